@@ -1,0 +1,80 @@
+"""Packaging metadata of skfdp; the tools are configured in pyproject.toml."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+
+
+def read_version():
+    """Read the version as text: importing skfdp would need its dependencies."""
+    text = (HERE / "skfdp" / "_version.py").read_text(encoding="utf-8")
+    return re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE).group(1)
+
+
+EXTRAS = {
+    "cli": ["pandas>=2.2", "skops>=0.11"],
+    "torch": ["torch>=2.6"],
+    "plot": ["matplotlib>=3.9"],
+    "progress": ["rich>=13"],
+    "dask": ["dask[distributed]>=2024.8"],
+}
+EXTRAS["test"] = [
+    "pytest>=8.3",
+    "pytest-xdist>=3.6",
+    "hypothesis>=6.100",
+    *EXTRAS["cli"],
+    *EXTRAS["plot"],
+    *EXTRAS["progress"],
+]
+# Each minor release of ruff may format differently.
+EXTRAS["lint"] = ["ruff==0.17.*", "mypy>=1.13"]
+EXTRAS["docs"] = ["sphinx>=8", "numpydoc>=1.8", *EXTRAS["cli"], *EXTRAS["plot"]]
+EXTRAS["bench"] = ["asv>=0.6.4", "opacus>=1.5", *EXTRAS["cli"], *EXTRAS["torch"]]
+
+setup(
+    name="skfdp",
+    version=read_version(),
+    description=(
+        "scikit-learn compatible differentially private learning where part of "
+        "each record may be public"
+    ),
+    long_description=(HERE / "README.rst").read_text(encoding="utf-8"),
+    long_description_content_type="text/x-rst",
+    author="The skfdp developers",
+    license="BSD-3-Clause",
+    license_files=["LICENSE"],
+    keywords="differential privacy, machine learning, scikit-learn, DP-SGD, label-DP",
+    classifiers=[
+        "Development Status :: 3 - Alpha",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: OS Independent",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3 :: Only",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Security",
+        "Typing :: Typed",
+    ],
+    python_requires=">=3.11",
+    packages=find_packages(include=["skfdp", "skfdp.*"]),
+    package_data={"skfdp": ["py.typed"]},
+    install_requires=[
+        "scikit-learn>=1.9",
+        "numpy>=2.0",
+        "scipy>=1.13",
+        "numba>=0.61",
+        # 0.7 may mend or move the traps that skfdp.privacy fences off.
+        "dp-accounting>=0.6,<0.7",
+        "randomgen>=2.3",
+        "joblib>=1.4",
+    ],
+    extras_require=EXTRAS,
+    # numba caches compiled kernels beside the sources, which a zip cannot hold.
+    zip_safe=False,
+)

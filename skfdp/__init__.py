@@ -1,0 +1,71 @@
+"""Differentially private learning where part of every record may be public.
+
+Public names load when they are first used, so that importing the package is light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from skfdp._version import __version__
+
+if TYPE_CHECKING:
+    from skfdp import datasets as datasets
+    from skfdp.defaults import UtilityWarning
+    from skfdp.linear_model import DPSGDFClassifier, FeatureDPLogisticRegression
+    from skfdp.preprocessing import PrivateCenteringTransformer
+    from skfdp.privacy import (
+        Event,
+        PrivacyBudgetError,
+        PrivacyLedger,
+        PrivacyPlan,
+        PrivacyReport,
+        calibrate,
+        read_report,
+        report,
+    )
+
+_HOMES = {
+    "DPSGDFClassifier": "skfdp.linear_model",
+    "Event": "skfdp.privacy",
+    "FeatureDPLogisticRegression": "skfdp.linear_model",
+    "PrivacyBudgetError": "skfdp.privacy",
+    "PrivacyLedger": "skfdp.privacy",
+    "PrivacyPlan": "skfdp.privacy",
+    "PrivacyReport": "skfdp.privacy",
+    "PrivateCenteringTransformer": "skfdp.preprocessing",
+    "UtilityWarning": "skfdp.defaults",
+    "calibrate": "skfdp.privacy",
+    "read_report": "skfdp.privacy",
+    "report": "skfdp.privacy",
+}
+
+__all__ = [
+    "DPSGDFClassifier",
+    "Event",
+    "FeatureDPLogisticRegression",
+    "PrivacyBudgetError",
+    "PrivacyLedger",
+    "PrivacyPlan",
+    "PrivacyReport",
+    "PrivateCenteringTransformer",
+    "UtilityWarning",
+    "__version__",
+    "calibrate",
+    "datasets",
+    "read_report",
+    "report",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "datasets":
+        return importlib.import_module("skfdp.datasets")
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'skfdp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,39 @@
+"""Parameter checks: one clear sentence with name, value, expectation and remedy."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Collection
+from typing import Any
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    low: float = 0.0,
+    high: float = math.inf,
+    include_low: bool = False,
+    integral: bool = False,
+    also: Collection = (),
+) -> None:
+    """Raise ValueError unless value is in `also` or a number in (low, high)."""
+    if any(value is other or (value == other) is True for other in also):
+        return
+    kind = numbers.Integral if integral else numbers.Real
+    fits = isinstance(value, kind) and not isinstance(value, bool)
+    if fits and (low < value < high or (include_low and value == low)):
+        return
+    noun = "an int" if integral else "a number"
+    sign = ">=" if include_low else ">"
+    limits = f"{sign} {low:g}" + (f" and < {high:g}" if math.isfinite(high) else "")
+    others = "".join(f" or {other!r}" for other in also)
+    raise ValueError(f"{name}={value!r} must be {noun} {limits}{others}.")
+
+
+def check_choice(name: str, value: Any, choices: Collection) -> None:
+    """Raise ValueError unless value is one of the choices."""
+    if not any(value is choice or (value == choice) is True for choice in choices):
+        listed = ", ".join(map(repr, choices))
+        raise ValueError(f"{name}={value!r} is unknown; choose one of {listed}.")

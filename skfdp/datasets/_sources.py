@@ -1,0 +1,86 @@
+"""Where a data set comes from: a local folder first, then OpenML."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+PathOrNone = str | os.PathLike[str] | None
+Subset = Literal["train", "test", "all"]
+SUBSETS = ("train", "test", "all")
+
+
+def splits_of(subset):
+    """Return the splits that `subset` asks for, training records first."""
+    if subset not in SUBSETS:
+        raise ValueError(f"subset must be 'train', 'test' or 'all', got {subset!r}.")
+    return ("train", "test") if subset == "all" else (subset,)
+
+
+def find_folder(name, files, data_home):
+    """Return the first local folder `name` that holds all `files`, else None."""
+    for root in (data_home, os.environ.get("SKFDP_DATA")):
+        if root:
+            folder = Path(root).expanduser() / name
+            if all((folder / file).is_file() for file in files):
+                return folder
+    return None
+
+
+def import_pandas(purpose):
+    """Import pandas, an optional dependency, or name the extra that brings it."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError(
+            f"{purpose} needs pandas: pip install 'skfdp[cli]'."
+        ) from error
+    return pandas
+
+
+def fetch_frame(
+    openml_name, *, version, name, files, data_home, download_if_missing=True
+):
+    """Return an OpenML data set as a DataFrame, the target as its last column.
+
+    Parameters
+    ----------
+    openml_name : str
+        Name on OpenML.
+    version : int
+        Version on OpenML: fixed, so that the data can never change.
+    name : str
+        Name of the local folder, for the error.
+    files : sequence of str
+        Files expected in the local folder, for the error.
+    data_home : str, path-like or None
+        Folder of OpenML's cache.
+    download_if_missing : bool, default=True
+        False refuses instead of asking OpenML.
+
+    Returns
+    -------
+    frame : pandas.DataFrame
+        All records in OpenML's order.
+
+    Raises
+    ------
+    OSError
+        If OpenML may not be asked, or does not answer.
+    """
+    unavailable = (
+        f"{openml_name} is not available: put {' and '.join(files)} into "
+        f"<root>/{name}, where <root> is data_home (now {data_home!r}) or the "
+        "environment variable SKFDP_DATA "
+        f"(now {os.environ.get('SKFDP_DATA')!r}), or let it be downloaded from OpenML"
+    )
+    if not download_if_missing:
+        raise OSError(f"{unavailable} (download_if_missing is False).")
+    import_pandas(f"reading {openml_name} from OpenML")
+    from sklearn.datasets import fetch_openml
+
+    try:
+        return fetch_openml(
+            openml_name, version=version, data_home=data_home, as_frame=True
+        ).frame
+    except OSError as error:
+        raise OSError(f"{unavailable} ({error}).") from error

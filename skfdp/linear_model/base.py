@@ -1,0 +1,318 @@
+"""What the linear classifiers share: the way from ``fit`` to ``coef_``."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.utils.validation import check_is_fitted
+
+from skfdp import defaults
+from skfdp.checks import check_choice, check_number
+from skfdp.coordinates import Coordinates
+from skfdp.linear_model.training import Problem, Training, plan_training
+from skfdp.losses import LOSSES
+from skfdp.noise import Streams
+from skfdp.privacy.ledger import PrivacyLedger
+from skfdp.privacy.report import PrivacyReport
+from skfdp.queries.linear import LinearQuery
+from skfdp.queries.statistics import RowSum
+from skfdp.releases import release
+from skfdp.rows import RowMap, blocks
+from skfdp.solvers import descent, optimum
+from skfdp.splits import public_mask
+from skfdp.steps import AVERAGES, HeavyBall
+from skfdp.validation import (
+    ASSUMPTIONS,
+    check_arrays,
+    check_nothing_public,
+    check_privacy_parameters,
+    encode_labels,
+    feature_labels,
+    forget,
+    public_count,
+    resolve_class_weight,
+    resolve_row_map,
+)
+
+
+class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """Base of the linear classifiers: validate, plan, charge, descend, publish."""
+
+    loss = "log_loss"
+    public_features = None
+    public_target = False
+    public_loss = None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether a fit came to its end."""
+        return hasattr(self, "coef_")
+
+    @with_callbacks
+    def fit(self, X, y):
+        """Train on X, y within the budget, charging the ledger first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Dense. Each record once. Values outside `bounds` and rows longer than
+            `feature_bound` are clipped, silently.
+        y : array-like of shape (n_samples,)
+            Labels of any type.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or malformed input; nothing is charged, no datum is
+            quoted.
+        PrivacyBudgetError
+            If the ledger's ceiling would be passed; nothing is charged or trained.
+        """
+        forget(self)
+        self._check_parameters()
+        ledger = PrivacyLedger.resolve(self.ledger)
+        problem = self._resolve(X, y)
+        name = type(self).__name__
+        if math.isinf(self.epsilon):
+            if ledger is not None:
+                ledger.charge_nonprivate(label=name)
+            return self._fit_optimum(problem)
+        streams = Streams(self.random_state, name, (problem.X, problem.codes))
+        training = plan_training(self, problem, streams.seeded)
+        if ledger is not None:
+            ledger.charge(training.events, label=name)
+        return self._fit_private(problem, training, streams)
+
+    def _check_parameters(self) -> None:
+        check_privacy_parameters(self)
+        auto = ("auto",)
+        check_number("clip_norm", self.clip_norm, also=auto)
+        check_number("max_iter", self.max_iter, integral=True, also=auto)
+        check_number("batch_size", self.batch_size, integral=True, also=("auto", None))
+        check_number("learning_rate", self.learning_rate, also=auto)
+        check_number("momentum", self.momentum, high=1, include_low=True)
+        check_number("noise_decay", self.noise_decay, include_low=True)
+        check_number("radius", self.radius, also=(None,))
+        check_number("C", self.C, also=auto)
+        check_choice("average", self.average, AVERAGES)
+        check_choice("accountant", self.accountant, ("auto", "pld"))
+        check_choice("loss", self.loss, tuple(LOSSES))
+        if self.n_jobs is not None:
+            effective_n_jobs(self.n_jobs)  # raises for 0
+
+    def _resolve(self, X, y) -> Problem:
+        """Validate and split; the last time that the user's objects are touched."""
+        frame = X
+        X, y = check_arrays(self, X, y)
+        labels = encode_labels(y, self.classes)
+        names = getattr(self, "feature_names_in_", None)
+        mask = public_mask(self.public_features, X.shape[1], names, frame)
+        infinite = math.isinf(self.epsilon)
+        if not infinite:
+            check_nothing_public(self, mask, bool(self.public_target))
+        source = labels.source
+        if source == "data" and self.public_target:
+            source = "public target"
+        columns = feature_labels(self)
+        return Problem(
+            X=X,
+            codes=labels.codes,
+            classes=labels.classes,
+            classes_source=source,
+            columns=columns,
+            public=mask,
+            public_target=bool(self.public_target),
+            public_labels=y if self.public_target else None,
+            row_map=RowMap(feature_bound=math.inf)
+            if infinite
+            else resolve_row_map(self, X.shape[1], names),
+            n_public=public_count(self, len(X)),
+            loss=LOSSES[self.loss],
+            class_weight=resolve_class_weight(self.class_weight, labels.classes),
+        )
+
+    def _fit_optimum(self, problem: Problem):
+        context = self._init_callback_context()
+        context.call_on_fit_task_begin(estimator=self)
+        coef, intercept, n_iter = optimum(
+            problem.X,
+            problem.codes,
+            problem.loss,
+            problem.n_outputs,
+            C=1.0 if self.C == "auto" else self.C,
+            class_weight=problem.class_weight,
+            fit_intercept=self.fit_intercept,
+        )
+        self._publish(problem, coef, intercept, n_iter)
+        self.privacy_ = self._report(problem, ())
+        context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        return self
+
+    def _fit_private(self, problem: Problem, training: Training, streams: Streams):
+        context = self._init_callback_context(max_subtasks=training.plan.n_steps)
+        context.call_on_fit_task_begin(estimator=self)
+        coordinates = self._coordinates(problem, training, streams)
+        query = self._query(problem, training, coordinates, streams)
+        privacy = self._report(problem, training.events)
+
+        def fitted(theta: np.ndarray, n_iter: int) -> dict:
+            coef, intercept = coordinates.fold(theta)
+            return self._fitted(problem, coef, intercept, n_iter)
+
+        def on_step(step: int, theta: np.ndarray) -> bool:
+            task = context.subcontext(task_name="step")
+            task.call_on_fit_task_begin(estimator=self)
+            return task.call_on_fit_task_end(
+                estimator=self,
+                reconstruction_attributes=lambda: {
+                    **fitted(theta, step + 1),
+                    "privacy_": privacy,
+                },
+            )
+
+        plan = training.plan
+        theta, n_iter = descent(
+            query,
+            plan,
+            HeavyBall(training.learning_rate, self.momentum, plan.n_steps, self.radius),
+            n_public=problem.n_public,
+            noise=streams.private("noise", plan),
+            coins=streams.private("coins", plan),
+            average=self.average,
+            private_weight=training.private_weight,
+            public_gradient=self._public_gradient(problem, query, coordinates, streams),
+            on_step=on_step,
+        )
+        for name, value in fitted(theta, n_iter).items():
+            setattr(self, name, value)
+        self.privacy_ = privacy
+        context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        return self
+
+    def _coordinates(
+        self, problem: Problem, training: Training, streams: Streams
+    ) -> Coordinates:
+        """Centre the rows: exactly where all columns are public, else privately."""
+        n_features = problem.X.shape[1]
+        bias = defaults.BIAS_FEATURE if self.fit_intercept else None
+        mean, scale = np.zeros(n_features), 1.0
+        if training.mean_event is not None:
+            std = training.mean_event.noise_std[0]
+            total = release(
+                RowSum(problem.X, problem.row_map, problem.capacity),
+                None,
+                noise_std=std,
+                generator=streams.private("mean", training.mean_event),
+            )
+            mean = defaults.shrunk_mean(
+                total / problem.n_public, std / problem.n_public
+            )
+        elif training.exact_mean:
+            for block in blocks(*problem.X.shape):
+                mean += problem.row_map.unit(problem.X[block]).sum(axis=0)
+            mean /= len(problem.X)
+        if training.mean_event is not None or training.exact_mean:
+            scale = defaults.centred_scale(mean)
+        return Coordinates.centred(problem.row_map, mean, scale, bias)
+
+    def _query(self, problem, training, coordinates, streams) -> LinearQuery:
+        rows = coordinates.grid(problem.X)
+        return LinearQuery(
+            rows=rows,
+            target=problem.codes,
+            loss=problem.loss,
+            n_outputs=problem.n_outputs,
+            clip_norm=training.plan.clip_norm,
+            capacity=problem.capacity,
+            class_weight=problem.class_weight,
+            padded=self._padded(problem, coordinates, rows, streams),
+            public_target=problem.public_target,
+            n_jobs=effective_n_jobs(self.n_jobs),
+        )
+
+    def _padded(self, problem, coordinates, rows, streams):
+        return None
+
+    def _public_gradient(self, problem, query, coordinates, streams):
+        """Return the exact gradient of the penalty, None where there is none."""
+        if self.C == "auto":
+            return None
+        strength = 1 / (self.C * problem.n_public)
+        return lambda theta: coordinates.penalty_gradient(theta, strength)
+
+    def _publish(self, problem, coef, intercept, n_iter) -> None:
+        for name, value in self._fitted(problem, coef, intercept, n_iter).items():
+            setattr(self, name, value)
+
+    def _fitted(self, problem, coef, intercept, n_iter) -> dict:
+        return {
+            "classes_": problem.classes,
+            "coef_": coef,
+            "intercept_": intercept,
+            "n_iter_": n_iter,
+            "row_map_": problem.row_map,
+        }
+
+    def _report(self, problem: Problem, events: tuple) -> PrivacyReport:
+        return PrivacyReport.from_events(
+            subject=type(self).__name__,
+            events=events,
+            delta=self.delta,
+            target_epsilon=self.epsilon,
+            n_records=problem.n_public,
+            feature_names=problem.columns,
+            released=("coef_", "intercept_", "n_iter_", "every iterate of the loop"),
+            assumptions=ASSUMPTIONS,
+            seeded=self.random_state is not None,
+        )
+
+    def decision_function(self, X):
+        """Return the margins, ``row_map_(X) @ coef_.T + intercept_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            One column for each class; for two classes the margin of ``classes_[1]``.
+        """
+        check_is_fitted(self)
+        X = check_arrays(self, X, reset=False)
+        margins = np.empty((len(X), len(self.coef_)))
+        for block in blocks(*X.shape):
+            margins[block] = self.row_map_(X[block]) @ self.coef_.T + self.intercept_
+        return margins[:, 0] if margins.shape[1] == 1 else margins
+
+    def predict(self, X):
+        """Return the most likely label of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        margins = self.decision_function(X)
+        if margins.ndim == 1:
+            return self.classes_[(margins > 0).astype(np.intp)]
+        return self.classes_[margins.argmax(axis=1)]
+
+
+def probabilities(margins: np.ndarray) -> np.ndarray:
+    """Return the sigmoid or softmax of margins, shape (n_samples, n_classes)."""
+    if margins.ndim == 1:
+        positive = expit(margins)
+        return np.column_stack([1 - positive, positive])
+    return softmax(margins, axis=1)

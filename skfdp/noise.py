@@ -1,0 +1,115 @@
+"""Generators and integer Gaussian noise; the only drawer of private normals.
+
+Without a seed every stream is AES-128 in counter mode, keyed from the operating
+system inside ``fit`` and never stored. With a seed each private stream is keyed by a
+hash of (seed, estimator, release, plan, data), as deterministic signatures derive
+their nonces: two fits share noise only if they are the same fit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import numbers
+import secrets
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import randomgen
+
+# A float64 normal has about 52 random bits. Up to 2**34 grid units of standard
+# deviation the lattice of its values is finer than the grid; beyond 2**40 it shows.
+SAFE_STD = 2.0**34
+MAX_STD = 2.0**40
+
+
+def check_random_state(random_state: int | None) -> None:
+    """Raise ValueError unless random_state is None or an int."""
+    integral = isinstance(random_state, numbers.Integral)
+    if random_state is not None and (not integral or isinstance(random_state, bool)):
+        raise ValueError(
+            f"random_state={random_state!r} must be None (cryptographic noise) or an "
+            "int (reproducible, without guarantee): a generator object would repeat "
+            "or share noise between fits."
+        )
+
+
+class Streams:
+    """The random streams of one fit.
+
+    Parameters
+    ----------
+    random_state : int or None
+        None keys every stream from the operating system. An int is for reproducible
+        experiments and voids the guarantee.
+    owner : str
+        Class name of the estimator; seeds differ between classes.
+    data : sequence of ndarray
+        What the fit sees. It enters the keys of seeded private streams, so that the
+        same seed on other data draws other noise.
+    """
+
+    def __init__(
+        self, random_state: int | None, owner: str, data: Sequence[np.ndarray] = ()
+    ):
+        check_random_state(random_state)
+        self.seeded = random_state is not None
+        self._seed = f"{random_state}/{owner}"
+        self._data = data
+        self._digest: bytes | None = None
+
+    def public(self, label: str) -> np.random.Generator:
+        """Return a stream for draws that may be disclosed; a function of the seed."""
+        return self._generator(lambda: f"public/{label}".encode())
+
+    def private(self, label: str, *facts: object) -> np.random.Generator:
+        """Return a stream for coins or noise; a function of seed, facts and data."""
+        return self._generator(
+            lambda: f"private/{label}/{facts!r}/".encode() + self._digest_of_data()
+        )
+
+    def _generator(self, context: Callable[[], bytes]) -> np.random.Generator:
+        if self.seeded:
+            digest = hashlib.blake2b(
+                context(), key=hashlib.blake2b(self._seed.encode()).digest()
+            )
+            key = int.from_bytes(digest.digest()[:16], "little")
+        else:
+            key = secrets.randbits(128)
+        return np.random.Generator(randomgen.AESCounter(key=key))
+
+    def _digest_of_data(self) -> bytes:
+        if self._digest is None:
+            digest = hashlib.blake2b()
+            for array in self._data:
+                digest.update(f"{array.shape}".encode())
+                for start in range(0, len(array), 1024):
+                    # float64, so that equal data of another dtype draw equal noise
+                    block = array[start : start + 1024].astype(np.float64)
+                    digest.update(np.ascontiguousarray(block))
+            self._digest = digest.digest()
+        return self._digest
+
+
+def add_integer_gaussian(
+    total: np.ndarray, std: float, generator: np.random.Generator
+) -> np.ndarray:
+    """Add ``floor(N(0, std**2) + 1/2)`` to every entry of an int64 array, in place.
+
+    Notes
+    -----
+    **Guarantees.** For an integer z, ``z + floor(N + 1/2) = floor(z + N + 1/2)``: the
+    result is a function of ``z + N`` alone, so the accounting of the continuous
+    Gaussian holds by post-processing, and no floating-point sum can leak. `std` is in
+    grid units; above 2**40 it is refused.
+    """
+    if total.dtype != np.int64:
+        raise TypeError(f"total must be int64, got {total.dtype}: sums must be exact.")
+    if not 0 <= std <= MAX_STD:
+        raise ValueError(
+            f"std={std!r} grid units must lie in [0, 2**40]: coarsen the grid."
+        )
+    noise = generator.standard_normal(total.shape)
+    noise *= std
+    noise += 0.5
+    total += np.floor(noise, out=noise).astype(np.int64)
+    return total

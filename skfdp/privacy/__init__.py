@@ -1,0 +1,28 @@
+"""Events, privacy curves, calibrated plans, reports and ledgers.
+
+This package imports nothing else of skfdp, and is the only importer of
+dp_accounting: whoever reviews the accounting reads these files alone.
+"""
+
+from skfdp.privacy.curves import PrivacyCurve, compose, gdp_delta, gdp_epsilon, gdp_mu
+from skfdp.privacy.events import RELATIONS, Event
+from skfdp.privacy.ledger import PrivacyBudgetError, PrivacyLedger
+from skfdp.privacy.plan import PrivacyPlan, calibrate
+from skfdp.privacy.report import PrivacyReport, read_report, report
+
+__all__ = [
+    "RELATIONS",
+    "Event",
+    "PrivacyBudgetError",
+    "PrivacyCurve",
+    "PrivacyLedger",
+    "PrivacyPlan",
+    "PrivacyReport",
+    "calibrate",
+    "compose",
+    "gdp_delta",
+    "gdp_epsilon",
+    "gdp_mu",
+    "read_report",
+    "report",
+]

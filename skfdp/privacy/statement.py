@@ -1,0 +1,302 @@
+"""The words of a privacy report: what its numbers mean to whoever must decide.
+
+Everything here is derived from the report, so that text and numbers cannot disagree.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from scipy.special import ndtr, ndtri
+
+from skfdp.privacy.events import Event
+
+if TYPE_CHECKING:
+    from skfdp.privacy.report import PrivacyReport
+
+_WIDTH = 79
+# More names than this are counted, not listed, in text; JSON lists them all.
+_LISTED = 20
+
+RELATION_TEXTS = {
+    "replace_one": (
+        "Two tables are neighbours if they differ in the private part of one record, "
+        "which may be replaced by any other value while its public part stays."
+    ),
+    "replace_special": (
+        "Two tables are neighbours if the private part of one record is replaced by a "
+        "null that contributes nothing to any release. This is weaker than replacing "
+        "it by another value, which takes two such steps."
+    ),
+    "add_or_remove_one": (
+        "Two tables are neighbours if one of them has one more record. Nothing of a "
+        "record is public."
+    ),
+}
+
+NOT_COVERED = (
+    "Tuning: parameters chosen by looking at results on the same data cost privacy "
+    "that is counted only if every fit is charged to one ledger.",
+    "Declared facts: bounds, categories and class lists that were read from the "
+    "private data instead of being known beforehand.",
+    "Upstream steps: preprocessing that learns from the data without a privacy report "
+    "of its own.",
+    "Splits: cross-validation splitters stratified on a private target, bootstraps, "
+    "and calibration or stacking fitted on the private target.",
+    "Scores and predictions computed on the private training data and then published.",
+    "Public models: a pretrained model that was itself trained on these records.",
+    "Side channels: running time, memory use, and refusals of malformed input.",
+)
+
+LIMITS = (
+    "Public columns are not protected at all, and neither is what can be inferred from "
+    "them about the private ones.",
+    "The unit is one record. A person with several records, or whose data show in the "
+    "records of others (household, family), is protected less.",
+    "Facts about the population are not protected: the model may teach that a group "
+    "has a property, and a member's property may be guessed from it whether or not "
+    "this member's record was used.",
+    "Epsilons of several analyses of the same data add up, at worst.",
+)
+
+_SEEDED = (
+    "a user's integer seed: reproducible, for experiments only. Who knows or guesses "
+    "the seed can remove the noise; epsilon is then no guarantee"
+)
+_CRYPTOGRAPHIC = (
+    "a cryptographic generator keyed by the operating system for this fit alone; the "
+    "key is not stored"
+)
+NUMERICS = (
+    "Contributions are rounded to integers of a fixed grid before they are summed, "
+    "sums are exact, and Gaussian noise is rounded to the same grid before it is "
+    "added, so that the low-order bits of floating-point numbers reveal nothing. "
+    "Timing is outside the model."
+)
+
+
+def generator_text(seeded: bool) -> str:
+    """Return where the noise came from."""
+    return _SEEDED if seeded else _CRYPTOGRAPHIC
+
+
+def number(value: float) -> str:
+    """Return a number for people."""
+    return "infinite" if math.isinf(value) else f"{value:.6g}"
+
+
+def names_text(names: Sequence[str | int]) -> str:
+    """Return a list of column names, shortened."""
+    listed = ", ".join(str(name) for name in names[:_LISTED])
+    hidden = len(names) - _LISTED
+    return f"{listed} and {hidden} more" if hidden > 0 else listed
+
+
+def public_text(report: PrivacyReport) -> str:
+    """Return which part of a record is public."""
+    columns = names_text(report.public_features)
+    parts = [f"the column(s) {columns}"] * bool(columns)
+    parts += ["the target"] * report.public_target
+    return " and ".join(parts) or "nothing"
+
+
+def private_text(report: PrivacyReport) -> str:
+    """Return which part of a record is protected."""
+    if math.isinf(report.epsilon):
+        return "nothing"
+    if report.private_features is None:
+        columns = "all other columns" if report.public_features else "all columns"
+    elif report.private_features:
+        columns = f"the column(s) {names_text(report.private_features)}"
+    else:
+        columns = ""
+    target = "" if report.public_target else "the target"
+    return " and ".join(filter(None, (columns, target)))
+
+
+def delta_text(report: PrivacyReport) -> str:
+    """Return delta compared with one over the number of records."""
+    if report.n_records is None:
+        return "The number of records is not recorded here; delta should be below 1/n."
+    product = report.delta * report.n_records
+    if product >= 1:
+        return (
+            f"delta * n = {product:.3g}, with n = {report.n_records}: TOO LARGE. A "
+            "mechanism that publishes one record chosen at random would satisfy it."
+        )
+    return (
+        f"delta * n = {product:.3g}, with n = {report.n_records}; it should be small."
+    )
+
+
+def attack_power(report: PrivacyReport, false_alarms: float = 0.01) -> float:
+    """Return the largest rate of right accusations at a rate of wrong ones."""
+    if math.isinf(report.epsilon):
+        return 1.0
+    if report.mu is not None:  # exact trade-off curve (Dong, Roth and Su 2022)
+        return float(ndtr(ndtri(false_alarms) + report.mu))
+    growth, delta = math.exp(min(report.epsilon, 700.0)), report.delta
+    return min(
+        1.0,
+        growth * false_alarms + delta,
+        1 - (1 - delta - false_alarms) / growth,
+    )
+
+
+def meaning_text(report: PrivacyReport) -> str:
+    """Return what epsilon means for one person."""
+    if math.isinf(report.epsilon):
+        return (
+            "NOTHING IS PROTECTED. At least one of the fits ran without privacy "
+            "(epsilon = infinity): what was released may reveal any record."
+        )
+    if report.epsilon == 0 and not report.events:
+        return "Nothing was released yet, so nothing was disclosed."
+    factor = math.exp(min(report.epsilon, 700.0))
+    question = (
+        "which of two values it has"
+        if report.neighboring_relation == "replace_one"
+        else "whether it was used at all"
+    )
+    return (
+        f"Whatever is released is at most e^epsilon = {factor:.4g} times as likely "
+        "with one table as with its neighbour, up to a probability of delta. Somebody "
+        "who knows everything except the private part of one record, tries to tell "
+        f"{question}, and accepts to be wrong in 1 of 100 cases of one kind, is right "
+        f"in at most {100 * attack_power(report):.3g} of 100 cases of the other kind."
+    )
+
+
+def event_text(event: Event) -> str:
+    """Return one event as a line of symbols."""
+    low, high = min(event.noise_std), max(event.noise_std)
+    noise = number(low) if low == high else f"{number(low)} to {number(high)}"
+    sampling = (
+        "full batch"
+        if event.sampling_rate == 1
+        else f"Poisson batches of rate {number(event.sampling_rate)}"
+    )
+    mu = "" if event.mu is None else f", mu {number(event.mu)}"
+    return (
+        f"{event.label}: {event.n_steps} Gaussian release(s), noise standard deviation "
+        f"{noise}, clip norm {number(event.clip_norm)}, sensitivity "
+        f"{number(event.sensitivity)}, {sampling}{mu}"
+    )
+
+
+def statement(report: PrivacyReport) -> str:
+    """Return the whole report in plain language."""
+    title = _wrapped(f"PRIVACY STATEMENT: {report.subject}")
+    return "\n".join([title, "=" * min(_WIDTH, len(title)), *_sections(report)])
+
+
+def _sections(report: PrivacyReport) -> Iterable[str]:
+    yield _section("What it means", [meaning_text(report)])
+    if report.seeded:
+        yield _section("Warning", [f"The noise came from {_SEEDED}."])
+    yield _section("What was released", _bullets(report.released or ("not recorded",)))
+    yield _section("What is protected", _unit(report))
+    yield _section("The numbers", _numbers(report))
+    if report.steps:
+        yield _section("Composed of", _bullets(_steps(report)))
+    yield _section("How it was computed", _mechanism(report))
+    if math.isinf(report.epsilon):
+        return  # there is no guarantee to qualify
+    yield _section("Assumptions", _bullets(_assumptions(report)))
+    yield _section("Not covered by these numbers", _bullets(report.not_covered))
+    yield _section("Limits", _bullets(report.limits))
+
+
+def _section(title: str, paragraphs: Iterable[str]) -> str:
+    return "\n".join(["", title, "-" * len(title), *map(_wrapped, paragraphs)])
+
+
+def _wrapped(paragraph: str) -> str:
+    # Names come from data: a line break or a control character must not forge layout.
+    paragraph = "".join(c if c.isprintable() else " " for c in paragraph)
+    indent = "  " if paragraph.startswith("- ") else ""
+    return textwrap.fill(paragraph, _WIDTH, subsequent_indent=indent)
+
+
+def _bullets(texts: Iterable[str]) -> list[str]:
+    return [f"- {text}" for text in texts]
+
+
+def _unit(report: PrivacyReport) -> list[str]:
+    if report.neighboring_relation is None:
+        return ["Nothing."]
+    n_text = (
+        "The number of records is protected too; n_records is a public nominal count."
+        if report.neighboring_relation == "add_or_remove_one"
+        else "The number of records, the column names and all parameters are public."
+    )
+    return [
+        f"Private, in each record: {private_text(report)}.",
+        f"Public, not protected: {public_text(report)}.",
+        f"{RELATION_TEXTS[report.neighboring_relation]} "
+        f'(neighboring_relation="{report.neighboring_relation}") {n_text}',
+    ]
+
+
+def _numbers(report: PrivacyReport) -> list[str]:
+    lines = [f"epsilon = {number(report.epsilon)} at delta = {report.delta:g}."]
+    if report.target_epsilon is not None:
+        lines.append(f"Budget asked for: epsilon = {number(report.target_epsilon)}.")
+    lines.append(delta_text(report))
+    if report.mu is not None:
+        lines.append(f"Exact Gaussian-DP parameter of the whole: mu = {report.mu!r}.")
+    return lines
+
+
+def _steps(report: PrivacyReport) -> Iterable[str]:
+    for name, step in report.steps:
+        yield (
+            f"{name}: {step.subject}, epsilon = {number(step.epsilon)} at delta = "
+            f"{step.delta:g} by itself"
+        )
+    yield "The composition is exact, at the largest of these deltas."
+
+
+def _mechanism(report: PrivacyReport) -> list[str]:
+    lines = _bullets(event_text(event) for event in report.events)
+    if report.accountant is not None:
+        lines.append(f"Accountant: {report.accountant}.")
+    if report.events:
+        lines.append(f"Generator: {generator_text(report.seeded)}.")
+        lines.append(f"Numbers: {NUMERICS}")
+    versions = ", ".join(f"{name} {v}" for name, v in report.versions.items())
+    return [*lines, f"Versions: {versions}."]
+
+
+def _assumptions(report: PrivacyReport) -> Iterable[str]:
+    for assumption in report.assumptions:
+        state = "enforced by the code" if assumption.enforced else "NOT checked"
+        yield f"{assumption.text} [{state}]"
+
+
+def to_html(report: PrivacyReport) -> str:
+    """Return the report as an HTML fragment; every value is escaped."""
+    rows = {
+        "epsilon": number(report.epsilon),
+        "delta": f"{report.delta:g}",
+        "relation": report.neighboring_relation or "none",
+        "private": private_text(report),
+        "public": public_text(report),
+        "noise": "seeded: no guarantee" if report.seeded else "cryptographic generator",
+    }
+    cells = "".join(
+        f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+        f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
+        for name, value in rows.items()
+    )
+    return (
+        "<div class='skfdp-privacy-report'>"
+        f"<table><caption>Privacy of {html.escape(report.subject)}</caption>"
+        f"<tbody>{cells}</tbody></table>"
+        "<details><summary>Privacy statement</summary>"
+        f"<pre>{html.escape(statement(report))}</pre></details></div>"
+    )

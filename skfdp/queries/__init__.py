@@ -1,0 +1,53 @@
+"""Queries: sums over private rows whose contributions are bounded.
+
+A query knows the data and the bound; it adds no noise and draws no coins. Its
+contract, which `releases.release` relies on and the tests check by brute force:
+
+* ``unit(noise_std)`` is a power of two that depends on public facts only;
+* ``exact_sum(theta, batch, unit)`` returns int64 in that unit, the sum over the batch
+  of one vector per record, each a function of that record and of theta alone;
+* each vector has an L2 norm of at most ``clip_norm`` (times ``1 / unit``).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from skfdp.noise import SAFE_STD
+
+
+class Query(Protocol):
+    """What `releases.release` needs to know."""
+
+    n_rows: int
+    shape: tuple[int, ...]
+    clip_norm: float
+
+    def unit(self, noise_std: float) -> float:
+        """Return the grid unit of the sum."""
+
+    def exact_sum(
+        self, theta: np.ndarray | None, batch: np.ndarray | None, unit: float
+    ) -> np.ndarray:
+        """Return the int64 sum over the batch; None means every row."""
+
+
+def sum_unit(noise_std: float, clip_norm: float, n_rows: int, finest: float) -> float:
+    """Return the smallest power of two that keeps a noisy sum inside int64.
+
+    Parameters
+    ----------
+    noise_std : float
+        Standard deviation of the noise; 0 where a test wants none.
+    clip_norm : float
+        L2 bound, hence entrywise bound, of one contribution.
+    n_rows : int
+        A public bound on the number of contributions.
+    finest : float
+        Smallest unit of use, a power of two.
+    """
+    room = max(noise_std / SAFE_STD, n_rows * clip_norm / 2.0**62, finest)
+    return 2.0 ** math.ceil(math.log2(room))

@@ -1,0 +1,209 @@
+"""Clipped sums of per-example gradients of linear models.
+
+A gradient is ``residual (x) x``, so its norm is ``|residual| |x|`` and no array of
+shape (batch, n_columns * n_outputs) ever exists.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from skfdp.losses import Loss
+from skfdp.queries import sum_unit
+from skfdp.rows import GRID, GridRows
+
+# 512 rows of 15-bit entries times 29-bit residuals stay below 2**53: exact.
+_BLOCK = 512
+_LARGEST_RESIDUAL = 2.0**29 - 1
+_FINEST_RESIDUAL = 2.0**-24
+_FINEST_SUM = GRID * _FINEST_RESIDUAL
+_MANTISSA = 53
+
+
+@dataclasses.dataclass(frozen=True)
+class LinearQuery:
+    """Per-record contribution ``clip(residual (x) x - public_residual (x) padded)``.
+
+    Parameters
+    ----------
+    rows : GridRows
+        The records, bias column included.
+    target : int64 ndarray of shape (n_rows,)
+        Class of each record, 0-based.
+    loss : Loss
+        Gives the residuals.
+    n_outputs : int
+        Columns of the margins: 1 for two classes.
+    clip_norm : float
+        L2 bound of a contribution.
+    capacity : int
+        Public bound on the number of rows, for the grid.
+    class_weight : float64 ndarray of shape (n_classes,)
+        Public factor of the residual, before the clip.
+    padded : GridRows, default=None
+        What is public of each record, padded to a full row: the public loss of paper
+        1. None means no public loss.
+    public_target : bool, default=False
+        Whether the public loss may see the target.
+    n_jobs : int, default=1
+        Threads over row blocks; they cannot change the result.
+
+    Notes
+    -----
+    **Guarantees.** Each vector of `exact_sum` depends on its own record and theta
+    alone, and has an L2 norm of at most ``clip_norm / unit``, in exact arithmetic:
+    norms are taken from the quantised rows, widened by 1e-9, and residuals are
+    truncated toward zero after the clip. NaN and infinite residuals contribute 0.
+    """
+
+    rows: GridRows
+    target: np.ndarray
+    loss: Loss
+    n_outputs: int
+    clip_norm: float
+    capacity: int
+    class_weight: np.ndarray
+    padded: GridRows | None = None
+    public_target: bool = False
+    n_jobs: int = 1
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return len(self.rows.values)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of theta and of the sum."""
+        return self.n_outputs, self.rows.values.shape[1]
+
+    def unit(self, noise_std: float) -> float:
+        """Return the grid unit of the sum."""
+        return sum_unit(noise_std, self.clip_norm, self.capacity, _FINEST_SUM)
+
+    def exact_sum(
+        self, theta: np.ndarray, batch: np.ndarray | None, unit: float
+    ) -> np.ndarray:
+        """Return the int64 sum of clipped contributions, in `unit`.
+
+        Parameters
+        ----------
+        theta : float64 ndarray of shape (n_outputs, n_columns)
+        batch : int64 ndarray or None
+            Row numbers; None means every row.
+        unit : float
+            As `unit` returned it.
+        """
+        batch = self._everyone if batch is None else batch
+        if self.n_jobs == 1 or len(batch) < 2 * _BLOCK:
+            return self._partial_sum(theta, batch, unit)
+        parts = np.array_split(batch, self.n_jobs)
+        sums = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(self._partial_sum)(theta, part, unit) for part in parts
+        )
+        return np.sum(sums, axis=0)
+
+    def public_gradient(self, theta: np.ndarray, batch: np.ndarray) -> np.ndarray:
+        """Return the mean gradient of the public loss over a public batch, float64.
+
+        It reads the padded rows, and the target only if that is public.
+        """
+        total = np.zeros(self.shape)
+        for part in _parts(batch):
+            residual = self._public_residual(theta, part)
+            total += residual.T @ (self.padded.values[part] * GRID)
+        return total / len(batch)
+
+    @functools.cached_property
+    def _everyone(self) -> np.ndarray:
+        return np.arange(self.n_rows)
+
+    @functools.cached_property
+    def _inner(self) -> np.ndarray:
+        """Inner products of rows and padded rows, exact."""
+        inner = np.empty(self.n_rows)
+        for part in _parts(self._everyone):
+            x = self.rows.values[part].astype(np.float64)
+            z = self.padded.values[part].astype(np.float64)
+            inner[part] = np.einsum("ij,ij->i", x, z)
+        return inner
+
+    def _partial_sum(self, theta, batch, unit) -> np.ndarray:
+        from skfdp.queries import linear_kernels as kernels
+
+        total = np.zeros(self.shape, dtype=np.int64)
+        block = np.empty(self.shape)
+        residual_unit = unit / GRID
+        clip = self.clip_norm / GRID
+        for part in _parts(batch):
+            residual = self._residual(theta, part)
+            block[:] = 0.0
+            if self.padded is None or self.padded is self.rows:
+                if self.padded is not None:
+                    residual -= self._public_residual(theta, part)
+                kernels.clip_residuals(
+                    residual,
+                    self.rows.squared_norms,
+                    part,
+                    clip,
+                    residual_unit,
+                    _LARGEST_RESIDUAL,
+                )
+            else:
+                public = self._public_residual(theta, part)
+                kernels.clip_differences(
+                    residual,
+                    public,
+                    self.rows.squared_norms,
+                    self.padded.squared_norms,
+                    self._inner,
+                    part,
+                    clip,
+                    residual_unit,
+                    _LARGEST_RESIDUAL,
+                )
+                kernels.add_outer_products(self.padded.values, part, -public, block)
+                total += block.astype(np.int64)
+                block[:] = 0.0
+            kernels.add_outer_products(self.rows.values, part, residual, block)
+            total += block.astype(np.int64)
+        return total
+
+    def _residual(self, theta: np.ndarray, part: np.ndarray) -> np.ndarray:
+        target = self.target[part]
+        residual = self.loss.residual(_margins(self.rows, theta, part), target)
+        return residual * self.class_weight[target][:, None]
+
+    def _public_residual(self, theta: np.ndarray, part: np.ndarray) -> np.ndarray:
+        margins = _margins(self.padded, theta, part)
+        if not self.public_target:
+            return self.loss.target_free_residual(margins)
+        target = self.target[part]
+        return self.loss.residual(margins, target) * self.class_weight[target][:, None]
+
+
+def _margins(rows: GridRows, theta: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """Return the margins of some rows, shape (len(part), n_outputs).
+
+    theta is rounded to integers, as many bits as keep the inner products below 2**53.
+    The margins are then exact, and the same wherever a row stands.
+    """
+    from skfdp.queries import linear_kernels as kernels
+
+    largest = np.abs(theta).max(initial=0.0)
+    bits = _MANTISSA - 15 - math.ceil(math.log2(max(2, theta.shape[1])))
+    exponent = bits - int(np.frexp(largest)[1]) if np.isfinite(largest) else 0
+    out = np.empty((len(part), len(theta)))
+    kernels.margins(rows.values, part, np.rint(np.ldexp(theta, exponent)), out)
+    return np.ldexp(out, -exponent) * GRID
+
+
+def _parts(batch: np.ndarray) -> Iterator[np.ndarray]:
+    for start in range(0, len(batch), _BLOCK):
+        yield batch[start : start + _BLOCK]

@@ -1,0 +1,169 @@
+"""The loop of noisy releases, and the noiseless optimum of the same objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import minimize
+
+from skfdp.losses import Loss
+from skfdp.privacy import PrivacyPlan
+from skfdp.queries import Query
+from skfdp.releases import release
+from skfdp.rows import blocks
+from skfdp.sampling import poisson_batch
+from skfdp.steps import Average, HeavyBall
+
+
+def descent(
+    query: Query,
+    plan: PrivacyPlan,
+    rule: HeavyBall,
+    *,
+    n_public: int,
+    noise: np.random.Generator,
+    coins: np.random.Generator,
+    average: str = "last",
+    private_weight: float = 1.0,
+    public_gradient: Callable[[np.ndarray], np.ndarray] | None = None,
+    on_step: Callable[[int, np.ndarray], bool] | None = None,
+) -> tuple[np.ndarray, int]:
+    """Descend along noisy private sums plus an exact public gradient.
+
+    Paper 1, Algorithm 1, and with ``public_gradient=None`` DP-SGD.
+
+    Parameters
+    ----------
+    query : Query
+        The private sums.
+    plan : PrivacyPlan
+        Number of steps, sampling rate and noise; the very object that was accounted.
+    rule : HeavyBall
+        What to do with a released gradient.
+    n_public : int
+        Public number of records: averages divide by ``plan.sampling_rate * n_public``,
+        never by the size of a batch.
+    noise, coins : Generator
+        Private streams, independent of each other and of everything public.
+    average : {"last", "tail", "uniform"}
+        Which iterate is published.
+    private_weight : float
+        Factor of the private gradient.
+    public_gradient : callable, default=None
+        ``theta -> ndarray``, a function of public facts alone.
+    on_step : callable, default=None
+        ``(step, iterate) -> stop``; sees released iterates only.
+
+    Returns
+    -------
+    theta : float64 ndarray of the query's shape
+    n_iter : int
+        Steps taken; the whole plan stays charged.
+
+    Notes
+    -----
+    **Guarantees.** The output is a function of `plan.n_steps` adaptive releases and of
+    public facts, hence (epsilon, delta)-DP as the plan says.
+    """
+    theta, velocity = np.zeros(query.shape), np.zeros(query.shape)
+    path = Average(average, plan.n_steps)
+    expected = plan.sampling_rate * n_public
+    for step, std in enumerate(plan.noise_std):
+        batch = None
+        if plan.sampling_rate < 1:
+            batch = poisson_batch(coins, query.n_rows, plan.sampling_rate)
+        total = release(query, theta, noise_std=std, generator=noise, batch=batch)
+        gradient = total * (private_weight / expected)
+        if public_gradient is not None:
+            gradient += public_gradient(theta)
+        theta = rule.update(theta, velocity, gradient / query.clip_norm, step)
+        path.add(theta, step)
+        if on_step is not None and on_step(step, path.value):
+            break
+    return path.value, step + 1
+
+
+def optimum(
+    X: np.ndarray,
+    target: np.ndarray,
+    loss: Loss,
+    n_outputs: int,
+    *,
+    C: float,
+    class_weight: np.ndarray,
+    fit_intercept: bool = True,
+    max_iter: int = 10_000,
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Minimise ``sum of losses + |coef|**2 / (2 C)`` without any privacy.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    target : int64 ndarray of shape (n_rows,)
+    loss : Loss
+    n_outputs : int
+    C : float
+        scikit-learn's inverse penalty; the intercept is free.
+    class_weight : float64 ndarray of shape (n_classes,)
+    fit_intercept : bool
+    max_iter : int
+
+    Returns
+    -------
+    coef : ndarray of shape (n_outputs, n_features)
+    intercept : ndarray of shape (n_outputs,)
+    n_iter : int
+    """
+    n_rows, n_features = X.shape
+    mean, scale = _preconditioner(X, loss.curvature, 1 / (C * n_rows))
+    mean *= fit_intercept
+
+    def split(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        theta = flat.reshape(n_outputs, n_features + 1)
+        coef = theta[:, :-1] / scale
+        return coef, theta[:, -1] - coef @ mean
+
+    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        coef, intercept = split(flat)
+        value = np.vdot(coef, coef) / (2 * C)
+        by_coef, by_intercept = coef / C, np.zeros(n_outputs)
+        for block in blocks(*X.shape):
+            rows, labels = np.asarray(X[block], dtype=np.float64), target[block]
+            margins = rows @ coef.T + intercept
+            weight = class_weight[labels]
+            value += weight @ loss.value(margins, labels)
+            residual = loss.residual(margins, labels) * weight[:, None]
+            by_coef += residual.T @ rows
+            by_intercept += residual.sum(axis=0) * fit_intercept
+        by_theta = (by_coef - np.outer(by_intercept, mean)) / scale
+        gradient = np.column_stack([by_theta, by_intercept])
+        return value / n_rows, gradient.ravel() / n_rows
+
+    found = minimize(
+        objective,
+        np.zeros(n_outputs * (n_features + 1)),
+        jac=True,
+        method="L-BFGS-B",
+        options={
+            "maxiter": max_iter,
+            "maxfun": 10**7,
+            "maxcor": 30,
+            "ftol": 1e-15,
+            "gtol": 1e-9,
+        },
+    )
+    return *split(found.x), int(found.nit)
+
+
+def _preconditioner(
+    X: np.ndarray, curvature: float, penalty: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return column means, and scales that give the Hessian a diagonal near 1.
+
+    L-BFGS on columns of unequal scale takes ten times the steps.
+    """
+    total = sum(X[block].sum(axis=0, dtype=np.float64) for block in blocks(*X.shape))
+    mean = total / len(X)
+    square = sum(((X[block] - mean) ** 2).sum(axis=0) for block in blocks(*X.shape))
+    return mean, np.sqrt(curvature * square / len(X) + penalty)

@@ -1,0 +1,220 @@
+"""From a user's X and y to checked arrays; never a datum in an error."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from skfdp.checks import check_number
+from skfdp.defaults import UtilityWarning
+from skfdp.noise import check_random_state
+from skfdp.privacy.events import check_budget, check_relation
+from skfdp.privacy.report import Assumption
+from skfdp.rows import RowMap, resolve_bounds
+
+# Kept as they are: a float64 copy of X would double the memory of a fit.
+_DTYPES = [
+    np.float64,
+    np.float32,
+    *(np.int8, np.int16, np.int32, np.int64),
+    *(np.uint8, np.uint16, np.uint32),
+]
+#: X may have up to this many times `n_records` rows before the integer sums overflow.
+MOST_ROWS = 16
+#: What the guarantee takes for granted beyond what the events tell.
+ASSUMPTIONS = (
+    Assumption(
+        "Bounds, clip norm and every other constructor parameter were chosen without "
+        "looking at private data.",
+        enforced=False,
+    ),
+    Assumption(
+        "Every row is clipped to the declared bounds and norm before anything is "
+        "computed from it.",
+        enforced=True,
+    ),
+)
+_NOT_NUMERIC = (
+    "X holds values that are not numbers: encode text columns first, over declared or "
+    "public categories (OneHotEncoder(categories=...))."
+)
+
+
+def check_arrays(estimator, X, y="no_validation", *, reset: bool = True):
+    """Validate X (and y) with scikit-learn, keeping the dtype and hiding the data.
+
+    Returns
+    -------
+    X : ndarray of shape (n_rows, n_features), or (X, y)
+    """
+    try:
+        return validate_data(
+            estimator,
+            X,
+            y,
+            reset=reset,
+            dtype=_DTYPES,
+            ensure_min_samples=2 if reset else 1,
+        )
+    except ValueError as error:
+        # scikit-learn and NumPy quote the offending value here.
+        if "Complex data not supported" in str(error):
+            raise ValueError(
+                "Complex data not supported: pass real numbers as X."
+            ) from None
+        if re.search("could not convert|unable to parse", str(error), re.I):
+            raise ValueError(_NOT_NUMERIC) from None
+        raise
+
+
+@dataclasses.dataclass(frozen=True)
+class Labels:
+    """The label set and the class of each record.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+    codes : int64 ndarray of shape (n_rows,)
+        Position of each label in `classes`.
+    source : {"declared", "data"}
+    """
+
+    classes: np.ndarray
+    codes: np.ndarray
+    source: str
+
+
+def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
+    """Encode y over the declared classes, or over those that it holds."""
+    check_classification_targets(y)
+    seen, codes = np.unique(y, return_inverse=True)
+    if classes is None:
+        if len(seen) < 2:
+            raise ValueError(
+                "y holds one class only, a classifier needs at least two: declare "
+                "`classes` if the others are merely absent."
+            )
+        return Labels(seen, codes.astype(np.int64), "data")
+    declared = np.unique(np.asarray(classes))
+    if len(declared) < 2:
+        raise ValueError(f"classes={classes!r} must hold at least two labels.")
+    position = {label: code for code, label in enumerate(declared.tolist())}
+    places = [position.get(label, -1) for label in seen.tolist()]
+    if -1 in places:
+        raise ValueError(
+            f"y holds labels outside `classes`={declared.tolist()!r}: declare every "
+            "label that can occur."
+        )
+    return Labels(declared, np.asarray(places, dtype=np.int64)[codes], "declared")
+
+
+def resolve_class_weight(class_weight: Any, classes: np.ndarray) -> np.ndarray:
+    """Return one public weight per class."""
+    weights = np.ones(len(classes))
+    if class_weight is None:
+        return weights
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            f"class_weight={class_weight!r} must be None or a dict from labels to "
+            "weights: 'balanced' would read the label counts, which may be private."
+        )
+    position = {label: code for code, label in enumerate(classes.tolist())}
+    for label, weight in class_weight.items():
+        if label not in position:
+            raise ValueError(
+                f"class_weight names the label {label!r}, which is not in `classes`."
+            )
+        check_number(f"class_weight[{label!r}]", weight, include_low=True)
+        weights[position[label]] = weight
+    return weights
+
+
+def check_privacy_parameters(estimator) -> None:
+    """Check what every private estimator shares: budget, relation, bounds, seed."""
+    check_budget(estimator.epsilon, estimator.delta, allow_infinite=True)
+    check_relation(estimator.neighboring_relation)
+    check_number("feature_bound", estimator.feature_bound)
+    check_random_state(estimator.random_state)
+    n_records = estimator.n_records
+    if estimator.neighboring_relation == "add_or_remove_one":
+        if n_records is None:
+            raise ValueError(
+                "neighboring_relation='add_or_remove_one' makes the number of rows "
+                "private: give n_records, a public nominal count."
+            )
+        check_number("n_records", n_records, integral=True)
+    elif n_records is not None:
+        raise ValueError(
+            f"n_records={n_records!r} is only for neighboring_relation="
+            "'add_or_remove_one': elsewhere the number of rows is public."
+        )
+
+
+def check_nothing_public(estimator, mask: np.ndarray, public_target: bool) -> None:
+    """Refuse public parts under add/remove, where whole records come and go."""
+    if mask.all() and public_target:
+        raise ValueError(
+            "public_features names every column and public_target=True: there is "
+            "nothing to protect; use a scikit-learn estimator."
+        )
+    if estimator.neighboring_relation == "add_or_remove_one" and (
+        mask.any() or public_target
+    ):
+        raise ValueError(
+            "neighboring_relation='add_or_remove_one' adds whole records, so nothing "
+            "of them can be public: use 'replace_one' or 'replace_special'."
+        )
+
+
+def public_count(estimator, n_rows: int) -> int:
+    """Return n where it is public, else the declared `n_records`; warn of delta."""
+    n_public = n_rows if estimator.n_records is None else int(estimator.n_records)
+    if n_rows > MOST_ROWS * n_public:
+        raise ValueError(
+            f"X has more than {MOST_ROWS} times n_records={n_public} rows: declare a "
+            "nominal count of the right size."
+        )
+    if math.isfinite(estimator.epsilon) and estimator.delta >= 1 / n_public:
+        warnings.warn(
+            f"delta={estimator.delta!r} is not below 1/n = {1 / n_public:.3g}: such a "
+            "delta would allow to publish a record at random.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return n_public
+
+
+def resolve_row_map(estimator, n_features: int, names: Sequence[str] | None) -> RowMap:
+    """Return the row map of the estimator's declared bounds."""
+    low, span = resolve_bounds(estimator.bounds, n_features, names)
+    if estimator.bounds is None:
+        warnings.warn(
+            "bounds=None: no column bounds are declared, and columns of unequal scale "
+            "train badly; pass bounds=(low, high), a mapping by column, or False if "
+            "the columns are scaled already.",
+            UtilityWarning,
+            stacklevel=4,
+        )
+    return RowMap(low, span, float(estimator.feature_bound), bool(estimator.normalize))
+
+
+def feature_labels(estimator) -> tuple[str | int, ...]:
+    """Return the names of the columns, or their positions where they have none."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return tuple(range(estimator.n_features_in_))
+    return tuple(str(name) for name in names)
+
+
+def forget(estimator) -> None:
+    """Delete what an earlier fit left, so that a failed fit leaves nothing."""
+    for name in [v for v in vars(estimator) if v.endswith("_") and v[0] != "_"]:
+        delattr(estimator, name)

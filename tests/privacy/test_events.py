@@ -1,0 +1,161 @@
+"""Events: lossless values that refuse what they cannot promise."""
+
+import dataclasses
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skfdp.privacy import RELATIONS, Event
+from skfdp.privacy.events import check_budget, check_relation
+
+positive = st.floats(1e-6, 1e6)
+
+
+def make(**changes):
+    values = {"label": "steps", "noise_std": (2.0,), "clip_norm": 1.0}
+    return Event(**({"sensitivity": 1.0} | values | changes))
+
+
+@st.composite
+def events(draw):
+    relation = draw(st.sampled_from(RELATIONS))
+    clip = draw(positive)
+    reach = draw(st.floats(0.01, 2.0)) if relation == "replace_one" else 1.0
+    n_steps = draw(st.integers(1, 5))
+    size = draw(st.sampled_from([1, n_steps]))
+    return Event(
+        label=draw(st.text()),
+        noise_std=tuple(draw(st.lists(positive, min_size=size, max_size=size))),
+        clip_norm=clip,
+        sensitivity=reach * clip,
+        n_steps=n_steps,
+        sampling_rate=draw(st.floats(1e-6, 1.0)),
+        neighboring_relation=relation,
+        public_features=tuple(draw(st.lists(st.text() | st.integers(0, 9)))),
+        public_target=draw(st.booleans()),
+        classes_source=draw(st.sampled_from([None, "declared", "data"])),
+        seeded=draw(st.booleans()),
+    )
+
+
+@given(event=events())
+def test_json_is_lossless(event):
+    text = json.dumps(event.to_dict(), allow_nan=False)
+    assert Event.from_dict(json.loads(text)) == event
+    assert pickle.loads(pickle.dumps(event)) == event
+    assert len({event, Event.from_dict(json.loads(text))}) == 1
+
+
+@given(event=events())
+def test_mu_is_the_gaussian_composition(event):
+    if event.sampling_rate < 1:
+        assert event.mu is None
+        return
+    stds = event.noise_std * (event.n_steps if len(event.noise_std) == 1 else 1)
+    expected = math.sqrt(sum((event.sensitivity / std) ** 2 for std in stds))
+    assert event.mu == pytest.approx(expected, rel=1e-12)
+
+
+def test_numbers_become_python_floats():
+    # dp_accounting drops compositions for an int or float32 noise multiplier.
+    event = make(
+        noise_std=np.array([2], dtype=np.float32),
+        clip_norm=np.int64(1),
+        sensitivity=1,
+        n_steps=np.int64(3),
+        sampling_rate=np.float32(0.5),
+    )
+    assert type(event.noise_std[0]) is type(event.clip_norm) is float
+    assert type(event.sensitivity) is type(event.sampling_rate) is float
+    assert type(event.n_steps) is int
+
+
+def test_it_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        make().noise_std = (9.0,)
+
+
+def test_what_must_agree_to_compose():
+    event = make(public_features=("a", "b"))
+    assert event.protects == make(public_features=("b", "a")).protects
+    for other in (
+        make(public_features=("a",)),
+        make(public_features=("a", "b"), public_target=True),
+        make(public_features=("a", "b"), neighboring_relation="replace_special"),
+    ):
+        assert event.protects != other.protects
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"neighboring_relation": "swap"}, "neighboring_relation='swap' is unknown"),
+        ({"n_steps": 0}, r"expected 1 or n_steps=0 \(at least 1\)"),
+        ({"n_steps": 3, "noise_std": (1.0, 2.0)}, "noise_std has 2 entries, expected"),
+        ({"noise_std": ()}, "noise_std has 0 entries"),
+        ({"noise_std": (0.0,)}, "without noise has no privacy guarantee"),
+        ({"noise_std": (-1.0,)}, "must hold finite positive numbers"),
+        ({"noise_std": (math.nan,)}, "must hold finite positive numbers"),
+        ({"noise_std": (math.inf,)}, "must hold finite positive numbers"),
+        ({"sampling_rate": 0.0}, r"sampling_rate=0.0 must lie in \(0, 1\]"),
+        ({"sampling_rate": 1.5}, "1 means the full batch"),
+        ({"sampling_rate": math.nan}, "sampling_rate=nan must lie in"),
+        ({"clip_norm": 0.0}, "clip_norm=0.0 and sensitivity=1.0 must be finite and"),
+        ({"clip_norm": math.inf}, "must be finite and positive"),
+        ({"sensitivity": -1.0}, "sensitivity=-1.0 must be finite and positive"),
+        ({"sensitivity": math.nan}, "sensitivity=nan must be finite and positive"),
+        ({"sensitivity": 2.001}, r"sensitivity=2.001 exceeds 2 \* clip_norm=2.0"),
+    ],
+)
+def test_refuses(changes, match):
+    with pytest.raises(ValueError, match=match):
+        make(**changes)
+
+
+@pytest.mark.parametrize("relation", ["replace_special", "add_or_remove_one"])
+@pytest.mark.parametrize("sensitivity", [0.999, 1.001, 2.0])
+def test_a_null_neighbour_is_one_clip_norm_away(relation, sensitivity):
+    with pytest.raises(ValueError, match="must equal clip_norm=1.0 under"):
+        make(neighboring_relation=relation, sensitivity=sensitivity)
+
+
+def test_rounding_is_forgiven():
+    clip = 0.1 + 0.2
+    make(clip_norm=clip, sensitivity=2 * 0.3 * (1 + 1e-12))
+    make(clip_norm=clip, sensitivity=0.3, neighboring_relation="replace_special")
+
+
+def test_unknown_fields_are_refused():
+    with pytest.raises(ValueError, match=r"unknown fields \['price'\]: .* upgrade to"):
+        Event.from_dict(make().to_dict() | {"price": 1})
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, "1", None, True])
+def test_epsilon_is_checked(epsilon):
+    with pytest.raises(ValueError, match="epsilon=.* must be a positive number"):
+        check_budget(epsilon, 1e-5)
+
+
+def test_infinite_epsilon_where_it_has_no_meaning():
+    with pytest.raises(ValueError, match="epsilon=inf must be finite here"):
+        check_budget(math.inf, 1e-5)
+    check_budget(math.inf, 1e-5, allow_infinite=True)
+
+
+@pytest.mark.parametrize("delta", [0, 1, -1e-5, 2.0, math.nan, "1e-5", None, True])
+def test_delta_is_checked(delta):
+    with pytest.raises(ValueError, match="delta=.* must lie strictly between 0 and 1"):
+        check_budget(1.0, delta)
+
+
+def test_relations_have_the_names_of_dp_accounting():
+    from dp_accounting import NeighboringRelation
+
+    assert {name.upper() for name in RELATIONS} == set(NeighboringRelation.__members__)
+    with pytest.raises(ValueError, match="choose one of 'replace_one', 'replace_spec"):
+        check_relation("REPLACE_ONE")

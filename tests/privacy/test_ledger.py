@@ -1,0 +1,690 @@
+"""The ledger: exact ceilings, atomic charges, copies that are the same ledger."""
+
+import copy
+import dataclasses
+import json
+import math
+import multiprocessing
+import os
+import pickle
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from joblib import Parallel, delayed, parallel_config
+from scipy.optimize import brentq
+from scipy.stats import norm
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.model_selection import GridSearchCV
+
+from skfdp.privacy import Event, PrivacyBudgetError, PrivacyLedger, store
+from skfdp.privacy.ledger import align
+
+DELTA = 1e-5
+
+
+def full_batch(mu=0.1, **changes):
+    values = {"noise_std": (1 / mu,), "clip_norm": 1.0, "sensitivity": 1.0}
+    return Event(label="steps", **(values | changes))
+
+
+def poisson(**changes):
+    return full_batch(0.5, n_steps=20, sampling_rate=0.05, **changes)
+
+
+def independent_epsilon(mu, delta=DELTA):
+    """Epsilon of mu-GDP, written down anew: Balle and Wang 2018, Theorem 8."""
+
+    def excess(eps):
+        tail = norm.logcdf(-mu / 2 - eps / mu)
+        return norm.cdf(mu / 2 - eps / mu) - np.exp(eps + tail) - delta
+
+    return brentq(excess, 0, 100 + mu * mu) if excess(0) > 0 else 0.0
+
+
+def charge_until_refused(ledger, event, limit=10_000):
+    for charged in range(limit):
+        try:
+            ledger.charge([event])
+        except PrivacyBudgetError:
+            return charged
+    raise AssertionError("no charge was refused")
+
+
+@pytest.fixture(params=["memory", "file"])
+def new_ledger(request, tmp_path):
+    path = None if request.param == "memory" else tmp_path / "ledger.db"
+
+    def make(**options):
+        return PrivacyLedger(path, **options)
+
+    return make
+
+
+class TestCeiling:
+    @pytest.mark.parametrize("ceiling", [0.3, 1.0])
+    def test_is_exact_to_the_fit(self, new_ledger, ceiling):
+        mu = 0.04
+        expected = 0
+        while independent_epsilon(mu * math.sqrt(expected + 1)) <= ceiling:
+            expected += 1
+        ledger = new_ledger(epsilon=ceiling, delta=DELTA)
+        assert charge_until_refused(ledger, full_batch(mu)) == expected
+        spent = independent_epsilon(mu * math.sqrt(expected))
+        assert ledger.spent() == pytest.approx(spent, rel=1e-9)
+        assert ledger.remaining() == pytest.approx(ceiling - spent, rel=1e-6)
+
+    def test_a_fit_that_takes_all_of_it_is_charged(self, new_ledger):
+        mu = 0.3
+        ledger = new_ledger(epsilon=independent_epsilon(mu), delta=DELTA)
+        ledger.charge([full_batch(mu)])
+        assert ledger.remaining() == pytest.approx(0, abs=1e-9)
+
+    def test_tolerates_rounding_only(self, new_ledger):
+        mu = 0.3
+        ledger = new_ledger(epsilon=independent_epsilon(mu) * (1 - 1e-8), delta=DELTA)
+        with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
+            ledger.charge([full_batch(mu)])
+
+    def test_refusal_charges_nothing(self, new_ledger):
+        ledger = new_ledger(epsilon=1.0, delta=DELTA)
+        ledger.charge([full_batch(0.1)])
+        before = ledger.entries, ledger.spent()
+        small, large = full_batch(0.01), full_batch(2.0)
+        with pytest.raises(PrivacyBudgetError, match="nothing was charged"):
+            ledger.charge([small, large])
+        assert (ledger.entries, ledger.spent()) == before
+        ledger.charge([small])
+
+    def test_sampled_and_full_batch_releases_are_one_composition(self, new_ledger):
+        ledger = new_ledger(epsilon=2.0, delta=DELTA)
+        event = poisson(neighboring_relation="replace_special")
+        mean = full_batch(0.2, neighboring_relation="replace_special")
+        ledger.charge([mean, event])
+        one = ledger.spent()
+        ledger.charge([mean, event])
+        assert independent_epsilon(0.2) < one < ledger.spent() < 2 * one
+        assert charge_until_refused(ledger, event) > 0
+        assert ledger.spent() <= 2.0
+
+    def test_spent_at_another_delta(self, new_ledger):
+        ledger = new_ledger(epsilon=1.0, delta=DELTA)
+        ledger.charge([full_batch(0.2)])
+        assert ledger.spent(1e-3) == pytest.approx(independent_epsilon(0.2, 1e-3))
+        assert ledger.remaining(1e-3) > ledger.remaining()
+
+    def test_without_ceiling(self, new_ledger):
+        ledger = new_ledger()
+        ledger.charge([full_batch(9.0)])
+        assert ledger.remaining() == math.inf
+        assert ledger.spent(DELTA) == pytest.approx(independent_epsilon(9.0))
+        with pytest.raises(ValueError, match="delta=None needs a ledger with a ceil"):
+            ledger.spent()
+
+    def test_empty(self, new_ledger):
+        ledger = new_ledger(epsilon=1.0, delta=DELTA)
+        assert (ledger.spent(), ledger.remaining(), len(ledger)) == (0.0, 1.0, 0)
+        assert ledger.events == ledger.entries == ()
+        assert ledger  # `if ledger:` must not skip an empty one
+
+    @given(mus=st.lists(st.floats(0.01, 1.0), max_size=12), ceiling=st.floats(0.05, 4))
+    @settings(max_examples=50, deadline=None)
+    def test_greedy_charges_match_an_independent_account(self, mus, ceiling):
+        ledger = PrivacyLedger(epsilon=ceiling, delta=DELTA)
+        square = 0.0
+        for mu in mus:
+            due = independent_epsilon(math.sqrt(square + mu * mu))
+            if abs(due / ceiling - 1) < 1e-6:
+                continue  # rounding decides
+            try:
+                ledger.charge([full_batch(mu)])
+                accepted = True
+            except PrivacyBudgetError:
+                accepted = False
+            assert accepted == (due <= ceiling)
+            square += accepted * mu * mu
+            assert ledger.spent() <= ceiling * (1 + 1e-9)
+
+
+class TestNonprivateFits:
+    def test_a_ceiling_refuses_them(self, new_ledger):
+        ledger = new_ledger(epsilon=1.0, delta=DELTA)
+        with pytest.raises(PrivacyBudgetError, match="epsilon=inf exceeds the ceil"):
+            ledger.charge_nonprivate(label="fit")
+        assert len(ledger) == 0
+
+    def test_they_are_recorded_and_make_spent_infinite(self, new_ledger):
+        ledger = new_ledger()
+        ledger.charge([full_batch()])
+        ledger.charge_nonprivate(label="fit")
+        assert ledger.spent(DELTA) == math.inf
+        assert len(ledger) == 2
+        assert ledger.events == (full_batch(),)
+        assert ledger.entries[1].event is None
+        ledger.charge([full_batch()])
+        assert ledger.spent(DELTA) == math.inf
+
+    def test_a_ceiling_set_later_has_nothing_left(self, tmp_path):
+        PrivacyLedger(tmp_path / "l.db").charge_nonprivate()
+        ledger = PrivacyLedger(tmp_path / "l.db", epsilon=1.0, delta=DELTA)
+        assert ledger.remaining() == 0.0
+        with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
+            ledger.charge([full_batch()])
+
+
+class TestWhatComposes:
+    def test_mixed_relations_are_refused(self, new_ledger):
+        ledger = new_ledger()
+        ledger.charge([full_batch()])
+        with pytest.raises(PrivacyBudgetError, match="replace_special"):
+            ledger.charge([full_batch(neighboring_relation="replace_special")])
+        assert len(ledger) == 1
+
+    def test_mixed_relations_in_one_charge_are_refused(self, new_ledger):
+        ledger = new_ledger()
+        with pytest.raises(PrivacyBudgetError, match="do not compose"):
+            ledger.charge(
+                [full_batch(), full_batch(neighboring_relation="replace_special")]
+            )
+        assert len(ledger) == 0
+
+    def test_the_relation_can_be_fixed(self, new_ledger):
+        ledger = new_ledger(neighboring_relation="replace_special")
+        with pytest.raises(PrivacyBudgetError, match="fit under 'replace_special'"):
+            ledger.charge([full_batch()])
+        assert ledger.neighboring_relation == "replace_special"
+
+    def test_target_as_public_then_label_dp_protects_nothing(self, new_ledger):
+        ledger = new_ledger()
+        ledger.charge([full_batch(public_target=True)])
+        with pytest.raises(PrivacyBudgetError, match="public set .*the target"):
+            ledger.charge([full_batch(public_features=("a", "b"))])
+        assert len(ledger) == 1
+
+    def test_other_columns_are_refused(self, new_ledger):
+        ledger = new_ledger()
+        ledger.charge([full_batch(public_features=("age",))])
+        with pytest.raises(PrivacyBudgetError, match=r"\('age'\) differs from \('sex"):
+            ledger.charge([full_batch(public_features=("sex",), public_target=True)])
+
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_nothing_public_composes_with_one_public_set(self, new_ledger, order):
+        ledger = new_ledger(epsilon=1.0, delta=DELTA)
+        weaker = full_batch(0.1, public_features=("age",), public_target=True)
+        for event in (full_batch(0.1), weaker)[::order]:
+            ledger.charge([event])
+        assert ledger.spent() == pytest.approx(independent_epsilon(0.1 * math.sqrt(2)))
+        assert ledger.public_features == ("age",)
+        assert ledger.public_target
+        assert ledger.events == (full_batch(0.1), weaker)[::order]
+
+    def test_nothing_may_be_public_under_add_or_remove_one(self, new_ledger):
+        event = full_batch(
+            neighboring_relation="add_or_remove_one", public_features=("a",)
+        )
+        with pytest.raises(PrivacyBudgetError, match="must be empty under 'add_or_rem"):
+            new_ledger().charge([event])
+
+    @pytest.mark.parametrize("events", [[], [1], full_batch().to_dict()])
+    def test_needs_events(self, new_ledger, events):
+        with pytest.raises(TypeError, match="must hold at least one Event"):
+            new_ledger().charge(events)
+
+    @given(
+        sets=st.lists(
+            st.tuples(st.sampled_from([(), ("a",), ("b",), ("b", "a")]), st.booleans()),
+            min_size=1,
+            max_size=4,
+        ),
+        relation=st.sampled_from(["replace_one", "replace_special"]),
+    )
+    def test_align_promises_no_more_than_the_weakest(self, sets, relation):
+        events = [
+            full_batch(
+                public_features=columns,
+                public_target=target,
+                neighboring_relation=relation,
+            )
+            for columns, target in sets
+        ]
+        union = (
+            frozenset().union(*(columns for columns, _ in sets)),
+            any(target for _, target in sets),
+        )
+        promised = {(frozenset(columns), target) for columns, target in sets}
+        nonempty = {columns for columns, _ in promised if columns}
+        if union in promised and len(nonempty) <= 1:
+            aligned = align(events)
+            assert {e.protects for e in aligned} == {(relation, *union)}
+            assert [e.mu for e in aligned] == [e.mu for e in events]
+        else:
+            with pytest.raises(PrivacyBudgetError, match="together they protect less"):
+                align(events)
+
+
+class TestRecords:
+    def test_one_entry_per_event(self, new_ledger):
+        ledger = new_ledger()
+        mean = dataclasses.replace(full_batch(0.05), label="mean", seeded=True)
+        ledger.charge([mean, full_batch()], label="DPSGDFClassifier")
+        ledger.charge([full_batch(0.3)])
+        entries = ledger.entries
+        assert [entry.charge for entry in entries] == [1, 1, 2]
+        assert [entry.label for entry in entries] == ["DPSGDFClassifier"] * 2 + [None]
+        assert [entry.seeded for entry in entries] == [True, False, False]
+        assert tuple(entry.event for entry in entries) == ledger.events
+        assert all(entry.time.endswith("+00:00") for entry in entries)
+        assert {"skfdp", "numpy", "dp-accounting"} <= set(entries[0].versions)
+
+    def test_events_are_lossless(self, new_ledger):
+        event = Event(
+            label="steps",
+            noise_std=(0.1 + 0.2, 1 / 3),
+            clip_norm=math.pi / 10,
+            sensitivity=math.sqrt(2) * math.pi / 10,
+            n_steps=2,
+            sampling_rate=1 / 7,
+            public_features=(np.int64(3), "ä<'\""),
+            classes_source="data",
+            seeded=True,
+        )
+        ledger = new_ledger()
+        ledger.charge([event])
+        assert ledger.events == (event,)
+
+    def test_repr_says_what_it_is(self, new_ledger):
+        ledger = new_ledger(epsilon=1.0, delta=DELTA)
+        ledger.charge([full_batch()])
+        assert "epsilon=1.0, delta=1e-05, 1 entries" in repr(ledger)
+
+
+class TestConstructor:
+    @pytest.mark.parametrize(
+        ("options", "match"),
+        [
+            ({"epsilon": 1.0}, "epsilon=1.0 and delta=None make a ceiling together"),
+            ({"delta": 1e-5}, "give both, or neither"),
+            ({"epsilon": 0, "delta": 1e-5}, "epsilon=0 must be a positive number"),
+            ({"epsilon": math.inf, "delta": 1e-5}, "epsilon=inf must be finite"),
+            ({"epsilon": 1.0, "delta": 1.0}, "delta=1.0 must lie strictly between"),
+            ({"neighboring_relation": "zero"}, "neighboring_relation='zero' is unkn"),
+            ({"dataset": ""}, "dataset='' must be a non-empty string"),
+        ],
+    )
+    def test_refuses(self, new_ledger, options, match):
+        with pytest.raises(ValueError, match=match):
+            new_ledger(**options)
+
+    def test_resolve(self, tmp_path):
+        ledger = PrivacyLedger()
+        assert PrivacyLedger.resolve(None) is None
+        assert PrivacyLedger.resolve(ledger) is ledger
+        for path in (tmp_path / "l.db", str(tmp_path / "l.db")):
+            assert PrivacyLedger.resolve(path).path == str(tmp_path / "l.db")
+        for value in (1, b"l.db", PrivacyLedger):
+            with pytest.raises(TypeError, match="must be None, a path or a PrivacyL"):
+                PrivacyLedger.resolve(value)
+
+
+class TestCopies:
+    @pytest.mark.parametrize(
+        "copied", [clone, copy.copy, copy.deepcopy, lambda x: copy.deepcopy([x])[0]]
+    )
+    def test_copies_share_the_budget(self, new_ledger, copied):
+        ledger = new_ledger(epsilon=1.0, delta=DELTA)
+        twin = copied(ledger)
+        twin.charge([full_batch()])
+        assert ledger.events == twin.events == (full_batch(),)
+        assert twin is ledger
+
+    def test_memory_refuses_pickling(self):
+        with pytest.raises(pickle.PicklingError, match=r"use PrivacyLedger\(path\)"):
+            pickle.dumps(PrivacyLedger())
+
+    def test_file_pickles_as_a_handle(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        ledger = PrivacyLedger("l.db", epsilon=1.0, delta=DELTA, dataset="a")
+        state = pickle.dumps(ledger)
+        monkeypatch.chdir("/")
+        twin = pickle.loads(state)
+        twin.charge([full_batch()])
+        assert ledger.events == twin.events == (full_batch(),)
+        assert (twin.epsilon, twin.dataset) == (1.0, "a")
+
+    def test_unpickling_never_makes_a_new_file(self, tmp_path):
+        path = tmp_path / "l.db"
+        state = pickle.dumps(PrivacyLedger(path, epsilon=1.0, delta=DELTA))
+        path.unlink()
+        twin = pickle.loads(state)  # a model loads where its ledger is out of reach
+        assert "unreadable" in repr(twin)
+        with pytest.raises(FileNotFoundError, match="cannot be opened"):
+            twin.charge([full_batch()])
+        assert not path.exists()
+
+    def test_a_forked_child_cannot_charge_memory(self):
+        if not hasattr(os, "fork"):
+            pytest.skip("no fork on this platform")
+        ledger = PrivacyLedger()
+        context = multiprocessing.get_context("fork")
+        messages = context.SimpleQueue()
+
+        def child():
+            try:
+                ledger.charge([full_batch()])
+            except RuntimeError as error:
+                messages.put(str(error))
+            else:
+                messages.put("charged")
+
+        process = context.Process(target=child)
+        process.start()
+        process.join()
+        assert "made by another process" in messages.get()
+
+
+class TestGridSearch:
+    """The trap of peers whose accountants are copied by clone."""
+
+    def search(self, ledger, n_jobs, backend):
+        class Charging(ClassifierMixin, BaseEstimator):
+            def __init__(self, ledger=None, parameter=0):
+                self.ledger = ledger
+                self.parameter = parameter
+
+            def fit(self, X, y):
+                event = Event(
+                    label="fit", noise_std=(25.0,), clip_norm=1, sensitivity=1
+                )
+                self.classes_ = np.unique(y)
+                PrivacyLedger.resolve(self.ledger).charge([event])
+                return self
+
+            def predict(self, X):
+                return np.zeros(len(X), dtype=int)
+
+        X, y = np.zeros((8, 1)), np.arange(8) % 2
+        search = GridSearchCV(
+            Charging(ledger),
+            {"parameter": list(range(60))},
+            cv=2,
+            n_jobs=n_jobs,
+            error_score="raise",
+        )
+        with (
+            parallel_config(backend),
+            pytest.raises(PrivacyBudgetError, match="budget"),
+        ):
+            search.fit(X, y)
+
+    @pytest.mark.parametrize(
+        ("n_jobs", "backend", "in_file"),
+        [(1, "threading", 0), (2, "threading", 0), (1, "loky", 1), (2, "loky", 1)],
+    )
+    def test_the_ceiling_stops_the_search(self, tmp_path, n_jobs, backend, in_file):
+        mu, expected = 1 / 25, 0
+        while independent_epsilon(mu * math.sqrt(expected + 1)) <= 1.0:
+            expected += 1
+        path = tmp_path / "l.db" if in_file else None
+        ledger = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
+        assert 0 < expected < 120
+        self.search(ledger, n_jobs, backend)
+        assert len(ledger) == expected if n_jobs == 1 else len(ledger) <= expected
+        assert ledger.spent() <= 1.0
+
+
+class TestRaces:
+    def test_threads(self, new_ledger):
+        mu = 0.05
+        alone = PrivacyLedger(epsilon=1.0, delta=DELTA)
+        expected = charge_until_refused(alone, full_batch(mu))
+        ledger = new_ledger(epsilon=1.0, delta=DELTA)
+        gate = threading.Barrier(8)
+
+        def work():
+            gate.wait()
+            return charge_until_refused(ledger, full_batch(mu))
+
+        counts = Parallel(n_jobs=8, backend="threading")(
+            delayed(work)() for _ in range(8)
+        )
+        assert sum(counts) == len(ledger) == expected
+
+    SCRIPT = """
+import sys
+from skfdp.privacy import Event, PrivacyBudgetError, PrivacyLedger
+ledger = PrivacyLedger(sys.argv[1])
+event = Event(label="e", noise_std=(float(sys.argv[2]),), clip_norm=1, sensitivity=1)
+print("ready", flush=True)
+sys.stdin.readline()
+while True:
+    try:
+        ledger.charge([event, event], label="race")
+    except PrivacyBudgetError:
+        break
+    print("charged", flush=True)
+"""
+
+    def start(self, path, std):
+        return subprocess.Popen(
+            [sys.executable, "-c", self.SCRIPT, str(path), str(std)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def test_processes(self, tmp_path):
+        path, std = tmp_path / "l.db", 20.0
+        expected = 0
+        while independent_epsilon(math.sqrt(2 * (expected + 1)) / std) <= 1.5:
+            expected += 1
+        ledger = PrivacyLedger(path, epsilon=1.5, delta=DELTA)
+        workers = [self.start(path, std) for _ in range(4)]
+        for worker in workers:
+            assert worker.stdout.readline() == "ready\n"
+        for worker in workers:
+            worker.stdin.write("go\n")
+            worker.stdin.flush()
+        outputs = [worker.communicate()[0] for worker in workers]
+        assert all(worker.returncode == 0 for worker in workers)
+        acknowledged = sum(output.count("charged") for output in outputs)
+        assert acknowledged == expected
+        assert len(ledger) == 2 * expected
+        assert sorted({entry.charge for entry in ledger.entries}) == list(
+            range(1, expected + 1)
+        )
+
+    @pytest.mark.parametrize("after", [3, 17])
+    def test_a_killed_process_leaves_a_truthful_file(self, tmp_path, after):
+        path = tmp_path / "l.db"
+        ledger = PrivacyLedger(path, epsilon=1000.0, delta=DELTA)
+        worker = self.start(path, 20.0)
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+        seen = 0
+        while seen < after:
+            seen += worker.stdout.readline() == "charged\n"
+        worker.send_signal(signal.SIGKILL)
+        seen += worker.communicate()[0].count("charged")
+        assert seen <= len(ledger) / 2 <= seen + 1
+        assert len(ledger) % 2 == 0  # no half charge
+        ledger.charge([full_batch()])
+
+    def test_processes_create_one_file_together(self, tmp_path):
+        path = tmp_path / "l.db"
+        results = Parallel(n_jobs=4, backend="threading")(
+            delayed(PrivacyLedger)(path, epsilon=1.0, delta=DELTA) for _ in range(16)
+        )
+        assert {ledger.epsilon for ledger in results} == {1.0}
+
+
+class TestFile:
+    def test_terms_are_kept(self, tmp_path):
+        path = tmp_path / "l.db"
+        PrivacyLedger(
+            path, epsilon=0.7, delta=1e-6, neighboring_relation="replace_special"
+        )
+        ledger = PrivacyLedger(path)
+        assert (ledger.epsilon, ledger.delta) == (0.7, 1e-6)
+        assert ledger.neighboring_relation == "replace_special"
+
+    @pytest.mark.parametrize(
+        ("options", "match"),
+        [
+            ({"epsilon": 2.0, "delta": 1e-5}, "epsilon=2.0 differs from epsilon=1.0"),
+            ({"epsilon": 1.0, "delta": 1e-4}, "use a new data set name"),
+            ({"neighboring_relation": "replace_one"}, "differs from neighboring_rela"),
+        ],
+    )
+    def test_terms_cannot_change(self, tmp_path, options, match):
+        path = tmp_path / "l.db"
+        relation = "replace_special"
+        PrivacyLedger(path, epsilon=1.0, delta=1e-5, neighboring_relation=relation)
+        with pytest.raises(ValueError, match=match):
+            PrivacyLedger(path, **options)
+        assert PrivacyLedger(path).epsilon == 1.0
+        PrivacyLedger(path, dataset="other", **options)
+
+    def test_a_relation_that_contradicts_the_record_is_refused(self, tmp_path):
+        PrivacyLedger(tmp_path / "l.db").charge([full_batch()])
+        with pytest.raises(ValueError, match="differs from neighboring_relation='rep"):
+            PrivacyLedger(tmp_path / "l.db", neighboring_relation="replace_special")
+
+    def test_every_handle_sees_the_ceiling(self, tmp_path):
+        early = PrivacyLedger(tmp_path / "l.db")
+        PrivacyLedger(tmp_path / "l.db", epsilon=0.1, delta=DELTA)
+        with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
+            early.charge([full_batch(1.0)])
+
+    def test_data_sets_are_independent(self, tmp_path):
+        path = tmp_path / "l.db"
+        first = PrivacyLedger(path, epsilon=1.0, delta=DELTA, dataset="first")
+        other = PrivacyLedger(path, dataset="other")
+        first.charge([full_batch(0.1)])
+        other.charge([full_batch(9.0, neighboring_relation="replace_special")])
+        assert len(first) == len(other) == 1
+        assert first.spent() == pytest.approx(independent_epsilon(0.1))
+
+    def test_one_row_per_event(self, tmp_path):
+        path = tmp_path / "with space?#.db"
+        event = full_batch(public_features=("age",))
+        PrivacyLedger(path, dataset="adult").charge([event, event], label="fit")
+        assert path.exists()
+        connection = sqlite3.connect(path)
+        rows = connection.execute(
+            "SELECT dataset, label, neighboring_relation, public_features, "
+            "public_target, event, versions, seeded FROM entries"
+        ).fetchall()
+        mode = connection.execute("PRAGMA journal_mode").fetchone()
+        version = connection.execute("SELECT key, value FROM meta").fetchall()
+        connection.close()
+        assert len(rows) == 2
+        assert rows[0][:5] == ("adult", "fit", "replace_one", '["age"]', 0)
+        assert Event.from_dict(json.loads(rows[0][5])) == event
+        assert "skfdp" in json.loads(rows[0][6])
+        assert mode == ("wal",)
+        assert version == [("schema_version", "1")]
+
+    @pytest.mark.parametrize(
+        "statement", ["DELETE FROM entries", "UPDATE entries SET event = NULL"]
+    )
+    def test_charges_cannot_be_taken_back(self, tmp_path, statement):
+        path = tmp_path / "l.db"
+        PrivacyLedger(path).charge([full_batch()])
+        connection = sqlite3.connect(path)
+        with pytest.raises(sqlite3.IntegrityError, match="charges are never"):
+            connection.execute(statement)
+        connection.close()
+
+
+class TestFileErrors:
+    @pytest.fixture
+    def path(self, tmp_path):
+        path = tmp_path / "l.db"
+        PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
+        return path
+
+    def test_locked(self, path, monkeypatch):
+        monkeypatch.setattr(store, "_BUSY_SECONDS", 0.1)
+        ledger = PrivacyLedger(path)
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(TimeoutError, match="stayed locked by another process"):
+            ledger.charge([full_batch()])
+        assert len(ledger) == 1  # reading goes on
+        other.close()
+        ledger.charge([full_batch()])
+
+    def test_read_only_connection(self, path, monkeypatch):
+        ledger = PrivacyLedger(path)
+        uri = f"{path.as_uri()}?mode=ro"
+        monkeypatch.setattr(store.FileStore, "_uri", lambda self, mode: uri)
+        with pytest.raises(PermissionError, match="is read-only: make the file"):
+            ledger.charge([full_batch()])
+
+    @pytest.mark.skipif(
+        not hasattr(os, "geteuid") or os.geteuid() == 0,
+        reason="permissions do not bind the superuser",
+    )
+    def test_read_only_file(self, path):
+        path.chmod(0o400)
+        with pytest.raises(PermissionError, match="is read-only: make the file"):
+            PrivacyLedger(path).charge([full_batch()])
+
+    def test_not_a_database(self, path):
+        path.write_bytes(b"no database, but long enough to be one" * 100)
+        with pytest.raises(ValueError, match="corrupt or not a SQLite database"):
+            PrivacyLedger(path)
+
+    def test_corrupt(self, path):
+        raw = bytearray(path.read_bytes())
+        raw[4096:] = b"\xff" * (len(raw) - 4096)
+        path.write_bytes(raw)
+        with pytest.raises(ValueError, match="corrupt or not a SQLite database"):
+            PrivacyLedger(path).charge([full_batch()])
+
+    def test_another_programs_database(self, tmp_path):
+        path = tmp_path / "other.db"
+        connection = sqlite3.connect(path)
+        connection.execute("CREATE TABLE things (id INTEGER)")
+        connection.close()
+        before = path.read_bytes()
+        with pytest.raises(ValueError, match="a database of another program"):
+            PrivacyLedger(path)
+        assert path.read_bytes() == before
+
+    def test_emptied(self, path):
+        ledger = PrivacyLedger(path)
+        path.write_bytes(b"")
+        with pytest.raises(ValueError, match="or an emptied file"):
+            ledger.charge([full_batch()])
+
+    def test_newer_schema(self, path):
+        connection = sqlite3.connect(path)
+        connection.execute("UPDATE meta SET value = '2'")
+        connection.commit()
+        connection.close()
+        with pytest.raises(ValueError, match="schema version 2, newer than 1.*upgrade"):
+            PrivacyLedger(path)
+
+    def test_newer_event(self, path):
+        values = full_batch().to_dict() | {"extra_cost": 1}
+        connection = sqlite3.connect(path)
+        connection.execute(
+            "INSERT INTO entries (charge, time, dataset, event, versions, seeded) "
+            "VALUES (2, '', 'default', ?, '{}', 0)",
+            (json.dumps(values),),
+        )
+        connection.commit()
+        connection.close()
+        with pytest.raises(ValueError, match="unknown fields .*upgrade to read it"):
+            PrivacyLedger(path).charge([full_batch()])
+
+    def test_no_folder(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match="in a folder that exists"):
+            PrivacyLedger(tmp_path / "missing" / "l.db")

@@ -1,0 +1,511 @@
+"""The report: one source of truth, in words, in JSON, in HTML."""
+
+import copy
+import dataclasses
+import html.parser
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from skfdp.privacy import (
+    Event,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    PrivacyReport,
+    compose,
+    gdp_epsilon,
+    read_report,
+    report,
+)
+from skfdp.privacy.report import Assumption
+from skfdp.privacy.statement import attack_power
+
+
+def full_batch(mu=0.2, **changes):
+    values = {"noise_std": (1 / mu,), "clip_norm": 1.0, "sensitivity": 1.0}
+    return Event(**({"label": "steps"} | values | changes))
+
+
+def poisson(**changes):
+    return full_batch(0.5, n_steps=20, sampling_rate=0.05, **changes)
+
+
+def make(events=(), **changes):
+    facts = {
+        "subject": "FeatureDPLogisticRegression",
+        "events": events,
+        "delta": 1e-5,
+        "target_epsilon": 1.0,
+        "n_records": 1000,
+        "feature_names": ["age", "education", "income"],
+        "released": ("coef_", "intercept_"),
+        "assumptions": (Assumption("The moon is round.", False),),
+    }
+    return PrivacyReport.from_events(**(facts | changes))
+
+
+class Fitted(BaseEstimator):
+    """An estimator or transformer that holds a report."""
+
+    def __init__(self, privacy=None):
+        self.privacy = privacy
+        self.privacy_ = privacy
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X
+
+
+REPORTS = {
+    "closed form": make([full_batch(public_features=("age",))]),
+    "poisson": make([poisson(), full_batch(label="mean")]),
+    "special": make([poisson(neighboring_relation="replace_special")], n_records=None),
+    "whole records": make(
+        [full_batch(neighboring_relation="add_or_remove_one", seeded=True)]
+    ),
+    "label-DP": make(
+        [full_batch(public_features=(0, 1, 2), classes_source="data")],
+        feature_names=(0, 1, 2),
+        target_epsilon=None,
+    ),
+    "not private": make([], target_epsilon=math.inf),
+    "odd names": make(
+        [full_batch(public_features=("<script>alert(1)</script>",))],
+        feature_names=["<script>alert(1)</script>", 'a"b', "ä\n&amp;"],
+    ),
+    "pipeline": report(
+        Pipeline(
+            [
+                ("scale", StandardScaler()),
+                ("centre", Fitted(make([full_batch(0.1)]))),
+                ("model", Fitted(make([full_batch(public_features=("age",))]))),
+            ]
+        )
+    ),
+}
+
+
+@pytest.fixture(params=REPORTS)
+def example(request):
+    return REPORTS[request.param]
+
+
+class TestNumbers:
+    def test_epsilon_is_that_of_the_events(self):
+        events = [full_batch(0.1), full_batch(0.2, n_steps=4)]
+        mu = math.sqrt(0.1**2 + 4 * 0.2**2)
+        made = make(events)
+        assert made.mu == pytest.approx(mu, rel=1e-12)
+        assert made.epsilon == pytest.approx(gdp_epsilon(1e-5, mu), rel=1e-9)
+        assert made.accountant == "closed form (Gaussian DP)"
+
+    def test_sampled_events(self):
+        made = make([poisson()])
+        assert made.epsilon == compose([poisson()]).epsilon(1e-5)
+        assert made.mu is None
+        assert "dp-accounting 0.6" in made.accountant
+        assert "discretisation" in made.accountant
+
+    def test_the_accountant_of_the_plan(self):
+        made = make([full_batch()], accountant="pld")
+        assert "dp-accounting" in made.accountant
+        assert made.epsilon == pytest.approx(make([full_batch()]).epsilon, rel=1e-3)
+
+    def test_without_privacy(self):
+        made = make([], target_epsilon=math.inf)
+        assert made.epsilon == made.target_epsilon == math.inf
+        assert made.neighboring_relation is None
+        assert "NOTHING IS PROTECTED" in made.statement()
+        assert "infinite" in made.statement()
+
+    def test_who_is_private(self):
+        made = make([full_batch(public_features=("age",), public_target=True)])
+        assert made.public_features == ("age",)
+        assert made.private_features == ("education", "income")
+        assert made.public_target
+        assert "Private, in each record: the column(s) education, income." in (
+            made.statement()
+        )
+        assert "not protected: the column(s) age and the target." in made.statement()
+
+    def test_label_dp(self):
+        text = REPORTS["label-DP"].statement()
+        assert "Private, in each record: the target." in text
+        assert "the column(s) 0, 1, 2." in text
+
+    def test_positions_name_columns(self):
+        made = make([full_batch(public_features=(0, 2))])
+        assert made.private_features == ("education",)
+
+    def test_nested_public_sets_give_the_weaker_guarantee(self):
+        made = make([full_batch(), full_batch(public_features=("age",))])
+        assert made.public_features == ("age",)
+        assert made.events[0].public_features == ()
+
+    def test_mixed_public_sets_are_refused(self):
+        with pytest.raises(PrivacyBudgetError, match="together they protect less"):
+            make(
+                [
+                    full_batch(public_features=("age",)),
+                    full_batch(public_target=True),
+                ]
+            )
+
+    @pytest.mark.parametrize("delta", [0.0, 1.0, math.nan, "1e-5", True])
+    def test_delta_is_checked(self, delta):
+        with pytest.raises(ValueError, match="must lie strictly between 0 and 1"):
+            make([full_batch()], delta=delta)
+
+    def test_at_another_delta(self):
+        made = make([full_batch()], accountant="pld").at_delta(1e-3)
+        assert made == make([full_batch()], delta=1e-3)
+        assert make([]).at_delta(1e-3).epsilon == math.inf
+
+    def test_numpy_facts_become_plain(self):
+        made = make(
+            [full_batch(public_features=tuple(np.array(["age"])))],
+            n_records=np.int64(5),
+            feature_names=np.array(["age", "b"]),
+            target_epsilon=np.float32(1),
+        )
+        assert PrivacyReport.from_dict(json.loads(made.to_json())) == made
+        assert type(made.private_features[0]) is str
+
+    def test_it_is_frozen(self, example):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            example.epsilon = 0.0
+
+
+class TestAttackPower:
+    def test_gaussian_is_the_exact_trade_off(self):
+        rng = np.random.default_rng(0)
+        mu, n = 1.0, 400_000
+        threshold = np.quantile(rng.standard_normal(n), 0.99)
+        hits = np.mean(rng.standard_normal(n) + mu > threshold)
+        made = make([full_batch(mu)])
+        assert attack_power(made) == pytest.approx(hits, abs=0.003)
+
+    def test_other_curves_bound_the_gaussian(self):
+        exact = make([full_batch(0.5)])
+        bound = make([full_batch(0.5)], accountant="pld")
+        assert 0.01 < attack_power(exact) < attack_power(bound) < 1
+        assert attack_power(make([])) == 1.0
+
+
+class TestStatement:
+    def test_every_report_has_every_part(self, example):
+        text = example.statement()
+        parts = ["What it means", "What was released", "What is protected", "numbers"]
+        if math.isfinite(example.epsilon):
+            parts += ["Assumptions", "Not covered", "Limits", "Generator", "Accountant"]
+            assert f'neighboring_relation="{example.neighboring_relation}"' in (
+                " ".join(text.split())
+            )
+        for part in parts:
+            assert part in text
+        assert all(len(line) < 100 for line in text.splitlines())
+
+    def test_it_says_what_is_enforced(self):
+        text = " ".join(make([full_batch()]).statement().split())
+        assert "The moon is round. [NOT checked]" in text
+        assert "contribution to a release is clipped. [enforced by the code]" in text
+
+    def test_a_seed_is_no_guarantee(self):
+        by_event, by_fact = (
+            make([full_batch(seeded=True)]),
+            make([full_batch()], seeded=True),
+        )
+        for made in (by_event, by_fact):
+            assert made.seeded
+            assert "epsilon is then no guarantee" in " ".join(made.statement().split())
+            assert "cryptographic" not in made.generator
+            secret = [a for a in made.assumptions if "secret" in a.text]
+            assert not secret[0].enforced
+        assert "no guarantee" not in make([full_batch()]).statement()
+
+    def test_classes_read_from_a_private_target_are_an_assumption(self):
+        text = "read from the private target"
+        assert text in " ".join(REPORTS["label-DP"].statement().split())
+        assert text not in " ".join(REPORTS["closed form"].statement().split())
+
+    @pytest.mark.parametrize(
+        ("n_records", "expected"),
+        [(1000, "delta * n = 0.01"), (200_000, "TOO LARGE"), (None, "not recorded")],
+    )
+    def test_delta_against_n(self, n_records, expected):
+        assert expected in make([full_batch()], n_records=n_records).statement()
+
+    @pytest.mark.parametrize(
+        "name", ["a\n\nThe numbers\n---\n", "a\u202eb", "a\x1b[2J"]
+    )
+    def test_names_cannot_forge_the_layout(self, name):
+        made = make([full_batch(public_features=(name,))], subject=name)
+        lines = made.statement().splitlines()
+        assert lines.count("The numbers") == 1
+        assert all(line.isprintable() for line in lines)
+
+    def test_many_columns_are_counted(self):
+        names = [f"pixel{i}" for i in range(784)]
+        made = make([full_batch(public_features=("pixel0",))], feature_names=names)
+        assert "and 763 more" in made.statement()
+        assert len(made.to_dict()["private_features"]) == 783
+
+    @pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
+    def test_the_relation_is_explained(self, relation):
+        text = " ".join(
+            make([full_batch(neighboring_relation=relation)]).statement().split()
+        )
+        assert ("any other value" in text) == (relation == "replace_one")
+        assert ("two such steps" in text) == (relation == "replace_special")
+
+
+class TestHtml:
+    class Checker(html.parser.HTMLParser):
+        def __init__(self):
+            super().__init__()
+            self.tags, self.text = [], ""
+
+        def handle_starttag(self, tag, attrs):
+            self.tags.append(tag)
+
+        def handle_data(self, data):
+            self.text += data
+
+    def test_hostile_names_are_text(self):
+        checker = self.Checker()
+        checker.feed(REPORTS["odd names"]._repr_html_())
+        assert set(checker.tags) <= set(
+            "div table caption tbody tr th td details summary pre".split()
+        )
+        assert "<script>alert(1)</script>" in checker.text
+
+    @given(name=st.text(min_size=1), subject=st.text())
+    @settings(max_examples=50, deadline=None)
+    def test_any_name_is_text(self, name, subject):
+        made = make(
+            [full_batch(public_features=(name,))], feature_names=[name], subject=subject
+        )
+        checker = self.Checker()
+        checker.feed(made._repr_html_())
+        plain = self.Checker()
+        plain.feed(make([full_batch()])._repr_html_())
+        assert checker.tags == plain.tags
+
+    def test_it_holds_the_statement(self, example):
+        checker = self.Checker()
+        checker.feed(example._repr_html_())
+        assert example.statement() in checker.text
+
+
+class TestRoundTrips:
+    def test_json(self, example, tmp_path):
+        path = tmp_path / "report.json"
+        path.write_text(example.to_json(), encoding="utf-8")
+        assert read_report(path) == read_report(str(path)) == example
+
+    def test_json_is_strict(self, example):
+        def refuse(constant):
+            raise AssertionError(constant)
+
+        values = json.loads(example.to_json(), parse_constant=refuse)
+        assert values == example.to_dict()
+        assert values["schema_version"] == 1
+
+    def test_pickle_and_copies(self, example):
+        assert pickle.loads(pickle.dumps(example)) == example
+        assert copy.deepcopy(example) == example
+
+    def test_infinity_is_a_string(self):
+        values = REPORTS["not private"].to_dict()
+        assert values["epsilon"] == values["target_epsilon"] == "inf"
+
+    def test_it_holds_what_an_officer_asks_for(self):
+        values = REPORTS["closed form"].to_dict()
+        for name in (
+            "released unit_of_privacy public_features private_features n_is_public "
+            "delta_times_n events mu accountant assumptions not_covered generator "
+            "numerics versions limits target_epsilon"
+        ).split():
+            assert values[name] not in (None, "", [], {}), name
+
+    @pytest.mark.parametrize(
+        "edit",
+        [
+            {"epsilon": 0.1},
+            {"epsilon": 0.0},
+            {"delta": 1e-3},
+            {"mu": 0.01},
+            {"public_features": []},
+            {"neighboring_relation": "replace_special"},
+            {"events": []},
+        ],
+    )
+    def test_edited_numbers_are_refused(self, edit):
+        values = REPORTS["closed form"].to_dict() | edit
+        with pytest.raises(ValueError, match="it was edited; ask for the original"):
+            PrivacyReport.from_dict(values)
+
+    def test_a_hidden_seed_is_refused(self):
+        values = make([full_batch(seeded=True)]).to_dict() | {"seeded": False}
+        with pytest.raises(ValueError, match="it was edited"):
+            PrivacyReport.from_dict(values)
+
+    @pytest.mark.parametrize(
+        ("values", "match"),
+        [
+            ({}, "pass what to_json wrote"),
+            ([1], "pass what to_json wrote"),
+            (make([]).to_dict() | {"schema_version": 2}, "newer than 1: upgrade skfdp"),
+            (
+                {k: v for k, v in make([]).to_dict().items() if k != "delta"},
+                "lacks the field 'delta'",
+            ),
+        ],
+    )
+    def test_what_is_no_report(self, values, match, tmp_path):
+        path = tmp_path / "report.json"
+        path.write_text(json.dumps(values))
+        with pytest.raises(ValueError, match=match):
+            read_report(path)
+
+    @pytest.mark.parametrize("raw", [b"no json", b"\xff\xfe"])
+    def test_what_is_no_json(self, raw, tmp_path):
+        path = tmp_path / "report.json"
+        path.write_bytes(raw)
+        with pytest.raises(ValueError, match="is not a JSON file"):
+            read_report(path)
+
+
+class TestReportOf:
+    def test_an_estimator(self):
+        made = make([full_batch()])
+        assert report(Fitted(made)) is made
+        assert report(Fitted(made), delta=1e-3).delta == 1e-3
+
+    @pytest.mark.parametrize("obj", [StandardScaler(), 3, make_pipeline(Fitted())])
+    def test_what_has_no_report(self, obj):
+        with pytest.raises(ValueError, match="in which nothing has privacy_: fit it"):
+            report(obj)
+
+
+class TestPipelines:
+    def pipeline(self, *steps):
+        return Pipeline([(f"step{i}", step) for i, step in enumerate(steps)])
+
+    def test_steps_compose_exactly(self):
+        found = report(
+            self.pipeline(
+                Fitted(make([full_batch(0.3)], delta=1e-6)),
+                Fitted(make([full_batch(0.4)], delta=1e-5)),
+            )
+        )
+        assert found.delta == 1e-5
+        assert found.epsilon == pytest.approx(gdp_epsilon(1e-5, 0.5), rel=1e-9)
+        assert [name for name, _ in found.steps] == ["step0", "step1"]
+        assert found.n_records == 1000
+        assert "at the largest of these deltas" in found.statement()
+
+    def test_steps_that_it_cannot_see_are_named(self):
+        found = report(
+            self.pipeline(
+                StandardScaler(), "passthrough", None, Fitted(make([full_batch()]))
+            )
+        )
+        assert found.unseen == ("step0 (StandardScaler)",)
+        assert "Step step0 (StandardScaler): this report cannot see" in (
+            " ".join(found.statement().split())
+        )
+
+    def test_nested_pipelines(self):
+        inner = self.pipeline(
+            FunctionTransformer(), Fitted(make([full_batch(0.3)], seeded=True))
+        )
+        found = report(self.pipeline(inner, Fitted(make([full_batch(0.4)]))))
+        assert found.mu == pytest.approx(0.5)
+        assert found.seeded
+
+    def test_whole_record_step_before_a_feature_dp_step(self):
+        found = report(
+            self.pipeline(
+                Fitted(make([full_batch()], feature_names=None)),
+                Fitted(make([full_batch(public_features=("age",))])),
+            )
+        )
+        assert found.public_features == ("age",)
+        assert found.private_features == ("education", "income")
+        assert any(
+            "computed from public columns" in assumption.text
+            and not assumption.enforced
+            for assumption in found.assumptions
+        )
+
+    def test_assumptions_are_listed_once(self):
+        found = report(
+            self.pipeline(Fitted(make([full_batch()])), Fitted(make([full_batch()])))
+        )
+        assert len(set(found.assumptions)) == len(found.assumptions)
+
+    def test_a_step_without_privacy_leaves_nothing_protected(self):
+        found = report(self.pipeline(Fitted(make([full_batch()])), Fitted(make([]))))
+        assert found.epsilon == math.inf
+        assert "NOTHING IS PROTECTED" in found.statement()
+
+    def test_mixed_relations_are_refused(self):
+        other = full_batch(neighboring_relation="replace_special")
+        with pytest.raises(PrivacyBudgetError, match="which do not compose"):
+            report(self.pipeline(Fitted(make([full_batch()])), Fitted(make([other]))))
+
+    def test_mixed_public_sets_are_refused(self):
+        steps = [
+            Fitted(make([full_batch(public_features=(name,))])) for name in ("a", "b")
+        ]
+        with pytest.raises(PrivacyBudgetError, match="together they protect less"):
+            report(self.pipeline(*steps))
+
+    def test_hidden_private_fits_are_refused(self):
+        hidden = ColumnTransformer([("centre", Fitted(make([full_batch()])), [0])])
+        with pytest.raises(ValueError, match="cannot count the private fits inside st"):
+            report(self.pipeline(hidden, Fitted(make([full_batch()]))))
+
+
+class TestLedgers:
+    def test_its_events_compose(self):
+        ledger = PrivacyLedger(epsilon=3.0, delta=1e-6)
+        for label in ("first", None):
+            ledger.charge([full_batch(0.3), full_batch(0.4)], label=label)
+        found = report(ledger)
+        assert found.delta == 1e-6
+        assert found.target_epsilon == 3.0
+        assert found.epsilon == ledger.spent()
+        assert found.released == ("fit 1: first", "fit 2: unnamed fit")
+        assert found.events == ledger.events
+        assert PrivacyReport.from_dict(found.to_dict()) == found
+
+    def test_an_empty_ledger_has_spent_nothing(self):
+        found = report(PrivacyLedger(epsilon=2.0, delta=1e-6))
+        assert found.epsilon == 0.0
+        assert "Nothing was released yet" in found.statement()
+        assert PrivacyReport.from_dict(found.to_dict()) == found
+
+    def test_a_fit_without_privacy(self):
+        ledger = PrivacyLedger()
+        ledger.charge([full_batch()])
+        ledger.charge_nonprivate(label="fit")
+        found = report(ledger, delta=1e-5)
+        assert found.epsilon == math.inf
+        assert PrivacyReport.from_dict(found.to_dict()) == found
+
+    def test_without_ceiling_it_needs_a_delta(self):
+        with pytest.raises(ValueError, match="delta=None needs a ledger with a ceil"):
+            report(PrivacyLedger())
