@@ -176,31 +176,38 @@ class LinearQuery:
         return total
 
     def _residual(self, theta: np.ndarray, part: np.ndarray) -> np.ndarray:
-        target = self.target[part]
-        residual = self.loss.residual(_margins(self.rows, theta, part), target)
-        return residual * self.class_weight[target][:, None]
+        return self._weighted_residual(_margins(self.rows, theta, part), part)
 
     def _public_residual(self, theta: np.ndarray, part: np.ndarray) -> np.ndarray:
         margins = _margins(self.padded, theta, part)
-        if not self.public_target:
-            return self.loss.target_free_residual(margins)
-        target = self.target[part]
-        return self.loss.residual(margins, target) * self.class_weight[target][:, None]
+        if self.public_target:
+            return self._weighted_residual(margins, part)
+        return self.loss.target_free_residual(margins)[: len(part)]
+
+    def _weighted_residual(self, margins: np.ndarray, part: np.ndarray) -> np.ndarray:
+        target = np.zeros(len(margins), dtype=np.int64)
+        target[: len(part)] = self.target[part]
+        residual = self.loss.residual(margins, target)
+        residual *= self.class_weight[target][:, None]
+        return residual[: len(part)]
 
 
 def _margins(rows: GridRows, theta: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """Return the margins of some rows, shape (len(part), n_outputs).
+    """Return the margins of some rows, zero-padded to shape (_BLOCK, n_outputs).
 
     theta is rounded to integers, as many bits as keep the inner products below 2**53.
-    The margins are then exact, and the same wherever a row stands.
+    The margins are then exact, and the same wherever a row stands. Always a full
+    block, because a vectorised exp may round its last lanes otherwise than the rest,
+    and a record's residual must not depend on how many others are in the batch.
     """
     from skfdp.queries import linear_kernels as kernels
 
     largest = np.abs(theta).max(initial=0.0)
     bits = _MANTISSA - 15 - math.ceil(math.log2(max(2, theta.shape[1])))
     exponent = bits - int(np.frexp(largest)[1]) if np.isfinite(largest) else 0
-    out = np.empty((len(part), len(theta)))
-    kernels.margins(rows.values, part, np.rint(np.ldexp(theta, exponent)), out)
+    out = np.zeros((_BLOCK, len(theta)))
+    integers = np.rint(np.ldexp(theta, exponent))
+    kernels.margins(rows.values, part, integers, out[: len(part)])
     return np.ldexp(out, -exponent) * GRID
 
 

@@ -173,10 +173,10 @@ class TestComposition:
 
     @given(
         steps=st.tuples(st.integers(1, 400), st.integers(1, 400)),
-        noises=st.tuples(st.floats(0.5, 20), st.floats(0.5, 20)),
+        noises=st.tuples(st.floats(1, 20), st.floats(1, 20)),
         q=st.floats(0.01, 0.5),
     )
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=12, deadline=None)
     def test_monotone(self, steps, noises, q):
         (few, many), (low, high) = sorted(steps), sorted(noises)
         base = {"n_steps": few, "sampling_rate": q}
@@ -235,7 +235,7 @@ class TestClipDeltaCurve:
         expected = exact_hockey_stick(epsilon, noise, 1.0, 1.0 - reach, q)
         assert found == pytest.approx(expected, rel=1e-8, abs=1e-15)
 
-    @pytest.mark.parametrize("noise", [0.6, 2.0, 10.0])
+    @pytest.mark.parametrize("noise", [1.0, 3.0, 10.0])
     @pytest.mark.parametrize("q", [0.01, 0.3])
     def test_generic_clipping_is_the_replace_pair(self, noise, q):
         theirs = privacy_loss_distribution.from_gaussian_mechanism(
@@ -271,12 +271,15 @@ class TestClipDeltaCurve:
         # Feature-DP, Theorem 2.1, at C = 2, L_f = 1, noise 1: Delta is not enough.
         q, epsilon = 0.01, 1.0
         claimed = pld.hockey_stick(np.array([epsilon]), 1.0, 1.0, q)[0]
-        held = pld.hockey_stick(np.array([epsilon]), 0.5, 0.5, q)[0]
         assert claimed == pytest.approx(2.7e-9, rel=0.02)
-        assert held == pytest.approx(4.1e-5, rel=0.02)
-        # A realisable pair: private gradients 2 and 1 along one direction.
-        pair = exact_hockey_stick(epsilon, 1.0, 2.0, 1.0, q)
-        assert pair == pytest.approx(held, rel=1e-8)
+        # Private gradients of norm 2 at a distance of 1 do worse, collinear ones most.
+        angle = 2 * math.asin(1 / 4)
+        v, w = np.array([[1.0, 0.0]]), np.array([[math.cos(angle), math.sin(angle)]])
+        realised = triangle_divergence(epsilon, v, w, 0.5, q)[0]
+        assert realised == pytest.approx(4.1e-5, rel=0.02)
+        collinear = exact_hockey_stick(epsilon, 1.0, 2.0, 1.0, q)
+        curve = pld.hockey_stick(np.array([epsilon]), 0.5, 0.5, q)[0]
+        assert claimed < realised < collinear == pytest.approx(curve, rel=1e-8)
 
     @pytest.mark.parametrize("reach", [1e-2, 1e-4, 1e-6])
     def test_a_vanishing_change_vanishes(self, reach):
@@ -398,7 +401,8 @@ class TestTriangles:
         for noise, reach, q in SETTINGS:
             v, w = np.array([[1.0, 0.0]]), np.array([[1.0 - reach, 0.0]])
             for epsilon in EPSILONS:
-                found = triangle_divergence(epsilon, v, w, noise, q)[0]
+                pair = (v, w) if epsilon >= 0 else (w, v)  # whichever dominates
+                found = triangle_divergence(epsilon, *pair, noise, q)[0]
                 expected = dominating(epsilon, noise, reach, q)
                 assert found == pytest.approx(expected, rel=1e-4, abs=1e-9)
 
@@ -445,18 +449,13 @@ class TestSwappedRoles:
         noise, q = 0.8, 0.2
         curve = compose([event(noise, reach, n_steps=2, sampling_rate=q)])
         for epsilon in (0.05, 0.3, 1.0):
-            for roles in itertools.product((1, -1), repeat=2):
-                found = self.product_delta(epsilon, roles, noise, reach, q)
-                assert found <= curve.delta(epsilon) * (1 + 1e-4) + 1e-9
-
-    def test_one_order_alone_is_no_bound(self):
-        noise, reach, q, epsilon = 0.8, 0.5, 0.2, 0.05
-        alone = [
-            self.product_delta(epsilon, (role, role), noise, reach, q)
-            for role in (1, -1)
-        ]
-        mixed = self.product_delta(epsilon, (1, -1), noise, reach, q)
-        assert min(alone) < mixed
+            bound = curve.delta(epsilon)
+            found = [
+                self.product_delta(epsilon, roles, noise, reach, q)
+                for roles in itertools.product((1, -1), repeat=2)
+            ]
+            assert max(found) <= bound * (1 + 1e-4) + 1e-9
+            assert max(found) > 0.85 * bound  # what symmetry costs, and no more
 
 
 def test_log_ndtr_formula_of_the_closed_form():

@@ -481,12 +481,12 @@ class TestPipelines:
 
 class TestLedgers:
     def test_its_events_compose(self):
-        ledger = PrivacyLedger(epsilon=3.0, delta=1e-6)
+        ledger = PrivacyLedger(epsilon=4.0, delta=1e-6)
         for label in ("first", None):
             ledger.charge([full_batch(0.3), full_batch(0.4)], label=label)
         found = report(ledger)
         assert found.delta == 1e-6
-        assert found.target_epsilon == 3.0
+        assert found.target_epsilon == 4.0
         assert found.epsilon == ledger.spent()
         assert found.released == ("fit 1: first", "fit 2: unnamed fit")
         assert found.events == ledger.events

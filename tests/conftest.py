@@ -1,0 +1,53 @@
+"""Shared data and helpers."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """Rows of 64 pixels in [0, 16], ten classes, in a random order."""
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))
+    return X[order], y[order]
+
+
+@pytest.fixture
+def small():
+    """A binary problem of 300 rows, columns in [0, 1]."""
+    rng = np.random.default_rng(7)
+    X = rng.random((300, 4))
+    y = (X[:, 0] + X[:, 1] + 0.2 * rng.normal(size=300) > 1).astype(int)
+    return X, y
+
+
+@pytest.fixture
+def releases(monkeypatch):
+    """Record every release of a fit: its exact sum, its noise, what was asked."""
+    from skfdp import preprocessing, releases, solvers
+    from skfdp.linear_model import base
+
+    seen = []
+
+    def recorded(query, theta, *, noise_std, generator, batch=None):
+        unit = query.unit(noise_std)
+        exact = query.exact_sum(theta, batch, unit) * unit
+        out = releases.release(
+            query, theta, noise_std=noise_std, generator=generator, batch=batch
+        )
+        seen.append(
+            {
+                "query": query,
+                "theta": theta,
+                "std": noise_std,
+                "batch": batch,
+                "exact": exact,
+                "noise": out - exact,
+            }
+        )
+        return out
+
+    for module in (solvers, base, preprocessing):
+        monkeypatch.setattr(module, "release", recorded)
+    return seen

@@ -1,0 +1,312 @@
+"""Calibration: never above the budget, never far below it."""
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from skfdp.privacy import Event, calibrate, compose
+
+DELTA = 1e-5
+# The schedule that design and trials measured: MNIST, 10 epochs.
+MNIST = {"n_steps": 600, "sampling_rate": 4096 / 60000}
+
+
+def independent_epsilon(mu, delta):
+    """Epsilon of mu-GDP, written down anew: Balle and Wang 2018, Theorem 8."""
+
+    def excess(eps):
+        tail = norm.logcdf(-mu / 2 - eps / mu)
+        return norm.cdf(mu / 2 - eps / mu) - np.exp(eps + tail) - delta
+
+    return brentq(excess, 0, 100 + mu * mu, xtol=1e-12) if excess(0) > 0 else 0.0
+
+
+class TestReferenceValues:
+    """Standard deviations of the noise at epsilon 1, delta 1e-5; to one per cent."""
+
+    @pytest.mark.parametrize(
+        ("relation", "clip", "reach", "expected"),
+        [
+            ("add_or_remove_one", 1.0, None, 6.342),
+            ("replace_special", 1.0, None, 6.342),
+            ("replace_one", 1.0, None, 12.476),
+            ("replace_one", math.sqrt(0.9), math.sqrt(2), 9.003),  # one-hot, K = 10
+            ("replace_one", 0.5, 1.0, 6.237),  # binary target, centred
+        ],
+    )
+    def test_poisson(self, relation, clip, reach, expected):
+        plan = calibrate(
+            1.0,
+            DELTA,
+            clip_norm=clip,
+            sensitivity=reach,
+            neighboring_relation=relation,
+            **MNIST,
+        )
+        assert plan.noise_multiplier * clip == pytest.approx(expected, rel=0.01)
+        assert plan.mu is None
+
+    @pytest.mark.parametrize("reach", [0.5, 1.0, math.sqrt(2)])
+    def test_one_gaussian_release(self, reach):
+        plan = calibrate(1.0, DELTA, n_steps=1, sensitivity=reach)
+        assert plan.noise_multiplier == pytest.approx(3.7306 * reach, rel=1e-4)
+
+    def test_full_batch_costs_what_sampling_costs(self):
+        full = calibrate(1.0, DELTA, n_steps=600, sensitivity=1.0)
+        total = full.noise_multiplier / math.sqrt(600)
+        assert total == pytest.approx(3.73, rel=0.01)
+
+
+@functools.cache
+def full_batch_grid():
+    rng = np.random.default_rng(2)
+    grid = []
+    for _ in range(480):
+        n_steps = int(rng.choice([1, 7, 50, 200]))
+        relation = str(rng.choice(["replace_one", "replace_special"]))
+        clip = float(rng.choice([0.1, 0.8, 14.0]))
+        reach = clip * float(rng.uniform(0.1, 2)) if relation == "replace_one" else clip
+        grid.append(
+            {
+                "epsilon": float(10 ** rng.uniform(-2, 2)),
+                "delta": float(10 ** rng.uniform(-10, -1)),
+                "n_steps": n_steps,
+                "clip_norm": clip,
+                "sensitivity": reach,
+                "neighboring_relation": relation,
+                "noise_weights": [None, tuple(rng.uniform(0.1, 1, n_steps))][
+                    int(rng.integers(2))
+                ],
+            }
+        )
+    return grid
+
+
+POISSON_GRID = [
+    {
+        "epsilon": epsilon,
+        "delta": delta,
+        "n_steps": n_steps,
+        "sampling_rate": q,
+        "sensitivity": reach,
+        "neighboring_relation": relation,
+    }
+    for epsilon, delta, n_steps, q in [
+        (0.1, 1e-5, 300, 0.05),
+        (0.5, 1e-7, 2000, 0.02),
+        (3.0, 1e-3, 60, 0.5),
+        (2.0, 1e-5, 500, 0.1),
+    ]
+    for relation, reach in [
+        ("replace_one", 2.0),
+        ("replace_one", math.sqrt(2)),
+        ("replace_one", 0.4),
+        ("replace_special", 1.0),
+        ("add_or_remove_one", 1.0),
+    ]
+]
+
+
+class TestBudget:
+    """Epsilon spent is at most epsilon asked: 480 full-batch and 20 Poisson plans."""
+
+    def test_full_batch(self):
+        assert len(full_batch_grid()) + len(POISSON_GRID) == 500
+        for arguments in full_batch_grid():
+            plan = calibrate(**arguments)
+            asked, delta = arguments["epsilon"], arguments["delta"]
+            assert plan.epsilon(delta) <= asked
+            # The same from the noise alone, without the package's formulas.
+            ratios = arguments["sensitivity"] / plan.noise_std
+            spent = independent_epsilon(math.sqrt(np.sum(ratios**2)), delta)
+            assert spent == pytest.approx(asked, rel=1e-8, abs=1e-10)
+
+    @pytest.mark.parametrize("arguments", POISSON_GRID)
+    def test_poisson(self, arguments):
+        plan = calibrate(**arguments)
+        spent = plan.epsilon(arguments["delta"])
+        assert 0.99 * arguments["epsilon"] <= spent <= arguments["epsilon"]
+        assert compose([plan.event]).epsilon(arguments["delta"]) == spent
+
+    def test_slightly_less_noise_is_over_budget(self):
+        for arguments in full_batch_grid()[:50]:
+            event = calibrate(**arguments).event
+            less = dataclasses.replace(
+                event, noise_std=tuple(0.9999 * std for std in event.noise_std)
+            )
+            assert compose([less]).epsilon(arguments["delta"]) > arguments["epsilon"]
+
+
+class TestPlan:
+    def test_the_event_is_what_the_plan_adds(self):
+        weights = (4.0, 1.0, 1.0)
+        plan = calibrate(
+            1.0,
+            DELTA,
+            n_steps=3,
+            clip_norm=0.5,
+            sensitivity=0.7,
+            noise_weights=weights,
+        )
+        assert plan.event.noise_std == tuple(plan.noise_std)
+        assert plan.event.clip_norm == 0.5
+        assert plan.event.sensitivity == 0.7
+        assert plan.event.mu == pytest.approx(plan.mu)
+        np.testing.assert_allclose(
+            1 / np.square(plan.noise_multipliers) * plan.noise_multipliers[1] ** 2,
+            weights,
+        )
+
+    def test_a_changing_schedule_has_no_single_multiplier(self):
+        plan = calibrate(1.0, DELTA, n_steps=2, noise_weights=(1.0, 2.0))
+        with pytest.raises(AttributeError, match="read noise_multipliers"):
+            plan.noise_multiplier  # noqa: B018
+
+    def test_constant_weights_change_nothing(self):
+        plain = calibrate(1.0, DELTA, n_steps=5)
+        weighted = calibrate(1.0, DELTA, n_steps=5, noise_weights=np.full(5, 3.0))
+        np.testing.assert_allclose(weighted.noise_std, plain.noise_std, rtol=1e-9)
+
+    def test_weights_spend_what_constant_noise_spends(self):
+        plain = calibrate(1.0, DELTA, n_steps=50)
+        weighted = calibrate(1.0, DELTA, n_steps=50, noise_weights=range(1, 51))
+        assert weighted.mu == pytest.approx(plain.mu, rel=1e-9)
+
+    def test_default_sensitivity(self):
+        plans = {
+            relation: calibrate(
+                1.0, DELTA, n_steps=1, clip_norm=3.0, neighboring_relation=relation
+            )
+            for relation in ("replace_one", "replace_special", "add_or_remove_one")
+        }
+        assert plans["replace_one"].sensitivity == 6.0
+        assert plans["replace_special"].sensitivity == 3.0
+        assert plans["add_or_remove_one"].sensitivity == 3.0
+
+    def test_memoised(self):
+        def plan(**changes):
+            return calibrate(
+                1.0, DELTA, n_steps=4, noise_weights=[1, 2, 3, 4], **changes
+            )
+
+        assert plan() is plan()
+        assert plan() is not plan(sensitivity=1.0)
+
+    def test_it_is_frozen(self):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            calibrate(1.0, DELTA, n_steps=1).clip_norm = 0.1
+
+    def test_pld_agrees_with_the_closed_form(self):
+        exact = calibrate(1.0, DELTA, n_steps=10)
+        discrete = calibrate(1.0, DELTA, n_steps=10, accountant="pld")
+        assert discrete.epsilon(DELTA) <= 1.0
+        assert discrete.noise_multiplier == pytest.approx(
+            exact.noise_multiplier, rel=2e-3
+        )
+        assert discrete.noise_multiplier > exact.noise_multiplier
+
+
+class TestSharedBudget:
+    def mean(self, **changes):
+        values = {"noise_std": (15.0,), "clip_norm": 1.0, "sensitivity": 1.0}
+        return Event(
+            **{"label": "mean", "neighboring_relation": "replace_special"}
+            | values
+            | changes
+        )
+
+    def calibrated(self, other_events, **changes):
+        arguments = {"n_steps": 10, "neighboring_relation": "replace_special"}
+        return calibrate(1.0, DELTA, other_events=other_events, **(arguments | changes))
+
+    def test_one_composition_not_a_split(self):
+        mean = self.mean()
+        plan = self.calibrated([mean])
+        assert compose([mean, plan.event]).epsilon(DELTA) <= 1.0
+        assert plan.mu == pytest.approx(self.calibrated([]).mu, rel=1e-9)
+        split = 1.0 - compose([mean]).epsilon(DELTA)
+        assert plan.event.mu > calibrate(split, DELTA, n_steps=10).mu
+
+    def test_with_sampled_steps(self):
+        mean = self.mean()
+        plan = self.calibrated([mean], n_steps=200, sampling_rate=0.1)
+        spent = compose([mean, plan.event]).epsilon(DELTA)
+        assert 0.99 <= spent <= 1.0
+        alone = self.calibrated([], n_steps=200, sampling_rate=0.1)
+        assert plan.noise_multiplier > alone.noise_multiplier
+
+    def test_the_public_set_is_inherited(self):
+        mean = self.mean(public_features=("age",), public_target=True)
+        plan = self.calibrated([mean])
+        assert plan.event.protects == mean.protects
+
+    def test_nothing_left(self):
+        with pytest.raises(ValueError, match="other_events already spend epsilon=1.0"):
+            self.calibrated([self.mean(noise_std=(0.5,))])
+
+    def test_other_relations(self):
+        with pytest.raises(ValueError, match="do not compose"):
+            self.calibrated([self.mean(neighboring_relation="replace_one")])
+
+
+@given(
+    epsilons=st.tuples(st.floats(0.01, 50), st.floats(0.01, 50)),
+    deltas=st.tuples(st.floats(1e-12, 0.1), st.floats(1e-12, 0.1)),
+    n_steps=st.tuples(st.integers(1, 500), st.integers(1, 500)),
+    reaches=st.tuples(st.floats(0.05, 2), st.floats(0.05, 2)),
+)
+@settings(max_examples=100, deadline=None)
+def test_monotone(epsilons, deltas, n_steps, reaches):
+    base = {
+        "epsilon": min(epsilons),
+        "delta": min(deltas),
+        "n_steps": max(n_steps),
+        "sensitivity": max(reaches),
+    }
+    most = calibrate(**base).noise_multiplier * (1 + 1e-9)
+    easier = {
+        "epsilon": max(epsilons),
+        "delta": max(deltas),
+        "n_steps": min(n_steps),
+        "sensitivity": min(reaches),
+    }
+    for name, value in easier.items():
+        assert calibrate(**(base | {name: value})).noise_multiplier <= most
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"epsilon": 0.0}, "epsilon=0.0 must be a positive number"),
+        ({"epsilon": math.nan}, "epsilon=nan must be a positive number"),
+        ({"epsilon": math.inf}, "epsilon=inf must be finite here"),
+        ({"delta": 0.0}, "delta=0.0 must lie strictly between 0 and 1"),
+        ({"delta": 1.0}, "delta=1.0 must lie strictly between 0 and 1"),
+        ({"neighboring_relation": "swap"}, "neighboring_relation='swap' is unknown"),
+        ({"sensitivity": 2.5}, r"sensitivity=2.5 exceeds 2 \* clip_norm=2.0"),
+        (
+            {"sensitivity": 2.0, "neighboring_relation": "replace_special"},
+            "sensitivity=2.0 must equal clip_norm=1.0",
+        ),
+        ({"sampling_rate": 1.5}, r"sampling_rate=1.5 must lie in \(0, 1\]"),
+        ({"accountant": "rdp"}, "accountant='rdp' must be 'auto' or 'pld'"),
+        ({"noise_weights": [1.0]}, "must hold n_steps=3 finite positive numbers"),
+        ({"noise_weights": [1.0, 0.0, 1.0]}, "must hold n_steps=3 finite positive"),
+        ({"noise_weights": [1.0, math.inf, 1.0]}, "finite positive numbers"),
+        (
+            {"noise_weights": [1.0] * 3, "sampling_rate": 0.5},
+            "noise_weights need the full batch, got sampling_rate=0.5",
+        ),
+    ],
+)
+def test_refuses(changes, match):
+    arguments = {"epsilon": 1.0, "delta": DELTA, "n_steps": 3} | changes
+    with pytest.raises(ValueError, match=match):
+        calibrate(**arguments)

@@ -1,0 +1,264 @@
+"""The linear query: oracle, exactness, and bounded contributions."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skfdp.losses import LOSSES
+from skfdp.queries.linear import LinearQuery
+from skfdp.queries.statistics import RowSum
+from skfdp.rows import GRID, GridRows, RowMap
+
+CASES = [(loss, n_classes) for loss in LOSSES for n_classes in (2, 3, 7)]
+KINDS = ["plain", "padded", "padded, public target", "same rows"]
+
+
+def make_query(loss="log_loss", n_classes=3, n=203, d=9, seed=0, kind="plain", **more):
+    rng = np.random.default_rng(seed)
+    rows = GridRows.build(rng.normal(size=(n, d)) / math.sqrt(d), lambda b: b, bias=0.1)
+    padded = None
+    if kind == "same rows":
+        padded = rows
+    elif kind != "plain":
+        padded = GridRows.build(
+            rng.normal(size=(n, d)) / math.sqrt(d), lambda b: b, bias=0.1
+        )
+    parameters = {
+        "rows": rows,
+        "target": rng.integers(0, n_classes, n),
+        "loss": LOSSES[loss],
+        "n_outputs": 1 if n_classes == 2 else n_classes,
+        "clip_norm": 0.5,
+        "capacity": n,
+        "class_weight": np.linspace(0.5, 2, n_classes),
+        "padded": padded,
+        "public_target": kind == "padded, public target",
+        **more,
+    }
+    return LinearQuery(**parameters)
+
+
+def make_theta(query, seed=1, scale=2.0):
+    return scale * np.random.default_rng(seed).normal(size=query.shape)
+
+
+def contributions(query, theta, unit):
+    """Integer contribution of each record alone."""
+    return np.stack(
+        [query.exact_sum(theta, np.array([i]), unit) for i in range(query.n_rows)]
+    )
+
+
+def oracle(query, theta):
+    """Materialised per-example gradients, clipped, in float64."""
+    x = query.rows.values * GRID
+    gradients = query.class_weight[query.target][:, None, None] * (
+        query.loss.residual(x @ theta.T, query.target)[:, :, None] * x[:, None, :]
+    )
+    if query.padded is not None:
+        z = query.padded.values * GRID
+        if query.public_target:
+            residual = query.loss.residual(z @ theta.T, query.target)
+            residual *= query.class_weight[query.target][:, None]
+        else:
+            residual = query.loss.target_free_residual(z @ theta.T)
+        gradients = gradients - residual[:, :, None] * z[:, None, :]
+    norms = np.linalg.norm(gradients.reshape(len(x), -1), axis=1)
+    factor = np.minimum(1, query.clip_norm / np.maximum(norms, 1e-300))
+    return gradients * factor[:, None, None]
+
+
+@pytest.mark.parametrize(("loss", "n_classes"), CASES)
+def test_sum_matches_materialised_gradients(loss, n_classes):
+    query = make_query(loss, n_classes)
+    theta = make_theta(query)
+    unit = query.unit(0.0)
+    np.testing.assert_allclose(
+        query.exact_sum(theta, None, unit) * unit,
+        oracle(query, theta).sum(axis=0),
+        atol=query.n_rows * 3e-7,
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_difference_matches_materialised_gradients(kind, n_classes):
+    query = make_query("log_loss", n_classes, kind=kind)
+    theta = make_theta(query)
+    unit = query.unit(0.0)
+    np.testing.assert_allclose(
+        query.exact_sum(theta, None, unit) * unit,
+        oracle(query, theta).sum(axis=0),
+        atol=query.n_rows * 1e-6,
+    )
+
+
+def test_public_gradient_matches_the_loss():
+    for kind in KINDS[1:]:
+        query = make_query("log_loss", 4, kind=kind)
+        theta = make_theta(query)
+        z = query.padded.values * GRID
+        batch = np.arange(0, query.n_rows, 3)
+        if query.public_target:
+            target = query.target[batch]
+            residual = query.loss.residual(z[batch] @ theta.T, target)
+            residual *= query.class_weight[target][:, None]
+        else:
+            residual = query.loss.target_free_residual(z[batch] @ theta.T)
+        np.testing.assert_allclose(
+            query.public_gradient(theta, batch),
+            residual.T @ z[batch] / len(batch),
+            atol=1e-12,
+        )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5, 7, 11])
+@pytest.mark.parametrize("n", [1, 3, 4, 511, 512, 1030])
+def test_permutation_threads_and_blocks_change_nothing(n_classes, n):
+    query = make_query(n_classes=n_classes, n=n, d=6)
+    theta, unit = make_theta(query), query.unit(3.0)
+    total = query.exact_sum(theta, None, unit)
+    order = np.random.default_rng(5).permutation(n)
+    shuffled = dataclasses.replace(
+        query,
+        rows=GridRows(query.rows.values[order], query.rows.squared_norms[order]),
+        target=query.target[order],
+    )
+    np.testing.assert_array_equal(shuffled.exact_sum(theta, None, unit), total)
+    np.testing.assert_array_equal(query.exact_sum(theta, order, unit), total)
+    threads = dataclasses.replace(query, n_jobs=2)
+    np.testing.assert_array_equal(threads.exact_sum(theta, None, unit), total)
+    parts = [query.exact_sum(theta, part, unit) for part in np.array_split(order, 5)]
+    np.testing.assert_array_equal(np.sum(parts, axis=0), total)
+
+
+def test_a_block_of_another_size_changes_nothing(monkeypatch):
+    query = make_query(n=700)
+    theta, unit = make_theta(query), query.unit(3.0)
+    total = query.exact_sum(theta, None, unit)
+    monkeypatch.setattr("skfdp.queries.linear._BLOCK", 37)
+    np.testing.assert_array_equal(query.exact_sum(theta, None, unit), total)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_record_cannot_touch_the_contribution_of_another(kind):
+    """Changing or dropping one record moves the sum by that record alone."""
+    query = make_query(kind=kind)
+    theta, unit = make_theta(query), query.unit(3.0)
+    alone = contributions(query, theta, unit)
+    np.testing.assert_array_equal(
+        query.exact_sum(theta, None, unit), alone.sum(axis=0)
+    )
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        batch = np.flatnonzero(rng.random(query.n_rows) < 0.3)
+        np.testing.assert_array_equal(
+            query.exact_sum(theta, batch, unit), alone[batch].sum(axis=0)
+        )
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    case=st.sampled_from(CASES),
+    kind=st.sampled_from(KINDS),
+    clip_norm=st.floats(0.01, 3),
+    scale=st.floats(0, 50),
+    noise=st.floats(0, 1e4),
+    seed=st.integers(0, 1000),
+)
+def test_contributions_are_bounded_in_grid_units(
+    case, kind, clip_norm, scale, noise, seed
+):
+    """Exact integer arithmetic: |v|^2 <= (clip_norm / unit)^2 for every record."""
+    loss, n_classes = case if kind == "plain" else ("log_loss", case[1])
+    query = make_query(
+        loss, n_classes, n=40, d=5, seed=seed, kind=kind, clip_norm=clip_norm
+    )
+    theta = make_theta(query, seed, scale)
+    unit = query.unit(noise)
+    bound = (clip_norm / unit) ** 2
+    for v in contributions(query, theta, unit):
+        assert sum(int(entry) ** 2 for entry in v.ravel()) <= bound
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
+@pytest.mark.parametrize("kind", KINDS)
+def test_non_finite_gradients_contribute_a_bounded_amount(bad, kind):
+    query = make_query("squared_hinge" if kind == "plain" else "log_loss", 3, kind=kind)
+    theta = make_theta(query)
+    theta[0, 0] = bad
+    unit = query.unit(1.0)
+    with np.errstate(all="ignore"):
+        alone = contributions(query, theta, unit)
+    norms = np.sqrt((alone.astype(float) ** 2).sum(axis=(1, 2))) * unit
+    assert (norms <= query.clip_norm).all()
+
+
+def test_an_empty_batch_sums_to_zero():
+    query = make_query()
+    total = query.exact_sum(make_theta(query), np.array([], dtype=np.int64), 2.0**-20)
+    assert not total.any()
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-3, 1.0, 1e4, 1e9, 1e15])
+@pytest.mark.parametrize("capacity", [10, 10**6, 10**9])
+def test_units_leave_room_for_sum_and_noise(noise, capacity):
+    query = make_query(n=10, capacity=capacity)
+    unit = query.unit(noise)
+    assert math.frexp(unit)[0] == 0.5  # a power of two: scaling is exact
+    assert capacity * query.clip_norm / unit <= 2.0**62
+    assert noise / unit <= 2.0**34
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_residuals_are_derivatives_of_the_values(loss, n_classes):
+    rng = np.random.default_rng(3)
+    n_outputs = 1 if n_classes == 2 else n_classes
+    margins, step = rng.normal(size=(200, n_outputs)) * 2, 1e-6
+    target = rng.integers(0, n_classes, 200)
+    residual = LOSSES[loss].residual(margins, target)
+    for k in range(n_outputs):
+        nudge = step * np.eye(n_outputs)[k]
+        slope = (
+            LOSSES[loss].value(margins + nudge, target)
+            - LOSSES[loss].value(margins - nudge, target)
+        ) / (2 * step)
+        np.testing.assert_allclose(residual[:, k], slope, atol=1e-5)
+    reach = LOSSES[loss].max_residual(n_classes)
+    assert (np.linalg.norm(residual, axis=1) <= reach + 1e-12).all()
+
+
+def test_target_free_residual_is_the_mean_over_labels():
+    margins = np.random.default_rng(0).normal(size=(20, 4))
+    loss = LOSSES["log_loss"]
+    mean = np.mean([loss.residual(margins, np.full(20, k)) for k in range(4)], axis=0)
+    np.testing.assert_allclose(loss.target_free_residual(margins), mean, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=80)
+@given(seed=st.integers(0, 10**6), d=st.integers(1, 8), noise=st.floats(0, 1e3))
+def test_row_sum_moves_by_at_most_one_per_row(seed, d, noise):
+    """Nulling a row moves the sum by at most 1, replacing it by at most 2, exactly."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(6, d)) * 10.0 ** rng.integers(-3, 4)
+    row_map = RowMap(normalize=bool(seed % 2))
+    neighbour = X.copy()
+    neighbour[2] = -X[2] if seed % 3 else 1e6 * rng.normal(size=d)
+    nulled = X.copy()
+    nulled[2] = 0
+    query = RowSum(X, row_map, capacity=6)
+    unit = query.unit(noise)
+
+    def moved(other):
+        change = query.exact_sum(None, None, unit) - RowSum(
+            other, row_map, capacity=6
+        ).exact_sum(None, None, unit)
+        return math.sqrt(sum(int(entry) ** 2 for entry in change)) * unit
+
+    assert moved(nulled) <= 1
+    assert moved(neighbour) <= 2

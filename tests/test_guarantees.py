@@ -1,0 +1,414 @@
+"""The guarantee end to end: what is charged is what runs, and neighbours are close.
+
+Each check is a function, so that `test_sabotage_is_noticed` can break the code and
+see the check fail.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    PrivateCenteringTransformer,
+)
+from skfdp.losses import LOSSES
+from skfdp.privacy import compose, gdp_epsilon
+from skfdp.queries import linear, linear_kernels
+from skfdp.queries.linear import LinearQuery
+from skfdp.rows import GridRows
+
+ESTIMATORS = {
+    "dpsgd-f": lambda **kw: DPSGDFClassifier(bounds=(0, 1), **kw),
+    "dpsgd-f, plain": lambda **kw: DPSGDFClassifier(
+        bounds=(0, 1), centering=None, **kw
+    ),
+    "dpsgd-f, poisson": lambda **kw: DPSGDFClassifier(
+        bounds=(0, 1), batch_size=60, max_iter=50, **kw
+    ),
+    "dpsgd-f, hinge": lambda **kw: DPSGDFClassifier(bounds=(0, 1), loss="hinge", **kw),
+    "dpsgd-f, replace_one": lambda **kw: DPSGDFClassifier(
+        bounds=(0, 1), neighboring_relation="replace_one", **kw
+    ),
+    "dpsgd-f, add/remove": lambda **kw: DPSGDFClassifier(
+        bounds=(0, 1),
+        neighboring_relation="add_or_remove_one",
+        n_records=250,
+        batch_size=60,
+        max_iter=50,
+        **kw,
+    ),
+    "feature-dp, everything private": lambda **kw: FeatureDPLogisticRegression(
+        bounds=(0, 1), **kw
+    ),
+    "feature-dp, dp-sgd, two columns": lambda **kw: FeatureDPLogisticRegression(
+        bounds=(0, 1),
+        public_features=[0, 1],
+        public_loss="zero",
+        solver="dp-sgd",
+        batch_size=60,
+        max_iter=50,
+        **kw,
+    ),
+    "feature-dp, public target, gaussian": lambda **kw: FeatureDPLogisticRegression(
+        bounds=(0, 1),
+        public_features=[2],
+        public_target=True,
+        public_loss="gaussian",
+        **kw,
+    ),
+    "feature-dp, label": lambda **kw: FeatureDPLogisticRegression(
+        bounds=(0, 1), public_features="all", public_loss="zero", **kw
+    ),
+    "feature-dp, replace_special": lambda **kw: FeatureDPLogisticRegression(
+        bounds=(0, 1),
+        public_features=[0],
+        neighboring_relation="replace_special",
+        **kw,
+    ),
+}
+both = pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
+
+
+# -- what is charged is what runs ----------------------------------------------------
+@both
+def test_the_events_describe_the_releases_that_ran(make, small, releases):
+    model = make(epsilon=2.0).fit(*small)
+    events = model.privacy_.events
+    charged = [
+        std
+        for event in events
+        for std in (
+            event.noise_std * (event.n_steps if len(event.noise_std) == 1 else 1)
+        )
+    ]
+    np.testing.assert_allclose([seen["std"] for seen in releases], charged, rtol=1e-12)
+    for seen in releases[-events[-1].n_steps :]:
+        assert seen["query"].clip_norm == events[-1].clip_norm
+        assert (seen["batch"] is None) == (events[-1].sampling_rate == 1)
+    assert model.privacy_.epsilon <= 2.0
+    assert compose(events).epsilon(1e-5) == pytest.approx(model.privacy_.epsilon)
+    assert model.privacy_.epsilon > 1.99
+
+
+def check_noise_level(make, data, releases):
+    make(epsilon=2.0).fit(*data)
+    ratios = np.concatenate([seen["noise"].ravel() / seen["std"] for seen in releases])
+    level = np.mean(ratios**2)
+    assert abs(level - 1) < 5 * math.sqrt(2 / ratios.size)
+    # steps and coordinates are uncorrelated
+    lagged = np.mean(ratios[1:] * ratios[:-1])
+    assert abs(lagged) < 5 / math.sqrt(ratios.size)
+
+
+@both
+def test_noise_has_the_level_of_the_plan(make, small, releases):
+    check_noise_level(make, small, releases)
+
+
+def test_full_batch_epsilon_from_first_principles(small, releases):
+    """Recompute epsilon from the noise that ran and the sensitivities, by hand."""
+    FeatureDPLogisticRegression(epsilon=2.0, bounds=(0, 1)).fit(*small)
+    mean, *steps = releases
+    mu2 = (2 / mean["std"]) ** 2
+    mu2 += sum((2 * s["query"].clip_norm / s["std"]) ** 2 for s in steps)
+    assert gdp_epsilon(1e-5, math.sqrt(mu2)) == pytest.approx(2.0, rel=1e-9)
+
+
+def test_averages_divide_by_the_expected_batch(small, releases):
+    model = DPSGDFClassifier(
+        bounds=(0, 1), batch_size=60, max_iter=1, centering=None, momentum=0
+    )
+    model.set_params(learning_rate=0.5, clip_norm=0.2).fit(*small)
+    (seen,) = releases
+    released = seen["exact"] + seen["noise"]
+    theta = -0.5 * released / (60 * 0.2)
+    np.testing.assert_allclose(model.coef_, theta[:, :-1], rtol=1e-9)
+
+
+# -- neighbours ----------------------------------------------------------------------
+def neighbours(query, relation, rng):
+    """Replace the private part of record 0 by extremes; or drop the record."""
+    if relation != "replace_one":
+        yield None
+        return
+    n_columns = query.rows.values.shape[1]
+    for _ in range(30):
+        row = rng.normal(size=n_columns - 1) * 10.0 ** rng.uniform(-2, 1)
+        rows = GridRows.build(row[None], lambda block: block, bias=0.1)
+        values = query.rows.values.copy()
+        norms = query.rows.squared_norms.copy()
+        values[0], norms[0] = rows.values[0], rows.squared_norms[0]
+        target = query.target.copy()
+        if not query.public_target:
+            target[0] = rng.integers(0, max(2, query.n_outputs))
+        yield dataclasses.replace(query, rows=GridRows(values, norms), target=target)
+
+
+def check_sensitivity(relation, loss, public_target=False, padded=False, seed=0):
+    """Brute force over neighbours: no sum moves by more than Delta, in grid units."""
+    rng = np.random.default_rng(seed)
+    n, d, n_classes, clip = 12, 4, 3, 0.3
+    query = LinearQuery(
+        rows=GridRows.build(rng.normal(size=(n, d)), lambda b: b, bias=0.1),
+        target=rng.integers(0, n_classes, n),
+        loss=LOSSES[loss],
+        n_outputs=n_classes,
+        clip_norm=clip,
+        capacity=n,
+        class_weight=np.array([1.0, 2.0, 0.5]),
+        padded=GridRows.build(rng.normal(size=(n, d)), lambda b: b, bias=0.1)
+        if padded
+        else None,
+        public_target=public_target,
+    )
+    largest = 0.0
+    for _ in range(10):
+        theta = rng.normal(size=query.shape) * 10.0 ** rng.uniform(-1, 1)
+        unit = query.unit(noise_std=rng.uniform(0, 10))
+        everyone = np.arange(n)
+        total = query.exact_sum(theta, everyone, unit)
+        for other in neighbours(query, relation, rng):
+            moved = total - (
+                query.exact_sum(theta, everyone[1:], unit)
+                if other is None
+                else other.exact_sum(theta, everyone, unit)
+            )
+            square = sum(int(entry) ** 2 for entry in moved.ravel())
+            largest = max(largest, math.sqrt(square) * unit / clip)
+    bound = 2 if relation == "replace_one" else 1
+    assert largest <= bound
+    assert largest > 0.5 * bound  # the search came near enough to mean something
+
+
+@pytest.mark.parametrize(
+    "relation", ["replace_one", "replace_special", "add_or_remove_one"]
+)
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_sensitivity_of_every_loss_and_relation(relation, loss):
+    check_sensitivity(relation, loss)
+
+
+@pytest.mark.parametrize("public_target", [False, True])
+def test_sensitivity_of_algorithm_one(public_target):
+    check_sensitivity("replace_one", "log_loss", public_target, padded=True)
+
+
+# -- two independent streams ---------------------------------------------------------
+@pytest.mark.parametrize("public_loss", ["zero", "gaussian"])
+def test_private_values_cannot_reach_what_is_public(public_loss, small, monkeypatch):
+    """Private columns and labels become NaN after validation: nothing public moves."""
+    seen = {}
+
+    def spied(self, theta, batch):
+        out = gradient(self, np.ones(self.shape), batch)
+        seen.setdefault(kind, []).append((out, batch))
+        return np.zeros(self.shape)
+
+    gradient = LinearQuery.public_gradient
+    monkeypatch.setattr(LinearQuery, "public_gradient", spied)
+    resolve = FeatureDPLogisticRegression._resolve
+
+    def poisoned(self, X, y):
+        problem = resolve(self, X, y)
+        poison = problem.X.copy()
+        poison[:, ~problem.public] = np.nan
+        return dataclasses.replace(
+            problem, X=poison, codes=np.full_like(problem.codes, 1)
+        )
+
+    # A centre that was released would differ: it is fixed here.
+    model = FeatureDPLogisticRegression(
+        public_features=[0, 2],
+        bounds=(0, 1),
+        public_loss=public_loss,
+        public_batch_size=17,
+        solver="dp-sgd",
+        batch_size=50,
+        max_iter=5,
+        centering=None,
+        random_state=0,
+    )
+    kind = "as is"
+    model.fit(*small)
+    monkeypatch.setattr(FeatureDPLogisticRegression, "_resolve", poisoned)
+    kind = "poisoned"
+    with np.errstate(invalid="ignore"):
+        model.fit(*small)
+    assert len(seen["as is"]) == 5
+    for (ours, batch), (theirs, other) in zip(
+        seen["as is"], seen["poisoned"], strict=True
+    ):
+        np.testing.assert_array_equal(batch, other)
+        np.testing.assert_array_equal(ours, theirs)
+        assert np.isfinite(ours).all()
+
+
+def test_private_coins_differ_from_public_batches(small, releases, monkeypatch):
+    public = []
+    gradient = LinearQuery.public_gradient
+
+    def spied(self, theta, batch):
+        public.append(batch)
+        return gradient(self, theta, batch)
+
+    monkeypatch.setattr(LinearQuery, "public_gradient", spied)
+    FeatureDPLogisticRegression(
+        public_features=[0],
+        bounds=(0, 1),
+        public_loss="zero",
+        public_batch_size=100,
+        solver="dp-sgd",
+        batch_size=100,
+        max_iter=40,
+        centering=None,
+    ).fit(*small)
+    common = [
+        np.intersect1d(seen["batch"], batch).size
+        for seen, batch in zip(releases, public, strict=True)
+    ]
+    # independent halves of 300 rows share 100 * 100 / 300 rows on average
+    assert abs(np.mean(common) - 100 / 3) < 5 * math.sqrt(100 / 3 / len(common))
+
+
+# -- seeds ---------------------------------------------------------------------------
+def noises(releases):
+    """Leading noise of each release, in standard deviations."""
+    return [seen["noise"].ravel()[0] / seen["std"] for seen in releases]
+
+
+def test_two_folds_with_one_seed_draw_different_noise(small, releases):
+    X, y = small
+    for train, _ in KFold(3).split(X):
+        DPSGDFClassifier(bounds=(0, 1), random_state=0, max_iter=3).fit(
+            X[train], y[train]
+        )
+    drawn = noises(releases)
+    assert len(drawn) == 12
+    assert len(set(np.round(drawn, 6))) == len(drawn)
+
+
+def test_two_steps_of_a_pipeline_with_one_seed_draw_different_noise(small, releases):
+    make_pipeline(
+        PrivateCenteringTransformer(bounds=(0, 1), random_state=0),
+        DPSGDFClassifier(bounds=False, random_state=0, max_iter=3),
+    ).fit(*small)
+    drawn = noises(releases)
+    assert len(drawn) == 5
+    assert len(set(np.round(drawn, 6))) == len(drawn)
+
+
+def test_a_seed_reproduces_and_is_marked(small):
+    X, y = small
+    fits = [DPSGDFClassifier(bounds=(0, 1), random_state=3).fit(X, y) for _ in "ab"]
+    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+    assert fits[0].privacy_.seeded
+    assert all(event.seeded for event in fits[0].privacy_.events)
+    unseeded = [DPSGDFClassifier(bounds=(0, 1)).fit(X, y) for _ in "ab"]
+    assert (unseeded[0].coef_ != unseeded[1].coef_).all()
+    assert not unseeded[0].privacy_.seeded
+
+
+# -- the ledger comes first ----------------------------------------------------------
+@both
+def test_the_charge_comes_before_the_first_release(make, small, releases, monkeypatch):
+    ledger = PrivacyLedger()
+    counts = []
+    charge = PrivacyLedger.charge
+
+    def spied(self, events, **kw):
+        counts.append(len(releases))
+        return charge(self, events, **kw)
+
+    monkeypatch.setattr(PrivacyLedger, "charge", spied)
+    model = make(epsilon=1.0, ledger=ledger).fit(*small)
+    assert counts == [0]
+    assert ledger.events == model.privacy_.events
+    assert ledger.spent(1e-5) <= 1.0
+
+
+@both
+def test_an_exhausted_budget_trains_nothing(make, small, releases):
+    ledger = PrivacyLedger(epsilon=0.5, delta=1e-5)
+    model = make(epsilon=1.0, ledger=ledger)
+    with pytest.raises(PrivacyBudgetError, match="epsilon"):
+        model.fit(*small)
+    assert not releases
+    assert len(ledger) == 0
+    assert not model.__sklearn_is_fitted__()
+
+
+def test_a_failure_after_the_charge_keeps_the_charge(small, monkeypatch):
+    ledger = PrivacyLedger()
+    model = DPSGDFClassifier(bounds=(0, 1), ledger=ledger).fit(*small)
+    monkeypatch.setattr(
+        "skfdp.linear_model.base.descent", lambda *a, **k: 1 / 0, raising=True
+    )
+    with pytest.raises(ZeroDivisionError):
+        model.fit(*small)
+    assert not model.__sklearn_is_fitted__()
+    assert not hasattr(model, "coef_")
+    assert len(ledger) == 4
+
+
+# -- sabotage ------------------------------------------------------------------------
+
+def test_sabotage_of_the_noise_is_noticed(small, releases, monkeypatch):
+    from skfdp import releases as module
+
+    original = module.add_integer_gaussian
+    monkeypatch.setattr(
+        module,
+        "add_integer_gaussian",
+        lambda total, std, generator: original(total, std / 2, generator),
+    )
+    with pytest.raises(AssertionError):
+        check_noise_level(ESTIMATORS["dpsgd-f"], small, releases)
+
+
+def test_sabotage_of_the_clip_is_noticed(monkeypatch):
+    original = linear_kernels.clip_residuals
+    monkeypatch.setattr(
+        linear_kernels,
+        "clip_residuals",
+        lambda residuals, norms, rows, clip, unit, largest: original(
+            residuals, norms, rows, 1.01 * clip, unit, largest
+        ),
+    )
+    with pytest.raises(AssertionError):
+        check_sensitivity("replace_special", "squared_hinge")
+
+
+def test_sabotage_of_the_difference_is_noticed(monkeypatch):
+    """Forgetting the mixed term of the norm lets contributions grow."""
+    original = linear_kernels.clip_differences
+
+    def forgetful(full, public, xx, zz, inner, *rest):
+        original(full, public, xx, zz, np.abs(inner) * 0 + xx / 2, *rest)
+
+    monkeypatch.setattr(linear_kernels, "clip_differences", forgetful)
+    with pytest.raises(AssertionError):
+        for seed in range(5):
+            check_sensitivity("replace_one", "log_loss", True, True, seed)
+
+
+def test_sabotage_of_the_grid_is_noticed(monkeypatch):
+    """Rounding to nearest instead of toward zero breaks the bound."""
+    truncated = linear_kernels.clip_residuals
+
+    def nearest(residuals, norms, rows, clip, unit, largest):
+        finer = unit / 1024
+        truncated(residuals, norms, rows, clip, finer, largest * 1024)
+        np.ceil(np.abs(residuals) / 1024, out=residuals)
+
+    monkeypatch.setattr(linear_kernels, "clip_residuals", nearest)
+    monkeypatch.setattr(linear, "_FINEST_SUM", 2.0**-16)
+    with pytest.raises(AssertionError):
+        check_sensitivity("replace_special", "squared_hinge")

@@ -1,0 +1,114 @@
+"""Generators, streams, and integer noise."""
+
+import numpy as np
+import pytest
+import randomgen
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from skfdp.noise import Streams, add_integer_gaussian
+
+
+def test_the_generator_is_aes_in_counter_mode():
+    """Blocks 0 and 1, as another implementation of AES-128 gives them."""
+    key = int.from_bytes(bytes(range(16)), "little")
+    words = randomgen.AESCounter(key=key, counter=0).random_raw(4)
+    assert [hex(word) for word in words] == [
+        "0x825b8f87373ba1c6",
+        "0x79d8c8a162814f6f",
+        "0xa0877cdd63d37ce3",
+        "0x829ce0603e0eff9a",
+    ]
+
+
+def test_unseeded_streams_never_repeat():
+    streams = Streams(None, "Estimator")
+    drawn = {
+        tuple(stream.integers(2**62, size=4).tolist())
+        for _ in range(20)
+        for stream in (streams.private("noise", 1), streams.public("batch"))
+    }
+    assert len(drawn) == 40
+    assert not streams.seeded
+
+
+def first(stream):
+    return stream.integers(2**62)
+
+
+def test_seeded_streams_repeat_only_for_the_same_fit():
+    data = (np.arange(6.0).reshape(3, 2), np.array([0, 1, 0]))
+    other = (data[0] + 1, data[1])
+    base = first(Streams(0, "A", data).private("noise", "plan"))
+    assert first(Streams(0, "A", data).private("noise", "plan")) == base
+    different = [
+        Streams(1, "A", data).private("noise", "plan"),
+        Streams(0, "B", data).private("noise", "plan"),
+        Streams(0, "A", other).private("noise", "plan"),
+        Streams(0, "A", (data[0], 1 - data[1])).private("noise", "plan"),
+        Streams(0, "A", data).private("coins", "plan"),
+        Streams(0, "A", data).private("noise", "other plan"),
+        Streams(0, "A", data).public("noise"),
+    ]
+    draws = [first(stream) for stream in different]
+    assert base not in draws
+    assert len(set(draws)) == len(draws)
+
+
+def test_public_streams_depend_on_the_seed_alone():
+    draws = {
+        first(Streams(0, "A", (np.full((2, 2), value),)).public("batch"))
+        for value in (0.0, 1.0, np.nan)
+    }
+    assert len(draws) == 1
+
+
+def test_equal_data_of_another_dtype_draw_equal_noise():
+    X = np.arange(6).reshape(3, 2)
+    draws = {
+        first(Streams(0, "A", (X.astype(dtype),)).private("noise"))
+        for dtype in (np.uint8, np.int64, np.float32, np.float64)
+    }
+    assert len(draws) == 1
+
+
+@pytest.mark.parametrize("seed", [np.random.RandomState(0), "0", 1.5, True])
+def test_other_random_states_are_refused(seed):
+    with pytest.raises(ValueError, match="random_state=.*must be None"):
+        Streams(seed, "A")
+
+
+@given(
+    st.integers(-(2**40), 2**40), st.floats(0, 2.0**34), st.integers(0, 2**32)
+)
+def test_adding_integer_noise_is_rounding_the_noisy_sum(value, std, seed):
+    """z + floor(N + 1/2) == floor(z + N + 1/2): post-processing of z + N."""
+    total = add_integer_gaussian(
+        np.array([value]), std, np.random.default_rng(seed)
+    )
+    noise = np.random.default_rng(seed).standard_normal() * std
+    whole, part = divmod(noise + 0.5, 1.0)
+    assert total.dtype == np.int64
+    assert int(total[0]) == value + int(whole)
+    assert 0 <= part < 1
+
+
+@pytest.mark.parametrize("std", [0.7, 30.0, 2.0**30])
+def test_noise_level(std):
+    drawn = add_integer_gaussian(
+        np.zeros(200_000, dtype=np.int64), std, Streams(3, "t").private("x")
+    )
+    # Rounding adds 1/12 to the variance.
+    expected = std**2 + 1 / 12
+    ratio = np.mean(drawn.astype(float) ** 2) / expected
+    assert abs(ratio - 1) < 5 * np.sqrt(2 / drawn.size)
+    if std > 1:
+        assert stats.kstest(drawn[:5000] / std, "norm").pvalue > 1e-4
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="coarsen the grid"):
+        add_integer_gaussian(np.zeros(1, np.int64), 2.0**41, np.random.default_rng())
+    with pytest.raises(TypeError, match="must be int64"):
+        add_integer_gaussian(np.zeros(1), 1.0, np.random.default_rng())

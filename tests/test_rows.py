@@ -1,0 +1,127 @@
+"""The row map and the integer grid."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from skfdp.rows import GRID, GridRows, RowMap, blocks, resolve_bounds
+
+FINITE = st.floats(-1e300, 1e300, allow_nan=False, allow_infinity=False)
+TABLES = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2), elements=FINITE)
+
+
+@settings(deadline=None, max_examples=150)
+@given(TABLES, st.booleans(), st.floats(1e-3, 1e3))
+def test_rows_have_norm_at_most_one(X, normalize, feature_bound):
+    rows = RowMap(feature_bound=feature_bound, normalize=normalize).unit(X)
+    norms = np.linalg.norm(rows, axis=1)
+    assert (norms <= 1 + 1e-12).all()
+    if normalize:
+        np.testing.assert_allclose(norms[np.any(X != 0, axis=1)], 1, rtol=1e-9)
+
+
+@settings(deadline=None, max_examples=100)
+@given(TABLES, st.randoms(use_true_random=False))
+def test_a_row_is_mapped_by_itself(X, random):
+    """Bit-identical wherever it stands, and whatever stands beside it."""
+    low, span = np.zeros(X.shape[1]), np.full(X.shape[1], 3.0)
+    row_map = RowMap(low, span, feature_bound=1.0)
+    order = random.sample(range(len(X)), len(X))
+    together = row_map.unit(X)
+    np.testing.assert_array_equal(row_map.unit(X[order]), together[order])
+    for i in range(len(X)):
+        np.testing.assert_array_equal(row_map.unit(X[i : i + 1])[0], together[i])
+
+
+def test_rows_within_the_bound_keep_their_direction_and_length():
+    X = np.array([[0.3, 0.4], [3.0, 4.0]])
+    np.testing.assert_allclose(RowMap().unit(X), [[0.3, 0.4], [0.6, 0.8]])
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_coefficients_meet_the_rows_in_input_units(normalize):
+    """weights on unit rows == coef on row_map(X), plus the offset."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-5, 20, (50, 3))
+    low, span = np.array([0.0, 5.0, -np.inf]), np.array([10.0, 2.0, np.inf])
+    row_map = RowMap(np.where(np.isinf(low), 0, low), span, 2.0, normalize)
+    weights = rng.normal(size=(4, 3))
+    coef, offset = row_map.coefficients(weights)
+    np.testing.assert_allclose(
+        row_map(X) @ coef.T + offset, row_map.unit(X) @ weights.T, atol=1e-12
+    )
+
+
+def test_row_map_is_the_identity_inside_bounds_and_norm():
+    X = np.array([[2.0, 30.0], [1.0, 20.0]])
+    row_map = RowMap(np.array([0.0, 10.0]), np.array([10.0, 100.0]), feature_bound=2.0)
+    np.testing.assert_allclose(row_map(X), X)
+
+
+def test_row_map_does_not_touch_the_input():
+    X = np.array([[3.0, 4.0], [0.0, 0.0]])
+    before = X.copy()
+    RowMap(feature_bound=np.inf)(X)[:] = 7
+    RowMap()(X)[:] = 7
+    np.testing.assert_array_equal(X, before)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    hnp.arrays(
+        np.float64,
+        hnp.array_shapes(min_dims=2, max_dims=2),
+        elements=st.floats(-3, 3, allow_nan=False),
+    )
+)
+def test_quantising_is_toward_zero_and_saturates(X):
+    grid = GridRows.build(X, lambda block: block, bias=0.1)
+    held = grid.values[:, :-1] * GRID
+    clipped = np.clip(X, -2 + GRID, 2 - GRID)
+    assert (np.abs(held) <= np.abs(clipped)).all()
+    assert (np.abs(held - clipped) < GRID).all()
+    assert (held * X >= 0).all()
+    exact = (grid.values.astype(object) ** 2).sum(axis=1)
+    assert [int(norm) for norm in grid.squared_norms] == exact.tolist()
+
+
+def test_blocks_cover_every_row_once_in_bounded_pieces():
+    for shape in [(1, 1), (1000, 784), (100_000, 3), (10, 10**6)]:
+        pieces = list(blocks(*shape))
+        rows = [row for piece in pieces for row in range(piece.start, piece.stop)]
+        assert rows == list(range(shape[0]))
+        assert max(p.stop - p.start for p in pieces) * shape[1] <= max(
+            2**18, 16 * shape[1]
+        )
+
+
+def test_bounds_by_name_leave_other_columns_alone():
+    low, span = resolve_bounds({"age": (17, 90)}, 2, ["age", "other"])
+    np.testing.assert_array_equal(low, [17, 0])
+    np.testing.assert_array_equal(span, [73, np.inf])
+
+
+@pytest.mark.parametrize(
+    ("bounds", "names", "message"),
+    [
+        ((1, 0), None, "must satisfy low < high"),
+        (3, None, "must be a pair"),
+        (("a", "b"), None, "must be a pair"),
+        ((0, np.inf), None, "must be finite"),
+        (([0, 0, 0], 1), None, "one entry per column"),
+        ({"age": (0, 1)}, None, "no column names"),
+        ({"height": (0, 1)}, ["age", "x"], "does not have"),
+        ({7: (0, 1)}, None, "does not have"),
+        ({"age": 3}, ["age", "x"], r"bounds\['age'\]=3 must be a pair"),
+    ],
+)
+def test_bad_bounds(bounds, names, message):
+    with pytest.raises(ValueError, match=message):
+        resolve_bounds(bounds, 2, names)
+
+
+def test_undeclared_bounds():
+    assert resolve_bounds(None, 2, None) == (None, None)
+    assert resolve_bounds(False, 2, None) == (None, None)
