@@ -2,8 +2,8 @@
 
 Without a seed every stream is AES-128 in counter mode, keyed from the operating
 system inside ``fit`` and never stored. With a seed each private stream is keyed by a
-hash of (seed, estimator, release, plan, data), as deterministic signatures derive
-their nonces: two fits share noise only if they are the same fit.
+hash of (seed, estimator, parameters, release, plan, data), as deterministic signatures
+derive their nonces: two fits share noise only if they are the same fit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import numbers
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import randomgen
@@ -46,14 +46,21 @@ class Streams:
     data : sequence of ndarray
         What the fit sees. It enters the keys of seeded private streams, so that the
         same seed on other data draws other noise.
+    parameters : mapping, default=None
+        Constructor parameters that change what is trained; so do they.
     """
 
     def __init__(
-        self, random_state: int | None, owner: str, data: Sequence[np.ndarray] = ()
+        self,
+        random_state: int | None,
+        owner: str,
+        data: Sequence[np.ndarray] = (),
+        parameters: Mapping[str, object] | None = None,
     ):
         check_random_state(random_state)
         self.seeded = random_state is not None
         self._seed = f"{random_state}/{owner}"
+        self._parameters = _stable(parameters or {})
         self._data = data
         self._digest: bytes | None = None
 
@@ -64,7 +71,10 @@ class Streams:
     def private(self, label: str, *facts: object) -> np.random.Generator:
         """Return a stream for coins or noise; a function of seed, facts and data."""
         return self._generator(
-            lambda: f"private/{label}/{facts!r}/".encode() + self._digest_of_data()
+            lambda: (
+                f"private/{label}/{facts!r}/{self._parameters}/".encode()
+                + self._digest_of_data()
+            )
         )
 
     def _generator(self, context: Callable[[], bytes]) -> np.random.Generator:
@@ -88,6 +98,21 @@ class Streams:
                     digest.update(np.ascontiguousarray(block))
             self._digest = digest.digest()
         return self._digest
+
+
+def _stable(parameters: Mapping[str, object]) -> str:
+    """Return the parameters as text that is equal in every process."""
+    # These do not change what is trained; a repr may hold an address.
+    left_out = {"ledger", "n_jobs", "random_state"}
+    return repr(
+        [
+            (name, getattr(value, "__qualname__", type(value).__name__))
+            if callable(value)
+            else (name, repr(value))
+            for name, value in sorted(parameters.items())
+            if name not in left_out
+        ]
+    )
 
 
 def add_integer_gaussian(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfdp import defaults
 from skfdp.checks import check_number
 from skfdp.noise import Streams
-from skfdp.privacy import Event, gdp_mu
+from skfdp.privacy import Event, calibrate
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
 from skfdp.queries.statistics import RowSum
@@ -165,20 +166,25 @@ class PrivateCenteringTransformer(
         return self
 
     def _event(self) -> Event:
-        reach = 2.0 if self.neighboring_relation == "replace_one" else 1.0
-        return Event(
-            label="mean",
-            noise_std=(reach / gdp_mu(self.epsilon, self.delta),),
-            clip_norm=1.0,
-            sensitivity=reach,
+        plan = calibrate(
+            self.epsilon,
+            self.delta,
+            n_steps=1,
             neighboring_relation=self.neighboring_relation,
-            seeded=self.random_state is not None,
+        )
+        return dataclasses.replace(
+            plan.event, label="mean", seeded=self.random_state is not None
         )
 
     def _release(
         self, X: np.ndarray, row_map: RowMap, n_public: int, event: Event
     ) -> np.ndarray:
-        streams = Streams(self.random_state, type(self).__name__, (X,))
+        streams = Streams(
+            self.random_state,
+            type(self).__name__,
+            (X,),
+            self.get_params(deep=False),
+        )
         std = event.noise_std[0]
         total = release(
             RowSum(X, row_map, MOST_ROWS * n_public),

@@ -360,6 +360,7 @@ def test_a_failure_after_the_charge_keeps_the_charge(small, monkeypatch):
 
 # -- sabotage ------------------------------------------------------------------------
 
+
 def test_sabotage_of_the_noise_is_noticed(small, releases, monkeypatch):
     from skfdp import releases as module
 

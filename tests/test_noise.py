@@ -47,6 +47,8 @@ def test_seeded_streams_repeat_only_for_the_same_fit():
         Streams(0, "B", data).private("noise", "plan"),
         Streams(0, "A", other).private("noise", "plan"),
         Streams(0, "A", (data[0], 1 - data[1])).private("noise", "plan"),
+        Streams(0, "A", data, {"C": 1}).private("noise", "plan"),
+        Streams(0, "A", data, {"C": 2}).private("noise", "plan"),
         Streams(0, "A", data).private("coins", "plan"),
         Streams(0, "A", data).private("noise", "other plan"),
         Streams(0, "A", data).public("noise"),
@@ -54,6 +56,14 @@ def test_seeded_streams_repeat_only_for_the_same_fit():
     draws = [first(stream) for stream in different]
     assert base not in draws
     assert len(set(draws)) == len(draws)
+
+
+def test_parameters_that_do_not_train_do_not_count():
+    draws = {
+        first(Streams(0, "A", (), parameters).private("noise"))
+        for parameters in ({}, {"n_jobs": 2}, {"ledger": object(), "random_state": 0})
+    }
+    assert len(draws) == 1
 
 
 def test_public_streams_depend_on_the_seed_alone():
@@ -79,14 +89,10 @@ def test_other_random_states_are_refused(seed):
         Streams(seed, "A")
 
 
-@given(
-    st.integers(-(2**40), 2**40), st.floats(0, 2.0**34), st.integers(0, 2**32)
-)
+@given(st.integers(-(2**40), 2**40), st.floats(0, 2.0**34), st.integers(0, 2**32))
 def test_adding_integer_noise_is_rounding_the_noisy_sum(value, std, seed):
     """z + floor(N + 1/2) == floor(z + N + 1/2): post-processing of z + N."""
-    total = add_integer_gaussian(
-        np.array([value]), std, np.random.default_rng(seed)
-    )
+    total = add_integer_gaussian(np.array([value]), std, np.random.default_rng(seed))
     noise = np.random.default_rng(seed).standard_normal() * std
     whole, part = divmod(noise + 0.5, 1.0)
     assert total.dtype == np.int64

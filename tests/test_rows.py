@@ -9,7 +9,9 @@ from hypothesis.extra import numpy as hnp
 from skfdp.rows import GRID, GridRows, RowMap, blocks, resolve_bounds
 
 FINITE = st.floats(-1e300, 1e300, allow_nan=False, allow_infinity=False)
-TABLES = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2), elements=FINITE)
+TABLES = hnp.arrays(
+    np.float64, hnp.array_shapes(min_dims=2, max_dims=2), elements=FINITE
+)
 
 
 @settings(deadline=None, max_examples=150)

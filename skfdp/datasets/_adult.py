@@ -2,7 +2,7 @@
 
 from sklearn.utils import Bunch
 
-from ._sources import (
+from skfdp.datasets._sources import (
     PathOrNone,
     Subset,
     fetch_frame,

@@ -7,7 +7,13 @@ import zlib
 import numpy as np
 from sklearn.utils import Bunch
 
-from ._sources import PathOrNone, Subset, fetch_frame, find_folder, splits_of
+from skfdp.datasets._sources import (
+    PathOrNone,
+    Subset,
+    fetch_frame,
+    find_folder,
+    splits_of,
+)
 
 N_TRAIN = 60_000
 SHAPE = (28, 28)

@@ -20,7 +20,7 @@ def make_offset_classes(
     n_samples: int = 10_000,
     n_features: int = 10,
     *,
-    offset: float = 1000.0,
+    offset: float = 500.0,
     separation: float = 2.0,
     noise: float = 0.1,
     return_X_y: bool = True,
@@ -42,7 +42,7 @@ def make_offset_classes(
         Number of rows, at least 2. The classes differ in size by at most one.
     n_features : int, default=10
         Number of columns, at least 2. Beyond the second they hold noise only.
-    offset : float, default=1000.0
+    offset : float, default=500.0
         Distance of the midpoint of the classes from the origin.
     separation : float, default=2.0
         Distance between the means of the two classes.
@@ -89,7 +89,7 @@ def make_offset_classes(
     >>> from skfdp.datasets import make_offset_classes
     >>> X, y = make_offset_classes(4, 2, noise=0.0, random_state=0)
     >>> X[y == 1][0], X[y == 0][0]
-    (array([1000.,    1.]), array([1000.,   -1.]))
+    (array([500.,   1.]), array([500.,  -1.]))
     """
     _check_count("n_samples", n_samples)
     _check_count("n_features", n_features)

@@ -85,7 +85,12 @@ class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             if ledger is not None:
                 ledger.charge_nonprivate(label=name)
             return self._fit_optimum(problem)
-        streams = Streams(self.random_state, name, (problem.X, problem.codes))
+        streams = Streams(
+            self.random_state,
+            name,
+            (problem.X, problem.codes),
+            self.get_params(deep=False),
+        )
         training = plan_training(self, problem, streams.seeded)
         if ledger is not None:
             ledger.charge(training.events, label=name)

@@ -99,12 +99,6 @@ def plan_training(estimator, problem: Problem, seeded: bool) -> Training:
             defaults.UtilityWarning,
             stacklevel=4,
         )
-    rate, n_steps = _schedule(estimator, n)
-    clip = estimator.clip_norm
-    if clip == "auto":
-        largest = problem.loss.max_residual(len(problem.classes))
-        largest *= math.hypot(1.0, defaults.BIAS_FEATURE) * problem.class_weight.max()
-        clip = defaults.clip_norm(s2n, largest)
     about = {
         "neighboring_relation": relation,
         "public_features": problem.public_columns,
@@ -113,6 +107,8 @@ def plan_training(estimator, problem: Problem, seeded: bool) -> Training:
         "seeded": seeded,
     }
     mean_event, exact_mean = _mean(estimator, problem, mu, reach, about)
+    rate, n_steps = _schedule(estimator, n)
+    clip = _clip_norm(estimator, problem, s2n)
     weights = None
     if rate == 1:
         weights = defaults.noise_weights(n_steps, estimator.noise_decay)
@@ -128,24 +124,35 @@ def plan_training(estimator, problem: Problem, seeded: bool) -> Training:
         other_events=() if mean_event is None else (mean_event,),
         accountant=estimator.accountant,
     )
-    learning_rate = estimator.learning_rate
-    if learning_rate == "auto":
-        learning_rate = defaults.learning_rate(
-            mu,
-            n,
-            n_steps,
-            clip_norm=clip,
-            momentum=estimator.momentum,
-            curvature=problem.loss.curvature,
-        )
     loop = dataclasses.replace(plan.event, label="descent", **about)
     return Training(
         plan=plan,
         mean_event=mean_event,
         exact_mean=exact_mean,
-        learning_rate=learning_rate,
+        learning_rate=_learning_rate(estimator, problem, mu, plan),
         private_weight=getattr(estimator, "private_weight", 1.0),
         events=(loop,) if mean_event is None else (mean_event, loop),
+    )
+
+
+def _clip_norm(estimator, problem: Problem, s2n: float) -> float:
+    if estimator.clip_norm != "auto":
+        return estimator.clip_norm
+    largest = problem.loss.max_residual(len(problem.classes))
+    largest *= math.hypot(1.0, defaults.BIAS_FEATURE) * problem.class_weight.max()
+    return defaults.clip_norm(s2n, largest)
+
+
+def _learning_rate(estimator, problem: Problem, mu: float, plan: PrivacyPlan) -> float:
+    if estimator.learning_rate != "auto":
+        return estimator.learning_rate
+    return defaults.learning_rate(
+        mu,
+        problem.n_public,
+        plan.n_steps,
+        clip_norm=plan.clip_norm,
+        momentum=estimator.momentum,
+        curvature=problem.loss.curvature,
     )
 
 

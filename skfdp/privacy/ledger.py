@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import collections
-import dataclasses
 import functools
 import math
 import os
@@ -11,7 +9,7 @@ import pickle
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from skfdp.privacy.curves import compose
+from skfdp.privacy.composition import PrivacyBudgetError, align, cost
 from skfdp.privacy.events import Event, check_budget, check_relation
 from skfdp.privacy.store import (
     FileStore,
@@ -24,128 +22,6 @@ from skfdp.privacy.store import (
 # Epsilon is the root of an equation solved in float64: a relative excess of this size
 # is rounding.
 _ROUNDING = 1e-9
-
-
-class PrivacyBudgetError(ValueError):
-    """A release was refused because of what it, and those before it, would disclose."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Cost:
-    """What a composition costs at one delta, and how that was computed."""
-
-    epsilon: float
-    mu: float | None
-    accountant: str
-
-
-def align(events: Iterable[Event]) -> tuple[Event, ...]:
-    r"""Re-label events onto the weakest guarantee among them, or refuse.
-
-    Events compose when their relation is equal and their public sets are nested, the
-    largest one being a promise that one of them already made. A set of public columns
-    is nested in another one here if it is equal to it or empty; a private target is
-    nested in a public one.
-
-    Parameters
-    ----------
-    events : iterable of Event
-
-    Returns
-    -------
-    events : tuple of Event
-        The same events, all with the largest public set.
-
-    Raises
-    ------
-    PrivacyBudgetError
-        If the relations differ, if no event promises the union of the public sets, if
-        two sets of public columns differ, or if anything is public under
-        "add_or_remove_one".
-
-    Notes
-    -----
-    **Guarantees.** Let an event protect records with public part u under a smaller
-    public set, and let :math:`(u, w)`, with :math:`w` private there, be the public part
-    under the larger one.
-
-    * ``"replace_one"``: neighbours under the larger set differ in the part of one
-      record outside (u, w). They agree in u, hence are neighbours under the smaller set
-      too, and the event's curve bounds them: a guarantee for more neighbours implies
-      the one for fewer.
-    * ``"replace_special"``: the event bounds the output on the data against an output
-      to which the record gives nothing but u. That one does not depend on the record's
-      part outside (u, w) either. A composition therefore compares what was released
-      with a world in which no release used that part at all, which is what the relation
-      promises. The null is a mark, not a value: a release that treats w as private gets
-      zero from a marked record and must not impute the rest of it, which could move the
-      sum by twice the clip norm.
-    * ``"add_or_remove_one"``: whole records only; nothing may be public.
-
-    The converse is false, so the composition protects no more than the weakest event
-    does: nothing of (u, w). Columns are compared by name or position, and that the
-    same name means the same column in every event is for the caller to know.
-    """
-    events = tuple(events)
-    if not events:
-        return events
-    relations = sorted({event.neighboring_relation for event in events})
-    if len(relations) > 1:
-        raise PrivacyBudgetError(
-            f"neighboring_relation is {relations[0]!r} for one release and "
-            f"{relations[1]!r} for another, which do not compose: use one relation, or "
-            "account for them as separate data sets."
-        )
-    weakest = max(events, key=lambda e: (e.public_target, bool(e.public_features)))
-    columns = frozenset(weakest.public_features)
-    for event in events:
-        own = frozenset(event.public_features)
-        if own and own != columns:
-            raise PrivacyBudgetError(
-                f"public set {_public_set(event)} differs from "
-                f"{_public_set(weakest)}, and together they protect less than either "
-                "promises: use one public set, or separate data sets."
-            )
-    if relations == ["add_or_remove_one"] and (columns or weakest.public_target):
-        raise PrivacyBudgetError(
-            f"public set {_public_set(weakest)} must be empty under "
-            "'add_or_remove_one', which protects whole records: use 'replace_special'."
-        )
-    return tuple(
-        dataclasses.replace(
-            event,
-            public_features=weakest.public_features,
-            public_target=weakest.public_target,
-        )
-        for event in events
-    )
-
-
-def _public_set(event: Event) -> str:
-    names = [repr(name) for name in event.public_features[:5]]
-    if len(event.public_features) > 5:
-        names.append(f"{len(event.public_features) - 5} more columns")
-    return f"({', '.join(names + ['the target'] * event.public_target) or 'empty'})"
-
-
-@functools.lru_cache(maxsize=256)
-def cost(events: tuple[Event, ...], delta: float, accountant: str = "auto") -> Cost:
-    """Return what the exact composition of all events costs at delta."""
-    curve = compose(_merged(events), accountant=accountant)
-    return Cost(curve.epsilon(delta), curve.mu, curve.accountant)
-
-
-def _merged(events: tuple[Event, ...]) -> list[Event]:
-    """Return fewer events of equal cost: a grid search repeats a few of them often."""
-    counts = collections.Counter(events)
-    return [
-        dataclasses.replace(  # by the composition law
-            event,
-            n_steps=event.n_steps * count,
-            noise_std=event.noise_std * (1 if len(event.noise_std) == 1 else count),
-        )
-        for event, count in zip(align(counts), counts.values(), strict=True)
-    ]
 
 
 class PrivacyLedger:

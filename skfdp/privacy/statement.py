@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 from skfdp.privacy.events import Event
 
 if TYPE_CHECKING:
-    from skfdp.privacy.report import PrivacyReport
+    from skfdp.privacy.disclosure import PrivacyReport
 
 _WIDTH = 79
 # More names than this are counted, not listed, in text; JSON lists them all.

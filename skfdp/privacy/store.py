@@ -358,7 +358,9 @@ def _to_row(entry: LedgerEntry, dataset: str) -> tuple:
     )
 
 
-def _from_row(charge, time, label, event, versions) -> LedgerEntry:
+def _from_row(
+    charge: int, time: str, label: str | None, event: str | None, versions: str
+) -> LedgerEntry:
     return LedgerEntry(
         charge=charge,
         time=time,

@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV
 
 from skfdp.privacy import Event, PrivacyBudgetError, PrivacyLedger, store
-from skfdp.privacy.ledger import align
+from skfdp.privacy.composition import align
 
 DELTA = 1e-5
 
@@ -48,7 +48,7 @@ def independent_epsilon(mu, delta=DELTA):
     return brentq(excess, 0, 100 + mu * mu) if excess(0) > 0 else 0.0
 
 
-def charge_until_refused(ledger, event, limit=10_000):
+def charge_until_refused(ledger, event, limit=1_000):
     for charged in range(limit):
         try:
             ledger.charge([event])

@@ -150,9 +150,7 @@ def test_a_record_cannot_touch_the_contribution_of_another(kind):
     query = make_query(kind=kind)
     theta, unit = make_theta(query), query.unit(3.0)
     alone = contributions(query, theta, unit)
-    np.testing.assert_array_equal(
-        query.exact_sum(theta, None, unit), alone.sum(axis=0)
-    )
+    np.testing.assert_array_equal(query.exact_sum(theta, None, unit), alone.sum(axis=0))
     rng = np.random.default_rng(0)
     for _ in range(20):
         batch = np.flatnonzero(rng.random(query.n_rows) < 0.3)

@@ -1,0 +1,282 @@
+"""What the scripts of this folder share: data, scores, and results that resume."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import json
+import os
+import platform
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from sklearn import datasets as bundled
+from sklearn.metrics import accuracy_score, log_loss
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import OneHotEncoder
+
+from skfdp.datasets import (
+    fetch_adult,
+    fetch_fashion_mnist,
+    fetch_mnist,
+    make_offset_classes,
+)
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """Training and test rows, and the declared bounds of the columns."""
+
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+    bounds: tuple | bool
+
+    def scaled(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return both X with columns in [0, 1], for estimators without bounds."""
+        if self.bounds is False:
+            centre, spread = self.X.mean(axis=0), self.X.std(axis=0)
+            return (self.X - centre) / spread, (self.X_test - centre) / spread
+        low, high = self.bounds
+        return tuple(np.clip((X - low) / (high - low), 0, 1) for X in self._both)
+
+    @property
+    def _both(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.X.astype(np.float64), self.X_test.astype(np.float64)
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSet:
+    """A named source of splits.
+
+    Attributes
+    ----------
+    name : str
+    load : callable
+        ``load(seed) -> Split``.
+    select, measure : int
+        Seeds that choose among the settings of a grid, and fresh seeds on which the
+        chosen one and the default are measured.
+    epsilons : tuple of float
+    large : bool
+        A fit takes many seconds: the grid has 6 settings.
+    """
+
+    name: str
+    load: Callable[[int], Split]
+    select: int
+    measure: int
+    epsilons: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 8.0, 30.0)
+    large: bool = False
+
+
+@functools.cache
+def images(name: str, subset: str, pooled: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return pixels in [0, 255] and labels; `pooled` averages 2 x 2 pixels."""
+    fetch = {"mnist": fetch_mnist, "fashion": fetch_fashion_mnist}[name]
+    X, y = fetch(subset=subset, return_X_y=True)
+    if pooled:
+        X = X.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)).reshape(-1, 196)
+    return X, y
+
+
+def image_split(name: str, n_rows: int, pooled: bool, seed: int) -> Split:
+    """Return `n_rows` training images, drawn by the seed, and the 10,000 for tests."""
+    X, y = images(name, "train", pooled)
+    if n_rows < len(X):
+        rows = np.random.default_rng([seed, n_rows]).permutation(len(X))[:n_rows]
+        X, y = X[rows], y[rows]
+    return Split(X, y, *images(name, "test", pooled), bounds=(0, 255))
+
+
+@functools.cache
+def adult(capital_gain: float | None = None) -> Split:
+    """Return Adult in one-hot columns over the declared categories.
+
+    Parameters
+    ----------
+    capital_gain : float, default=None
+        Upper bound of this column; None means the declared one.
+    """
+    train, test = fetch_adult(), fetch_adult(subset="test")
+    bounds = dict(train.bounds)
+    if capital_gain is not None:
+        bounds["capital-gain"] = (bounds["capital-gain"][0], capital_gain)
+    categories = train.categories
+    encoder = OneHotEncoder(categories=list(categories.values()), sparse_output=False)
+    encoder.fit(train.data[list(categories)])
+
+    def table(data) -> np.ndarray:
+        numbers = data[list(bounds)].to_numpy(dtype=np.float64)
+        return np.hstack([numbers, encoder.transform(data[list(categories)])])
+
+    X, X_test = table(train.data), table(test.data)
+    n_one_hot = X.shape[1] - len(bounds)
+    low = np.r_[[pair[0] for pair in bounds.values()], np.zeros(n_one_hot)]
+    high = np.r_[[pair[1] for pair in bounds.values()], np.ones(n_one_hot)]
+    return Split(
+        X, train.target.to_numpy(), X_test, test.target.to_numpy(), (low, high)
+    )
+
+
+def bundled_split(name: str, seed: int) -> Split:
+    """Return a random split of a data set that comes with scikit-learn.
+
+    The bounds are the ranges that its published description states.
+    """
+    X, y = getattr(bundled, f"load_{name}")(return_X_y=True)
+    bounds = (0, 16) if name == "digits" else (X.min(axis=0), X.max(axis=0))
+    return _random_split(X, y, bounds, seed, test_size=0.3)
+
+
+def classification_split(
+    n_rows: int, n_features: int, n_classes: int, seed: int, bound: float = 5.0
+) -> Split:
+    """Return fresh rows of one fixed `make_classification` problem."""
+    n_test = 5000
+    X, y = bundled.make_classification(
+        n_rows + n_test,
+        n_features,
+        n_informative=min(n_features // 2, 20),
+        n_redundant=n_features // 10,
+        n_classes=n_classes,
+        n_clusters_per_class=2,
+        class_sep=1.0,
+        flip_y=0.05,
+        shuffle=False,
+        random_state=n_features + n_classes,
+    )
+    return _random_split(X, y, (-bound, bound), seed, test_size=n_test)
+
+
+def text_split(n_rows: int, n_words: int, n_topics: int, seed: int) -> Split:
+    """Return word counts of generated documents: sparse, Zipfian, one topic each."""
+    rng = np.random.default_rng(0)
+    zipf = 1 / np.arange(1, n_words + 1)
+    words = np.array([zipf * rng.lognormal(0, 0.7, n_words) for _ in range(n_topics)])
+    words /= words.sum(axis=1, keepdims=True)
+    rng = np.random.default_rng([seed, 1])
+    n_test = 4000
+    y = rng.integers(n_topics, size=n_rows + n_test)
+    lengths = rng.poisson(40, size=len(y)) + 5
+    X = rng.multinomial(lengths, words[y])
+    return Split(X[n_test:], y[n_test:], X[:n_test], y[:n_test], bounds=(0, 10))
+
+
+def offset_split(n_rows: int, seed: int) -> Split:
+    """Return `make_offset_classes`: rows as they are, no bounds."""
+    X, y = make_offset_classes(n_rows + 5000, random_state=seed)
+    return Split(X[5000:], y[5000:], X[:5000], y[:5000], bounds=False)
+
+
+def scales_split(n_rows: int, seed: int) -> Split:
+    """Return heavy-tailed columns of very different scale, with loose bounds."""
+    n_features, n_test = 25, 5000
+    rng = np.random.default_rng(2)
+    scale = 10.0 ** rng.uniform(-2, 3, n_features)
+    weights = rng.normal(size=n_features) * (rng.random(n_features) < 0.4)
+    rng = np.random.default_rng([seed, 2])
+    hidden = rng.normal(size=(n_rows + n_test, n_features))
+    margin = hidden @ weights - 1.2 * np.linalg.norm(weights) * 0.6
+    y = (margin + 0.5 * rng.logistic(size=len(margin)) > 0).astype(np.int64)
+    X = np.exp(0.8 * hidden) * scale
+    split = Split(X[n_test:], y[n_test:], X[:n_test], y[:n_test], bounds=False)
+    return dataclasses.replace(split, bounds=(np.zeros(n_features), 30 * scale))
+
+
+def _random_split(X, y, bounds, seed: int, test_size) -> Split:
+    X, X_test, y, y_test = train_test_split(
+        X, y, test_size=test_size, stratify=y, random_state=seed
+    )
+    return Split(X, y, X_test, y_test, bounds)
+
+
+def scores(model, split: Split) -> dict[str, float]:
+    """Return accuracy (percent) and log-loss of a fitted classifier."""
+    return table_scores(model.predict_proba(split.X_test), model.classes_, split.y_test)
+
+
+def table_scores(probabilities, classes, y) -> dict[str, float]:
+    """Return accuracy (percent) and log-loss of a table of probabilities."""
+    predicted = np.asarray(classes)[probabilities.argmax(axis=1)]
+    return {
+        "accuracy": 100 * float(accuracy_score(y, predicted)),
+        "log_loss": float(log_loss(y, probabilities, labels=classes)),
+    }
+
+
+def mean_scores(runs: list[dict[str, float]]) -> dict[str, float]:
+    """Return means over runs, with the standard error of the accuracy."""
+    accuracy = [run["accuracy"] for run in runs]
+    error = np.std(accuracy, ddof=1) / len(runs) ** 0.5 if len(runs) > 1 else None
+    return {
+        "accuracy": float(np.mean(accuracy)),
+        "accuracy_se": None if error is None else float(error),
+        "log_loss": float(np.mean([run["log_loss"] for run in runs])),
+        "n_runs": len(runs),
+    }
+
+
+def about() -> dict:
+    """Return what a reader needs to judge or repeat a run."""
+    packages = ("skfdp", "scikit-learn", "numpy", "scipy", "numba", "dp-accounting")
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "versions": {"python": platform.python_version()}
+        | {package: _version(package) for package in packages},
+        "machine": {
+            "system": platform.system(),
+            "architecture": platform.machine(),
+            "cores": os.cpu_count(),
+        },
+    }
+
+
+def _version(package: str) -> str | None:
+    if package == "skfdp":
+        from skfdp import __version__
+
+        return __version__
+    return version(package)
+
+
+class Store:
+    """A JSON file that is rewritten after each entry, so that a run can resume.
+
+    Parameters
+    ----------
+    path : str or Path
+    config : dict
+        What the entries depend on; a file of another configuration is started anew.
+    """
+
+    def __init__(self, path: str | Path, config: dict):
+        self.path = Path(path)
+        self.content = {"config": config, "cells": {}}
+        if self.path.exists():
+            old = json.loads(self.path.read_text(encoding="utf-8"))
+            if old.get("config") == json.loads(json.dumps(config)):
+                self.content = old
+        self.cells = self.content["cells"]
+
+    def compute(self, key: str, function: Callable[[], object]):
+        """Return the entry of this key, computed and saved where it is missing."""
+        if key not in self.cells:
+            self.cells[key] = function()
+            self.save()
+        return self.cells[key]
+
+    def save(self, **more) -> None:
+        """Write the file, whole or not at all."""
+        self.content |= about() | more
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        part = self.path.with_suffix(".part")
+        text = json.dumps(self.content, indent=1, sort_keys=True, allow_nan=False)
+        part.write_text(text + "\n", encoding="utf-8")
+        part.replace(self.path)

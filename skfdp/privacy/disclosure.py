@@ -1,0 +1,367 @@
+"""What a fit disclosed: the facts, what follows from them, and their JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from skfdp.privacy import statement as wording
+from skfdp.privacy.composition import align, cost
+from skfdp.privacy.events import Event, check_budget
+from skfdp.privacy.store import dumps, package_versions
+
+SCHEMA = "skfdp-privacy-report"
+SCHEMA_VERSION = 1
+# A stored epsilon may differ from that of another version's discretisation by this.
+_ACCOUNTANT_TOLERANCE = 0.01
+
+
+@dataclasses.dataclass(frozen=True)
+class Assumption:
+    """Something that the guarantee rests on, and whether the code enforces it."""
+
+    text: str
+    enforced: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrivacyReport:
+    """What a fit, a Pipeline or a ledger disclosed; made by `from_events`.
+
+    Fields are public facts: a report can be published with the model. It pickles and
+    survives `to_json` and `read_report`.
+
+    Attributes
+    ----------
+    subject : str
+        What was fitted.
+    released : tuple of str
+        The outputs that the numbers cover.
+    epsilon, delta : float
+        What was spent; epsilon is infinite if anything ran without privacy.
+    target_epsilon : float or None
+        The budget asked for, None if unknown.
+    neighboring_relation : str or None
+        None if nothing is protected.
+    public_features : tuple of str or int
+        Columns that are not protected.
+    public_target : bool
+        Whether the target is not protected.
+    private_features : tuple of str or int, or None
+        Columns that are protected; None if the names are not known.
+    n_records : int or None
+        Number of records, public; nominal under "add_or_remove_one".
+    events : tuple of Event
+        The lossless description of all releases.
+    mu : float or None
+        Exact Gaussian-DP parameter of the composition, None where it is not Gaussian.
+    accountant : str or None
+        How epsilon was computed, with version and discretisation.
+    assumptions : tuple of Assumption
+        What the guarantee rests on.
+    seeded : bool
+        True if noise came from a user's seed: no guarantee.
+    unseen : tuple of str
+        Pipeline steps that the report cannot see into.
+    steps : tuple of (str, PrivacyReport)
+        The reports of a Pipeline's steps.
+    versions : dict
+        Package versions at the time of the fit.
+    """
+
+    subject: str
+    released: tuple[str, ...] = ()
+    epsilon: float
+    delta: float
+    target_epsilon: float | None = None
+    neighboring_relation: str | None = None
+    public_features: tuple[str | int, ...] = ()
+    public_target: bool = False
+    private_features: tuple[str | int, ...] | None = None
+    n_records: int | None = None
+    events: tuple[Event, ...] = ()
+    mu: float | None = None
+    accountant: str | None = None
+    assumptions: tuple[Assumption, ...] = ()
+    seeded: bool = False
+    unseen: tuple[str, ...] = ()
+    steps: tuple[tuple[str, PrivacyReport], ...] = ()
+    versions: dict[str, str] = dataclasses.field(default_factory=package_versions)
+
+    @classmethod
+    def from_events(
+        cls,
+        *,
+        subject: str,
+        events: Iterable[Event],
+        delta: float,
+        target_epsilon: float | None = None,
+        n_records: int | None = None,
+        feature_names: Sequence[str | int] | None = None,
+        released: Iterable[str] = (),
+        assumptions: Iterable[Assumption] = (),
+        seeded: bool = False,
+        nonprivate: bool | None = None,
+        accountant: str = "auto",
+        unseen: Iterable[str] = (),
+        steps: Iterable[tuple[str, PrivacyReport]] = (),
+    ) -> PrivacyReport:
+        """Derive a report from the events and a few public facts.
+
+        Parameters
+        ----------
+        subject : str
+            What was fitted: the class's name.
+        events : iterable of Event
+            All releases, those of a private mean included; empty for a fit without
+            privacy. Public sets may be nested, as
+            `skfdp.privacy.composition.align` allows.
+        delta : float
+            The delta to report epsilon at.
+        target_epsilon : float, default=None
+            The budget asked for.
+        n_records : int, default=None
+            Public (nominal) number of records.
+        feature_names : sequence of str or int, default=None
+            All columns, public and private.
+        released : iterable of str, default=()
+            Names of what is published: fitted attributes.
+        assumptions : iterable of Assumption, default=()
+            Those of this fit; the ones that follow from the events are added.
+        seeded : bool, default=False
+            Whether noise came from a seed; a seeded event implies it.
+        nonprivate : bool, default=None
+            Whether a fit without privacy took part; None: if there are no events.
+        accountant : {"auto", "pld"}, default="auto"
+            As in `calibrate`.
+        unseen, steps
+            Of a Pipeline: names of steps without report, names and reports of others.
+        """
+        events = tuple(events)
+        check_budget(1.0, delta)
+        aligned = align(events)
+        spent = cost(events, float(delta), accountant) if events else None
+        nonprivate = not events if nonprivate is None else nonprivate
+        epsilon = math.inf if nonprivate else spent.epsilon if spent else 0.0
+        weakest = aligned[0] if aligned and not nonprivate else None
+        seeded = bool(seeded) or any(event.seeded for event in events)
+        return cls(
+            subject=str(subject),
+            released=tuple(map(str, released)),
+            epsilon=epsilon,
+            delta=float(delta),
+            target_epsilon=None if target_epsilon is None else float(target_epsilon),
+            neighboring_relation=weakest.neighboring_relation if weakest else None,
+            public_features=plain_names(weakest.public_features) if weakest else (),
+            public_target=bool(weakest and weakest.public_target),
+            private_features=_private_features(feature_names, weakest),
+            n_records=None if n_records is None else int(n_records),
+            events=events,
+            mu=spent.mu if spent and not nonprivate else None,
+            accountant=spent.accountant if spent else None,
+            assumptions=(*implied_assumptions(events, seeded), *assumptions),
+            seeded=seeded,
+            unseen=tuple(map(str, unseen)),
+            steps=tuple(steps),
+        )
+
+    @property
+    def generator(self) -> str:
+        """Where the noise came from."""
+        return wording.generator_text(self.seeded)
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """Accesses to the data that the numbers do not count."""
+        seen_through = (
+            f"Step {name}: this report cannot see what it learnt from the data."
+            for name in self.unseen
+        )
+        return (*seen_through, *wording.NOT_COVERED)
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What differential privacy does not promise."""
+        return wording.LIMITS
+
+    def at_delta(self, delta: float) -> PrivacyReport:
+        """Return the report of the same events at another delta."""
+        check_budget(1.0, delta)
+        if not self.events or math.isinf(self.epsilon):
+            return dataclasses.replace(self, delta=float(delta))
+        spent = cost(self.events, float(delta))
+        return dataclasses.replace(
+            self, delta=float(delta), **dataclasses.asdict(spent)
+        )
+
+    def statement(self) -> str:
+        """Return the report in plain language, for whoever must answer for it."""
+        return wording.statement(self)
+
+    def _repr_html_(self) -> str:
+        return wording.to_html(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return strictly JSON-able values; infinite numbers are the string "inf"."""
+        values: dict[str, Any] = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION}
+        for field in dataclasses.fields(self):
+            values[field.name] = _to_json(getattr(self, field.name))
+        values["steps"] = [
+            {"name": name, "report": step.to_dict()} for name, step in self.steps
+        ]
+        derived = {
+            "unit_of_privacy": wording.RELATION_TEXTS.get(
+                self.neighboring_relation or "", "nothing is protected"
+            ),
+            "n_is_public": self.neighboring_relation != "add_or_remove_one",
+            "delta_times_n": self.n_records and self.delta * self.n_records,
+            "generator": self.generator,
+            "numerics": wording.NUMERICS,
+            "not_covered": list(self.not_covered),
+            "limits": list(self.limits),
+        }
+        return json.loads(dumps(values | derived))
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """Return `to_dict` as text; `read_report` reads it back from a file."""
+        return dumps(self.to_dict(), indent=indent)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> PrivacyReport:
+        """Rebuild a report from `to_dict`.
+
+        Raises
+        ------
+        ValueError
+            If it is no report, of a newer schema, or if its numbers do not follow from
+            its events.
+        """
+        if not isinstance(values, Mapping) or values.get("schema") != SCHEMA:
+            raise ValueError(
+                f'report must hold "schema": "{SCHEMA}": pass what to_json wrote.'
+            )
+        if values["schema_version"] > SCHEMA_VERSION:
+            raise ValueError(
+                f"report has schema_version={values['schema_version']!r}, newer than "
+                f"{SCHEMA_VERSION}: upgrade skfdp."
+            )
+        try:
+            facts = {f.name: values[f.name] for f in dataclasses.fields(cls)}
+        except KeyError as error:
+            raise ValueError(
+                f"report lacks the field {error.args[0]!r}: pass what to_json wrote."
+            ) from None
+        restored = cls(**_restore(facts))
+        restored._check_numbers()
+        return restored
+
+    def _check_numbers(self) -> None:
+        """Raise ValueError unless what is claimed follows from the events."""
+        if math.isinf(self.epsilon):
+            return  # claims nothing
+        weakest = align(self.events)[0] if self.events else None
+        due = cost(self.events, self.delta)
+        claimed = (self.neighboring_relation, self.public_features, self.public_target)
+        implied: tuple = (None, (), False)
+        if weakest is not None:
+            implied = (
+                weakest.neighboring_relation,
+                weakest.public_features,
+                weakest.public_target,
+            )
+        seeded = any(event.seeded for event in self.events)
+        if (
+            claimed != implied
+            or (seeded and not self.seeded)
+            or not _close(self.epsilon, due.epsilon)
+            or (self.mu is not None and not _close(self.mu, due.mu or math.inf))
+        ):
+            raise ValueError(
+                f"report claims epsilon={self.epsilon!r} under {claimed!r}, its events "
+                f"give {due.epsilon!r} under {implied!r}: it was edited; ask for the "
+                "original."
+            )
+
+
+def plain_names(names: Iterable[Any]) -> tuple[str | int, ...]:
+    """Return NumPy's strings and numbers as Python's, for JSON and equality."""
+    return tuple(name.item() if hasattr(name, "item") else name for name in names)
+
+
+def _private_features(
+    feature_names: Sequence[str | int] | None, weakest: Event | None
+) -> tuple[str | int, ...] | None:
+    if feature_names is None or weakest is None:
+        return None
+    # Events name public columns, or count them where the data have no names.
+    public = frozenset(weakest.public_features)
+    names = plain_names(feature_names)
+    return tuple(
+        name
+        for position, name in enumerate(names)
+        if name not in public and position not in public
+    )
+
+
+def implied_assumptions(
+    events: tuple[Event, ...], seeded: bool
+) -> Iterator[Assumption]:
+    """Yield what the guarantee of these events rests on."""
+    if not events:
+        return
+    yield Assumption("Each person's data are in one record, which appears once.", False)
+    if any(event.public_features or event.public_target for event in events):
+        yield Assumption("The parts declared public may be disclosed.", False)
+    if events[0].neighboring_relation == "add_or_remove_one":
+        yield Assumption("n_records was not derived from these data.", False)
+    yield Assumption("One record's contribution to a release is clipped.", True)
+    yield Assumption(
+        "Noise and batches come from a secret that nobody else knows.", not seeded
+    )
+    if any(event.sampling_rate < 1 for event in events):
+        yield Assumption(
+            "Records enter batches independently; batches are not published.", True
+        )
+    if any(event.classes_source == "data" for event in events):
+        yield Assumption(
+            "The set of classes is public, though it was read from the private target.",
+            False,
+        )
+
+
+def _close(claimed: float, due: float) -> bool:
+    return math.isclose(claimed, due, rel_tol=_ACCOUNTANT_TOLERANCE)
+
+
+def _to_json(value: Any) -> Any:
+    """Return JSON-able values; steps are left to the caller."""
+    if isinstance(value, Event):
+        return value.to_dict()
+    if isinstance(value, Assumption):
+        return dataclasses.asdict(value)
+    if isinstance(value, PrivacyReport):
+        return None
+    if isinstance(value, tuple):
+        return [_to_json(item) for item in value]
+    return "inf" if value == math.inf else value
+
+
+def _restore(facts: dict[str, Any]) -> dict[str, Any]:
+    restored = dict(facts)
+    for name in ("released", "public_features", "private_features", "unseen"):
+        if facts[name] is not None:
+            restored[name] = tuple(facts[name])
+    for name in ("epsilon", "target_epsilon", "delta"):
+        if facts[name] is not None:
+            restored[name] = float(facts[name])
+    restored["events"] = tuple(map(Event.from_dict, facts["events"]))
+    restored["assumptions"] = tuple(Assumption(**a) for a in facts["assumptions"])
+    restored["steps"] = tuple(
+        (step["name"], PrivacyReport.from_dict(step["report"]))
+        for step in facts["steps"]
+    )
+    restored["versions"] = dict(facts["versions"])
+    return restored

@@ -1,0 +1,486 @@
+"""The classifiers as a user of scikit-learn meets them."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
+from skfdp.coordinates import Coordinates
+from skfdp.losses import LOSSES
+from skfdp.privacy import PrivacyPlan
+from skfdp.queries.linear import LinearQuery
+from skfdp.rows import RowMap
+from skfdp.solvers import descent
+from skfdp.steps import HeavyBall
+
+BOTH = pytest.mark.parametrize(
+    "estimator", [DPSGDFClassifier, FeatureDPLogisticRegression]
+)
+INFINITE = float("inf")
+
+
+def objective(coef, intercept, X, y, C):
+    margins = X @ coef.T + intercept
+    return LOSSES["log_loss"].value(margins, y).sum() + (coef**2).sum() / (2 * C)
+
+
+# -- without privacy ------------------------------------------------------------------
+@BOTH
+@pytest.mark.parametrize("C", [0.01, 1, 100])
+@pytest.mark.parametrize("load", [load_breast_cancer, load_digits, load_wine])
+def test_infinite_epsilon_is_scikit_learns_model(estimator, C, load):
+    X, y = load(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    ours = estimator(epsilon=INFINITE, C=C).fit(X, y)
+    theirs = LogisticRegression(C=C, tol=1e-10, max_iter=100_000).fit(X, y)
+    best = objective(theirs.coef_, theirs.intercept_, X, y, C)
+    assert objective(ours.coef_, ours.intercept_, X, y, C) <= best * (1 + 1e-6)
+    if not (load is load_digits and C == 100):
+        for name in ("coef_", "intercept_"):
+            a, b = getattr(ours, name), getattr(theirs, name)
+            assert np.linalg.norm(a - b) <= 1e-3 * np.linalg.norm(b) + 1e-6
+    np.testing.assert_allclose(
+        ours.predict_proba(X), theirs.predict_proba(X), atol=1e-3
+    )
+    assert ours.privacy_.epsilon == INFINITE
+
+
+def test_infinite_epsilon_defaults_to_unit_penalty_and_ignores_the_row_map():
+    X, y = load_iris(return_X_y=True)
+    ours = FeatureDPLogisticRegression(
+        epsilon=INFINITE, bounds=(0, 1), feature_bound=0.1, normalize=True
+    ).fit(X, y)
+    theirs = LogisticRegression(tol=1e-10, max_iter=10_000).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-3, atol=1e-4)
+
+
+def test_infinite_epsilon_without_intercept_and_with_weights():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    weight = {0: 3.0, 1: 0.5}
+    ours = DPSGDFClassifier(
+        epsilon=INFINITE, fit_intercept=False, class_weight=weight
+    ).fit(X, y)
+    theirs = LogisticRegression(
+        fit_intercept=False, class_weight=weight, tol=1e-10, max_iter=10_000
+    ).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-3, atol=1e-5)
+    assert ours.intercept_ == 0
+
+
+@pytest.mark.parametrize(("loss", "gap"), [("squared_hinge", 1e-5), ("hinge", 0.02)])
+def test_infinite_epsilon_of_the_hinges(loss, gap):
+    """L-BFGS is exact on the squared hinge and near the optimum on the hinge."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    ours = DPSGDFClassifier(
+        epsilon=INFINITE, loss=loss, fit_intercept=False, C=0.1
+    ).fit(X, y)
+    theirs = LinearSVC(
+        loss=loss, dual=True, C=0.1, fit_intercept=False, tol=1e-8, max_iter=10**6
+    ).fit(X, y)
+
+    def value(coef):
+        return LOSSES[loss].value(X @ coef.T, y).sum() + (coef**2).sum() / 0.2
+
+    assert value(ours.coef_) <= value(theirs.coef_) * (1 + gap)
+
+
+@pytest.mark.parametrize("load", [load_breast_cancer, load_iris])
+def test_the_finite_loop_reaches_the_same_optimum_without_noise(load):
+    """Noise 0, a clip that cannot bind, enough steps: scikit-learn's objective."""
+    X, y = load(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    C, n_classes = 0.01, len(set(y))
+    row_map = RowMap(feature_bound=float(np.linalg.norm(X, axis=1).max()))
+    coordinates = Coordinates.centred(row_map, np.zeros(X.shape[1]), 1.0, 0.1)
+    query = LinearQuery(
+        rows=coordinates.grid(X),
+        target=y,
+        loss=LOSSES["log_loss"],
+        n_outputs=1 if n_classes == 2 else n_classes,
+        clip_norm=1.5,
+        capacity=len(X),
+        class_weight=np.ones(n_classes),
+    )
+    plan = PrivacyPlan(
+        target_epsilon=1.0,
+        target_delta=1e-5,
+        n_steps=6000,
+        sampling_rate=1.0,
+        clip_norm=1.5,
+        sensitivity=3.0,
+        neighboring_relation="replace_one",
+        noise_multipliers=(0.0,),
+    )
+    theta, _ = descent(
+        query,
+        plan,
+        HeavyBall(20.0, 0.95, 6000),
+        n_public=len(X),
+        noise=np.random.default_rng(0),
+        coins=np.random.default_rng(0),
+        public_gradient=lambda theta: coordinates.penalty_gradient(
+            theta, 1 / (C * len(X))
+        ),
+    )
+    coef, intercept = coordinates.fold(theta)
+    theirs = LogisticRegression(C=C, tol=1e-10, max_iter=10_000).fit(X, y)
+    best = objective(theirs.coef_, theirs.intercept_, X, y, C)
+    assert objective(coef, intercept, X, y, C) == pytest.approx(best, rel=1e-4)
+    assert np.linalg.norm(coef - theirs.coef_) < 1e-2 * np.linalg.norm(theirs.coef_)
+
+
+# -- with privacy ---------------------------------------------------------------------
+@BOTH
+def test_accuracy_grows_with_epsilon(estimator, digits):
+    X, y = digits
+    scores = [
+        np.mean(
+            [
+                estimator(epsilon=epsilon, bounds=(0, 16), random_state=seed)
+                .fit(X[:1200], y[:1200])
+                .score(X[1200:], y[1200:])
+                for seed in range(3)
+            ]
+        )
+        for epsilon in (0.03, 0.3, 3, 30)
+    ]
+    assert (np.diff(scores) > 0).all()
+    assert scores[0] < 0.5
+    assert scores[-1] > 0.93
+
+
+PUBLIC = [
+    {},
+    {"public_features": range(32)},
+    {"public_target": True},
+    {"public_features": range(32), "public_target": True},
+    {"public_features": "all"},
+]
+LOSS = [None, "zero", "gaussian"]
+
+
+@pytest.mark.parametrize("solver", ["dp-gd", "dp-sgd"])
+@pytest.mark.parametrize("public_loss", LOSS)
+@pytest.mark.parametrize("public", PUBLIC)
+def test_every_combination_learns_and_stays_within_budget(
+    solver, public_loss, public, digits
+):
+    X, y = digits
+    model = FeatureDPLogisticRegression(
+        epsilon=8.0,
+        bounds=(0, 16),
+        solver=solver,
+        public_loss=public_loss,
+        random_state=0,
+        max_iter=60,
+        batch_size=400 if solver == "dp-sgd" else "auto",
+        **public,
+    ).fit(X[:1200], y[:1200])
+    assert model.privacy_.epsilon <= 8.0
+    assert model.privacy_.public_target == public.get("public_target", False)
+    # Gaussian padding is noise in the public gradient: it learns, but less.
+    enough = 0.3 if public_loss == "gaussian" else 0.6
+    assert model.score(X[1200:], y[1200:]) > enough
+
+
+def test_label_dp_centres_exactly_and_releases_no_mean(digits):
+    X, y = digits
+    model = FeatureDPLogisticRegression(public_features="all", bounds=(0, 16))
+    events = model.fit(X, y).privacy_.events
+    assert [event.label for event in events] == ["descent"]
+    assert len(events[0].public_features) == 64
+
+
+def test_algorithm_one_as_in_the_paper(digits):
+    """Two batches, a ball, uniform averaging, constant noise, no momentum."""
+    X, y = digits
+    model = FeatureDPLogisticRegression(
+        epsilon=8.0,
+        bounds=(0, 16),
+        public_features=range(32),
+        public_target=True,
+        public_loss="gaussian",
+        public_batch_size=200,
+        solver="dp-sgd",
+        batch_size=100,
+        radius=3.0,
+        average="uniform",
+        momentum=0.0,
+        clip_norm=0.3,
+        private_weight=2.0,
+        padding_scale=0.1,
+        random_state=0,
+    ).fit(X, y)
+    event = model.privacy_.events[-1]
+    assert event.sampling_rate == pytest.approx(100 / len(X))
+    assert event.sensitivity == pytest.approx(0.6)
+    assert len(event.noise_std) == 1
+    assert model.score(X, y) > 0.5
+
+
+def test_a_callable_public_loss_is_an_exact_gradient(small, monkeypatch):
+    """A public ridge term equals the built-in penalty, under the same noise."""
+    X, y = small
+    monkeypatch.setattr(
+        "skfdp.noise.Streams.private", lambda *key: np.random.default_rng(0)
+    )
+
+    def ridge(coef, intercept, X_public, labels):
+        assert X_public.shape == (300, 2)
+        assert labels is None
+        return coef / (0.1 * len(X_public)), np.zeros_like(intercept)
+
+    common = {
+        "bounds": False,
+        "feature_bound": 2.0,
+        "public_features": [0, 1],
+        "centering": None,
+    }
+    ours = FeatureDPLogisticRegression(public_loss=ridge, **common).fit(X, y)
+    built_in = FeatureDPLogisticRegression(C=0.1, **common).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, built_in.coef_, rtol=1e-6)
+
+
+def test_public_labels_reach_a_callable_only_if_the_target_is_public(small):
+    X, y = small
+    seen = []
+
+    def spy(coef, intercept, X_public, labels):
+        seen.append(labels)
+        return np.zeros_like(coef), np.zeros_like(intercept)
+
+    for public_target in (True, False):
+        FeatureDPLogisticRegression(
+            public_target=public_target, public_loss=spy, bounds=(0, 1), max_iter=1
+        ).fit(X, np.where(y, "yes", "no"))
+    assert set(seen[0]) == {"yes", "no"}
+    assert seen[1] is None
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_margins_are_coef_on_the_row_map(normalize, n_classes):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 12, (400, 5))
+    y = rng.integers(0, n_classes, 400)
+    model = DPSGDFClassifier(bounds=(0, 10), normalize=normalize).fit(X, y)
+    margins = model.row_map_(X) @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(
+        model.decision_function(X).reshape(400, -1), margins, atol=1e-10
+    )
+    assert model.coef_.shape == (1 if n_classes == 2 else 3, 5)
+
+
+def test_rows_inside_bounds_and_norm_meet_coef_directly(small):
+    X, y = small
+    model = FeatureDPLogisticRegression(bounds=(0, 1), feature_bound=2.0).fit(X, y)
+    np.testing.assert_allclose(
+        model.decision_function(X), X @ model.coef_[0] + model.intercept_, atol=1e-9
+    )
+
+
+@BOTH
+def test_without_intercept(estimator, small):
+    model = estimator(bounds=(0, 1), fit_intercept=False).fit(*small)
+    assert model.intercept_ == 0
+    assert [event.label for event in model.privacy_.events] == ["descent"]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "labels", [["no", "yes"], [-1, 1], [True, False], ["a", "b", "c"], [2.0, 5.0, 9.0]]
+)
+def test_labels_of_any_type(estimator, labels):
+    rng = np.random.default_rng(0)
+    centres = np.eye(3)[: len(labels)]
+    codes = rng.integers(0, len(labels), 600)
+    X = centres[codes] + 0.1 * rng.normal(size=(600, 3))
+    y = np.asarray(labels)[codes]
+    model = estimator(epsilon=8.0, bounds=(-1, 2), random_state=0).fit(X, y)
+    assert model.classes_.tolist() == sorted(labels)
+    assert model.predict(X).dtype == y.dtype
+    assert model.score(X, y) > 0.9
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+def test_declared_classes_are_no_assumption(small):
+    X, y = small
+    texts = {
+        kind: DPSGDFClassifier(bounds=(0, 1), classes=classes).fit(X, y).privacy_
+        for kind, classes in {"read": None, "declared": [0, 1, 2]}.items()
+    }
+    assert any("target" in a.text for a in texts["read"].assumptions)
+    assert not any("target" in a.text for a in texts["declared"].assumptions)
+    assert texts["declared"].events[0].classes_source == "declared"
+
+
+def test_a_declared_class_may_be_absent(small):
+    X, _ = small
+    model = DPSGDFClassifier(bounds=(0, 1), classes=["a", "b"]).fit(X, ["a"] * 300)
+    assert model.classes_.tolist() == ["a", "b"]
+
+
+def test_class_weight_moves_the_boundary():
+    rng = np.random.default_rng(0)
+    X = rng.random((2000, 3))
+    y = (X[:, 0] + 0.3 * rng.normal(size=2000) > 0.5).astype(int)
+    shares = [
+        DPSGDFClassifier(
+            epsilon=8.0, bounds=(0, 1), class_weight={1: weight}, random_state=0
+        )
+        .fit(X, y)
+        .predict(X)
+        .mean()
+        for weight in (0.2, 1.0, 5.0)
+    ]
+    assert shares[0] < shares[1] < shares[2]
+
+
+def test_probabilities_only_for_the_log_loss(small):
+    model = DPSGDFClassifier(loss="hinge", bounds=(0, 1)).fit(*small)
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError, match="predict_proba"):
+        model.predict_proba(small[0])
+
+
+# -- scikit-learn's world -------------------------------------------------------------
+@BOTH
+def test_frames_in_pipelines_and_searches(estimator):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    bounds = {name: (0, 8) for name in X.columns}
+    model = estimator(epsilon=30.0, bounds=bounds, random_state=0).fit(X, y)
+    assert model.feature_names_in_.tolist() == X.columns.tolist()
+    assert model.score(X, y) > 0.7
+    pipeline = make_pipeline(StandardScaler(), estimator(epsilon=30.0, bounds=False))
+    assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.5
+    search = GridSearchCV(model, {"epsilon": [0.1, 30.0]}, cv=3).fit(X, y)
+    assert search.best_params_ == {"epsilon": 30.0}
+
+
+def test_public_columns_by_pattern():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    model = FeatureDPLogisticRegression(bounds=(0, 8), public_features="petal*")
+    model.fit(X, y)
+    assert model.privacy_.public_features == ("petal length (cm)", "petal width (cm)")
+    assert set(model.privacy_.private_features) == {
+        "sepal length (cm)",
+        "sepal width (cm)",
+    }
+
+
+@BOTH
+def test_clone_pickle_and_parameters(estimator, small):
+    X, y = small
+    model = estimator(epsilon=3.0, bounds=(0, 1), random_state=0).fit(X, y)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))
+    assert copy.privacy_ == model.privacy_
+    fresh = clone(model)
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+    assert fresh.get_params() == model.get_params()
+    np.testing.assert_array_equal(fresh.fit(X, y).coef_, model.coef_)
+
+
+@BOTH
+def test_threads_do_not_change_the_model(estimator, digits):
+    X, y = digits
+    fits = [
+        estimator(bounds=(0, 16), random_state=0, n_jobs=n, max_iter=5).fit(X, y).coef_
+        for n in (None, 2)
+    ]
+    np.testing.assert_array_equal(*fits)
+
+
+def test_set_output_is_honoured_upstream():
+    from skfdp import PrivateCenteringTransformer
+
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    pipeline = make_pipeline(
+        PrivateCenteringTransformer(epsilon=1.0, bounds=(0, 8)),
+        FeatureDPLogisticRegression(
+            bounds=False, neighboring_relation="replace_special"
+        ),
+    ).set_output(transform="pandas")
+    pipeline.fit(X, y)
+    assert pipeline[-1].feature_names_in_.tolist() == X.columns.tolist()
+    assert pd.DataFrame(pipeline[:-1].transform(X)).shape == X.shape
+
+
+# -- callbacks ------------------------------------------------------------------------
+class Spy:
+    """A scikit-learn callback that records what it is told."""
+
+    def __init__(self, stop_after=None):
+        self.begun, self.ended, self.models = [], [], []
+        self.stop_after = stop_after
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context, *, X=None, y=None, metadata=None):
+        self.begun.append((context.task_name, X, y, metadata))
+
+    def on_fit_task_end(
+        self,
+        estimator,
+        context,
+        *,
+        X=None,
+        y=None,
+        metadata=None,
+        fitted_estimator=None,
+    ):
+        self.ended.append((context.task_name, X, y, metadata))
+        if context.task_name == "step":
+            self.models.append(fitted_estimator)
+        return self.stop_after is not None and len(self.models) >= self.stop_after
+
+
+def test_callbacks_see_steps_and_released_iterates_only(small, releases):
+    X, y = small
+    spy = Spy()
+    model = DPSGDFClassifier(bounds=(0, 1), max_iter=7).set_callbacks(spy).fit(X, y)
+    assert [name for name, *_ in spy.ended] == ["step"] * 7 + ["fit"]
+    assert [name for name, *_ in spy.begun] == ["fit"] + ["step"] * 7
+    for _, *told in spy.begun + spy.ended:
+        assert told == [None, None, None]
+    np.testing.assert_array_equal(spy.models[-1].coef_, model.coef_)
+    assert spy.models[0].n_iter_ == 1
+    assert spy.models[0].predict(X).shape == y.shape
+    assert spy.models[2].privacy_.epsilon == model.privacy_.epsilon
+
+
+def test_a_stop_is_honoured_and_the_whole_plan_stays_charged(small):
+    from skfdp import PrivacyLedger
+
+    ledger = PrivacyLedger()
+    model = DPSGDFClassifier(bounds=(0, 1), max_iter=50, ledger=ledger)
+    model.set_callbacks(Spy(stop_after=3)).fit(*small)
+    assert model.n_iter_ == 3
+    assert ledger.events[-1].n_steps == 50
+    assert model.privacy_.epsilon == pytest.approx(1.0)
+
+
+def test_progress_bar_of_scikit_learn(small, capsys):
+    pytest.importorskip("rich")
+    from sklearn.callback import ProgressBar
+
+    model = FeatureDPLogisticRegression(bounds=(0, 1), max_iter=5)
+    model.set_callbacks(ProgressBar()).fit(*small)
+    assert "FeatureDPLogisticRegression" in capsys.readouterr().out

@@ -1,0 +1,191 @@
+"""Every refusal: one sentence, with name, value, expectation and remedy."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    PrivateCenteringTransformer,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
+EVERY = (DPSGDFClassifier, FeatureDPLogisticRegression, PrivateCenteringTransformer)
+BOTH = (DPSGDFClassifier, FeatureDPLogisticRegression)
+DPSGDF, FEATURE = (DPSGDFClassifier,), (FeatureDPLogisticRegression,)
+
+PARAMETERS = [
+    (EVERY, {"epsilon": 0}, "epsilon=0 must be a positive number"),
+    (EVERY, {"epsilon": -1.0}, "epsilon=-1.0 must be a positive number"),
+    (EVERY, {"epsilon": "1"}, "epsilon='1' must be a positive number"),
+    (EVERY, {"epsilon": float("nan")}, "epsilon=nan must be a positive number"),
+    (EVERY, {"delta": 0}, "delta=0 must lie strictly between 0 and 1"),
+    (EVERY, {"delta": 1}, "delta=1 must lie strictly between 0 and 1"),
+    (EVERY, {"neighboring_relation": "other"}, "neighboring_relation='other' is unk"),
+    (EVERY, {"neighboring_relation": "add_or_remove_one"}, "give n_records"),
+    (EVERY, {"n_records": 5}, "n_records=5 is only for"),
+    (EVERY, {"feature_bound": 0}, "feature_bound=0 must be a number > 0"),
+    (EVERY, {"bounds": (1, 0)}, "must satisfy low < high"),
+    (EVERY, {"random_state": "x"}, "random_state='x' must be None"),
+    (EVERY, {"ledger": 3}, "ledger"),
+    (BOTH, {"clip_norm": -1}, "clip_norm=-1 must be a number > 0 or 'auto'"),
+    (BOTH, {"clip_norm": np.inf}, "clip_norm=inf must be a number > 0"),
+    (BOTH, {"max_iter": 0}, "max_iter=0 must be an int > 0 or 'auto'"),
+    (BOTH, {"max_iter": 2.5}, "max_iter=2.5 must be an int"),
+    (BOTH, {"batch_size": 0}, "batch_size=0 must be an int > 0 or 'auto' or None"),
+    (BOTH, {"learning_rate": "fast"}, "learning_rate='fast' must be a number"),
+    (BOTH, {"momentum": 1.0}, "momentum=1.0 must be a number >= 0 and < 1"),
+    (BOTH, {"average": "median"}, "average='median' is unknown"),
+    (BOTH, {"noise_decay": -1}, "noise_decay=-1 must be a number >= 0"),
+    (BOTH, {"radius": 0}, "radius=0 must be a number > 0 or None"),
+    (BOTH, {"C": 0}, "C=0 must be a number > 0 or 'auto'"),
+    (BOTH, {"accountant": "rdp"}, "accountant='rdp' is unknown"),
+    (BOTH, {"class_weight": "balanced"}, "'balanced' would read the label counts"),
+    (BOTH, {"class_weight": {5: 1.0}}, "class_weight names the label 5"),
+    (BOTH, {"class_weight": {0: -1.0}}, r"class_weight\[0\]=-1.0 must be a number"),
+    (BOTH, {"classes": [0]}, "must hold at least two labels"),
+    (BOTH, {"classes": [1, 2]}, "labels outside `classes`"),
+    (DPSGDF, {"loss": "squared_error"}, "loss='squared_error' is unknown"),
+    (DPSGDF, {"centering": "exact"}, "centering='exact' is unknown"),
+    (DPSGDF, {"mean_fraction": 1.0}, "mean_fraction=1.0 must be a number > 0 and < 1"),
+    (FEATURE, {"solver": "lbfgs"}, "solver='lbfgs' is unknown"),
+    (FEATURE, {"public_loss": "mean"}, "public_loss='mean' is unknown"),
+    (FEATURE, {"public_target": "yes"}, "public_target='yes' is unknown"),
+    (FEATURE, {"public_batch_size": 0}, "public_batch_size=0 must be an int"),
+    (FEATURE, {"private_weight": 0}, "private_weight=0 must be a number > 0"),
+    (FEATURE, {"padding_scale": -1}, "padding_scale=-1 must be a number >= 0"),
+    (FEATURE, {"solver": "dp-gd", "batch_size": 9}, "contradicts solver='dp-gd'"),
+    (FEATURE, {"public_features": ["a"]}, "set_output"),
+    (FEATURE, {"public_features": [7]}, "index 7"),
+    (FEATURE, {"public_features": [1, 1]}, "twice"),
+    (
+        FEATURE,
+        {"public_features": "all", "public_target": True},
+        "there is nothing to protect",
+    ),
+    (
+        FEATURE,
+        {
+            "public_features": [0],
+            "neighboring_relation": "add_or_remove_one",
+            "n_records": 300,
+        },
+        "nothing of them can be public",
+    ),
+    (
+        FEATURE,
+        {
+            "public_target": True,
+            "neighboring_relation": "add_or_remove_one",
+            "n_records": 300,
+        },
+        "nothing of them can be public",
+    ),
+    (
+        BOTH,
+        {"neighboring_relation": "add_or_remove_one", "n_records": 10},
+        "more than 16 times n_records=10",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "parameters", "message"),
+    [(cls, kw, message) for classes, kw, message in PARAMETERS for cls in classes],
+)
+def test_bad_parameters(estimator, parameters, message, small, releases):
+    model = estimator(**parameters)
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.fit(*small)
+    assert not releases
+    assert not model.__sklearn_is_fitted__()
+
+
+def column(value, dtype=object):
+    X = np.ones((10, 2), dtype=dtype)
+    X[3, 1] = value
+    return X
+
+
+SECRET = 4242.5
+Y = np.arange(10) % 2
+INPUTS = [
+    (column(np.nan, float), Y, "contains NaN"),
+    (column(np.inf, float), Y, "contains infinity"),
+    (column("secret"), Y, "X holds values that are not numbers: encode"),
+    (np.array([["secret", "b"]] * 10), Y, "X holds values|not compatible|convert"),
+    (column(1j, complex), Y, "Complex data not supported"),
+    (sp.csr_array(np.ones((10, 2))), Y, "[Ss]parse"),
+    (np.ones((1, 2)), Y[:1], "1 sample"),
+    (np.ones((10, 0)), Y, r"0 feature\(s\)"),
+    (np.ones(10), Y, "Expected 2D array"),
+    (np.ones((10, 2)), Y[:9], "inconsistent numbers of samples"),
+    (np.ones((10, 2)), np.zeros(10), "one class only"),
+    (np.ones((10, 2)), np.r_[np.nan, Y[1:]], "NaN"),
+    (np.ones((10, 2)), SECRET + np.arange(10) / 7, "Unknown label type"),
+    (np.ones((10, 2)), None, "requires y to be passed"),
+]
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+@pytest.mark.parametrize(("X", "y", "message"), INPUTS)
+def test_malformed_input_is_refused_without_a_datum(estimator, X, y, message, releases):
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        estimator(bounds=(0, 1)).fit(X, y)
+    chain = [caught.value, caught.value.__cause__]
+    if not caught.value.__suppress_context__:
+        chain.append(caught.value.__context__)
+    told = " ".join(str(error) for error in chain if error is not None)
+    assert "secret" not in told
+    assert "4242" not in told
+    assert not releases
+
+
+def test_labels_outside_classes_are_not_quoted():
+    y = np.array(["a", "secret"] * 5)
+    with pytest.raises(ValueError, match="labels outside") as caught:
+        DPSGDFClassifier(bounds=(0, 1), classes=["a", "b"]).fit(np.ones((10, 2)), y)
+    assert "secret" not in str(caught.value)
+
+
+def test_object_columns_that_are_numbers_are_accepted(small):
+    X, y = small
+    model = DPSGDFClassifier(bounds=(0, 1), random_state=0).fit(X.astype(object), y)
+    np.testing.assert_array_equal(
+        model.coef_, DPSGDFClassifier(bounds=(0, 1), random_state=0).fit(X, y).coef_
+    )
+
+
+def test_a_budget_too_small_to_train_warns_and_trains(small):
+    with pytest.warns(match="expect little more than the majority class"):
+        model = DPSGDFClassifier(epsilon=1e-4, bounds=(0, 1)).fit(*small)
+    assert model.privacy_.epsilon <= 1e-4
+    assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize("estimator", EVERY)
+def test_warnings_come_from_public_facts(estimator, small):
+    with pytest.warns(match="no column bounds are declared"):
+        estimator(delta=1e-3).fit(*small)
+    with pytest.warns(match="delta=0.5 is not below 1/n"):
+        estimator(delta=0.5, bounds=(0, 1)).fit(*small)
+
+
+def test_other_columns_at_predict_time(small):
+    X, y = small
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = DPSGDFClassifier(bounds=(0, 1)).fit(frame, y)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[list("dcba")])
+    with pytest.raises(ValueError, match="3 features"):
+        DPSGDFClassifier(bounds=(0, 1)).fit(X, y).predict(X[:, :3])
+
+
+def test_a_refit_that_fails_leaves_nothing(small):
+    model = DPSGDFClassifier(bounds=(0, 1)).fit(*small)
+    model.set_params(epsilon=-1)
+    with pytest.raises(ValueError, match="epsilon"):
+        model.fit(*small)
+    assert not [name for name in vars(model) if name.endswith("_")]

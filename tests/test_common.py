@@ -1,0 +1,52 @@
+"""scikit-learn's own checks on every public estimator."""
+
+import pytest
+from sklearn.utils.estimator_checks import (
+    check_class_weight_classifiers,
+    parametrize_with_checks,
+)
+
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    PrivateCenteringTransformer,
+)
+
+CLASSIFIERS = (DPSGDFClassifier, FeatureDPLogisticRegression)
+INSTANCES = [
+    *(estimator() for estimator in CLASSIFIERS),
+    PrivateCenteringTransformer(),
+    DPSGDFClassifier(loss="hinge"),
+    DPSGDFClassifier(loss="squared_hinge"),
+    DPSGDFClassifier(epsilon=float("inf")),
+    FeatureDPLogisticRegression(epsilon=float("inf")),
+    FeatureDPLogisticRegression(solver="dp-sgd"),
+    FeatureDPLogisticRegression(public_features="all", public_loss="zero"),
+]
+
+
+def expected_failures(estimator):
+    """Only what privacy itself rules out."""
+    if isinstance(estimator, CLASSIFIERS) and estimator.epsilon < 1000:
+        return {
+            "check_class_weight_classifiers": (
+                "a class weight of 1000 must make 25 records outweigh everything, but "
+                "a private record counts for clip_norm at most; "
+                "passes at epsilon=1000, see below"
+            )
+        }
+    return {}
+
+
+@parametrize_with_checks(INSTANCES, expected_failed_checks=expected_failures)
+@pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+    assert True  # the checks raise
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS)
+@pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
+def test_class_weights_outweigh_where_the_budget_allows(estimator):
+    check_class_weight_classifiers("epsilon=1000", estimator(epsilon=1000))
+    assert True
