@@ -316,9 +316,7 @@ def cell(store: Store, data: DataSet, epsilon: float) -> dict:
             data, lambda split, seed: fit_scores(split, epsilon, seed, centering=None)
         ),
     )
-    gaps = [
-        b["accuracy"] - d["accuracy"] for b, d in zip(best, default, strict=True)
-    ]
+    gaps = [b["accuracy"] - d["accuracy"] for b, d in zip(best, default, strict=True)]
     n_runs = len(gaps)
     return {
         "data": data.name,

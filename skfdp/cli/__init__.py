@@ -7,6 +7,7 @@ message quotes a value of a private column.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -33,9 +34,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     try:
         _run(arguments)
+        sys.stdout.flush()
     except CommandError as error:
         print(f"python -m skfdp: error: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except Exception as error:
         if arguments.debug:
             raise

@@ -130,7 +130,7 @@ def _add_privacy(group) -> None:
         "--epsilon",
         type=float,
         nargs="+",
-        help="budget (default: 1; for the bundled data several, 0.5 and 2)",
+        help="budget (default: 1; for the bundled data several, 0.5 and 1)",
     )
     add("--delta", type=float, default=1e-5, help="default: 1e-5")
     add(
@@ -204,7 +204,7 @@ def _check_bundled(arguments: argparse.Namespace) -> None:
             "--relation add_or_remove_one allows no public columns, and the bundled "
             "comparison has some: use replace_one or replace_special."
         )
-    arguments.epsilon = arguments.epsilon or [0.5, 2.0]
+    arguments.epsilon = arguments.epsilon or [0.5, 1.0]
     arguments.repeats = 5 if arguments.repeats is None else arguments.repeats
 
 

@@ -8,6 +8,7 @@ import dataclasses
 import fnmatch
 import json
 import math
+import warnings
 from collections.abc import Iterable, Sequence
 
 import pandas as pd
@@ -38,31 +39,46 @@ class Columns:
     categories: dict[str, tuple[str, ...]]
 
 
-def read_rows(path: str, target: str) -> pd.DataFrame:
-    """Return the rows of the file as text: nothing is inferred from the values."""
-    try:
-        # index_col=False: a surplus comma must not make the first column an index.
-        rows = pd.read_csv(path, dtype=str, skipinitialspace=True, index_col=False)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise CommandError(f"cannot read {path!r}: {reason}.") from None
-    except (ValueError, pd.errors.ParserError):
-        # pandas quotes the bytes that it cannot decode.
-        raise CommandError(
-            f"{path!r} is not a CSV file in UTF-8, with a header line, commas and as "
-            "many fields in every line."
-        ) from None
-    if target not in rows.columns:
+def read_header(path: str, target: str) -> list[str]:
+    """Return the column names; the rows are not looked at."""
+    header = list(_read(path, nrows=0).columns)
+    if target not in header:
         # The header is not shown: in a file without one it is the first record.
         raise CommandError(
             f"--target names {target!r}, which is not in the first line of {path!r}: "
             "the file needs a header line, and names are case-sensitive."
         )
-    if rows[target].isna().any():
+    return header
+
+
+def read_rows(path: str, columns: Columns) -> pd.DataFrame:
+    """Return the rows as text: nothing is inferred from the values."""
+    rows = _read(path)[[*columns.public, *columns.private, columns.target]]
+    if rows[columns.target].isna().any():
         raise CommandError(
-            f"the target {target!r} has missing values: remove these rows."
+            f"the target {columns.target!r} has missing values: remove these rows."
         )
     return rows
+
+
+def _read(path: str, **options) -> pd.DataFrame:
+    try:
+        with warnings.catch_warnings():
+            # index_col=False: surplus fields must not make the first column an index;
+            # pandas would drop them with a warning.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(
+                path, dtype=str, skipinitialspace=True, index_col=False, **options
+            )
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise CommandError(f"cannot read {path!r}: {reason}.") from None
+    except (ValueError, pd.errors.ParserWarning):
+        # pandas quotes the bytes that it cannot decode.
+        raise CommandError(
+            f"{path!r} is not a CSV file in UTF-8, with a header line, commas and as "
+            "many fields in every line."
+        ) from None
 
 
 def resolve(arguments: argparse.Namespace, header: Sequence[str]) -> Columns:

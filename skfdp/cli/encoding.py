@@ -60,8 +60,8 @@ def canonical(value: str) -> str:
 
 def canonical_text(column: pd.Series) -> pd.Series:
     """Return the column as text in canonical form."""
-    text = column.astype(object).where(column.notna(), "")
-    spellings = {value: canonical(str(value)) for value in text.unique()}
+    text = column.astype(object).where(column.notna(), "").map(str)
+    spellings = {value: canonical(value) for value in text.unique()}
     return text.map(spellings).astype(object)
 
 
@@ -212,6 +212,8 @@ def labels_like(values: pd.Series) -> pd.Series:
     try:
         parsed = {label: float(label) for label in known}
     except ValueError:
+        return values
+    if not all(map(math.isfinite, parsed.values())):
         return values
     if all(number.is_integer() for number in parsed.values()):
         return values.map({label: int(number) for label, number in parsed.items()})

@@ -176,7 +176,7 @@ class TestComposition:
         noises=st.tuples(st.floats(1, 20), st.floats(1, 20)),
         q=st.floats(0.01, 0.5),
     )
-    @settings(max_examples=12, deadline=None)
+    @settings(max_examples=6, deadline=None)
     def test_monotone(self, steps, noises, q):
         (few, many), (low, high) = sorted(steps), sorted(noises)
         base = {"n_steps": few, "sampling_rate": q}

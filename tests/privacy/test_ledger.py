@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -23,7 +24,13 @@ from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV
 
-from skfdp.privacy import Event, PrivacyBudgetError, PrivacyLedger, store
+from skfdp.privacy import (
+    Event,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    composition,
+    store,
+)
 from skfdp.privacy.composition import align
 
 DELTA = 1e-5
@@ -365,6 +372,8 @@ class TestCopies:
         assert "unreadable" in repr(twin)
         with pytest.raises(FileNotFoundError, match="cannot be opened"):
             twin.charge([full_batch()])
+        with pytest.raises(FileNotFoundError, match="cannot be opened"):
+            twin.charge_nonprivate()
         assert not path.exists()
 
     def test_a_forked_child_cannot_charge_memory(self):
@@ -439,12 +448,19 @@ class TestGridSearch:
 
 
 class TestRaces:
-    def test_threads(self, new_ledger):
+    def test_threads(self, new_ledger, monkeypatch):
         mu = 0.05
         alone = PrivacyLedger(epsilon=1.0, delta=DELTA)
         expected = charge_until_refused(alone, full_batch(mu))
         ledger = new_ledger(epsilon=1.0, delta=DELTA)
         gate = threading.Barrier(8)
+        cost = composition.cost
+
+        def slow_cost(*args):
+            time.sleep(1e-3)  # lets the others in, between the check and the append
+            return cost(*args)
+
+        monkeypatch.setattr("skfdp.privacy.ledger.cost", slow_cost)
 
         def work():
             gate.wait()

@@ -1,0 +1,251 @@
+"""``python -m skfdp FILE.csv``: one private model, and what it is compared with.
+
+What is released is one model, fitted once; the report and the ledger count this fit.
+The comparison needs models without privacy and exact scores, which no accounting
+covers, so it is for whoever holds the file: the table says so and the report assumes
+that it stays there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skfdp.cli.arguments import CommandError
+from skfdp.cli.columns import Columns, classes, read_header, read_rows, resolve
+from skfdp.cli.encoding import Encoding, TableError, canonical_text, labels_like
+from skfdp.cli.saving import save
+from skfdp.cli.scores import (
+    Row,
+    accuracy,
+    fit_baseline,
+    fit_private,
+    print_table,
+    seed_of,
+)
+from skfdp.linear_model import FeatureDPLogisticRegression
+from skfdp.privacy import PrivacyLedger
+from skfdp.privacy.report import Assumption
+
+_NOTE = """\
+The scores are exact values on the held-out rows, which no model was trained on, and
+models at epsilon inf have no privacy: to publish this table ends the protection of the
+file, and the statement does not cover it (--no-evaluate prints no table and trains on
+all rows). Statement, report and saved model are those of the last line's first fit.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What every fit of one run shares."""
+
+    arguments: argparse.Namespace
+    columns: Columns
+    encoding: Encoding
+    classes: list | None
+
+    def pipeline(self, repeat=0, *, ledger=None, kind="released") -> Pipeline:
+        """Return an unfitted Pipeline from raw rows to labels.
+
+        Parameters
+        ----------
+        repeat : int
+        ledger : str, default=None
+        kind : {"released", "everything", "public"}
+            As declared; nothing public; the public columns with a private target.
+        """
+        arguments, public_only = self.arguments, kind == "public"
+        public: list | str | None = ["public__*"] if self.columns.public else None
+        model = FeatureDPLogisticRegression(
+            arguments.epsilon[0],
+            arguments.delta,
+            public_features=None if kind == "everything" else public,
+            public_target=arguments.public_target and kind == "released",
+            neighboring_relation=arguments.relation,
+            n_records=arguments.n_records,
+            bounds=self.encoding.encoded_bounds(public_only=public_only),
+            classes=self.classes,
+            ledger=ledger,
+            random_state=seed_of(arguments.seed, repeat),
+        )
+        encoder = self.encoding.transformer(public_only=public_only)
+        return Pipeline([("encode", encoder), ("model", model)])
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Train, compare, print and write."""
+    try:
+        _run(arguments)
+    except TableError as error:
+        raise CommandError(str(error)) from None
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    columns = resolve(arguments, read_header(arguments.file, arguments.target))
+    declared = classes(arguments.classes)
+    rows = read_rows(arguments.file, columns)
+    y, label_set = _labels(rows[columns.target], declared)
+    train, test = _split(arguments, len(rows))
+    encoding = Encoding.of(columns, rows.iloc[train])
+    task = Task(arguments, columns, encoding, label_set)
+    pipeline = task.pipeline(ledger=arguments.ledger)
+    fit_private(pipeline, rows.iloc[train], y[train])
+    model = pipeline[-1]
+    # The file stays with whoever ran this; the model may travel.
+    model.set_params(ledger=None)
+    model.privacy_ = _completed(model.privacy_, task)
+    print(_title(task, len(train), len(test)))
+    print()
+    if arguments.evaluate:
+        _compare(task, pipeline, rows, y, train, test)
+    print(model.privacy_.statement())
+    _write(arguments, pipeline)
+
+
+def _labels(target: pd.Series, declared: list[str] | None) -> tuple:
+    """Return the labels of the rows and the declared ones, of one type."""
+    values = canonical_text(target)
+    if declared is None:
+        return labels_like(values).to_numpy(), None
+    if not values.isin(declared).all():
+        raise CommandError(
+            f"the target {target.name!r} holds labels outside --classes "
+            f"{','.join(declared)}: declare every label that can occur."
+        )
+    both = labels_like(pd.concat([pd.Series(declared), values], ignore_index=True))
+    both = both.to_numpy()
+    return both[len(declared) :], both[: len(declared)].tolist()
+
+
+def _split(arguments, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of training and held-out rows: a function of n alone."""
+    if not arguments.evaluate:
+        return np.arange(n), np.arange(0)
+    n_test = round(arguments.test_size * n)
+    if not 1 <= n_test <= n - 2:
+        raise CommandError(
+            f"--test-size={arguments.test_size:g} of {n} rows leaves too few to train "
+            "or to test on: --no-evaluate needs none."
+        )
+    order = np.random.default_rng(arguments.seed or 0).permutation(n)
+    return np.sort(order[n_test:]), np.sort(order[:n_test])
+
+
+def _completed(report, task: Task):
+    """Return the report with what is known of the file."""
+    given = []
+    if task.encoding.learnt:
+        given.append(
+            Assumption(
+                "Bounds and categories were read from these rows for public columns "
+                f"of the file only: {', '.join(task.encoding.learnt)}.",
+                enforced=True,
+            )
+        )
+    if task.arguments.evaluate:
+        given.append(
+            Assumption(
+                "The table of scores that was printed beside this report is not "
+                "published: models without privacy and exact scores on held-out rows "
+                "are part of it.",
+                enforced=False,
+            )
+        )
+    return dataclasses.replace(report, assumptions=(*report.assumptions, *given))
+
+
+def _title(task: Task, n_train: int, n_test: int) -> str:
+    arguments, columns = task.arguments, task.columns
+    public = list(columns.public) + [columns.target] * arguments.public_target
+    private = list(columns.private) + [columns.target] * (not arguments.public_target)
+    lines = [
+        f"{Path(arguments.file).name}: predicting {columns.target!r}.",
+        f"Public: {', '.join(public) or 'nothing'}.",
+        f"Private: {', '.join(private)}.",
+    ]
+    # The number of rows is itself private where records are added.
+    if arguments.relation != "add_or_remove_one":
+        held_out = f", {n_test} held out" if n_test else ""
+        lines.append(f"{n_train} rows to train on{held_out}.")
+    return "\n".join(lines)
+
+
+def _compare(task: Task, released: Pipeline, rows, y, train, test) -> None:
+    table = []
+    X, X_test = rows.iloc[train], rows.iloc[test]
+    for row, models in _comparison(task, released, y[train]):
+        for fit, model in models:
+            fitted = model if fit is None else fit(model, X, y[train])
+            row.scores.append(accuracy(fitted, X_test, y[test]))
+        table.append(row)
+    print_table(table)
+    print()
+    print(_NOTE)
+
+
+def _comparison(task: Task, released: Pipeline, y) -> Iterator[tuple]:
+    """Yield the rows of the table, each with its models and how they are fitted."""
+    arguments, columns = task.arguments, task.columns
+    epsilon, repeats = f"{arguments.epsilon[0]:g}", range(arguments.repeats)
+
+    def baseline(**options):
+        if len(np.unique(y)) < 2:  # scikit-learn would refuse, and quote the label
+            return []
+        model = LogisticRegression(max_iter=1000)
+        encoder = task.encoding.transformer(**options)
+        return [(fit_baseline, make_pipeline(encoder, StandardScaler(), model))]
+
+    def private(kind):
+        return [(fit_private, task.pipeline(repeat, kind=kind)) for repeat in repeats]
+
+    only_labels_private = not columns.private
+    constant = "most frequent label"
+    if only_labels_private:
+        constant = "public columns only (no labels): most frequent label"
+    # A public target costs nothing.
+    free = "0" if arguments.public_target else "inf"
+    yield Row(constant, free), [(fit_baseline, DummyClassifier())]
+    yield Row("no privacy (scikit-learn)", "inf"), baseline()
+    if columns.public and arguments.public_target:
+        row = Row("public columns and target only (scikit-learn, free)", "0")
+        yield row, baseline(public_only=True)
+    elif columns.public and not only_labels_private:
+        yield Row("public columns only, target private", epsilon), private("public")
+    nothing_public = not columns.public and not arguments.public_target
+    if not nothing_public:
+        yield Row("DP on everything", epsilon), private("everything")
+    label = "feature-DP"
+    if nothing_public:
+        label = "DP on everything: nothing is public"
+    elif only_labels_private:
+        label = "label-DP: only the target is private"
+    others = private("released")[1:]
+    yield Row(label, epsilon), [(None, released), *others]
+
+
+def _write(arguments, pipeline: Pipeline) -> None:
+    print()
+    if arguments.ledger is not None:
+        spent = PrivacyLedger(arguments.ledger).spent(arguments.delta)
+        print(
+            f"{arguments.ledger}: epsilon {spent:.4g} spent on this data set so far, "
+            f"at delta {arguments.delta:g}."
+        )
+    if arguments.report is not None:
+        report = pipeline[-1].privacy_
+        arguments.report.write_text(report.to_json() + "\n", encoding="utf-8")
+        print(f"Privacy report written to {arguments.report}.")
+    if arguments.model is not None:
+        save(pipeline, arguments.model)
+        print(
+            f"Model written to {arguments.model}; load it with skfdp.cli.saving.load."
+        )
