@@ -21,6 +21,8 @@ BIAS_FEATURE = 0.1
 N_STEPS = 200
 #: Expected batch and passes over the data of the Poisson loop.
 BATCH_SIZE, N_EPOCHS = 4096, 20
+# Below this clip norm most residuals are cut: the loss is no steeper to step on.
+_CAP_CLIP = 0.6
 # Standard deviation of the noise that the loop leaves in one weight: the largest that
 # a logit tolerates.
 _WEIGHT_NOISE = 1.5
@@ -89,11 +91,13 @@ def learning_rate(
 
     Below the cap the noise that accumulates in a weight has a standard deviation of
     1.5 whatever the problem; the cap keeps heavy-ball steps on the unclipped loss
-    stable, and is lower for losses of higher curvature than the softmax.
+    stable, and is lower for losses of higher curvature than the softmax. A small clip
+    norm does not lower the cap in proportion: nearly all residuals are cut there, and
+    the loss is nearly linear.
     """
     pace = 2 * (1 - momentum) / n_steps
     cap = float(np.clip(2.5 * n * pace, 10, 40)) * min(1.0, 0.5 / curvature)
-    return min(_WEIGHT_NOISE * mu * n * pace, cap * clip_norm)
+    return min(_WEIGHT_NOISE * mu * n * pace, cap * max(clip_norm, _CAP_CLIP))
 
 
 def noise_weights(n_steps: int, decay: float) -> np.ndarray | None:

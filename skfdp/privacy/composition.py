@@ -44,9 +44,8 @@ def align(events: Iterable[Event]) -> tuple[Event, ...]:
     Raises
     ------
     PrivacyBudgetError
-        If the relations differ, if no event promises the union of the public sets, if
-        two sets of public columns differ, or if anything is public under
-        "add_or_remove_one".
+        If the relations differ, if no event promises the union of the public sets, or
+        if two sets of public columns differ.
 
     Notes
     -----
@@ -65,7 +64,7 @@ def align(events: Iterable[Event]) -> tuple[Event, ...]:
       promises. The null is a mark, not a value: a release that treats w as private gets
       zero from a marked record and must not impute the rest of it, which could move the
       sum by twice the clip norm.
-    * ``"add_or_remove_one"``: whole records only; nothing may be public.
+    * ``"add_or_remove_one"``: whole records only; an event has nothing public.
 
     The converse is false, so the composition protects no more than the weakest event
     does: nothing of (u, w). Columns are compared by name or position, and that the
@@ -91,11 +90,6 @@ def align(events: Iterable[Event]) -> tuple[Event, ...]:
                 f"{_public_set(weakest)}, and together they protect less than either "
                 "promises: use one public set, or separate data sets."
             )
-    if relations == ["add_or_remove_one"] and (columns or weakest.public_target):
-        raise PrivacyBudgetError(
-            f"public set {_public_set(weakest)} must be empty under "
-            "'add_or_remove_one', which protects whole records: use 'replace_special'."
-        )
     return tuple(
         dataclasses.replace(
             event,

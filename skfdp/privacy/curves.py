@@ -88,7 +88,10 @@ class PrivacyCurve(Protocol):
     """The trade between epsilon and delta of a composition; an upper bound."""
 
     accountant: str
-    mu: float | None
+
+    @property
+    def mu(self) -> float | None:
+        """Exact Gaussian-DP parameter, None where the composition is not Gaussian."""
 
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon known to hold at delta."""

@@ -104,7 +104,12 @@ class Event:
             "sensitivity": float(self.sensitivity),
             "sampling_rate": float(self.sampling_rate),
             "n_steps": int(self.n_steps),
-            "public_features": tuple(self.public_features),
+            # NumPy integers are no JSON
+            "public_features": tuple(
+                name if isinstance(name, str) else int(name)
+                for name in self.public_features
+            ),
+            "public_target": bool(self.public_target),
         }
         for name, value in coerced.items():
             object.__setattr__(self, name, value)
@@ -122,6 +127,13 @@ class Event:
             raise ValueError(
                 f"sampling_rate={self.sampling_rate!r} must lie in (0, 1]; 1 means the "
                 "full batch."
+            )
+        if self.neighboring_relation == "add_or_remove_one" and (
+            self.public_features or self.public_target
+        ):
+            raise ValueError(
+                "an Event under 'add_or_remove_one' cannot have public_features or a "
+                "public_target: whole records come and go."
             )
         self._check_sensitivity()
 

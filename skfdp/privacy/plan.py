@@ -13,8 +13,8 @@ import numpy as np
 from skfdp.privacy.curves import PrivacyCurve, compose, gdp_mu
 from skfdp.privacy.events import Event, check_budget, check_relation
 
-# A plan may leave this much of log(delta) unspent; another evaluation costs more.
-_TOLERANCE = 1e-3
+# A plan may leave this share of epsilon unspent; another evaluation costs more.
+_TOLERANCE = 2e-4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -172,6 +172,7 @@ def calibrate(
     """
     check_budget(epsilon, delta)
     check_relation(neighboring_relation)
+    _check_schedule(n_steps, sampling_rate, clip_norm)
     if sensitivity is None:
         sensitivity = clip_norm * (2 if neighboring_relation == "replace_one" else 1)
     if noise_weights is not None:
@@ -189,6 +190,18 @@ def calibrate(
         tuple(other_events),
         accountant,
     )
+
+
+def _check_schedule(n_steps: int, sampling_rate: float, clip_norm: float) -> None:
+    if isinstance(n_steps, bool) or n_steps != int(n_steps) or n_steps < 1:
+        raise ValueError(f"n_steps={n_steps!r} must be an int of at least 1.")
+    if not 0 < sampling_rate <= 1:
+        raise ValueError(
+            f"sampling_rate={sampling_rate!r} must lie in (0, 1]; 1 means the full "
+            "batch."
+        )
+    if not 0 < clip_norm < math.inf:
+        raise ValueError(f"clip_norm={clip_norm!r} must be a finite positive number.")
 
 
 def _check_weights(weights: tuple, n_steps: int, sampling_rate: float) -> None:
@@ -274,25 +287,24 @@ def _nudge(
 def _search(
     scaled: Callable[[float], PrivacyPlan], start: float, epsilon: float, delta: float
 ) -> PrivacyPlan:
-    """Solve log delta(scale) = log delta by the secant method on log scale."""
+    """Solve epsilon(scale) = epsilon by the secant method on log against log."""
 
     def excess(log_scale: float) -> float:
-        spent = scaled(math.exp(log_scale)).curve.delta(epsilon)
-        return math.log(max(spent, 1e-300) / delta)
+        spent = scaled(math.exp(log_scale)).epsilon(delta)
+        return math.log(min(max(spent, 1e-12), 1e12) / epsilon)
 
     low, high = -math.inf, math.inf  # log scales known to be too small / enough
-    x0, f0 = math.log(start), excess(math.log(start))
-    x1 = x0 + math.copysign(0.02, f0)
+    x0 = math.log(start)
+    f0, slope = excess(x0), -1.0  # epsilon falls at least about as the scale grows
     for _ in range(40):
         low, high = (max(low, x0), high) if f0 > 0 else (low, min(high, x0))
         if -_TOLERANCE < f0 <= 0:
             break
-        f1 = excess(x1)
-        slope = (f1 - f0) / (x1 - x0)
         # Aim just inside the budget, so that the last point is the answer.
-        target = x1 - (f1 + _TOLERANCE / 2) / slope if slope < 0 else x1 + 0.5
-        x0, f0 = x1, f1
-        x1 = min(max(target, x0 - 0.7), x0 + 0.7)
+        x1 = x0 - min(max((f0 + _TOLERANCE / 2) / slope, -0.7), 0.7)
         if not low < x1 < high and math.isfinite(low + high):
             x1 = (low + high) / 2
+        f1 = excess(x1)
+        slope = min((f1 - f0) / (x1 - x0), -0.1)
+        x0, f0 = x1, f1
     return _nudge(scaled, math.exp(high if math.isfinite(high) else x0), epsilon, delta)

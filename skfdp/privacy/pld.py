@@ -47,8 +47,9 @@ def compose(steps, *, full_batch_mu: float):
     total = privacy_loss_distribution.identity(gap)
     if full_batch_mu > 0:
         total = total.compose(_gaussian(float(full_batch_mu), gap))
-    for key, count in steps:
-        total = total.compose(_poisson_step(*key, gap).self_compose(int(count)))
+    with np.errstate(over="ignore"):  # in the library's tail bounds; inf is a bound
+        for key, count in steps:
+            total = total.compose(_poisson_step(*key, gap).self_compose(int(count)))
     return total, (
         "dp-accounting 0.6 privacy loss distributions, pessimistic connect-the-dots, "
         f"discretisation {gap:g}"
@@ -56,11 +57,18 @@ def compose(steps, *, full_batch_mu: float):
 
 
 def _gap(steps, full_batch_mu: float) -> float:
-    """Return the finest gap times a power of two near the central-limit mu."""
-    square = full_batch_mu**2
+    """Return the gap of the discretised loss: small beside what is composed.
+
+    Rounding each of T steps to the grid costs about sqrt(T) gaps in all, which must
+    stay small against mu; and a large loss needs no finer gap than it.
+    """
+    square, n_steps = full_batch_mu**2, 1
     for (noise, sensitivity, q, _), count in steps:
         square += q * q * count * math.expm1(min(50.0, (sensitivity / noise) ** 2))
-    return _FINEST_GAP * 2.0 ** min(7, max(0, round(math.log2(max(square, 1e-9)) / 2)))
+        n_steps += count
+    mu = math.sqrt(square)
+    coarse = _FINEST_GAP * 2.0 ** min(7, max(0, round(math.log2(mu + 1e-9))))
+    return min(coarse, 0.05 * mu / math.sqrt(n_steps))
 
 
 @functools.lru_cache(maxsize=64)
@@ -78,30 +86,71 @@ def _poisson_step(
     noise: float, sensitivity: float, q: float, relation: str, gap: float
 ):
     """Return the loss distribution of one step, in units of the clip norm."""
+    top = float(_log_ratio(np.array(1 + _TAIL_STDS * noise), noise, sensitivity, q))
+    n_up = max(1, math.ceil(top / gap))
     if relation == "replace_one":
-        return _replace_one_step(float(noise), float(sensitivity), float(q), gap)
-    return privacy_loss_distribution.from_gaussian_mechanism(
-        standard_deviation=float(noise),
-        sensitivity=1.0,
-        value_discretization_interval=gap,
-        sampling_prob=float(q),
-        use_connect_dots=True,
+        pmf = _symmetrised(noise, sensitivity, q, gap, n_up)
+        return privacy_loss_distribution.PrivacyLossDistribution(pmf)
+    # The loss of the removed record's world never falls below log(1 - q).
+    n_down = max(1, math.ceil(-math.log1p(-q) / gap))
+    epsilons = np.arange(-n_down, n_up + 1) * gap
+    return privacy_loss_distribution.PrivacyLossDistribution(
+        _pmf(gap, -n_down, removal(epsilons, noise, q)),
+        _pmf(gap, -n_up, addition(-epsilons[::-1], noise, q)),
     )
 
 
-def _replace_one_step(noise: float, sensitivity: float, q: float, gap: float):
-    """Return the symmetrised (C=1, Delta=sensitivity) loss distribution."""
-    top = _log_ratio(np.array(1 + _TAIL_STDS * noise), noise, sensitivity, q)
-    n_up = max(1, math.ceil(float(top) / gap))
+def _symmetrised(noise: float, sensitivity: float, q: float, gap: float, n_up: int):
+    """Return the symmetrised (C=1, Delta=sensitivity) distribution."""
     epsilons = np.arange(n_up + 1) * gap
     up = hockey_stick(epsilons, noise, sensitivity, q)
     # Rounding may lift a tail value by 1e-16; a privacy curve cannot increase.
     up = np.minimum.accumulate(np.clip(up, 0.0, 1.0))
     down = -np.expm1(-epsilons[1:]) + np.exp(-epsilons[1:]) * up[1:]
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
-        gap, -n_up, n_up, np.concatenate([down[::-1], up])
+    return _pmf(gap, -n_up, np.concatenate([down[::-1], up]))
+
+
+def _pmf(gap: float, lowest: int, deltas: np.ndarray):
+    """Return the pessimistic distribution through a curve at multiples of the gap.
+
+    Connect the dots: Doroshenko, Ghazi, Kamath, Kumar and Manurangsi (2022),
+    Algorithm 1, https://arxiv.org/abs/2207.04380.
+    """
+    deltas = np.minimum.accumulate(np.clip(deltas, 0.0, 1.0))
+    steps, growth = np.diff(deltas), math.expm1(gap)
+    mass = np.empty(len(deltas))
+    mass[0] = 1 - deltas[0] + steps[0] / growth
+    mass[1:-1] = (steps[1:] - steps[:-1] * math.exp(gap)) / growth
+    mass[-1] = steps[-1] / math.expm1(-gap)
+    return pld_pmf.DensePLDPmf(
+        gap, lowest, np.maximum(mass, 0.0), float(deltas[-1]), True
     )
-    return privacy_loss_distribution.PrivacyLossDistribution(pmf)
+
+
+def removal(epsilons: np.ndarray, noise: float, q: float) -> np.ndarray:
+    r"""Hockey-stick divergence of A = (1-q) N(0) + q N(1) against B = N(0).
+
+    At any epsilon, in units of the clip norm: add/remove and replace_special, the
+    record being in the first world. A / B grows with x, so the divergence is the
+    difference of two tails beyond a threshold in closed form.
+    """
+    x, alpha = _threshold(epsilons, noise, q), np.exp(epsilons)
+    with_record = (1 - q) * ndtr(-x / noise) + q * ndtr((1 - x) / noise)
+    return with_record - alpha * ndtr(-x / noise)
+
+
+def addition(epsilons: np.ndarray, noise: float, q: float) -> np.ndarray:
+    """Hockey-stick divergence of B against A; see `removal`."""
+    x, alpha = _threshold(-epsilons, noise, q), np.exp(epsilons)
+    with_record = (1 - q) * ndtr(x / noise) + q * ndtr((x - 1) / noise)
+    return ndtr(x / noise) - alpha * with_record
+
+
+def _threshold(epsilons: np.ndarray, noise: float, q: float) -> np.ndarray:
+    """Return x with A(x) / B(x) = exp(epsilon); -inf where A / B is always above."""
+    excess = (np.expm1(epsilons) + q) / q
+    with np.errstate(divide="ignore"):
+        return noise**2 * np.log(np.maximum(excess, 0.0)) + 0.5
 
 
 def hockey_stick(

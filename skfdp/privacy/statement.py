@@ -219,7 +219,9 @@ def _wrapped(paragraph: str) -> str:
     # Names come from data: a line break or a control character must not forge layout.
     paragraph = "".join(c if c.isprintable() else " " for c in paragraph)
     indent = "  " if paragraph.startswith("- ") else ""
-    return textwrap.fill(paragraph, _WIDTH, subsequent_indent=indent)
+    return textwrap.fill(
+        paragraph, _WIDTH, subsequent_indent=indent, break_on_hyphens=False
+    )
 
 
 def _bullets(texts: Iterable[str]) -> list[str]:

@@ -26,6 +26,7 @@ def events(draw):
     relation = draw(st.sampled_from(RELATIONS))
     clip = draw(positive)
     reach = draw(st.floats(0.01, 2.0)) if relation == "replace_one" else 1.0
+    whole = relation == "add_or_remove_one"
     n_steps = draw(st.integers(1, 5))
     size = draw(st.sampled_from([1, n_steps]))
     return Event(
@@ -36,8 +37,10 @@ def events(draw):
         n_steps=n_steps,
         sampling_rate=draw(st.floats(1e-6, 1.0)),
         neighboring_relation=relation,
-        public_features=tuple(draw(st.lists(st.text() | st.integers(0, 9)))),
-        public_target=draw(st.booleans()),
+        public_features=()
+        if whole
+        else tuple(draw(st.lists(st.text() | st.integers(0, 9)))),
+        public_target=not whole and draw(st.booleans()),
         classes_source=draw(st.sampled_from([None, "declared", "data"])),
         seeded=draw(st.booleans()),
     )
@@ -59,6 +62,17 @@ def test_mu_is_the_gaussian_composition(event):
     stds = event.noise_std * (event.n_steps if len(event.noise_std) == 1 else 1)
     expected = math.sqrt(sum((event.sensitivity / std) ** 2 for std in stds))
     assert event.mu == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("public", [{"public_features": ("a",)}, {"public_target": 1}])
+def test_nothing_is_public_where_records_come_and_go(public):
+    with pytest.raises(ValueError, match="whole records come and go"):
+        make(neighboring_relation="add_or_remove_one", **public)
+
+
+def test_positions_become_python_ints():
+    event = make(public_features=tuple(np.arange(2)), public_target=np.True_)
+    assert json.loads(json.dumps(event.to_dict()))["public_features"] == [0, 1]
 
 
 def test_numbers_become_python_floats():

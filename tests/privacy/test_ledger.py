@@ -231,13 +231,6 @@ class TestWhatComposes:
         assert ledger.public_target
         assert ledger.events == (full_batch(0.1), weaker)[::order]
 
-    def test_nothing_may_be_public_under_add_or_remove_one(self, new_ledger):
-        event = full_batch(
-            neighboring_relation="add_or_remove_one", public_features=("a",)
-        )
-        with pytest.raises(PrivacyBudgetError, match="must be empty under 'add_or_rem"):
-            new_ledger().charge([event])
-
     @pytest.mark.parametrize("events", [[], [1], full_batch().to_dict()])
     def test_needs_events(self, new_ledger, events):
         with pytest.raises(TypeError, match="must hold at least one Event"):

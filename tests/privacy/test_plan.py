@@ -310,3 +310,17 @@ def test_refuses(changes, match):
     arguments = {"epsilon": 1.0, "delta": DELTA, "n_steps": 3} | changes
     with pytest.raises(ValueError, match=match):
         calibrate(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_steps": 0}, "n_steps=0 must be an int"),
+        ({"n_steps": 2.7}, "n_steps=2.7 must be an int"),
+        ({"n_steps": 1, "sampling_rate": 0}, "sampling_rate=0 must lie in"),
+        ({"n_steps": 1, "clip_norm": 0}, "clip_norm=0 must be a finite positive"),
+    ],
+)
+def test_bad_schedules(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        calibrate(1.0, 1e-5, **parameters)

@@ -1,0 +1,70 @@
+"""The benchmark scripts run, and their results have the documented shape."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "benchmarks" / "reproduce" / "untuned.py"
+
+pytestmark = pytest.mark.skipif(
+    not SCRIPT.exists(), reason="the benchmarks are not part of an installed package"
+)
+
+
+def run_quick(path):
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), "--quick", "--output", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    path = tmp_path_factory.mktemp("results") / "quick.json"
+    run = run_quick(path)
+    assert run.returncode == 0, run.stderr
+    return path, run.stdout
+
+
+def test_quick_mode_writes_a_complete_table(quick):
+    path, output = quick
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert {"cells", "config", "date", "machine", "rows", "summary", "versions"} == set(
+        content
+    )
+    assert {"skfdp", "numpy", "scikit-learn"} <= set(content["versions"])
+    assert len(content["rows"]) == 4
+    for row in content["rows"]:
+        for kind in ("default", "grid", "plain", "sklearn"):
+            assert 0 <= row[kind]["accuracy"] <= 100
+            assert 0 < row[kind]["log_loss"] < math.inf
+        difference = row["grid"]["accuracy"] - row["default"]["accuracy"]
+        assert row["gap"] == pytest.approx(difference)
+        assert row["gap_se"] >= 0
+        assert row["data"] in output
+    assert content["summary"]["epsilon >= 0.3"]["n_cells"] == 3
+    assert "mean gap" not in output and "on average" in output
+
+
+def test_default_is_useful_at_a_large_budget(quick):
+    content = json.loads(quick[0].read_text(encoding="utf-8"))
+    rows = {(row["data"], row["epsilon"]): row for row in content["rows"]}
+    assert rows["wine", 8.0]["default"]["accuracy"] > 80
+
+
+def test_a_finished_run_is_not_computed_again(quick):
+    path, output = quick
+    before = json.loads(path.read_text(encoding="utf-8"))
+    run = run_quick(path)
+    assert run.returncode == 0, run.stderr
+    after = json.loads(path.read_text(encoding="utf-8"))
+    assert after["cells"] == before["cells"]
+    assert run.stdout == output

@@ -1,0 +1,65 @@
+"""The documentation names what is public, and its examples run."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+import skfdp
+import skfdp.datasets
+import skfdp.privacy
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS, README = ROOT / "docs", ROOT / "README.rst"
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+needs_docs = pytest.mark.skipif(
+    not DOCS.is_dir(), reason="the docs folder is not beside the tests"
+)
+needs_readme = pytest.mark.skipif(
+    not README.is_file(), reason="README.rst is not beside the tests"
+)
+
+
+@needs_docs
+@pytest.mark.parametrize("module", [skfdp, skfdp.datasets, skfdp.privacy])
+def test_every_public_name_is_on_the_api_page(module):
+    page = (DOCS / "api.rst").read_text(encoding="utf-8")
+    listed = set(re.findall(r"[A-Za-z_][A-Za-z_0-9]*", page))
+    assert set(module.__all__) <= listed
+
+
+@needs_docs
+def test_the_api_page_lists_nothing_else():
+    page = (DOCS / "api.rst").read_text(encoding="utf-8")
+    # Items of an autosummary are alone on an indented line; its options have colons.
+    listed = re.findall(r"^   ([A-Za-z_][A-Za-z_0-9]*)$", page, re.MULTILINE)
+    modules = (skfdp, skfdp.datasets, skfdp.privacy)
+    public = {name for module in modules for name in module.__all__}
+    assert len(listed) == len(set(listed)) > 10
+    assert set(listed) <= public
+
+
+def run_examples(path):
+    """Run the examples of a page; return how many there were."""
+    result = doctest.testfile(
+        str(path), module_relative=False, optionflags=FLAGS, encoding="utf-8"
+    )
+    assert result.failed == 0
+    return result.attempted
+
+
+@needs_readme
+def test_the_examples_of_the_readme():
+    assert run_examples(README) > 5
+
+
+PAGES = sorted(DOCS.glob("guide/*.rst")) + sorted(DOCS.glob("theory/*.rst"))
+
+
+@needs_docs
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_examples_of_the_pages(page):
+    text = page.read_text(encoding="utf-8")
+    assert run_examples(page) == len(re.findall(r"^ *>>> ", text, re.MULTILINE))
