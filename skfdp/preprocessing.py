@@ -70,7 +70,7 @@ class PrivateCenteringTransformer(
     row_map_ : RowMap
     privacy_ : PrivacyReport
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
     Notes
     -----

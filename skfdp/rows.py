@@ -69,7 +69,8 @@ class RowMap:
         largest = np.abs(rows).max(axis=1, initial=0.0)
         rows = np.ldexp(rows, -np.frexp(largest)[1][:, None])
         norm = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-        bound = np.ldexp(self.feature_bound, -np.frexp(largest)[1])
+        with np.errstate(over="ignore"):  # beside a subnormal row any bound is infinite
+            bound = np.ldexp(self.feature_bound, -np.frexp(largest)[1])
         longest = norm if self.normalize else np.maximum(norm, bound)
         return rows / np.where(longest > 0, longest, 1.0)[:, None]
 
@@ -126,7 +127,9 @@ class RowMap:
 
     def scale(self, X: np.ndarray) -> np.ndarray:
         """Return float64 rows with the bounds applied, columns in [0, 1]."""
-        X = np.asarray(X, dtype=np.float64)
+        # C order: a reduction over the columns of an F-ordered block sums in an order
+        # that depends on the block, and a row must not.
+        X = np.asarray(X, dtype=np.float64, order="C")
         if self.span is None:
             return X
         finite = np.isfinite(self.span)

@@ -172,6 +172,16 @@ def check_nothing_public(estimator, mask: np.ndarray, public_target: bool) -> No
             "neighboring_relation='add_or_remove_one' adds whole records, so nothing "
             "of them can be public: use 'replace_one' or 'replace_special'."
         )
+    public_loss = getattr(estimator, "public_loss", None)
+    if estimator.neighboring_relation == "add_or_remove_one" and not (
+        public_loss is None or public_loss == "auto"
+    ):
+        # An exact average over the rows would tell how many there are.
+        raise ValueError(
+            f"public_loss={public_loss!r} takes exact averages over the rows, whose "
+            "number is private under neighboring_relation='add_or_remove_one': leave "
+            "it out, or use 'replace_one'."
+        )
 
 
 def public_count(estimator, n_rows: int) -> int:

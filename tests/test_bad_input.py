@@ -84,6 +84,15 @@ PARAMETERS = [
         "nothing of them can be public",
     ),
     (
+        FEATURE,
+        {
+            "public_loss": "gaussian",
+            "neighboring_relation": "add_or_remove_one",
+            "n_records": 300,
+        },
+        "whose number is private under",
+    ),
+    (
         BOTH,
         {"neighboring_relation": "add_or_remove_one", "n_records": 10},
         "more than 16 times n_records=10",

@@ -1,5 +1,7 @@
 """The row map and the integer grid."""
 
+import random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -30,6 +32,19 @@ def test_a_row_is_mapped_by_itself(X, random):
     """Bit-identical wherever it stands, and whatever stands beside it."""
     low, span = np.zeros(X.shape[1]), np.full(X.shape[1], 3.0)
     row_map = RowMap(low, span, feature_bound=1.0)
+    check_rows_are_mapped_alone(row_map, X, random)
+    check_rows_are_mapped_alone(RowMap(), X, random)
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_wide_rows_are_mapped_alone_in_any_layout(order, dtype):
+    X = np.random.default_rng(0).normal(size=(70, 333)).astype(dtype, order=order)
+    check_rows_are_mapped_alone(RowMap(), X, random.Random(0))
+    check_rows_are_mapped_alone(RowMap(normalize=True), X[::2, 1:-1], random.Random(0))
+
+
+def check_rows_are_mapped_alone(row_map, X, random):
     order = random.sample(range(len(X)), len(X))
     together = row_map.unit(X)
     np.testing.assert_array_equal(row_map.unit(X[order]), together[order])
