@@ -105,14 +105,25 @@ def _stable(parameters: Mapping[str, object]) -> str:
     # These do not change what is trained; a repr may hold an address.
     left_out = {"ledger", "n_jobs", "random_state"}
     return repr(
-        [
-            (name, getattr(value, "__qualname__", type(value).__name__))
-            if callable(value)
-            else (name, repr(value))
-            for name, value in sorted(parameters.items())
-            if name not in left_out
-        ]
+        [(k, _text(v)) for k, v in sorted(parameters.items()) if k not in left_out]
     )
+
+
+def _text(value: object) -> object:
+    """Return a value that identifies another one, without eliding anything."""
+    if isinstance(value, np.ndarray):
+        return value.shape, str(value.dtype), value.tolist()
+    if isinstance(value, Mapping):
+        return [(_text(k), _text(v)) for k, v in value.items()]
+    if isinstance(value, list | tuple):
+        return [_text(item) for item in value]
+    if callable(value):
+        code = getattr(value, "__code__", None)
+        told = (code.co_code, code.co_names, repr(code.co_consts)) if code else ()
+        cells = getattr(value, "__closure__", None) or ()
+        told += tuple(repr(cell.cell_contents) for cell in cells)
+        return getattr(value, "__qualname__", type(value).__qualname__), told
+    return repr(value)
 
 
 def add_integer_gaussian(

@@ -80,6 +80,9 @@ class PrivateCenteringTransformer(
     released once with Gaussian noise. The output of `transform` is **not** private: it
     is the data, centred; each output row depends on its own row and on `mean_` alone.
 
+    Rows are scaled by a norm of all their columns: no output column is public, even if
+    the input column was, and `skfdp.report` refuses a Pipeline that treats one so.
+
     References
     ----------
     Sun, Suresh and Menon (2023), Algorithm 3, steps 1 and 2,

@@ -67,10 +67,11 @@ class RowMap:
             return rows
         # Powers of two are exact and keep the squares from over- and underflow.
         largest = np.abs(rows).max(axis=1, initial=0.0)
-        rows = np.ldexp(rows, -np.frexp(largest)[1][:, None])
-        norm = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-        with np.errstate(over="ignore"):  # beside a subnormal row any bound is infinite
-            bound = np.ldexp(self.feature_bound, -np.frexp(largest)[1])
+        exponent = -np.frexp(largest)[1]
+        rows = np.ldexp(rows, exponent[:, None])
+        norm = np.sqrt(_squared_norms(rows))
+        with np.errstate(all="ignore"):  # beside a subnormal row any bound is infinite
+            bound = np.ldexp(self.feature_bound, exponent)
         longest = norm if self.normalize else np.maximum(norm, bound)
         return rows / np.where(longest > 0, longest, 1.0)[:, None]
 
@@ -133,12 +134,22 @@ class RowMap:
         if self.span is None:
             return X
         finite = np.isfinite(self.span)
-        if finite.all():
-            return np.clip((X - self.low) / self.span, 0.0, 1.0)
-        rows = X.copy()
-        low, span = self.low[finite], self.span[finite]
-        rows[:, finite] = np.clip((X[:, finite] - low) / span, 0.0, 1.0)
+        with np.errstate(all="ignore"):  # a warning would tell of a private value
+            if finite.all():
+                return np.clip((X - self.low) / self.span, 0.0, 1.0)
+            rows = X.copy()
+            low, span = self.low[finite], self.span[finite]
+            rows[:, finite] = np.clip((X[:, finite] - low) / span, 0.0, 1.0)
         return rows
+
+
+def _squared_norms(rows: np.ndarray) -> np.ndarray:
+    """Return the squared norm of each row, the same in whatever block it stands."""
+    if len(rows) == 1:
+        # Alone, a long row would be summed in another order than among others.
+        return _squared_norms(np.vstack([rows, np.zeros_like(rows)]))[:1]
+    rows = np.ascontiguousarray(rows)
+    return np.einsum("ij,ij->i", rows, rows)
 
 
 def resolve_bounds(

@@ -31,13 +31,15 @@ def public_mask(
     names : sequence of str or None
         Column names where X has them.
     X : DataFrame or array, default=None
-        Only handed to a callable.
+        A callable gets its first zero rows: names and dtypes, no values.
 
     Returns
     -------
     mask : bool ndarray of shape (n_features,)
     """
-    spec = public_features(X) if callable(public_features) else public_features
+    spec = public_features
+    if callable(spec):
+        spec = spec(X.iloc[:0] if hasattr(X, "iloc") else X[:0])
     mask = np.zeros(n_features, dtype=bool)
     if spec is None:
         return mask

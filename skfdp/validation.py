@@ -43,8 +43,16 @@ ASSUMPTIONS = (
     ),
 )
 _NOT_NUMERIC = (
-    "X holds values that are not numbers: encode text columns first, over declared or "
-    "public categories (OneHotEncoder(categories=...))."
+    "X holds values that are not numbers (each argument must be a string or a number "
+    "that float() accepts): encode text columns first, over declared or public "
+    "categories (OneHotEncoder(categories=...))."
+)
+# Sentences of scikit-learn that quote no value of X or y. Any other is replaced.
+_QUOTES_NOTHING = re.compile(
+    r"Found array with|Found input variables with|Input (X|y) contains|X has \d+ feat"
+    r"|The feature names should match|Feature names|Sparse data was passed|This "
+    r"|y should be a 1d array|.* requires y to be passed"
+    r"|Unknown label type: \w"
 )
 
 
@@ -64,15 +72,23 @@ def check_arrays(estimator, X, y="no_validation", *, reset: bool = True):
             dtype=_DTYPES,
             ensure_min_samples=2 if reset else 1,
         )
-    except ValueError as error:
-        # scikit-learn and NumPy quote the offending value here.
-        if "Complex data not supported" in str(error):
-            raise ValueError(
-                "Complex data not supported: pass real numbers as X."
-            ) from None
-        if re.search("could not convert|unable to parse", str(error), re.I):
-            raise ValueError(_NOT_NUMERIC) from None
-        raise
+    except Exception as error:
+        alone = error.__cause__ is None and error.__context__ is None
+        if alone and _QUOTES_NOTHING.match(str(error)):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        text = str(error)
+    # Outside the handler, so that the original is not kept as a context either.
+    raise kind(_without_data(text))
+
+
+def _without_data(text: str) -> str:
+    """Return what to say instead of an error that quotes a value."""
+    if text.startswith("Complex data not supported"):
+        return "Complex data not supported: pass real numbers as X."
+    if text.startswith("Expected 2D array"):
+        return "Expected 2D array as X. Reshape your data to (n_samples, n_features)."
+    return _NOT_NUMERIC
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +110,10 @@ class Labels:
 
 def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
     """Encode y over the declared classes, or over those that it holds."""
-    check_classification_targets(y)
+    with warnings.catch_warnings():
+        # A warning about many classes would tell how many occur.
+        warnings.simplefilter("ignore")
+        check_classification_targets(y)
     seen, codes = np.unique(y, return_inverse=True)
     if classes is None:
         if len(seen) < 2:

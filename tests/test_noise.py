@@ -58,6 +58,24 @@ def test_seeded_streams_repeat_only_for_the_same_fit():
     assert len(set(draws)) == len(draws)
 
 
+def test_parameters_are_told_apart_in_full():
+    long = np.zeros(2000)
+    other = long.copy()
+    other[500] = 1
+    parameters = [
+        {"bounds": (long, long + 2)},
+        {"bounds": (other, long + 2)},
+        {"public_features": lambda X: [0]},
+        {"public_features": lambda X: [1]},
+        {"bounds": {"age": (0, 1)}},
+        {"bounds": {"age": (0, 2)}},
+    ]
+    draws = {first(Streams(0, "A", (), p).private("noise")) for p in parameters}
+    assert len(draws) == len(parameters)
+    again = {first(Streams(0, "A", (), p).private("noise")) for p in parameters}
+    assert draws == again
+
+
 def test_parameters_that_do_not_train_do_not_count():
     draws = {
         first(Streams(0, "A", (), parameters).private("noise"))

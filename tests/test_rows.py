@@ -1,6 +1,7 @@
 """The row map and the integer grid."""
 
 import random
+import warnings
 
 import numpy as np
 import pytest
@@ -42,6 +43,28 @@ def test_wide_rows_are_mapped_alone_in_any_layout(order, dtype):
     X = np.random.default_rng(0).normal(size=(70, 333)).astype(dtype, order=order)
     check_rows_are_mapped_alone(RowMap(), X, random.Random(0))
     check_rows_are_mapped_alone(RowMap(normalize=True), X[::2, 1:-1], random.Random(0))
+
+
+@pytest.mark.parametrize("d", [8191, 8193, 20_000])
+@pytest.mark.parametrize("order", "CF")
+def test_very_wide_rows_are_mapped_alone(d, order):
+    """Beyond the buffer of einsum, where a lone row used to be summed otherwise."""
+    X = np.asarray(np.random.default_rng(d).normal(size=(5, d)), order=order)
+    check_rows_are_mapped_alone(RowMap(), X, random.Random(0))
+
+
+@pytest.mark.parametrize("value", [1.7e308, -1.7e308, 2e-313])
+@pytest.mark.parametrize("bounds", [(0.0, 0.5), (-1e308, 1e308), None])
+def test_extreme_values_warn_of_nothing(value, bounds):
+    X = np.full((3, 2), value)
+    row_map = RowMap()
+    if bounds is not None:
+        row_map = RowMap(np.full(2, bounds[0]), np.full(2, bounds[1] - bounds[0]))
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        rows = row_map.unit(X)
+        row_map(X)
+    assert np.isfinite(rows).all()
 
 
 def check_rows_are_mapped_alone(row_map, X, random):

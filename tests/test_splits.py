@@ -38,6 +38,14 @@ def test_callable_sees_the_frame():
     assert np.flatnonzero(mask).tolist() == [0, 1]
 
 
+def test_callable_sees_no_values():
+    frame = pd.DataFrame(np.ones((2, 4)), columns=NAMES)
+    for X in (frame, frame.to_numpy()):
+        seen = []
+        public_mask(lambda X: seen.append(X) or [0], 4, NAMES, X)  # noqa: B023
+        assert seen[0].shape == (0, 4)
+
+
 @pytest.mark.parametrize(
     ("spec", "names", "message"),
     [

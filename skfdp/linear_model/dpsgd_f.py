@@ -90,7 +90,7 @@ class DPSGDFClassifier(DPLinearClassifier):
         Steps taken.
     privacy_ : PrivacyReport
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
     Notes
     -----

@@ -109,7 +109,7 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         Steps taken.
     privacy_ : PrivacyReport
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
     Notes
     -----
@@ -125,7 +125,9 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
     * all releases, the private mean included, are one composition, exactly accounted;
       sums and noise are integers.
 
-    Not covered: what chose the parameters, upstream steps, scores on training data.
+    Not covered: what chose the parameters, upstream steps, scores on training data. A
+    step before this one must not mix private columns into public ones, as any scaling
+    of whole rows does.
 
     References
     ----------

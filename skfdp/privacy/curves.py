@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.optimize import brentq
@@ -73,6 +73,11 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     >>> round(1 / gdp_mu(1.0, 1e-5), 4)
     3.7306
     """
+    if gdp_delta(epsilon, 1e-12) > delta:
+        raise ValueError(
+            f"epsilon={epsilon!r} and delta={delta!r} are too small to calibrate any "
+            "noise for: raise one of them."
+        )
     high = 1.0
     while gdp_delta(epsilon, high) < delta:
         high *= 2
@@ -122,17 +127,25 @@ class PLDCurve:
 
     mu = None
 
-    def __init__(self, loss_distribution, accountant: str):
+    def __init__(self, loss_distribution: Any, rounding: float, accountant: str):
         self._pld = loss_distribution
+        self._rounding = rounding
         self.accountant = accountant
 
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon known to hold at delta."""
-        return float(self._pld.get_epsilon_for_delta(float(delta)))
+        if delta <= 2 * self._rounding:
+            raise ValueError(
+                f"delta={delta!r} is below the numerical resolution of this many "
+                f"Poisson-sampled steps, about {2 * self._rounding:.1g}: raise delta, "
+                "take fewer steps, or use full batches, which have a closed form."
+            )
+        return float(self._pld.get_epsilon_for_delta(float(delta) - self._rounding))
 
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta known to hold at epsilon."""
-        return float(self._pld.get_delta_for_epsilon(float(epsilon)))
+        found = float(self._pld.get_delta_for_epsilon(float(epsilon)))
+        return min(1.0, max(0.0, found) + self._rounding)
 
 
 def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurve:

@@ -33,10 +33,11 @@ class PrivacyLedger:
     Parameters
     ----------
     path : str or PathLike, default=None
-        SQLite file, made where it does not exist; shared by threads, processes, clones
-        and pickles. Not for network file systems, whose locks are unreliable. None
-        keeps the record in memory: threads of one process, clones and deep copies
-        share it, pickling is refused.
+        SQLite file, made where it does not exist, so that a deleted file starts again
+        from nothing; a relative path is resolved where it is opened. Shared by threads,
+        processes, clones and pickles. Not for network file systems, whose locks are
+        unreliable. None keeps the record in memory: threads of one process, clones and
+        deep copies share it, pickling is refused.
     epsilon, delta : float, default=None
         The ceiling of everything together; both or neither. A file keeps it: later
         openings may leave it out, and cannot change it.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from skfdp.privacy.composition import align
+from skfdp.privacy.composition import PrivacyBudgetError, align
 from skfdp.privacy.disclosure import (
     Assumption,
     PrivacyReport,
@@ -111,6 +111,7 @@ def _pipeline_report(pipeline: Any, steps: list) -> PrivacyReport | None:
         if found is None:
             unseen.append(f"{name} ({type(step).__name__})")
         else:
+            _check_columns_stay_public(seen, name, found)
             seen.append((name, found))
     if not seen:
         return None
@@ -145,6 +146,20 @@ def _pipeline_report(pipeline: Any, steps: list) -> PrivacyReport | None:
         unseen=unseen,
         steps=seen,
     )
+
+
+def _check_columns_stay_public(
+    before: list[tuple[str, PrivacyReport]], name: str, found: PrivacyReport
+) -> None:
+    """Refuse public columns that an earlier step made out of private ones."""
+    for earlier, theirs in before:
+        if found.public_features and not theirs.public_features:
+            raise PrivacyBudgetError(
+                f"step {name} treats columns {found.public_features[:5]!r} as public, "
+                f"but step {earlier} scaled every row by a norm of all its columns, so "
+                "that they depend on private ones: leave that step out (the estimator "
+                "centres by itself), or treat no column as public."
+            )
 
 
 def _leaves_public(found: PrivacyReport, weakest: Event) -> bool:

@@ -100,6 +100,9 @@ class LinearQuery:
         unit : float
             As `unit` returned it.
         """
+        if not np.isfinite(theta).all():
+            # theta is public. Nothing can be learnt there, and sums would be inexact.
+            return np.zeros(self.shape, dtype=np.int64)
         batch = self._everyone if batch is None else batch
         if self.n_jobs == 1 or len(batch) < 2 * _BLOCK:
             return self._partial_sum(theta, batch, unit)
@@ -135,6 +138,12 @@ class LinearQuery:
         return inner
 
     def _partial_sum(self, theta, batch, unit) -> np.ndarray:
+        # Here and not in the caller, because threads start with their own state: an
+        # overflow warning would tell of private margins.
+        with np.errstate(all="ignore"):
+            return self._partial_sum_quietly(theta, batch, unit)
+
+    def _partial_sum_quietly(self, theta, batch, unit) -> np.ndarray:
         from skfdp.queries import linear_kernels as kernels
 
         total = np.zeros(self.shape, dtype=np.int64)

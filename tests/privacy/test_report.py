@@ -89,7 +89,7 @@ REPORTS = {
             [
                 ("scale", StandardScaler()),
                 ("centre", Fitted(make([full_batch(0.1)]))),
-                ("model", Fitted(make([full_batch(public_features=("age",))]))),
+                ("model", Fitted(make([full_batch(public_target=True)]))),
             ]
         )
     ),
@@ -435,10 +435,32 @@ class TestPipelines:
         assert found.mu == pytest.approx(0.5)
         assert found.seeded
 
-    def test_whole_record_step_before_a_feature_dp_step(self):
+    def test_columns_behind_a_whole_record_step_are_not_public(self):
+        """Its row norm mixes all columns, so that every output column is private."""
+        with pytest.raises(
+            PrivacyBudgetError, match="step1 treats columns .* as public"
+        ):
+            report(
+                self.pipeline(
+                    Fitted(make([full_batch()], feature_names=None)),
+                    Fitted(make([full_batch(public_features=("age",))])),
+                )
+            )
+
+    def test_whole_record_step_before_a_public_target(self):
         found = report(
             self.pipeline(
-                Fitted(make([full_batch()], feature_names=None)),
+                Fitted(make([full_batch()])),
+                Fitted(make([full_batch(public_target=True)])),
+            )
+        )
+        assert found.public_target
+        assert found.public_features == ()
+
+    def test_steps_that_it_cannot_see_may_have_mixed_columns(self):
+        found = report(
+            self.pipeline(
+                FunctionTransformer(),
                 Fitted(make([full_batch(public_features=("age",))])),
             )
         )

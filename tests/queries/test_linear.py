@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -183,17 +184,28 @@ def test_contributions_are_bounded_in_grid_units(
         assert sum(int(entry) ** 2 for entry in v.ravel()) <= bound
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
+@pytest.mark.parametrize("huge", [1e30, 1e150, 1e300])
 @pytest.mark.parametrize("kind", KINDS)
-def test_non_finite_gradients_contribute_a_bounded_amount(bad, kind):
+def test_huge_gradients_contribute_a_bounded_amount_and_warn_of_nothing(huge, kind):
     query = make_query("squared_hinge" if kind == "plain" else "log_loss", 3, kind=kind)
     theta = make_theta(query)
-    theta[0, 0] = bad
+    theta[0, 0] = huge
     unit = query.unit(1.0)
-    with np.errstate(all="ignore"):
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
         alone = contributions(query, theta, unit)
+        total = query.exact_sum(theta, None, unit)
     norms = np.sqrt((alone.astype(float) ** 2).sum(axis=(1, 2))) * unit
     assert (norms <= query.clip_norm).all()
+    np.testing.assert_array_equal(total, alone.sum(axis=0))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_nothing_is_learnt_at_an_iterate_that_is_not_finite(bad):
+    query = make_query()
+    theta = make_theta(query)
+    theta[0, 0] = bad
+    assert not query.exact_sum(theta, None, query.unit(1.0)).any()
 
 
 def test_an_empty_batch_sums_to_zero():
