@@ -58,9 +58,20 @@ def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
     return mean * max(0.0, 1 - mean.size * noise_std**2 / square)
 
 
-def centred_scale(mean: np.ndarray) -> float:
-    """Factor that gives centred unit rows a norm of about 1 again."""
-    return 1 / math.sqrt(max(1 - float(mean @ mean), 0.05))
+def centred_scale(mean: np.ndarray, noise_std: float = 0.0) -> float:
+    """Factor that gives centred unit rows a norm of about 1 again.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (d,)
+        The released mean.
+    noise_std : float, default=0.0
+        Standard deviation of its noise per coordinate: ``1 - |mean|**2`` is known to
+        about twice that, so a smaller spread is not believed. Nor is one below 0.002,
+        where the grid of the rows would show.
+    """
+    floor = float(np.clip(2 * noise_std, 0.002, 0.05))
+    return 1 / math.sqrt(max(1 - float(mean @ mean), floor))
 
 
 def clip_norm(s2n: float, largest: float) -> float:

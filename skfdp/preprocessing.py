@@ -163,7 +163,8 @@ class PrivateCenteringTransformer(
                 ledger.charge(events, label=type(self).__name__)
             mean = self._release(X, row_map, n_public, event)
         self.row_map_ = row_map
-        self.scale_ = self.output_bound * defaults.centred_scale(mean)
+        noise_std = events[0].noise_std[0] / n_public if events else 0.0
+        self.scale_ = self.output_bound * defaults.centred_scale(mean, noise_std)
         self.privacy_ = self._report(events, n_public)
         self.mean_ = mean
         return self

@@ -208,24 +208,23 @@ class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Centre the rows: exactly where all columns are public, else privately."""
         n_features = problem.X.shape[1]
         bias = defaults.BIAS_FEATURE if self.fit_intercept else None
-        mean, scale = np.zeros(n_features), 1.0
+        mean, scale, noise_std = np.zeros(n_features), 1.0, 0.0
         if training.mean_event is not None:
             std = training.mean_event.noise_std[0]
+            noise_std = std / problem.n_public
             total = release(
                 RowSum(problem.X, problem.row_map, problem.capacity),
                 None,
                 noise_std=std,
                 generator=streams.private("mean", training.mean_event),
             )
-            mean = defaults.shrunk_mean(
-                total / problem.n_public, std / problem.n_public
-            )
+            mean = defaults.shrunk_mean(total / problem.n_public, noise_std)
         elif training.exact_mean:
             for block in blocks(*problem.X.shape):
                 mean += problem.row_map.unit(problem.X[block]).sum(axis=0)
             mean /= len(problem.X)
         if training.mean_event is not None or training.exact_mean:
-            scale = defaults.centred_scale(mean)
+            scale = defaults.centred_scale(mean, noise_std)
         return Coordinates.centred(problem.row_map, mean, scale, bias)
 
     def _query(self, problem, training, coordinates, streams) -> LinearQuery:
