@@ -140,7 +140,7 @@ def test_a_null_neighbour_is_one_clip_norm_away(relation, sensitivity):
 
 def test_rounding_is_forgiven():
     clip = 0.1 + 0.2
-    make(clip_norm=clip, sensitivity=2 * 0.3 * (1 + 1e-12))
+    assert make(clip_norm=clip, sensitivity=2 * 0.3 * (1 + 1e-12)).clip_norm == clip
     make(clip_norm=clip, sensitivity=0.3, neighboring_relation="replace_special")
 
 
