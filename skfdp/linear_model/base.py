@@ -91,7 +91,7 @@ class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             (problem.X, problem.codes),
             self.get_params(deep=False),
         )
-        training = plan_training(self, problem, streams.seeded)
+        training = self._plan(problem, streams.seeded)
         if ledger is not None:
             ledger.charge(training.events, label=name)
         return self._fit_private(problem, training, streams)
@@ -143,6 +143,9 @@ class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             loss=LOSSES[self.loss],
             class_weight=resolve_class_weight(self.class_weight, labels.classes),
         )
+
+    def _plan(self, problem: Problem, seeded: bool) -> Training:
+        return plan_training(self, problem, seeded)
 
     def _fit_optimum(self, problem: Problem):
         context = self._init_callback_context()
@@ -265,7 +268,9 @@ class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             "row_map_": problem.row_map,
         }
 
-    def _report(self, problem: Problem, events: tuple) -> PrivacyReport:
+    def _report(
+        self, problem: Problem, events: tuple, loop: bool = True
+    ) -> PrivacyReport:
         return PrivacyReport.from_events(
             subject=type(self).__name__,
             events=events,
@@ -273,7 +278,8 @@ class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             target_epsilon=self.epsilon,
             n_records=problem.n_public,
             feature_names=problem.columns,
-            released=("coef_", "intercept_", "n_iter_", "every iterate of the loop"),
+            released=("coef_", "intercept_", "n_iter_")
+            + ("every iterate of the loop",) * loop,
             assumptions=ASSUMPTIONS,
             seeded=self.random_state is not None,
         )

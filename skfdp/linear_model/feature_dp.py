@@ -6,9 +6,11 @@ import numpy as np
 
 from skfdp.checks import check_choice, check_number
 from skfdp.linear_model.base import DPLinearClassifier, probabilities
+from skfdp.linear_model.label_dp import OneShot, plan_one_shot, run_one_shot
+from skfdp.linear_model.training import Problem
 from skfdp.sampling import uniform_batch
 
-_SOLVERS = ("auto", "dp-gd", "dp-sgd")
+_SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
 _PADDINGS = ("zero", "gaussian")
 
 
@@ -31,8 +33,10 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         ``make_column_selector(...)``. "all" is label-DP.
     public_target : bool, default=False
         Whether the target is public.
-    solver : {"auto", "dp-gd", "dp-sgd"}, default="auto"
-        Full batches ("dp-gd", also "auto") or Poisson batches ("dp-sgd").
+    solver : {"auto", "dp-gd", "dp-sgd", "one-shot"}, default="auto"
+        Noisy descent on full batches ("dp-gd", also "auto") or on Poisson batches
+        ("dp-sgd"); or "one-shot", only for label-DP (every column public, private
+        target): the label statistic is released once, and the rest is public.
     public_loss : {"auto", "zero", "gaussian"}, callable or None, default="auto"
         None, also "auto": the whole gradient is private. "zero" and "gaussian":
         Algorithm 1, where the public loss is the loss of the public part padded to a
@@ -63,7 +67,8 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
     clip_norm : float or "auto", default="auto"
         L2 bound of one record's contribution to one gradient sum, for rows of norm 1.
     max_iter : int or "auto", default="auto"
-        Number of noisy steps: 200 on full batches, 20 passes on Poisson batches.
+        Number of noisy steps: 200 on full batches, 20 passes on Poisson batches; for
+        "one-shot" the cap of the public optimiser, 1000.
     batch_size : int, None or "auto", default="auto"
         Expected private batch: "auto" is 4096 for "dp-sgd" and the full batch else.
     learning_rate : float or "auto", default="auto"
@@ -77,7 +82,8 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         Project the weights (in the loop's coordinates) onto this L2 ball, paper 1's W.
     C : float or "auto", default="auto"
         scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
-        no penalty (1.0 at ``epsilon=inf``).
+        no penalty (1.0 at ``epsilon=inf``); for "one-shot" a penalty in the whitened
+        basis, chosen on public rows by parametric bootstrap, for free.
     fit_intercept : bool, default=True
         False also turns the centring off.
     class_weight : dict, default=None
@@ -122,6 +128,10 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
     * a record's contribution to a private sum is the gradient of the loss minus that
       of the public loss, clipped to `clip_norm` after the subtraction; the sum moves
       by at most twice that under "replace_one", by `clip_norm` otherwise;
+    * "one-shot": the label statistic moves by exactly ``sqrt(2) |phi|`` (``|phi|``
+      for two classes) when a label is replaced; it is released once;
+    * "one-shot": the label statistic moves by at most ``sqrt(2) |phi|`` when a label
+      is replaced (``|phi|`` for two classes), phi being a public row; one release;
     * all releases, the private mean included, are one composition, exactly accounted;
       sums and noise are integers.
 
@@ -232,6 +242,42 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
                 f"batch_size={self.batch_size!r} contradicts solver='dp-gd', which "
                 "uses the full batch: choose solver='dp-sgd'."
             )
+
+    def _check_one_shot(self, problem: Problem) -> None:
+        """Refuse what the one release cannot do."""
+        if not problem.public.all() or problem.public_target:
+            raise ValueError(
+                "solver='one-shot' is label-DP: it needs public_features='all' and "
+                "public_target=False; choose 'dp-gd' otherwise."
+            )
+        for name, wanted in {
+            "class_weight": (None,),
+            "public_loss": ("auto", None),
+            "batch_size": ("auto", None),
+        }.items():
+            value = getattr(self, name)
+            if not any(value is choice or value == choice for choice in wanted):
+                raise ValueError(
+                    f"{name}={value!r} is not for solver='one-shot', which releases "
+                    "one statistic of the labels: choose 'dp-gd'."
+                )
+
+    def _plan(self, problem, seeded):
+        if self.solver == "one-shot":
+            self._check_one_shot(problem)
+            return plan_one_shot(self, problem, seeded)
+        return super()._plan(problem, seeded)
+
+    def _fit_private(self, problem, training, streams):
+        if not isinstance(training, OneShot):
+            return super()._fit_private(problem, training, streams)
+        context = self._init_callback_context()
+        context.call_on_fit_task_begin(estimator=self)
+        found = run_one_shot(self, problem, training, streams)
+        self._publish(problem, *found)
+        self.privacy_ = self._report(problem, training.events, loop=False)
+        context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        return self
 
     def expected_batch(self, n: int) -> int | None:
         """Return the expected private batch, None for the full batch."""

@@ -99,14 +99,8 @@ def plan_training(estimator, problem: Problem, seeded: bool) -> Training:
             defaults.UtilityWarning,
             stacklevel=4,
         )
-    about = {
-        "neighboring_relation": relation,
-        "public_features": problem.public_columns,
-        "public_target": problem.public_target,
-        "classes_source": problem.classes_source,
-        "seeded": seeded,
-    }
-    mean_event, exact_mean = _mean(estimator, problem, mu, reach, about)
+    facts = about(estimator, problem, seeded)
+    mean_event, exact_mean = _mean(estimator, problem, mu, reach, facts)
     rate, n_steps = _schedule(estimator, n)
     clip = _clip_norm(estimator, problem, s2n)
     weights = None
@@ -124,7 +118,7 @@ def plan_training(estimator, problem: Problem, seeded: bool) -> Training:
         other_events=() if mean_event is None else (mean_event,),
         accountant=estimator.accountant,
     )
-    loop = dataclasses.replace(plan.event, label="descent", **about)
+    loop = dataclasses.replace(plan.event, label="descent", **facts)
     return Training(
         plan=plan,
         mean_event=mean_event,
@@ -133,6 +127,17 @@ def plan_training(estimator, problem: Problem, seeded: bool) -> Training:
         private_weight=getattr(estimator, "private_weight", 1.0),
         events=(loop,) if mean_event is None else (mean_event, loop),
     )
+
+
+def about(estimator, problem: Problem, seeded: bool) -> dict:
+    """Return what an event says of the whole fit."""
+    return {
+        "neighboring_relation": estimator.neighboring_relation,
+        "public_features": problem.public_columns,
+        "public_target": problem.public_target,
+        "classes_source": problem.classes_source,
+        "seeded": seeded,
+    }
 
 
 def _clip_norm(estimator, problem: Problem, s2n: float) -> float:
@@ -168,7 +173,7 @@ def _schedule(estimator, n: int) -> tuple[float, int]:
     return rate, int(n_steps)
 
 
-def _mean(estimator, problem, mu, reach, about) -> tuple[Event | None, bool]:
+def _mean(estimator, problem, mu, reach, facts) -> tuple[Event | None, bool]:
     """Return the event of the private mean, and whether the exact mean is public."""
     centering = estimator.centering
     if centering is None or not estimator.fit_intercept:
@@ -184,6 +189,6 @@ def _mean(estimator, problem, mu, reach, about) -> tuple[Event | None, bool]:
         noise_std=(1 / (math.sqrt(share) * mu),),
         clip_norm=1.0,
         sensitivity=reach,
-        **about,
+        **facts,
     )
     return event, False

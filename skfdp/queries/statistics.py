@@ -1,13 +1,14 @@
-"""Sums of rows: the private mean."""
+"""Sums of rows: the private mean, and the label statistic."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 
 from skfdp.queries import sum_unit
-from skfdp.rows import RowMap, blocks
+from skfdp.rows import GRID, GridRows, RowMap, blocks
 
 # Rows have norm at most 1 up to rounding; this margin covers the rounding.
 _SHRINK = 1 - 1e-9
@@ -60,4 +61,75 @@ class RowSum:
         for block in blocks(*X.shape):
             rows = self.row_map.unit(X[block]) * (_SHRINK / unit)
             total += np.trunc(rows).astype(np.int64).sum(axis=0)
+        return total
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelSum:
+    """The label statistic ``sum of phi (x) (label - centre)`` of public rows.
+
+    Parameters
+    ----------
+    rows : GridRows
+        Public, bias column included.
+    target : int64 ndarray of shape (n_rows,)
+        Private class of each record.
+    n_outputs : int
+        1 for two classes (labels -1/2 and 1/2), else one per class (one-hot).
+    row_bound : float
+        Public bound R of the norms of the rows.
+
+    Notes
+    -----
+    **Guarantees.** For one-hot labels a contribution has norm at most R, and replacing
+    a label moves the sum by exactly ``sqrt(2) |phi| <= sqrt(2) R``. For two classes
+    the norm is at most R / 2 and the sum moves by at most R. All in exact integers:
+    the rows are those on the grid, and no clip is needed because they are public.
+    """
+
+    rows: GridRows
+    target: np.ndarray
+    n_outputs: int
+    row_bound: float
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return len(self.rows.values)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the sum."""
+        return self.n_outputs, self.rows.values.shape[1]
+
+    @property
+    def clip_norm(self) -> float:
+        """L2 bound of a contribution."""
+        return self.row_bound / (2 if self.n_outputs == 1 else 1)
+
+    @property
+    def sensitivity(self) -> float:
+        """How far a replaced label moves the sum."""
+        return self.clip_norm * (2 if self.n_outputs == 1 else math.sqrt(2))
+
+    def unit(self, noise_std: float) -> float:
+        """Return the grid unit of the sum: that of the rows, halved for labels 1/2."""
+        return GRID / (2 if self.n_outputs == 1 else 1)
+
+    def exact_sum(
+        self, theta: None, batch: np.ndarray | None, unit: float
+    ) -> np.ndarray:
+        """Return the int64 sum over the batch; None means every row."""
+        values, target = self.rows.values, self.target
+        if batch is not None:
+            values, target = values[batch], target[batch]
+        total = np.zeros(self.shape, dtype=np.int64)
+        for block in blocks(*values.shape):
+            # Integers below 2**53: exact in float64, whatever the order of the sum.
+            rows = values[block].astype(np.float64)
+            if self.n_outputs == 1:
+                labels = np.where(target[block] == 1, 1.0, -1.0)[:, None]
+            else:
+                labels = np.eye(self.n_outputs)[target[block]]
+            total += (labels.T @ rows).astype(np.int64)
         return total

@@ -1,0 +1,230 @@
+"""Label-DP in one shot: the statistic, the public basis, the public choice."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from skfdp import FeatureDPLogisticRegression, PrivacyLedger
+from skfdp.losses import LOSSES
+from skfdp.one_shot import Objective, Whitening, choose_penalty, denoised, largest_norm
+from skfdp.privacy import gdp_epsilon
+from skfdp.queries.statistics import LabelSum
+from skfdp.rows import GRID, GridRows, RowMap
+
+
+def make_statistic(seed=0, n=15, d=4, n_classes=3):
+    rng = np.random.default_rng(seed)
+    rows = GridRows.build(rng.normal(size=(n, d)) / 3, lambda block: block, bias=0.2)
+    n_outputs = 1 if n_classes == 2 else n_classes
+    target = rng.integers(0, n_classes, n)
+    return LabelSum(rows, target, n_outputs, largest_norm(rows))
+
+
+def check_label_sensitivity(seed, n_classes):
+    """Brute force over every other label of every record, in exact integers."""
+    query = make_statistic(seed, n_classes=n_classes)
+    unit = query.unit(1.0)
+    total = query.exact_sum(None, None, unit)
+    largest = 0.0
+    for i in range(query.n_rows):
+        for label in range(n_classes):
+            target = query.target.copy()
+            target[i] = label
+            other = dataclasses.replace(query, target=target)
+            moved = total - other.exact_sum(None, None, unit)
+            square = sum(int(entry) ** 2 for entry in moved.ravel())
+            largest = max(largest, math.sqrt(square) * unit)
+        alone = query.exact_sum(None, np.array([i]), unit)
+        norm = math.sqrt(sum(int(entry) ** 2 for entry in alone.ravel())) * unit
+        assert norm <= query.clip_norm
+    assert largest <= query.sensitivity
+    assert largest > 0.999 * query.sensitivity  # the bound is attained
+
+
+@settings(deadline=None, max_examples=20)
+@given(seed=st.integers(0, 10**6), n_classes=st.integers(2, 6))
+def test_a_replaced_label_moves_the_statistic_by_at_most_its_sensitivity(
+    seed, n_classes
+):
+    check_label_sensitivity(seed, n_classes)
+
+
+def test_sabotage_of_the_sensitivity_is_noticed(monkeypatch):
+    """Delta = |phi|, as for a label that is nulled, is too small for replace_one."""
+    monkeypatch.setattr(
+        LabelSum, "sensitivity", property(lambda self: self.row_bound), raising=True
+    )
+    with pytest.raises(AssertionError):
+        check_label_sensitivity(0, 3)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_statistic_matches_its_definition(n_classes):
+    query = make_statistic(n=300, n_classes=n_classes)
+    phi = query.rows.values * GRID
+    labels = np.eye(n_classes)[query.target]
+    expected = labels.T @ phi
+    if n_classes == 2:
+        expected = (query.target - 0.5)[None] @ phi
+    unit = query.unit(1.0)
+    np.testing.assert_allclose(query.exact_sum(None, None, unit) * unit, expected)
+    order = np.random.default_rng(0).permutation(300)
+    np.testing.assert_array_equal(
+        query.exact_sum(None, order, unit), query.exact_sum(None, None, unit)
+    )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_basis_is_half_whitened_and_bounded(n_classes):
+    X = np.random.default_rng(0).normal(size=(500, 6)) * [5, 3, 1, 1, 0.3, 0.1]
+    row_map = RowMap()
+    whitening = Whitening.learn(X, row_map, True)
+    rows = whitening.grid(X, row_map)
+    phi = rows.values[:, :-1] * GRID
+    assert np.linalg.norm(phi, axis=1).max() <= 1
+    free = (row_map.unit(X) - whitening.mean) @ whitening.basis
+    variance = np.linalg.eigvalsh(np.cov(row_map.unit(X).T))[::-1]
+    kept = free.shape[1]
+    ratio = free.var(axis=0) / np.sqrt(variance[:kept])
+    np.testing.assert_allclose(ratio, ratio[0], rtol=0.02)
+
+
+def test_fold_meets_the_rows_in_input_units():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(1, 9, (200, 5))
+    row_map = RowMap(np.zeros(5), np.full(5, 10.0), feature_bound=1.0)
+    whitening = Whitening.learn(X, row_map, True)
+    theta = rng.normal(size=(3, whitening.basis.shape[1] + 1))
+    coef, intercept = whitening.fold(theta, row_map)
+    phi = (row_map.unit(X) - whitening.mean) @ whitening.basis
+    expected = phi @ theta[:, :-1].T + whitening.bias * theta[:, -1]
+    np.testing.assert_allclose(row_map(X) @ coef.T + intercept, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_without_noise_the_optimum_is_scikit_learns(n_classes):
+    """The label statistic is sufficient: same objective, same model."""
+    rng = np.random.default_rng(1)
+    phi = rng.normal(size=(400, 4))
+    y = (phi @ rng.normal(size=(4, n_classes))).argmax(axis=1)
+    y[:40] = rng.integers(0, n_classes, 40)
+    if n_classes == 2:
+        statistic = (y - 0.5)[None] @ phi
+    else:
+        statistic = denoised(np.eye(n_classes)[y].T @ phi)
+    C = 0.1
+    objective = Objective(phi, LOSSES["log_loss"], np.eye(4) / (C * 400))
+    theta, _ = objective.minimise(statistic / 400, None, 1000)
+    theirs = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10_000)
+    np.testing.assert_allclose(theta, theirs.fit(phi, y).coef_, atol=2e-3)
+
+
+def test_more_noise_asks_for_more_penalty():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 8))
+    y = (X @ rng.normal(size=(8, 3))).argmax(axis=1)
+    rows = GridRows.build(X / 4, lambda block: block)
+    query = LabelSum(rows, y, 3, largest_norm(rows))
+    unit = query.unit(1.0)
+    exact = query.exact_sum(None, None, unit) * unit
+    strengths = []
+    for std in (1.0, 300.0):
+        noisy = denoised(exact + std * rng.normal(size=exact.shape))
+        penalty, _, _ = choose_penalty(rows, noisy, LOSSES["log_loss"], std, rng)
+        strengths.append(penalty)
+    assert strengths[1] > 10 * strengths[0]
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
+@pytest.mark.parametrize("n_classes", [2, 10])
+def test_one_release_of_the_declared_level(relation, n_classes, digits, releases):
+    X, y = digits
+    y = y % n_classes
+    ledger = PrivacyLedger()
+    model = FeatureDPLogisticRegression(
+        epsilon=2.0,
+        bounds=(0, 16),
+        public_features="all",
+        solver="one-shot",
+        neighboring_relation=relation,
+        ledger=ledger,
+    ).fit(X, y)
+    (seen,) = releases
+    (event,) = model.privacy_.events
+    assert ledger.events == (event,)
+    assert event.label == "label statistic"
+    assert seen["std"] == event.noise_std[0]
+    query = seen["query"]
+    reach = query.sensitivity if relation == "replace_one" else query.clip_norm
+    assert gdp_epsilon(1e-5, reach / seen["std"]) == pytest.approx(2.0, rel=1e-9)
+    assert model.privacy_.epsilon <= 2.0
+    assert "every iterate of the loop" not in model.privacy_.released
+
+
+def test_labels_reach_the_model_through_the_release_alone(digits, monkeypatch):
+    """With the released statistic held fixed, other labels give the same model."""
+    X, y = digits
+    fixed = np.random.default_rng(0).normal(size=(10, 500)) * 10
+
+    def frozen(query, theta, **kwargs):
+        return fixed[:, : query.shape[1]].copy()
+
+    monkeypatch.setattr("skfdp.linear_model.label_dp.release", frozen)
+    monkeypatch.setattr(
+        "skfdp.noise.Streams.private", lambda *key: np.random.default_rng(1)
+    )
+    models = [
+        FeatureDPLogisticRegression(
+            bounds=(0, 16), public_features="all", solver="one-shot", classes=range(10)
+        ).fit(X, labels)
+        for labels in (y, y[::-1])
+    ]
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+
+
+@pytest.mark.parametrize("n_classes", [2, 10])
+@pytest.mark.parametrize("parameters", [{}, {"C": 1.0}, {"fit_intercept": False}])
+def test_it_learns_and_grows_with_epsilon(n_classes, parameters, digits):
+    X, y = digits
+    y = y % n_classes
+    scores = []
+    for epsilon in (0.1, 30.0):
+        model = FeatureDPLogisticRegression(
+            epsilon=epsilon,
+            bounds=(0, 16),
+            public_features="all",
+            solver="one-shot",
+            random_state=0,
+            **parameters,
+        ).fit(X[:1200], y[:1200])
+        scores.append(model.score(X[1200:], y[1200:]))
+        assert model.intercept_.shape == model.coef_.shape[:1]
+    assert scores[1] > scores[0]
+    assert scores[1] > 0.85
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"public_features": [0]}, "one-shot' is label-DP"),
+        ({"class_weight": {0: 2.0}}, "class_weight=.* is not for solver='one-shot'"),
+        ({"public_loss": "zero"}, "public_loss='zero' is not for solver='one-shot'"),
+        ({"batch_size": 50}, "batch_size=50 is not for solver='one-shot'"),
+        ({"epsilon": 1e-9, "delta": 1e-12}, "more noise than the grid"),
+    ],
+)
+def test_refusals(parameters, message, small):
+    ledger = PrivacyLedger()
+    model = FeatureDPLogisticRegression(
+        **{"public_features": "all", "solver": "one-shot", "bounds": (0, 1)}
+        | parameters,
+        ledger=ledger,
+    )
+    with pytest.raises(ValueError, match=message):
+        model.fit(*small)
+    assert len(ledger) == 0
