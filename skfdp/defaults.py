@@ -66,12 +66,12 @@ def centred_scale(mean: np.ndarray, noise_std: float = 0.0) -> float:
     mean : ndarray of shape (d,)
         The released mean.
     noise_std : float, default=0.0
-        Standard deviation of its noise per coordinate: ``1 - |mean|**2`` is known to
-        about twice that, so a smaller spread is not believed. Nor is one below 0.002,
-        where the grid of the rows would show.
+        Standard deviation of its noise per coordinate. The error of the mean, about
+        ``sqrt(d) noise_std`` long, is scaled like the rows, and must not become longer
+        than a row.
     """
-    floor = float(np.clip(2 * noise_std, 0.002, 0.05))
-    return 1 / math.sqrt(max(1 - float(mean @ mean), floor))
+    error = max(mean.size * noise_std**2, 1e-6)
+    return 1 / math.sqrt(max(1 - float(mean @ mean), min(0.05, error)))
 
 
 def clip_norm(s2n: float, largest: float) -> float:

@@ -205,7 +205,7 @@ def _check_bundled(arguments: argparse.Namespace) -> None:
             "comparison has some: use replace_one or replace_special."
         )
     arguments.epsilon = arguments.epsilon or [0.5, 1.0]
-    arguments.repeats = 5 if arguments.repeats is None else arguments.repeats
+    arguments.repeats = 3 if arguments.repeats is None else arguments.repeats
 
 
 def _check_file(arguments: argparse.Namespace) -> None:

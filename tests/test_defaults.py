@@ -1,0 +1,75 @@
+"""The rules behind "auto": ranges, limits and directions."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skfdp import defaults
+
+MU, ROWS, COLUMNS = st.floats(1e-6, 1e3), st.integers(2, 10**9), st.integers(1, 10**5)
+
+
+@given(mu=MU, n=ROWS, d=COLUMNS, m=st.integers(1, 1000), largest=st.floats(1.0, 50))
+def test_rules_stay_in_range(mu, n, d, m, largest):
+    s2n = defaults.signal_to_noise(mu, n, d, m)
+    assert 0.02 <= defaults.mean_fraction(mu, n, d) <= 0.15
+    clip = defaults.clip_norm(s2n, largest)
+    assert 0.1 <= clip <= min(2.0, max(largest, 0.8))
+    rate = defaults.learning_rate(
+        mu, n, 200, clip_norm=clip, momentum=0.9, curvature=0.5
+    )
+    assert 0 < rate <= 40 * max(clip, 0.6)
+
+
+def test_the_clip_norm_grows_with_the_signal_up_to_the_largest_gradient():
+    index = np.geomspace(0.1, 1e6, 50)
+    clips = [defaults.clip_norm(s2n, largest=1.43) for s2n in index]
+    assert (np.diff(clips) >= 0).all()
+    assert clips[0] == 0.1
+    assert clips[-1] == 1.43
+    assert defaults.clip_norm(1e6, math.inf) == 2.0
+
+
+def test_steeper_losses_take_shorter_steps():
+    rates = [
+        defaults.learning_rate(
+            100.0, 10_000, 200, clip_norm=1.0, momentum=0.9, curvature=curvature
+        )
+        for curvature in (0.25, 0.5, 2.0)
+    ]
+    assert rates[0] == rates[1] == 4 * rates[2]
+
+
+@given(n_steps=st.integers(1, 500), decay=st.floats(0.01, 3))
+def test_noise_weights_fall_and_stay_positive(n_steps, decay):
+    weights = defaults.noise_weights(n_steps, decay)
+    assert weights.shape == (n_steps,)
+    assert (weights > 0).all()
+    assert (np.diff(weights) <= 0).all()
+    assert defaults.noise_weights(n_steps, 0) is None
+
+
+def test_a_mean_that_is_noise_is_shrunk_away():
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=1000)
+    shrunk = defaults.shrunk_mean(noise, 1.0)
+    assert np.linalg.norm(shrunk) < 0.3 * np.linalg.norm(noise)
+    sure = defaults.shrunk_mean(noise, 0.01)
+    np.testing.assert_allclose(sure, noise, rtol=1e-3)
+    assert not defaults.shrunk_mean(np.zeros(3), 1.0).any()
+
+
+@pytest.mark.parametrize("length", [0.0, 0.5, 0.9, 0.99, 0.999, 1.0, 1.2])
+@pytest.mark.parametrize("noise_std", [0.0, 1e-3, 1.0])
+def test_the_scale_undoes_the_loss_of_norm_and_no_more(length, noise_std):
+    mean = np.array([length, 0.0, 0.0])
+    scale = defaults.centred_scale(mean, noise_std)
+    assert 1 <= scale
+    # the error of the mean, sqrt(3) noise_std, is not scaled beyond a row
+    reach = 1 / max(math.sqrt(3) * noise_std, 1e-3)
+    assert scale <= max(reach, math.sqrt(20)) * (1 + 1e-9)
+    if length <= 0.9:
+        assert scale == pytest.approx(1 / math.sqrt(1 - length**2))
