@@ -277,6 +277,21 @@ class Store:
         self.content |= about() | more
         self.path.parent.mkdir(parents=True, exist_ok=True)
         part = self.path.with_suffix(".part")
-        text = json.dumps(self.content, indent=1, sort_keys=True, allow_nan=False)
-        part.write_text(text + "\n", encoding="utf-8")
+        part.write_text(_in_lines(self.content), encoding="utf-8")
         part.replace(self.path)
+
+
+def _in_lines(content: dict) -> str:
+    """Return JSON with a line for each entry of the second level, for small diffs."""
+    dump = functools.partial(json.dumps, sort_keys=True, allow_nan=False)
+    parts = []
+    for key, value in sorted(content.items()):
+        if isinstance(value, dict) and value:
+            lines = (f"  {dump(k)}: {dump(v)}" for k, v in sorted(value.items()))
+            text = "{\n" + ",\n".join(lines) + "\n }"
+        elif isinstance(value, list) and value:
+            text = "[\n" + ",\n".join(f"  {dump(v)}" for v in value) + "\n ]"
+        else:
+            text = dump(value)
+        parts.append(f" {dump(key)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"

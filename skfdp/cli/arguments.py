@@ -165,7 +165,7 @@ def _add_output(group) -> None:
     add(
         "--repeats",
         type=int,
-        help="fits of each private row of the table (default: 5; for a file 3)",
+        help="fits of each private row of the table (default: 3)",
     )
     add("--report", metavar="FILE.json", type=Path, help="write the privacy report")
     add(
