@@ -95,7 +95,7 @@ class Streams:
                 for start in range(0, len(array), 1024):
                     # float64, so that equal data of another dtype draw equal noise
                     block = array[start : start + 1024].astype(np.float64)
-                    digest.update(np.ascontiguousarray(block))
+                    digest.update(np.ascontiguousarray(block).data)
             self._digest = digest.digest()
         return self._digest
 
@@ -119,7 +119,9 @@ def _text(value: object) -> object:
         return [_text(item) for item in value]
     if callable(value):
         code = getattr(value, "__code__", None)
-        told = (code.co_code, code.co_names, repr(code.co_consts)) if code else ()
+        told: tuple = ()
+        if code is not None:
+            told = (code.co_code, code.co_names, repr(code.co_consts))
         cells = getattr(value, "__closure__", None) or ()
         told += tuple(repr(cell.cell_contents) for cell in cells)
         return getattr(value, "__qualname__", type(value).__qualname__), told

@@ -62,11 +62,11 @@ class Average:
     def __init__(self, kind: str, n_steps: int):
         self._first = {"last": n_steps - 1, "tail": n_steps // 2, "uniform": 0}[kind]
         self._count = 0
-        self.value: np.ndarray | None = None
+        self.value = np.empty(0)
 
     def add(self, theta: np.ndarray, step: int) -> None:
         """Take in the iterate after step number `step`, counted from 0."""
-        if step <= self._first or self.value is None:
+        if step <= self._first or self._count == 0:
             self._count, self.value = 1, theta.copy()
         else:
             self._count += 1

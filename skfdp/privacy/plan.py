@@ -219,16 +219,16 @@ def _check_weights(weights: tuple, n_steps: int, sampling_rate: float) -> None:
 
 @functools.lru_cache(maxsize=512)
 def _calibrate(
-    epsilon,
-    delta,
-    n_steps,
-    sampling_rate,
-    clip_norm,
-    sensitivity,
-    relation,
-    weights,
-    other_events,
-    accountant,
+    epsilon: float,
+    delta: float,
+    n_steps: int,
+    sampling_rate: float,
+    clip_norm: float,
+    sensitivity: float,
+    relation: str,
+    weights: tuple[float, ...] | None,
+    other_events: tuple[Event, ...],
+    accountant: str,
 ) -> PrivacyPlan:
     def plan_with(multipliers: tuple[float, ...]) -> PrivacyPlan:
         return PrivacyPlan(
@@ -264,7 +264,14 @@ def _calibrate(
     return _search(scaled, start, epsilon, delta)
 
 
-def _central_limit_scale(epsilon, delta, n_steps, q, reach, other_events) -> float:
+def _central_limit_scale(
+    epsilon: float,
+    delta: float,
+    n_steps: int,
+    q: float,
+    reach: float,
+    other_events: tuple[Event, ...],
+) -> float:
     """Return the noise multiplier by Gaussian-DP; exact where q = 1."""
     spent = math.fsum(e.mu**2 for e in other_events if e.mu is not None)
     mu = math.sqrt(max(gdp_mu(epsilon, delta) ** 2 - spent, 1e-12))

@@ -21,11 +21,15 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 from scipy.special import ndtr
 
+# ((noise, sensitivity, sampling rate, relation), count), in units of the clip norm.
+_Steps = Sequence[tuple[tuple[float, float, float, str], int]]
 # Gap between neighbouring values of the discretised privacy loss, while epsilon is
 # small; large losses are as well served by a wider one.
 _FINEST_GAP = 1e-4
@@ -36,7 +40,7 @@ _ROUNDING = 2e-16
 _TAIL_STDS = 9.0
 
 
-def compose(steps, *, full_batch_mu: float):
+def compose(steps: _Steps, *, full_batch_mu: float) -> tuple[Any, float, str]:
     """Compose steps ``((noise, sensitivity, q, relation), count)`` and a mu-GDP part.
 
     Returns
@@ -65,7 +69,7 @@ def compose(steps, *, full_batch_mu: float):
     )
 
 
-def _gap(steps, full_batch_mu: float) -> float:
+def _gap(steps: _Steps, full_batch_mu: float) -> float:
     """Return the gap of the discretised loss: small beside what is composed.
 
     Rounding each of T steps to the grid costs about sqrt(T) gaps in all, which must
@@ -81,7 +85,7 @@ def _gap(steps, full_batch_mu: float) -> float:
 
 
 @functools.lru_cache(maxsize=64)
-def _gaussian(mu: float, gap: float):
+def _gaussian(mu: float, gap: float) -> Any:
     return privacy_loss_distribution.from_gaussian_mechanism(
         standard_deviation=1 / mu,
         sensitivity=1.0,
@@ -93,7 +97,7 @@ def _gaussian(mu: float, gap: float):
 @functools.lru_cache(maxsize=64)
 def _poisson_step(
     noise: float, sensitivity: float, q: float, relation: str, gap: float
-):
+) -> Any:
     """Return the loss distribution of one step, in units of the clip norm."""
     top = float(_log_ratio(np.array(1 + _TAIL_STDS * noise), noise, sensitivity, q))
     n_up = max(1, math.ceil(top / gap))
@@ -109,7 +113,9 @@ def _poisson_step(
     )
 
 
-def _symmetrised(noise: float, sensitivity: float, q: float, gap: float, n_up: int):
+def _symmetrised(
+    noise: float, sensitivity: float, q: float, gap: float, n_up: int
+) -> Any:
     """Return the symmetrised (C=1, Delta=sensitivity) distribution."""
     epsilons = np.arange(n_up + 1) * gap
     up = hockey_stick(epsilons, noise, sensitivity, q)
@@ -119,7 +125,7 @@ def _symmetrised(noise: float, sensitivity: float, q: float, gap: float, n_up: i
     return _pmf(gap, -n_up, np.concatenate([down[::-1], up]))
 
 
-def _pmf(gap: float, lowest: int, deltas: np.ndarray):
+def _pmf(gap: float, lowest: int, deltas: np.ndarray) -> Any:
     """Return the pessimistic distribution through a curve at multiples of the gap.
 
     Connect the dots: Doroshenko, Ghazi, Kamath, Kumar and Manurangsi (2022),
@@ -200,12 +206,12 @@ def hockey_stick(
     return (1 - q) * (1 - alpha) * ndtr(-x / noise) + q * tails
 
 
-def _log_ratio(x, noise, sensitivity, q):
+def _log_ratio(x: np.ndarray, noise: float, sensitivity: float, q: float) -> np.ndarray:
     """Return log(A(x) / B(x))."""
     return _log_mixture(x, 1.0, noise, q) - _log_mixture(x, 1 - sensitivity, noise, q)
 
 
-def _log_mixture(x, centre, noise, q):
+def _log_mixture(x: np.ndarray, centre: float, noise: float, q: float) -> np.ndarray:
     """Return log of (1 - q) + q N(x; centre) / N(x; 0)."""
     exponent = (2 * centre * x - centre * centre) / (2 * noise * noise)
     if q == 1:
@@ -213,8 +219,10 @@ def _log_mixture(x, centre, noise, q):
     return np.logaddexp(math.log1p(-q), math.log(q) + exponent)
 
 
-def _log_ratio_and_slope(x, noise, sensitivity, q):
-    value, slope = 0.0, 0.0
+def _log_ratio_and_slope(
+    x: np.ndarray, noise: float, sensitivity: float, q: float
+) -> tuple[np.ndarray, np.ndarray]:
+    value, slope = np.zeros_like(x), np.zeros_like(x)
     for sign, centre in ((1, 1.0), (-1, 1 - sensitivity)):
         exponent = (2 * centre * x - centre * centre) / (2 * noise * noise)
         log_mix = _log_mixture(x, centre, noise, q)

@@ -103,7 +103,8 @@ def _hides_private_fit(obj: Any, visited: set[int]) -> bool:
 
 
 def _pipeline_report(pipeline: Any, steps: list) -> PrivacyReport | None:
-    seen, unseen = [], []
+    seen: list[tuple[str, PrivacyReport]] = []
+    unseen: list[str] = []
     for name, step in steps:
         if step is None or isinstance(step, str):  # "passthrough"
             continue
