@@ -29,7 +29,7 @@ MOST_DIRECTIONS = 512
 NORM_QUANTILE = 0.25
 #: Constant last column of phi, whose rows have norm at most 1 without it.
 BIAS_FEATURE = 0.2
-#: Penalties per record that the bootstrap compares, over the noise per record.
+#: Penalties per record that `choose_penalty` compares, over the noise per record.
 PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 #: A strong penalty finds good directions but too small a length; factors to try.
 LENGTHS = (1.0, 1.5, 2.5, 5.0)

@@ -83,7 +83,7 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
     C : float or "auto", default="auto"
         scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
         no penalty (1.0 at ``epsilon=inf``); for "one-shot" a penalty in the whitened
-        basis, chosen on public rows by parametric bootstrap, for free.
+        basis, chosen by splitting the known noise of the release, for free.
     fit_intercept : bool, default=True
         False also turns the centring off.
     class_weight : dict, default=None
