@@ -18,15 +18,15 @@ class Coordinates:
     row_map : RowMap
     mean : ndarray of shape (n_features,)
         Released, or a function of public columns alone.
-    scale : float
-        One public or released number.
+    scale : float or ndarray of shape (n_features,)
+        Public or released.
     bias : float or None
         Value of the constant last column, on the grid; None: no intercept.
     """
 
     row_map: RowMap
     mean: np.ndarray
-    scale: float
+    scale: float | np.ndarray
     bias: float | None
 
     @classmethod
@@ -92,7 +92,7 @@ class Coordinates:
         w are the weights of the bounded columns: where there are no bounds, `coef_`.
         """
         out = np.zeros_like(theta)
-        factor = strength * (self.scale / self.row_map.feature_bound) ** 2
+        factor = strength * (self.scale / self.row_map.divisor) ** 2
         n_features = len(self.mean)
         out[:, :n_features] = factor * theta[:, :n_features]
         return out

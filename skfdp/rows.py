@@ -41,15 +41,19 @@ class RowMap:
         rows keep their length.
     normalize : bool
         Scale every non-zero row to the norm `feature_bound` exactly.
+    public : bool ndarray of shape (n_features,) or None
+        Public columns beside private ones. They are left out of the norm and keep
+        their scale: a norm of the whole row would mix private values into them.
     """
 
     low: np.ndarray | None = None
     span: np.ndarray | None = None
     feature_bound: float = 1.0
     normalize: bool = False
+    public: np.ndarray | None = None
 
     def unit(self, X: np.ndarray) -> np.ndarray:
-        """Return float64 rows of norm at most 1 (feature_bound divided out).
+        """Return float64 rows, private part of norm at most 1 (by feature_bound).
 
         Parameters
         ----------
@@ -64,6 +68,11 @@ class RowMap:
     def shorten(self, rows: np.ndarray) -> np.ndarray:
         """Return scaled rows, divided by feature_bound and cut to norm 1."""
         if np.isinf(self.feature_bound):
+            return rows
+        if self.public is not None:
+            rows = rows.copy()
+            private = dataclasses.replace(self, public=None)
+            rows[:, ~self.public] = private.shorten(rows[:, ~self.public])
             return rows
         # Powers of two are exact and keep the squares from over- and underflow.
         largest = np.abs(rows).max(axis=1, initial=0.0)
@@ -84,7 +93,7 @@ class RowMap:
         if np.isinf(self.feature_bound):
             rows = rows.copy() if rows is X else rows
         else:
-            rows *= self.feature_bound
+            rows *= self.divisor
         if self.span is None:
             return rows
         finite = np.isfinite(self.span)
@@ -105,7 +114,7 @@ class RowMap:
             To be added to the intercept.
         """
         if not np.isinf(self.feature_bound):
-            weights = weights / self.feature_bound
+            weights = weights / self.divisor
         if self.span is None:
             return weights, np.zeros(len(weights))
         coef = weights / np.where(np.isfinite(self.span), self.span, 1.0)
@@ -113,15 +122,17 @@ class RowMap:
 
     def pull(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         """Return the gradient in the weights on unit rows; adjoint of coefficients."""
-        if not np.isinf(self.feature_bound):
-            coef = coef / self.feature_bound
-            intercept_weights = intercept / self.feature_bound
-        else:
-            intercept_weights = intercept
-        if self.span is None:
-            return coef
-        moved = coef - np.outer(intercept_weights, self._offset())
-        return moved / np.where(np.isfinite(self.span), self.span, 1.0)
+        if self.span is not None:
+            moved = coef - np.outer(intercept, self._offset())
+            coef = moved / np.where(np.isfinite(self.span), self.span, 1.0)
+        return coef if np.isinf(self.feature_bound) else coef / self.divisor
+
+    @property
+    def divisor(self) -> float | np.ndarray:
+        """What `unit` divided the columns by, apart from long rows."""
+        if self.public is None or np.isinf(self.feature_bound):
+            return self.feature_bound
+        return np.where(self.public, 1.0, self.feature_bound)
 
     def _offset(self) -> np.ndarray:
         return np.where(np.isfinite(self.span), self.low, 0.0)

@@ -34,8 +34,8 @@ class LinearQuery:
     ----------
     rows : GridRows
         The records, bias column included.
-    target : int64 ndarray of shape (n_rows,)
-        Class of each record, 0-based.
+    target : int64 or float64 ndarray of shape (n_rows,)
+        Class of each record, 0-based, or its value.
     loss : Loss
         Gives the residuals.
     n_outputs : int
@@ -44,13 +44,17 @@ class LinearQuery:
         L2 bound of a contribution.
     capacity : int
         Public bound on the number of rows, for the grid.
-    class_weight : float64 ndarray of shape (n_classes,)
-        Public factor of the residual, before the clip.
+    class_weight : float64 ndarray of shape (n_classes,), default=None
+        Public factor of the residual, before the clip; None: no classes, no factor.
     padded : GridRows, default=None
         What is public of each record, padded to a full row: the public loss of paper
         1. None means no public loss.
     public_target : bool, default=False
         Whether the public loss may see the target.
+    offset : float64 ndarray of shape (n_rows, n_outputs), default=None
+        Margins of a public model, added to those of theta.
+    orthant : bool, default=False
+        Clamp the residuals to the signs that the target fixes, see the guarantees.
     n_jobs : int, default=1
         Threads over row blocks; they cannot change the result.
 
@@ -60,6 +64,12 @@ class LinearQuery:
     alone, and has an L2 norm of at most ``clip_norm / unit``, in exact arithmetic:
     norms are taken from the quantised rows, widened by 1e-9, and residuals are
     truncated toward zero after the clip. NaN and infinite residuals contribute 0.
+
+    With `orthant`, if the target is public and every column of the rows is public or
+    non-negative, and nothing is padded, then the sign of each entry of a contribution
+    depends on public facts alone; two contributions of one record meet at an angle of
+    at most 90 degrees, and a replaced record moves the sum by at most ``sqrt(2)
+    clip_norm``. The caller answers for these conditions.
     """
 
     rows: GridRows
@@ -68,9 +78,11 @@ class LinearQuery:
     n_outputs: int
     clip_norm: float
     capacity: int
-    class_weight: np.ndarray
+    class_weight: np.ndarray | None = None
     padded: GridRows | None = None
     public_target: bool = False
+    offset: np.ndarray | None = None
+    orthant: bool = False
     n_jobs: int = 1
 
     @property
@@ -185,19 +197,41 @@ class LinearQuery:
         return total
 
     def _residual(self, theta: np.ndarray, part: np.ndarray) -> np.ndarray:
-        return self._weighted_residual(_margins(self.rows, theta, part), part)
+        residual = self._weighted_residual(self._margins(self.rows, theta, part), part)
+        if self.orthant:
+            # In exact arithmetic the signs hold anyway; a rounded softmax may exceed 1.
+            towards = self._signs[part]
+            np.maximum(residual * towards, 0.0, out=residual)
+            residual *= towards
+        return residual
+
+    @functools.cached_property
+    def _signs(self) -> np.ndarray:
+        """Signs of the residuals, -1 toward the target and 1 away from it."""
+        outputs = np.arange(self.n_outputs)
+        toward = outputs + (self.n_outputs == 1) == self.target[:, None]
+        return np.where(toward, -1.0, 1.0)
+
+    def _margins(
+        self, rows: GridRows, theta: np.ndarray, part: np.ndarray
+    ) -> np.ndarray:
+        margins = _margins(rows, theta, part)
+        if self.offset is not None:
+            margins[: len(part)] += self.offset[part]
+        return margins
 
     def _public_residual(self, theta: np.ndarray, part: np.ndarray) -> np.ndarray:
-        margins = _margins(self.padded, theta, part)
+        margins = self._margins(self.padded, theta, part)
         if self.public_target:
             return self._weighted_residual(margins, part)
         return self.loss.target_free_residual(margins)[: len(part)]
 
     def _weighted_residual(self, margins: np.ndarray, part: np.ndarray) -> np.ndarray:
-        target = np.zeros(len(margins), dtype=np.int64)
+        target = np.zeros(len(margins), dtype=self.target.dtype)
         target[: len(part)] = self.target[part]
         residual = self.loss.residual(margins, target)
-        residual *= self.class_weight[target][:, None]
+        if self.class_weight is not None:
+            residual *= self.class_weight[target][:, None]
         return residual[: len(part)]
 
 

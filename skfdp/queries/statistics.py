@@ -22,12 +22,14 @@ class RowSum:
     ----------
     X : ndarray of shape (n_rows, n_features)
     row_map : RowMap
-        Gives rows of norm at most 1.
+        Gives rows whose private columns have a norm of at most 1.
     capacity : int
         Public bound on the number of rows, for the grid.
 
     Notes
     -----
+    Public columns are left out; their sum is exact and free.
+
     **Guarantees.** Every contribution has a norm of at most 1: the row map bounds it,
     truncation toward zero cannot lengthen it. Hence the sum moves by at most 1 when
     a row is nulled or removed, and by at most 2 when it is replaced.
@@ -45,8 +47,9 @@ class RowSum:
 
     @property
     def shape(self) -> tuple[int]:
-        """Shape of the sum."""
-        return (self.X.shape[1],)
+        """Shape of the sum: one entry for each private column."""
+        public = self.row_map.public
+        return (self.X.shape[1] if public is None else int((~public).sum()),)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
@@ -60,6 +63,8 @@ class RowSum:
         total = np.zeros(self.shape, dtype=np.int64)
         for block in blocks(*X.shape):
             rows = self.row_map.unit(X[block]) * (_SHRINK / unit)
+            if self.row_map.public is not None:
+                rows = rows[:, ~self.row_map.public]
             total += np.trunc(rows).astype(np.int64).sum(axis=0)
         return total
 
