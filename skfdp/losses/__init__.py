@@ -31,12 +31,16 @@ class Loss:
         Largest second derivative along a unit vector of margins.
     max_residual : callable
         ``max_residual(n_classes)``: largest L2 norm of a residual, inf if unbounded.
+    sign_fixed : bool, default=False
+        Whether the target alone fixes the sign of every entry of the residual, or it
+        is zero.
     """
 
     name: str
     value: Callable[[np.ndarray, np.ndarray], np.ndarray]
     curvature: float
     max_residual: Callable[[int], float]
+    sign_fixed: bool = False
 
     def residual(self, margins: np.ndarray, target: np.ndarray) -> np.ndarray:
         """Return the residuals; see `losses.residuals` for shapes."""
@@ -93,8 +97,14 @@ def _hinge_reach(n_classes: int) -> float:
 LOSSES = {
     loss.name: loss
     for loss in (
-        Loss("log_loss", _log_loss, 0.5, _log_loss_reach),
-        Loss("hinge", _hinge, 0.5, _hinge_reach),
-        Loss("squared_hinge", _squared_hinge, 2.0, lambda n_classes: math.inf),
+        Loss("log_loss", _log_loss, 0.5, _log_loss_reach, sign_fixed=True),
+        Loss("hinge", _hinge, 0.5, _hinge_reach, sign_fixed=True),
+        Loss(
+            "squared_hinge",
+            _squared_hinge,
+            2.0,
+            lambda n_classes: math.inf,
+            sign_fixed=True,
+        ),
     )
 }
