@@ -90,22 +90,23 @@ def optimum(
     loss: Loss,
     n_outputs: int,
     *,
-    C: float,
-    class_weight: np.ndarray,
+    penalty: float,
+    class_weight: np.ndarray | None = None,
     fit_intercept: bool = True,
     max_iter: int = 10_000,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Minimise ``sum of losses + |coef|**2 / (2 C)`` without any privacy.
+    """Minimise ``mean of losses + penalty / 2 |coef|**2`` without any privacy.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features)
-    target : int64 ndarray of shape (n_rows,)
+    target : int64 or float64 ndarray of shape (n_rows,)
     loss : Loss
     n_outputs : int
-    C : float
-        scikit-learn's inverse penalty; the intercept is free.
-    class_weight : float64 ndarray of shape (n_classes,)
+    penalty : float
+        Per record; the intercept is free.
+    class_weight : float64 ndarray of shape (n_classes,), default=None
+        None: every record counts 1.
     fit_intercept : bool
     max_iter : int
 
@@ -116,7 +117,7 @@ def optimum(
     n_iter : int
     """
     n_rows, n_features = X.shape
-    mean, scale = _preconditioner(X, loss.curvature, 1 / (C * n_rows))
+    mean, scale = _preconditioner(X, loss.curvature, penalty)
     mean *= fit_intercept
 
     def split(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -126,12 +127,15 @@ def optimum(
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
         coef, intercept = split(flat)
-        value = np.vdot(coef, coef) / (2 * C)
-        by_coef, by_intercept = coef / C, np.zeros(n_outputs)
+        strength = penalty * n_rows
+        value = np.vdot(coef, coef) * strength / 2
+        by_coef, by_intercept = coef * strength, np.zeros(n_outputs)
         for block in blocks(*X.shape):
             rows, labels = np.asarray(X[block], dtype=np.float64), target[block]
             margins = rows @ coef.T + intercept
-            weight = class_weight[labels]
+            weight = (
+                np.ones(len(rows)) if class_weight is None else class_weight[labels]
+            )
             value += weight @ loss.value(margins, labels)
             residual = loss.residual(margins, labels) * weight[:, None]
             by_coef += residual.T @ rows

@@ -1,4 +1,4 @@
-"""What the linear classifiers share: the way from ``fit`` to ``coef_``."""
+"""What the linear estimators share: the way from ``fit`` to ``coef_``."""
 
 from __future__ import annotations
 
@@ -40,10 +40,13 @@ from skfdp.validation import (
 )
 
 
-class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    """Base of the linear classifiers: validate, plan, charge, descend, publish."""
+class DPLinearModel(CallbackSupportMixin, BaseEstimator):
+    """Base of the linear estimators: validate, plan, charge, descend, publish.
 
-    loss = "log_loss"
+    What differs between classifiers and regressors is in their parts below and in
+    `regressor`: the target, the penalty, and what is made of the margins.
+    """
+
     public_features = None
     public_target = False
     public_loss = None
@@ -62,7 +65,7 @@ class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Dense. Each record once. Values outside `bounds` and rows longer than
             `feature_bound` are clipped, silently.
         y : array-like of shape (n_samples,)
-            Labels of any type.
+            Labels of any type; for regressors finite numbers.
 
         Returns
         -------
@@ -106,10 +109,8 @@ class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_number("momentum", self.momentum, high=1, include_low=True)
         check_number("noise_decay", self.noise_decay, include_low=True)
         check_number("radius", self.radius, also=(None,))
-        check_number("C", self.C, also=auto)
         check_choice("average", self.average, AVERAGES)
         check_choice("accountant", self.accountant, ("auto", "pld"))
-        check_choice("loss", self.loss, tuple(LOSSES))
         if self.n_jobs is not None:
             effective_n_jobs(self.n_jobs)  # raises for 0
 
@@ -117,21 +118,15 @@ class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Validate and split; the last time that the user's objects are touched."""
         frame = X
         X, y = check_arrays(self, X, y)
-        labels = encode_labels(y, self.classes)
+        target = self._resolve_target(y)
         names = getattr(self, "feature_names_in_", None)
         mask = public_mask(self.public_features, X.shape[1], names, frame)
         infinite = math.isinf(self.epsilon)
         if not infinite:
             check_nothing_public(self, mask, bool(self.public_target))
-        source = labels.source
-        if source == "data" and self.public_target:
-            source = "public target"
         columns = feature_labels(self)
         return Problem(
             X=X,
-            codes=labels.codes,
-            classes=labels.classes,
-            classes_source=source,
             columns=columns,
             public=mask,
             public_target=bool(self.public_target),
@@ -140,9 +135,16 @@ class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             if infinite
             else resolve_row_map(self, X.shape[1], names),
             n_public=public_count(self, len(X)),
-            loss=LOSSES[self.loss],
-            class_weight=resolve_class_weight(self.class_weight, labels.classes),
+            **target,
         )
+
+    def _resolve_target(self, y: np.ndarray) -> dict:
+        """Return the fields of `Problem` that the target and the loss determine."""
+        raise NotImplementedError
+
+    def _penalty_strength(self, n: int) -> float | None:
+        """Return s of the penalty ``s / 2 |w|**2`` per record, None for "auto"."""
+        raise NotImplementedError
 
     def _plan(self, problem: Problem, seeded: bool) -> Training:
         return plan_training(self, problem, seeded)
@@ -150,12 +152,13 @@ class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _fit_optimum(self, problem: Problem):
         context = self._init_callback_context()
         context.call_on_fit_task_begin(estimator=self)
+        strength = self._penalty_strength(len(problem.X))
         coef, intercept, n_iter = optimum(
             problem.X,
             problem.codes,
             problem.loss,
             problem.n_outputs,
-            C=1.0 if self.C == "auto" else self.C,
+            penalty=1 / len(problem.X) if strength is None else strength,
             class_weight=problem.class_weight,
             fit_intercept=self.fit_intercept,
         )
@@ -250,9 +253,9 @@ class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _public_gradient(self, problem, query, coordinates, streams):
         """Return the exact gradient of the penalty, None where there is none."""
-        if self.C == "auto":
+        strength = self._penalty_strength(problem.n_public)
+        if strength is None:
             return None
-        strength = 1 / (self.C * problem.n_public)
         return lambda theta: coordinates.penalty_gradient(theta, strength)
 
     def _publish(self, problem, coef, intercept, n_iter) -> None:
@@ -261,7 +264,6 @@ class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _fitted(self, problem, coef, intercept, n_iter) -> dict:
         return {
-            "classes_": problem.classes,
             "coef_": coef,
             "intercept_": intercept,
             "n_iter_": n_iter,
@@ -284,6 +286,46 @@ class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             seeded=self.random_state is not None,
         )
 
+    def _margins(self, X) -> np.ndarray:
+        """Return ``row_map_(X) @ coef_.T + intercept_``, a vector for one output."""
+        check_is_fitted(self)
+        X = check_arrays(self, X, reset=False)
+        margins = np.empty((len(X), len(self.coef_)))
+        for block in blocks(*X.shape):
+            margins[block] = self.row_map_(X[block]) @ self.coef_.T + self.intercept_
+        return margins[:, 0] if margins.shape[1] == 1 else margins
+
+
+class DPLinearClassifier(ClassifierMixin, DPLinearModel):
+    """The classifiers' part: labels, class weights, C, and the most likely label."""
+
+    loss = "log_loss"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("C", self.C, also=("auto",))
+        check_choice("loss", self.loss, tuple(LOSSES))
+
+    def _resolve_target(self, y: np.ndarray) -> dict:
+        labels = encode_labels(y, self.classes)
+        source = labels.source
+        if source == "data" and self.public_target:
+            source = "public target"
+        return {
+            "codes": labels.codes,
+            "classes": labels.classes,
+            "classes_source": source,
+            "loss": LOSSES[self.loss],
+            "class_weight": resolve_class_weight(self.class_weight, labels.classes),
+        }
+
+    def _penalty_strength(self, n: int) -> float | None:
+        return None if self.C == "auto" else 1 / (self.C * n)
+
+    def _fitted(self, problem, coef, intercept, n_iter) -> dict:
+        fitted = super()._fitted(problem, coef, intercept, n_iter)
+        return {"classes_": problem.classes, **fitted}
+
     def decision_function(self, X):
         """Return the margins, ``row_map_(X) @ coef_.T + intercept_``.
 
@@ -296,12 +338,7 @@ class DPLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
             One column for each class; for two classes the margin of ``classes_[1]``.
         """
-        check_is_fitted(self)
-        X = check_arrays(self, X, reset=False)
-        margins = np.empty((len(X), len(self.coef_)))
-        for block in blocks(*X.shape):
-            margins[block] = self.row_map_(X[block]) @ self.coef_.T + self.intercept_
-        return margins[:, 0] if margins.shape[1] == 1 else margins
+        return self._margins(X)
 
     def predict(self, X):
         """Return the most likely label of each row.
