@@ -21,6 +21,8 @@ BIAS_FEATURE = 0.1
 N_STEPS = 200
 #: Expected batch and passes over the data of the Poisson loop.
 BATCH_SIZE, N_EPOCHS = 4096, 20
+#: Norm of the public columns beside a public model that has seen them already.
+PUBLIC_NORM = 0.25
 # Below this clip norm most residuals are cut: the loss is no steeper to step on.
 _CAP_CLIP = 0.6
 # Standard deviation of the noise that the loop leaves in one weight: the largest that
@@ -109,6 +111,72 @@ def learning_rate(
     pace = 2 * (1 - momentum) / n_steps
     cap = float(np.clip(2.5 * n * pace, 10, 40)) * min(1.0, 0.5 / curvature)
     return min(_WEIGHT_NOISE * mu * n * pace, cap * max(clip_norm, _CAP_CLIP))
+
+
+def block_norms(public: np.ndarray, has_public_model: bool) -> tuple[float, float]:
+    """Typical norms of the public and of the private part of a row.
+
+    Beside a public model the public columns only carry what depends on both parts.
+
+    Parameters
+    ----------
+    public : bool ndarray of shape (n_features,)
+    has_public_model : bool
+    """
+    if has_public_model:
+        return PUBLIC_NORM, 1.0
+    share = float(public.mean())
+    return math.sqrt(share), math.sqrt(1 - share)
+
+
+def clip_norm_from_public_model(n_classes: int) -> float:
+    """Clip norm of the descent from a public model; flat between half and double."""
+    return 0.3 if n_classes == 2 else 0.1
+
+
+def learning_rate_from_public_model(
+    mu: float,
+    n: float,
+    n_steps: int,
+    *,
+    n_classes: int,
+    n_private: int,
+    momentum: float,
+) -> float:
+    """First step size of the descent from a public model.
+
+    The public model is right already where the signal is small, so the step, and with
+    it the noise that stays in a weight, shrinks with the signal.
+
+    Parameters
+    ----------
+    n_private : int
+        Number of private columns.
+    """
+    signal = math.sqrt(2) * mu * n * math.sqrt(2 / n_classes / max(1, n_private))
+    if n_classes == 2:
+        pull = min(0.12 * signal, float(np.clip(signal / 40, 1.2, 2.0)))
+    else:
+        pull = min(signal / 5, 2.0)
+    return pull * mu * n * 2 * (1 - momentum) / n_steps
+
+
+def shrunk_weights(weights: np.ndarray, noise_std: float) -> np.ndarray:
+    """James-Stein shrinkage of a block of released weights toward zero: free.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_outputs, n_columns)
+        For several outputs with zero mean over them.
+    noise_std : float
+        Standard deviation that a random walk without curvature would have. Curvature
+        halves it, measured.
+    """
+    free = weights.size if len(weights) == 1 else weights.size * (1 - 1 / len(weights))
+    square = float(np.vdot(weights, weights))
+    if square == 0:
+        return weights
+    return weights * max(0.0, 1 - (free - 2) * (0.5 * noise_std) ** 2 / square)
 
 
 def noise_weights(n_steps: int, decay: float) -> np.ndarray | None:

@@ -84,6 +84,17 @@ class RowMap:
         longest = norm if self.normalize else np.maximum(norm, bound)
         return rows / np.where(longest > 0, longest, 1.0)[:, None]
 
+    def of_public(self, public: np.ndarray) -> RowMap:
+        """Return the map of the public columns alone; none of the others enters."""
+        if public.all():
+            return self
+        bounded = self.span is not None
+        return RowMap(
+            self.low[public] if bounded else None,
+            self.span[public] if bounded else None,
+            feature_bound=np.inf,
+        )
+
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the rows that `coef_` meets, in the units of X.
 

@@ -26,7 +26,7 @@ def small():
 def releases(monkeypatch):
     """Record every release of a fit: its exact sum, its noise, what was asked."""
     from skfdp import preprocessing, releases, solvers
-    from skfdp.linear_model import base, label_dp
+    from skfdp.linear_model import centring, label_dp
 
     seen = []
 
@@ -48,6 +48,6 @@ def releases(monkeypatch):
         )
         return out
 
-    for module in (solvers, base, label_dp, preprocessing):
+    for module in (solvers, centring, label_dp, preprocessing):
         monkeypatch.setattr(module, "release", recorded)
     return seen

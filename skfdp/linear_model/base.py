@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -11,17 +12,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from skfdp import defaults
 from skfdp.checks import check_choice, check_number
-from skfdp.coordinates import Coordinates
+from skfdp.linear_model.centring import centred_coordinates
 from skfdp.linear_model.training import Problem, Training, plan_training
 from skfdp.losses import LOSSES
 from skfdp.noise import Streams
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
 from skfdp.queries.linear import LinearQuery
-from skfdp.queries.statistics import RowSum
-from skfdp.releases import release
 from skfdp.rows import RowMap, blocks
 from skfdp.solvers import descent, optimum
 from skfdp.splits import public_mask
@@ -121,6 +119,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         target = self._resolve_target(y)
         names = getattr(self, "feature_names_in_", None)
         mask = public_mask(self.public_features, X.shape[1], names, frame)
+        mixed = mask.any() and not mask.all()
         infinite = math.isinf(self.epsilon)
         if not infinite:
             check_nothing_public(self, mask, bool(self.public_target))
@@ -133,7 +132,9 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
             public_labels=y if self.public_target else None,
             row_map=RowMap(feature_bound=math.inf)
             if infinite
-            else resolve_row_map(self, X.shape[1], names),
+            else dataclasses.replace(
+                resolve_row_map(self, X.shape[1], names), public=mask if mixed else None
+            ),
             n_public=public_count(self, len(X)),
             **target,
         )
@@ -170,13 +171,22 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
     def _fit_private(self, problem: Problem, training: Training, streams: Streams):
         context = self._init_callback_context(max_subtasks=training.plan.n_steps)
         context.call_on_fit_task_begin(estimator=self)
-        coordinates = self._coordinates(problem, training, streams)
+        coordinates = centred_coordinates(
+            problem, training, streams, self.fit_intercept
+        )
         query = self._query(problem, training, coordinates, streams)
-        privacy = self._report(problem, training.events)
+        privacy = self._report(problem, training.events, training.assumptions)
 
         def fitted(theta: np.ndarray, n_iter: int) -> dict:
             coef, intercept = coordinates.fold(theta)
-            return self._fitted(problem, coef, intercept, n_iter)
+            if training.public_model is not None:
+                coef, intercept = training.public_model.add_to(
+                    coef, intercept, problem.public
+                )
+            values = self._fitted(problem, coef, intercept, n_iter)
+            if training.public_model is not None:
+                values["public_model_"] = training.public_model
+            return values
 
         def on_step(step: int, theta: np.ndarray) -> bool:
             task = context.subcontext(task_name="step")
@@ -202,36 +212,12 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
             public_gradient=self._public_gradient(problem, query, coordinates, streams),
             on_step=on_step,
         )
+        theta = self._after(theta, problem, training)
         for name, value in fitted(theta, n_iter).items():
             setattr(self, name, value)
         self.privacy_ = privacy
         context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
         return self
-
-    def _coordinates(
-        self, problem: Problem, training: Training, streams: Streams
-    ) -> Coordinates:
-        """Centre the rows: exactly where all columns are public, else privately."""
-        n_features = problem.X.shape[1]
-        bias = defaults.BIAS_FEATURE if self.fit_intercept else None
-        mean, scale, noise_std = np.zeros(n_features), 1.0, 0.0
-        if training.mean_event is not None:
-            std = training.mean_event.noise_std[0]
-            noise_std = std / problem.n_public
-            total = release(
-                RowSum(problem.X, problem.row_map, problem.capacity),
-                None,
-                noise_std=std,
-                generator=streams.private("mean", training.mean_event),
-            )
-            mean = defaults.shrunk_mean(total / problem.n_public, noise_std)
-        elif training.exact_mean:
-            for block in blocks(*problem.X.shape):
-                mean += problem.row_map.unit(problem.X[block]).sum(axis=0)
-            mean /= len(problem.X)
-        if training.mean_event is not None or training.exact_mean:
-            scale = defaults.centred_scale(mean, noise_std)
-        return Coordinates.centred(problem.row_map, mean, scale, bias)
 
     def _query(self, problem, training, coordinates, streams) -> LinearQuery:
         rows = coordinates.grid(problem.X)
@@ -245,11 +231,19 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
             class_weight=problem.class_weight,
             padded=self._padded(problem, coordinates, rows, streams),
             public_target=problem.public_target,
+            offset=training.offset,
+            orthant=training.orthant,
             n_jobs=effective_n_jobs(self.n_jobs),
         )
 
     def _padded(self, problem, coordinates, rows, streams):
         return None
+
+    def _after(
+        self, theta: np.ndarray, problem: Problem, training: Training
+    ) -> np.ndarray:
+        """Post-process the released theta."""
+        return theta
 
     def _public_gradient(self, problem, query, coordinates, streams):
         """Return the exact gradient of the penalty, None where there is none."""
@@ -271,7 +265,11 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         }
 
     def _report(
-        self, problem: Problem, events: tuple, loop: bool = True
+        self,
+        problem: Problem,
+        events: tuple,
+        assumptions: tuple = (),
+        loop: bool = True,
     ) -> PrivacyReport:
         return PrivacyReport.from_events(
             subject=type(self).__name__,
@@ -282,17 +280,23 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
             feature_names=problem.columns,
             released=("coef_", "intercept_", "n_iter_")
             + ("every iterate of the loop",) * loop,
-            assumptions=ASSUMPTIONS,
+            assumptions=ASSUMPTIONS + assumptions,
             seeded=self.random_state is not None,
         )
 
+    def _offset(self, rows: np.ndarray) -> np.ndarray | float:
+        """Return margins of ``row_map_(X)`` that `coef_` does not describe."""
+        return 0.0
+
     def _margins(self, X) -> np.ndarray:
-        """Return ``row_map_(X) @ coef_.T + intercept_``, a vector for one output."""
+        """Return ``row_map_(X) @ coef_.T + intercept_`` and what is not linear."""
         check_is_fitted(self)
         X = check_arrays(self, X, reset=False)
         margins = np.empty((len(X), len(self.coef_)))
         for block in blocks(*X.shape):
-            margins[block] = self.row_map_(X[block]) @ self.coef_.T + self.intercept_
+            rows = self.row_map_(X[block])
+            margins[block] = rows @ self.coef_.T + self.intercept_
+            margins[block] += self._offset(rows)
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
+from skfdp import defaults
 from skfdp.checks import check_choice, check_number
 from skfdp.linear_model.base import DPLinearClassifier, probabilities
 from skfdp.linear_model.label_dp import OneShot, plan_one_shot, run_one_shot
-from skfdp.linear_model.training import Problem
+from skfdp.linear_model.public_model import (
+    PublicModel,
+    check_public_model,
+    public_rows,
+    resolve_public_model,
+)
+from skfdp.linear_model.training import Problem, plan_training, walk_std
 from skfdp.sampling import uniform_batch
 
 _SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
@@ -166,6 +175,7 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         public_features=None,
         public_target=False,
         solver="auto",
+        public_model="auto",
         public_loss="auto",
         public_batch_size=None,
         private_weight=1.0,
@@ -198,6 +208,7 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         self.public_features = public_features
         self.public_target = public_target
         self.solver = solver
+        self.public_model = public_model
         self.public_loss = public_loss
         self.public_batch_size = public_batch_size
         self.private_weight = private_weight
@@ -228,8 +239,9 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("solver", self.solver, _SOLVERS)
-        check_choice("centering", self.centering, ("auto", None))
+        check_choice("centering", self.centering, ("auto", "gaussian", None))
         check_choice("public_target", self.public_target, (True, False))
+        check_public_model(self.public_model, self.public_target)
         if not callable(self.public_loss):
             check_choice("public_loss", self.public_loss, ("auto", None, *_PADDINGS))
         check_number(
@@ -266,7 +278,60 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         if self.solver == "one-shot":
             self._check_one_shot(problem)
             return plan_one_shot(self, problem, seeded)
-        return super()._plan(problem, seeded)
+        model = self._public_model(problem)
+        training = plan_training(
+            self,
+            problem,
+            seeded,
+            orthant=self._has_public_signs(problem),
+            public_model=model,
+        )
+        if model is None:
+            return training
+        margins = model.training_margins(public_rows(problem), problem.codes)
+        return dataclasses.replace(training, offset=margins)
+
+    def _public_model(self, problem: Problem) -> PublicModel | None:
+        """Return the public model to start from; it needs a public target."""
+        spec = self.public_model
+        automatic = isinstance(spec, str)
+        if spec is None or problem.public.all():
+            return None
+        if automatic and (not problem.public_target or self.public_loss in _PADDINGS):
+            return None
+        return resolve_public_model(spec, problem)
+
+    def _has_public_signs(self, problem: Problem) -> bool:
+        """Whether the orthant lemma holds, from declared facts; see the guarantees."""
+        bounded = problem.row_map.span is not None and bool(
+            np.isfinite(problem.row_map.span[~problem.public]).all()
+        )
+        return (
+            bool(self.public_target)
+            and bounded
+            and self.centering != "gaussian"
+            and self.public_loss not in _PADDINGS
+            and problem.loss.sign_fixed
+        )
+
+    def _after(self, theta, problem, training):
+        """Shrink the two blocks of the released weights by their known noise."""
+        if training.public_model is None or self.average != "last":
+            return theta
+        noise_std = walk_std(training, self.momentum, problem.n_public)
+        if len(theta) > 1:
+            theta = theta - theta.mean(axis=0)
+        private = np.zeros(theta.shape[1], dtype=bool)
+        private[: problem.public.size] = ~problem.public
+        for block in (private, ~private):
+            theta[:, block] = defaults.shrunk_weights(theta[:, block], noise_std)
+        return theta
+
+    def _offset(self, rows):
+        model = getattr(self, "public_model_", None)
+        if model is None or model.linear is not None:
+            return 0.0
+        return model.margins(rows[:, self.row_map_.public])
 
     def _fit_private(self, problem, training, streams):
         if not isinstance(training, OneShot):

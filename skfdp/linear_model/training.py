@@ -5,14 +5,26 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skfdp import defaults
 from skfdp.losses import Loss
 from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_mu
+from skfdp.privacy.report import Assumption
 from skfdp.rows import RowMap
 from skfdp.validation import MOST_ROWS
+
+if TYPE_CHECKING:
+    from skfdp.linear_model.public_model import PublicModel
+
+#: Why a sum may count sqrt(2) clip_norm; the code enforces all of it.
+ORTHANT = Assumption(
+    "The target is public and every private column is non-negative within its declared "
+    "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm.",
+    enforced=True,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,32 +79,61 @@ class Training:
     mean_event : Event or None
         The private mean, None where there is none.
     exact_mean : bool
-        Centre by the exact mean, because all columns are public.
+        Centre the public columns by their exact mean.
+    block_norms : (float, float)
+        Typical norms of the public and of the private part of a row that has both.
     learning_rate : float
         First step size, on the clipped sum over ``q n clip_norm``.
     private_weight : float
         Factor of the private gradient.
     events : tuple of Event
         Everything that will be released, to be charged before it is.
+    orthant : bool
+        The signs of a contribution are public: ``sensitivity = sqrt(2) clip_norm``.
+    public_model : PublicModel or None
+        Margins of a public model, in which the descent starts.
+    offset : ndarray of shape (n_rows, n_outputs) or None
+        Those margins for the training rows.
+    assumptions : tuple of Assumption
+        What the guarantee of this plan rests on.
     """
 
     plan: PrivacyPlan
     mean_event: Event | None
     exact_mean: bool
+    block_norms: tuple[float, float]
     learning_rate: float
     private_weight: float
     events: tuple[Event, ...]
+    orthant: bool = False
+    public_model: PublicModel | None = None
+    offset: np.ndarray | None = None
+    assumptions: tuple = ()
 
 
-def plan_training(estimator, problem: Problem, seeded: bool) -> Training:
+def reach_of(relation: str, orthant: bool) -> float:
+    """Return Delta / clip_norm."""
+    if relation != "replace_one":
+        return 1.0
+    return math.sqrt(2) if orthant else 2.0
+
+
+def plan_training(
+    estimator,
+    problem: Problem,
+    seeded: bool,
+    *,
+    orthant: bool = False,
+    public_model: PublicModel | None = None,
+) -> Training:
     """Resolve every "auto" and calibrate the noise; sees public facts alone."""
     relation = estimator.neighboring_relation
-    reach = 2.0 if relation == "replace_one" else 1.0
+    reach = reach_of(relation, orthant)
     # The rules of `defaults` are for sensitivity clip_norm.
     mu = gdp_mu(estimator.epsilon, estimator.delta) / reach
     n, d = problem.n_public, problem.X.shape[1]
     s2n = defaults.signal_to_noise(mu, n, d, problem.n_outputs)
-    if s2n < 2:
+    if s2n < 2 and public_model is None:
         warnings.warn(
             f"the budget is small for n={n} records and {d} features (signal-to-noise "
             f"index {s2n:.2g} < 2): expect little more than the majority class.",
@@ -100,9 +141,11 @@ def plan_training(estimator, problem: Problem, seeded: bool) -> Training:
             stacklevel=4,
         )
     facts = about(estimator, problem, seeded)
-    mean_event, exact_mean = _mean(estimator, problem, mu, reach, facts)
+    mean_event = None
+    if not orthant:
+        mean_event = _mean(estimator, problem, mu, reach, facts)
     rate, n_steps = _schedule(estimator, n)
-    clip = _clip_norm(estimator, problem, s2n)
+    clip = _clip_norm(estimator, problem, s2n, public_model)
     weights = None
     if rate == 1:
         weights = defaults.noise_weights(n_steps, estimator.noise_decay)
@@ -122,11 +165,24 @@ def plan_training(estimator, problem: Problem, seeded: bool) -> Training:
     return Training(
         plan=plan,
         mean_event=mean_event,
-        exact_mean=exact_mean,
-        learning_rate=_learning_rate(estimator, problem, mu, plan),
+        exact_mean=_centres(estimator) and bool(problem.public.any()),
+        block_norms=defaults.block_norms(problem.public, public_model is not None),
+        learning_rate=_learning_rate(estimator, problem, mu, plan, public_model),
         private_weight=getattr(estimator, "private_weight", 1.0),
         events=(loop,) if mean_event is None else (mean_event, loop),
+        orthant=orthant,
+        public_model=public_model,
+        assumptions=(ORTHANT,) * orthant,
     )
+
+
+def walk_std(training: Training, momentum: float, n_public: int) -> float:
+    """Return the noise that the steps add up to in one weight, without curvature."""
+    plan = training.plan
+    left = 1 - np.arange(plan.n_steps) / plan.n_steps
+    steps = training.learning_rate * left / (1 - momentum) * training.private_weight
+    expected = plan.sampling_rate * n_public * plan.clip_norm
+    return float(np.sqrt(((steps * plan.noise_std / expected) ** 2).sum()))
 
 
 def about(estimator, problem: Problem, seeded: bool) -> dict:
@@ -140,17 +196,30 @@ def about(estimator, problem: Problem, seeded: bool) -> dict:
     }
 
 
-def _clip_norm(estimator, problem: Problem, s2n: float) -> float:
+def _clip_norm(estimator, problem: Problem, s2n: float, public_model) -> float:
     if estimator.clip_norm != "auto":
         return estimator.clip_norm
+    if public_model is not None:
+        return defaults.clip_norm_from_public_model(len(problem.classes))
     largest = problem.loss.max_residual(len(problem.classes))
     largest *= math.hypot(1.0, defaults.BIAS_FEATURE) * problem.class_weight.max()
     return defaults.clip_norm(s2n, largest)
 
 
-def _learning_rate(estimator, problem: Problem, mu: float, plan: PrivacyPlan) -> float:
+def _learning_rate(
+    estimator, problem: Problem, mu: float, plan: PrivacyPlan, public_model
+) -> float:
     if estimator.learning_rate != "auto":
         return estimator.learning_rate
+    if public_model is not None:
+        return defaults.learning_rate_from_public_model(
+            mu,
+            problem.n_public,
+            plan.n_steps,
+            n_classes=len(problem.classes),
+            n_private=int((~problem.public).sum()),
+            momentum=estimator.momentum,
+        )
     return defaults.learning_rate(
         mu,
         problem.n_public,
@@ -173,22 +242,22 @@ def _schedule(estimator, n: int) -> tuple[float, int]:
     return rate, int(n_steps)
 
 
-def _mean(estimator, problem, mu, reach, facts) -> tuple[Event | None, bool]:
-    """Return the event of the private mean, and whether the exact mean is public."""
-    centering = estimator.centering
-    if centering is None or not estimator.fit_intercept:
-        return None, False
-    if problem.public.all():
-        return None, True
-    n, d = problem.n_public, problem.X.shape[1]
+def _centres(estimator) -> bool:
+    return estimator.centering is not None and bool(estimator.fit_intercept)
+
+
+def _mean(estimator, problem, mu, reach, facts) -> Event | None:
+    """Return the event of the mean of the private columns, None for no centring."""
+    if not _centres(estimator) or problem.public.all():
+        return None
+    n, d = problem.n_public, int((~problem.public).sum())
     share = getattr(estimator, "mean_fraction", "auto")
     if share == "auto":
         share = defaults.mean_fraction(mu, n, d)
-    event = Event(
+    return Event(
         label="mean",
         noise_std=(1 / (math.sqrt(share) * mu),),
         clip_norm=1.0,
         sensitivity=reach,
         **facts,
     )
-    return event, False

@@ -1,0 +1,71 @@
+"""Where the loop's coordinates come from: exact means, private means, scales."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skfdp import defaults
+from skfdp.coordinates import Coordinates
+from skfdp.linear_model.training import Problem, Training
+from skfdp.noise import Streams
+from skfdp.queries.statistics import RowSum
+from skfdp.releases import release
+from skfdp.rows import blocks
+
+
+def centred_coordinates(
+    problem: Problem, training: Training, streams: Streams, fit_intercept: bool
+) -> Coordinates:
+    """Return the coordinates of the loop; public columns are centred exactly.
+
+    **Guarantees.** The private columns enter through one release, `mean_event`, or
+    not at all; mean and scale of a public column are functions of public columns.
+    """
+    public = problem.public
+    mean, scale = np.zeros(public.size), np.ones(public.size)
+    if not public.all():
+        private_mean, private_scale = _private_block(problem, training, streams)
+        mean[~public], scale[~public] = private_mean, private_scale
+    if public.any():
+        public_mean, spread = _public_moments(problem, training.exact_mean)
+        mean[public] = public_mean
+        if public.all():
+            scale[:] = defaults.centred_scale(mean) if training.exact_mean else 1.0
+        else:
+            ours, theirs = training.block_norms
+            scale[public] = ours / spread if spread > 0 else 1.0
+            scale[~public] *= theirs
+    bias = defaults.BIAS_FEATURE if fit_intercept else None
+    return Coordinates.centred(problem.row_map, mean, scale, bias)
+
+
+def _private_block(
+    problem: Problem, training: Training, streams: Streams
+) -> tuple[np.ndarray | float, float]:
+    event = training.mean_event
+    if event is None:
+        return 0.0, 1.0
+    noise_std = event.noise_std[0] / problem.n_public
+    total = release(
+        RowSum(problem.X, problem.row_map, problem.capacity),
+        None,
+        noise_std=event.noise_std[0],
+        generator=streams.private("mean", event),
+    )
+    mean = defaults.shrunk_mean(total / problem.n_public, noise_std)
+    return mean, defaults.centred_scale(mean, noise_std)
+
+
+def _public_moments(problem: Problem, centre: bool) -> tuple[np.ndarray, float]:
+    """Return the mean of the public columns and the root mean square of the rest."""
+    public, n_rows = problem.public, len(problem.X)
+    row_map = problem.row_map.of_public(public)
+    mean, square = np.zeros(int(public.sum())), 0.0
+    if centre:
+        for block in blocks(*problem.X.shape):
+            mean += row_map.unit(problem.X[block][:, public]).sum(axis=0)
+        mean /= n_rows
+    for block in blocks(*problem.X.shape):
+        rest = row_map.unit(problem.X[block][:, public]) - mean
+        square += np.vdot(rest, rest)
+    return mean, float(np.sqrt(square / n_rows))
