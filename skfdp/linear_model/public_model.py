@@ -149,7 +149,8 @@ def check_public_model(spec: Any, public_target: bool) -> None:
     """Refuse what cannot be a public model."""
     if spec is None or (isinstance(spec, str) and spec == "auto"):
         return
-    if not is_classifier(spec) or not hasattr(spec, "predict_proba"):
+    usable = hasattr(spec, "fit") and is_classifier(spec)
+    if not usable or not hasattr(spec, "predict_proba"):
         raise ValueError(
             f"public_model={spec!r} must be 'auto', None or a classifier with "
             "predict_proba."

@@ -1,0 +1,363 @@
+"""A public target: the offset of a public model, and the orthant lemma."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    PrivateCenteringTransformer,
+)
+from skfdp.linear_model import public_model
+from skfdp.losses import LOSSES, Loss
+from skfdp.queries.linear import LinearQuery
+from skfdp.rows import GridRows
+
+HALF = np.arange(64) % 8 < 4  # left half of the digits
+SQRT2 = math.sqrt(2)
+
+
+def feature_dp(**parameters):
+    given = {"public_features": [0], "public_target": True, "bounds": (0, 1)}
+    return FeatureDPLogisticRegression(**{**given, **parameters})
+
+
+# -- the orthant lemma ----------------------------------------------------------------
+def pairs_query(loss, n_outputs, orthant, signed, rng, n_pairs=500):
+    """Rows 2i and 2i + 1 are one record with two private parts."""
+    n_private, n_public = 3, 2
+    private = rng.random((2 * n_pairs, n_private)) ** rng.choice([1, 4, 16])
+    private *= rng.random(private.shape) < 0.6
+    if signed:
+        private *= rng.choice([-1.0, 1.0], size=private.shape)
+    public = np.repeat(rng.normal(size=(n_pairs, n_public)), 2, axis=0)
+    public *= rng.choice([0.01, 0.3])
+    classes = max(2, n_outputs)
+    return LinearQuery(
+        rows=GridRows.build(np.hstack([private, public]), lambda b: b, bias=0.1),
+        target=np.repeat(rng.integers(0, classes, n_pairs), 2),
+        loss=loss,
+        n_outputs=n_outputs,
+        clip_norm=0.3,
+        capacity=2 * n_pairs,
+        class_weight=rng.uniform(0.5, 2, classes),
+        public_target=True,
+        offset=np.repeat(rng.normal(size=(n_pairs, n_outputs)), 2, axis=0),
+        orthant=orthant,
+    )
+
+
+def largest_move(loss, n_outputs, *, orthant=True, signed=False, n_pairs):
+    """Largest distance of the contributions of one record, in clip norms."""
+    rng = np.random.default_rng(n_outputs)
+    largest = 0.0
+    for _ in range(n_pairs // 500):
+        query = pairs_query(loss, n_outputs, orthant, signed, rng)
+        unit = query.unit(noise_std=rng.uniform(0, 10))
+        theta = rng.normal(size=query.shape) * 10.0 ** rng.uniform(-1, 3)
+        for row in range(0, query.n_rows, 2):
+            one = query.exact_sum(theta, np.array([row]), unit)
+            other = query.exact_sum(theta, np.array([row + 1]), unit)
+            moved = (one - other).ravel()
+            square = sum(int(entry) ** 2 for entry in moved)
+            largest = max(largest, math.sqrt(square) * unit / query.clip_norm)
+    return largest
+
+
+SIGN_FIXED = pytest.mark.parametrize("loss", ["log_loss", "hinge", "squared_hinge"])
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@SIGN_FIXED
+def test_orthant_lemma_in_grid_units(loss, n_outputs):
+    assert LOSSES[loss].sign_fixed
+    largest = largest_move(LOSSES[loss], n_outputs, n_pairs=1000)
+    assert 0.9 * SQRT2 < largest <= SQRT2
+
+
+@pytest.mark.slow
+@SIGN_FIXED
+def test_orthant_lemma_on_20000_pairs(loss):
+    assert largest_move(LOSSES[loss], 3, n_pairs=20_000) <= SQRT2
+
+
+def test_signed_private_columns_pass_the_orthant_bound():
+    assert largest_move(LOSSES["log_loss"], 3, signed=True, n_pairs=500) > 1.5
+
+
+def test_the_clamp_holds_the_bound_against_a_rounded_residual(monkeypatch):
+    """A residual of the wrong sign, as a rounded softmax may give, must not count."""
+    original = Loss.residual
+
+    def wrong(self, margins, target):
+        residual = original(self, margins, target)
+        return np.where(margins[:, :1] > margins[:, 1:2], -residual, residual)
+
+    monkeypatch.setattr(Loss, "residual", wrong)
+    assert largest_move(LOSSES["log_loss"], 3, n_pairs=500) <= SQRT2
+    assert largest_move(LOSSES["log_loss"], 3, orthant=False, n_pairs=500) > 1.5
+
+
+# -- where it is accounted, and where it is not ---------------------------------------
+def sensitivity(model, data):
+    event = model.fit(*data).privacy_.events[-1]
+    assert event.label == "descent"
+    return event.sensitivity / event.clip_norm
+
+
+@pytest.mark.parametrize("solver", ["dp-gd", "dp-sgd"])
+@pytest.mark.parametrize("public_features", [None, [0], [1, 2]])
+def test_non_negative_columns_and_a_public_target_cost_sqrt2(
+    small, solver, public_features
+):
+    model = feature_dp(public_features=public_features, solver=solver)
+    assert sensitivity(model, small) == pytest.approx(SQRT2)
+    assert len(model.privacy_.events) == 1  # no private mean
+    assert any("sqrt(2) clip_norm" in a.text for a in model.privacy_.assumptions)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"bounds": False},
+        {"bounds": {0: (0, 1), 1: (0, 1), 2: (0, 1)}},  # column 3 may be negative
+        {"centering": "gaussian"},
+        {"public_target": False},
+        {"public_loss": "zero"},
+        {"public_loss": "gaussian"},
+    ],
+)
+def test_otherwise_a_replaced_record_costs_twice_the_clip_norm(small, parameters):
+    model = feature_dp(**parameters)
+    assert sensitivity(model, small) == 2
+    assert not any("sqrt(2)" in a.text for a in model.privacy_.assumptions)
+
+
+def test_bounds_of_public_columns_do_not_matter(small):
+    model = feature_dp(bounds={1: (0, 1), 2: (0, 1), 3: (0, 1)})
+    assert sensitivity(model, small) == pytest.approx(SQRT2)
+
+
+def test_centring_in_a_pipeline_voids_the_orthant(small):
+    pipeline = make_pipeline(
+        PrivateCenteringTransformer(bounds=(0, 1), neighboring_relation="replace_one"),
+        feature_dp(public_features=None, bounds=False),
+    ).fit(*small)
+    event = pipeline[-1].privacy_.events[-1]
+    assert event.sensitivity == 2 * event.clip_norm
+
+
+def test_a_nulled_record_costs_the_clip_norm(small):
+    model = feature_dp(neighboring_relation="replace_special")
+    assert sensitivity(model, small) == 1
+
+
+# -- public columns stay public -------------------------------------------------------
+@pytest.mark.parametrize("public_target", [True, False])
+def test_public_columns_of_the_loop_do_not_depend_on_private_values(
+    small, releases, monkeypatch, public_target
+):
+    X, y = small
+    X = 3 * X  # longer than the feature bound, so that every private row is shortened
+    rows = []
+    for value in (X, np.c_[X[:, :2], np.flip(X[:, 2:])]):
+        model = feature_dp(
+            public_features=[0, 1],
+            public_target=public_target,
+            bounds=False,
+            max_iter=1,
+            centering=None,
+        )
+        model.fit(value, y)
+        rows.append(releases[-1]["query"].rows.values[:, :2])
+        assert (releases[-1]["query"].rows.values[:, 2] != 0).any()
+    np.testing.assert_array_equal(*rows)
+
+
+def test_the_offset_reads_public_columns_only(small, monkeypatch):
+    X, y = small
+    seen = []
+    resolve = FeatureDPLogisticRegression._resolve
+
+    def poisoned(self, X, y):
+        problem = resolve(self, X, y)
+        poison = problem.X.copy()
+        poison[:, ~problem.public] = np.nan
+        return dataclasses.replace(problem, X=poison)
+
+    margins = public_model.PublicModel.training_margins
+
+    def spied(self, rows, labels):
+        seen.append(margins(self, rows, labels))
+        return seen[-1]
+
+    monkeypatch.setattr(public_model.PublicModel, "training_margins", spied)
+    for way in (resolve, poisoned):
+        monkeypatch.setattr(FeatureDPLogisticRegression, "_resolve", way)
+        with np.errstate(invalid="ignore"):
+            feature_dp(max_iter=1).fit(X, y)
+    np.testing.assert_array_equal(*seen)
+    assert np.isfinite(seen[0]).all()
+
+
+# -- the public model -----------------------------------------------------------------
+MODELS = {
+    "auto": "auto",
+    "logistic": LogisticRegression(C=0.01, max_iter=1000),
+    "scaled": make_pipeline(
+        StandardScaler(with_mean=False), LogisticRegression(C=0.01)
+    ),
+    "trees": HistGradientBoostingClassifier(max_iter=3),
+}
+
+
+@pytest.mark.parametrize("n_classes", [2, 10])
+@pytest.mark.parametrize("public_model", MODELS.values(), ids=MODELS)
+def test_without_budget_the_public_model_is_left(digits, public_model, n_classes):
+    X, y = digits
+    X, y = X[y < n_classes], y[y < n_classes]
+    model = FeatureDPLogisticRegression(
+        epsilon=1e-3,
+        public_features=HALF,
+        public_target=True,
+        bounds=(0, 16),
+        public_model=public_model,
+    ).fit(X, y)
+    alone = model.public_model_.estimator
+    agree = (alone.predict(X[:, HALF]) == model.predict(X)).mean()
+    assert agree > 0.99
+    expected = alone.predict_proba(X[:, HALF])
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=0.1)
+
+
+@pytest.mark.parametrize("name", ["auto", "logistic", "scaled"])
+def test_coef_describes_the_whole_model_where_it_is_linear(digits, name):
+    X, y = digits
+    model = FeatureDPLogisticRegression(
+        public_features=HALF,
+        public_target=True,
+        bounds=(0, 16),
+        public_model=MODELS[name],
+    ).fit(X, y)
+    margins = model.row_map_(X) @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), margins)
+    assert np.abs(model.coef_[:, HALF]).max() > 0
+
+
+def test_margins_of_other_models_come_on_top(digits):
+    X, y = digits
+    model = FeatureDPLogisticRegression(
+        public_features=HALF,
+        public_target=True,
+        bounds=(0, 16),
+        public_model=MODELS["trees"],
+    ).fit(X, y)
+    linear = model.row_map_(X) @ model.coef_.T + model.intercept_
+    logs = np.log(model.public_model_.estimator.predict_proba(X[:, HALF]))
+    logs = np.maximum(logs, public_model.FLOOR)
+    logs -= logs.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.decision_function(X), linear + logs)
+    assert model.public_model_.linear is None
+
+
+def test_a_flexible_model_is_judged_out_of_fold(digits):
+    X, y = digits
+    tree = DecisionTreeClassifier(random_state=0)
+    problem = feature_dp(
+        public_features=HALF, bounds=(0, 16), public_model=tree
+    )._resolve(X, y)
+    model = public_model.resolve_public_model(tree, problem)
+    rows = public_model.public_rows(problem)
+    assert (model.margins(rows).argmax(axis=1) == y).all()
+    out_of_fold = model.training_margins(rows, problem.codes)
+    assert (out_of_fold.argmax(axis=1) == y).mean() < 0.9
+
+
+def test_a_fitted_model_serves_a_private_target(small):
+    X, y = small
+    other = LogisticRegression().fit(X[:100, [0]], y[:100])
+    model = feature_dp(public_target=False, public_model=other).fit(X[100:], y[100:])
+    assert model.public_model_.estimator is other
+    event = model.privacy_.events[-1]
+    assert event.sensitivity == 2 * event.clip_norm
+
+
+def test_without_public_columns_the_class_frequencies_are_the_offset(small):
+    X, y = small
+    model = feature_dp(public_features=None, epsilon=1e-3).fit(
+        X[y == 1][:40], np.r_[np.ones(30, int), np.zeros(10, int)]
+    )
+    assert model.predict_proba(X[:1])[0, 1] == pytest.approx(31 / 42, abs=0.05)
+
+
+def test_an_absent_class_may_come_later(small):
+    X, y = small
+    model = feature_dp(classes=[0, 1, 2]).fit(X, y)
+    assert model.predict_proba(X).shape == (300, 3)
+    assert model.predict_proba(X)[:, 2].max() < 0.5
+
+
+def test_names_of_a_fitted_model_are_kept():
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    public = ["mean radius", "mean texture"]
+    other = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[public], y)
+    model = FeatureDPLogisticRegression(
+        public_features=public, public_target=True, public_model=other, bounds=(0, 5000)
+    ).fit(X, y)
+    assert model.score(X, y) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        ({"public_model": "trees"}, "public_model='trees' must be 'auto', None or a"),
+        ({"public_model": RidgeClassifier()}, "with predict_proba"),
+        (
+            {"public_model": LogisticRegression(), "public_target": False},
+            "cannot be fitted on a private target",
+        ),
+        (
+            {"public_model": LogisticRegression().fit([[0], [1]], [0, 7])},
+            r"public_model knows the labels \[7\]",
+        ),
+        ({"centering": "exact"}, "centering='exact'"),
+    ],
+)
+def test_bad_input(small, parameters, match):
+    with pytest.raises(ValueError, match=match):
+        feature_dp(**parameters).fit(*small)
+
+
+# -- what it buys ---------------------------------------------------------------------
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_not_worse_than_the_public_model_or_full_privacy(digits, epsilon):
+    X, y = digits
+    train, test = slice(0, 1200), slice(1200, None)
+    gains = []
+    for seed in range(3):
+        ours = FeatureDPLogisticRegression(
+            epsilon=epsilon,
+            public_features=HALF,
+            public_target=True,
+            bounds=(0, 16),
+            random_state=seed,
+        ).fit(X[train], y[train])
+        full = DPSGDFClassifier(
+            epsilon=epsilon,
+            neighboring_relation="replace_one",
+            bounds=(0, 16),
+            random_state=seed,
+        ).fit(X[train], y[train])
+        alone = ours.public_model_.estimator.score(X[test][:, HALF], y[test])
+        best = max(alone, full.score(X[test], y[test]))
+        gains.append(ours.score(X[test], y[test]) - best)
+    assert np.mean(gains) > -0.02
