@@ -221,7 +221,7 @@ def test_private_values_cannot_reach_what_is_public(public_loss, small, monkeypa
         poison = problem.X.copy()
         poison[:, ~problem.public] = np.nan
         return dataclasses.replace(
-            problem, X=poison, codes=np.full_like(problem.codes, 1)
+            problem, X=poison, target=np.full_like(problem.target, 1)
         )
 
     # A centre that was released would differ: it is fixed here.

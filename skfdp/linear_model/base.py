@@ -89,7 +89,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         streams = Streams(
             self.random_state,
             name,
-            (problem.X, problem.codes),
+            (problem.X, problem.target),
             self.get_params(deep=False),
         )
         training = self._plan(problem, streams.seeded)
@@ -156,7 +156,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         strength = self._penalty_strength(len(problem.X))
         coef, intercept, n_iter = optimum(
             problem.X,
-            problem.codes,
+            problem.target,
             problem.loss,
             problem.n_outputs,
             penalty=1 / len(problem.X) if strength is None else strength,
@@ -223,7 +223,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         rows = coordinates.grid(problem.X)
         return LinearQuery(
             rows=rows,
-            target=problem.codes,
+            target=problem.target,
             loss=problem.loss,
             n_outputs=problem.n_outputs,
             clip_norm=training.plan.clip_norm,
@@ -316,7 +316,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearModel):
         if source == "data" and self.public_target:
             source = "public target"
         return {
-            "codes": labels.codes,
+            "target": labels.codes,
             "classes": labels.classes,
             "classes_source": source,
             "loss": LOSSES[self.loss],

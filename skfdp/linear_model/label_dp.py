@@ -38,7 +38,7 @@ class OneShot:
 
     def query(self, problem: Problem) -> LabelSum:
         """Return the label statistic of the private target."""
-        return LabelSum(self.rows, problem.codes, problem.n_outputs, self.row_bound)
+        return LabelSum(self.rows, problem.target, problem.n_outputs, self.row_bound)
 
 
 def plan_one_shot(estimator, problem: Problem, seeded: bool) -> OneShot:
@@ -90,7 +90,7 @@ def run_one_shot(
         generator=streams.private("label statistic", training.plan),
     )
     statistic = one_shot.denoised(statistic)
-    rows, n_rows = training.rows, len(problem.codes)
+    rows, n_rows = training.rows, len(problem.target)
     if estimator.C == "auto":
         # A private stream: simulated noise must not repeat that of the release.
         strength, length, start = one_shot.choose_penalty(

@@ -31,14 +31,15 @@ ORTHANT = Assumption(
 class Problem:
     """A validated training problem.
 
-    ``X`` and ``codes`` are private except where ``public`` and ``public_target`` say
-    otherwise; every other field is a public fact.
+    ``X`` and ``target`` are private except where ``public`` and ``public_target`` say
+    otherwise; every other field is a public fact. A target is the class of each
+    record, 0-based, or for regressors, which have no classes, its value.
     """
 
     X: np.ndarray
-    codes: np.ndarray
-    classes: np.ndarray
-    classes_source: str
+    target: np.ndarray
+    classes: np.ndarray | None
+    classes_source: str | None
     columns: tuple
     public: np.ndarray
     public_target: bool
@@ -46,12 +47,25 @@ class Problem:
     row_map: RowMap
     n_public: int
     loss: Loss
-    class_weight: np.ndarray
+    class_weight: np.ndarray | None
 
     @property
     def n_outputs(self) -> int:
         """Columns of the margins."""
-        return 1 if len(self.classes) == 2 else len(self.classes)
+        return 1 if self.n_classes <= 2 else self.n_classes
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, 0 for a regressor."""
+        return 0 if self.classes is None else len(self.classes)
+
+    @property
+    def largest_residual(self) -> float:
+        """Norm that no weighted residual exceeds; inf where there is none."""
+        largest = self.loss.max_residual(self.n_classes)
+        if self.class_weight is not None:
+            largest *= self.class_weight.max()
+        return largest
 
     @property
     def capacity(self) -> int:
@@ -201,8 +215,7 @@ def _clip_norm(estimator, problem: Problem, s2n: float, public_model) -> float:
         return estimator.clip_norm
     if public_model is not None:
         return defaults.clip_norm_from_public_model(len(problem.classes))
-    largest = problem.loss.max_residual(len(problem.classes))
-    largest *= math.hypot(1.0, defaults.BIAS_FEATURE) * problem.class_weight.max()
+    largest = problem.largest_residual * math.hypot(1.0, defaults.BIAS_FEATURE)
     return defaults.clip_norm(s2n, largest)
 
 
