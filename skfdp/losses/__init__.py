@@ -2,19 +2,24 @@
 
 A loss maps (target, margins) to values and residuals, the residual being the
 derivative with respect to the margins. To add one, write its leaf in `residuals`,
-its value below, and register it; the common tests find it in `LOSSES`.
+its value below, and register it; the common tests find it in `LOSSES` or
+`REGRESSION_LOSSES`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import math
 from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["LOSSES", "Loss"]
+__all__ = ["LOSSES", "REGRESSION_LOSSES", "Loss", "huber"]
+
+# The Poisson loss goes on as a straight line beyond this margin.
+_LARGEST_LOG_RATE = 30.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +39,8 @@ class Loss:
     sign_fixed : bool, default=False
         Whether the target alone fixes the sign of every entry of the residual, or it
         is zero.
+    parameters : tuple of float, default=()
+        What the residual's leaf takes after the target.
     """
 
     name: str
@@ -41,11 +48,12 @@ class Loss:
     curvature: float
     max_residual: Callable[[int], float]
     sign_fixed: bool = False
+    parameters: tuple[float, ...] = ()
 
     def residual(self, margins: np.ndarray, target: np.ndarray) -> np.ndarray:
         """Return the residuals; see `losses.residuals` for shapes."""
         out = np.empty_like(margins)
-        self._leaf("residual")(margins, target, out)
+        self._leaf("residual")(margins, target, *self.parameters, out)
         return out
 
     def target_free_residual(self, margins: np.ndarray) -> np.ndarray:
@@ -106,5 +114,49 @@ LOSSES = {
             lambda n_classes: math.inf,
             sign_fixed=True,
         ),
+    )
+}
+
+
+def _squared_error(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
+    return (margins[:, 0] - target) ** 2 / 2
+
+
+def _huber(threshold: float, margins: np.ndarray, target: np.ndarray) -> np.ndarray:
+    error = np.abs(margins[:, 0] - target)
+    beyond = threshold * (error - threshold / 2)
+    return np.where(error <= threshold, error**2 / 2, beyond)
+
+
+def _poisson(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
+    capped = np.minimum(margins[:, 0], _LARGEST_LOG_RATE)
+    rate = np.exp(capped) * (1 + margins[:, 0] - capped)
+    return rate - target * margins[:, 0]
+
+
+def _unbounded(n_classes: int) -> float:
+    return math.inf
+
+
+def huber(threshold: float) -> Loss:
+    """Return the Huber loss: squared up to the threshold, linear beyond it."""
+    return Loss(
+        "huber",
+        functools.partial(_huber, threshold),
+        1.0,
+        lambda n_classes: threshold,
+        parameters=(float(threshold),),
+    )
+
+
+#: Every loss of the linear regressors, for targets of any unit. Half of scikit-learn's
+#: squared error and half of the Poisson deviance, up to constants; a log link.
+REGRESSION_LOSSES = {
+    loss.name: loss
+    for loss in (
+        Loss("squared_error", _squared_error, 1.0, _unbounded),
+        huber(1.35),
+        # The curvature is the rate, which the loop's unit makes 1 on average.
+        Loss("poisson", _poisson, 1.0, _unbounded, parameters=(_LARGEST_LOG_RATE,)),
     )
 }

@@ -3,7 +3,8 @@
 ``<loss>_residual(margins, target, out)``:
 
 * margins : float64 (n_rows, n_outputs); one output for two classes;
-* target : int64 (n_rows,), the class of each row, 0-based;
+* target : int64 (n_rows,), the class of each row, 0-based; for the regression losses
+  float64, its value;
 * out : float64 (n_rows, n_outputs), written.
 
 The inner loop runs over the outputs of one row, in one order: what a row contributes
@@ -71,6 +72,35 @@ def squared_hinge_residual(margins, target, out):
         for k in range(margins.shape[1]):
             sign = _sign(target[i], k, margins.shape[1])
             out[i, k] = -2.0 * sign * max(0.0, 1.0 - sign * margins[i, k])
+
+
+@njit(nogil=True, cache=True)
+def squared_error_residual(margins, target, out):
+    """Margin minus target."""
+    for i in range(margins.shape[0]):
+        out[i, 0] = margins[i, 0] - target[i]
+
+
+@njit(nogil=True, cache=True)
+def huber_residual(margins, target, threshold, out):
+    """Margin minus target, cut at the threshold; NaN stays NaN."""
+    for i in range(margins.shape[0]):
+        error = margins[i, 0] - target[i]
+        if error > threshold:
+            error = threshold
+        elif error < -threshold:
+            error = -threshold
+        out[i, 0] = error
+
+
+@njit(nogil=True, cache=True)
+def poisson_residual(margins, target, largest, out):
+    """Rate minus target; margins are capped, or a huge rate would count as nothing."""
+    for i in range(margins.shape[0]):
+        margin = margins[i, 0]
+        if margin > largest:
+            margin = largest
+        out[i, 0] = math.exp(margin) - target[i]
 
 
 @njit(nogil=True, cache=True)
