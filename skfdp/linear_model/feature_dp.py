@@ -288,7 +288,7 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         )
         if model is None:
             return training
-        margins = model.training_margins(public_rows(problem), problem.codes)
+        margins = model.training_margins(public_rows(problem), problem.target)
         return dataclasses.replace(training, offset=margins)
 
     def _public_model(self, problem: Problem) -> PublicModel | None:

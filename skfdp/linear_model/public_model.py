@@ -128,7 +128,7 @@ def resolve_public_model(spec: Any, problem: Problem) -> PublicModel:
     problem : Problem
         Only its public parts are read.
     """
-    classes, codes = problem.classes, problem.codes
+    classes, codes = problem.classes, problem.target
     if isinstance(spec, str):
         counts = np.bincount(codes, minlength=len(classes))
         if not problem.public.any() or (counts == 0).any():

@@ -278,7 +278,7 @@ def test_a_flexible_model_is_judged_out_of_fold(digits):
     model = public_model.resolve_public_model(tree, problem)
     rows = public_model.public_rows(problem)
     assert (model.margins(rows).argmax(axis=1) == y).all()
-    out_of_fold = model.training_margins(rows, problem.codes)
+    out_of_fold = model.training_margins(rows, problem.target)
     assert (out_of_fold.argmax(axis=1) == y).mean() < 0.9
 
 
