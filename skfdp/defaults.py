@@ -155,7 +155,7 @@ def learning_rate_from_public_model(
     """
     signal = math.sqrt(2) * mu * n * math.sqrt(2 / n_classes / max(1, n_private))
     if n_classes == 2:
-        pull = min(0.12 * signal, float(np.clip(signal / 40, 1.2, 2.0)))
+        pull = min(0.15 * signal, float(np.clip(signal / 40, 1.2, 2.0)))
     else:
         pull = min(signal / 5, 2.0)
     return pull * mu * n * 2 * (1 - momentum) / n_steps

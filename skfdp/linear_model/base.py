@@ -220,7 +220,9 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         return self
 
     def _query(self, problem, training, coordinates, streams) -> LinearQuery:
-        rows = coordinates.grid(problem.X)
+        rows = training.rows
+        if rows is None:
+            rows = coordinates.grid(problem.X)
         return LinearQuery(
             rows=rows,
             target=problem.target,

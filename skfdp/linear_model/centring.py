@@ -22,21 +22,31 @@ def centred_coordinates(
     not at all; mean and scale of a public column are functions of public columns.
     """
     public = problem.public
+    if public.all():
+        return public_coordinates(problem, training, fit_intercept)
     mean, scale = np.zeros(public.size), np.ones(public.size)
-    if not public.all():
-        private_mean, private_scale = _private_block(problem, training, streams)
-        mean[~public], scale[~public] = private_mean, private_scale
+    mean[~public], scale[~public] = _private_block(problem, training, streams)
     if public.any():
-        public_mean, spread = _public_moments(problem, training.exact_mean)
-        mean[public] = public_mean
-        if public.all():
-            scale[:] = defaults.centred_scale(mean) if training.exact_mean else 1.0
-        else:
-            ours, theirs = training.block_norms
-            scale[public] = ours / spread if spread > 0 else 1.0
-            scale[~public] *= theirs
-    bias = defaults.BIAS_FEATURE if fit_intercept else None
-    return Coordinates.centred(problem.row_map, mean, scale, bias)
+        mean[public], spread = _public_moments(problem, training.exact_mean)
+        ours, theirs = training.block_norms
+        scale[public] = ours / spread if spread > 0 else 1.0
+        scale[~public] *= theirs
+    return Coordinates.centred(problem.row_map, mean, scale, _bias(fit_intercept))
+
+
+def public_coordinates(
+    problem: Problem, training: Training, fit_intercept: bool
+) -> Coordinates:
+    """Return the coordinates where every column is public."""
+    mean, scale = np.zeros(problem.public.size), 1.0
+    if training.exact_mean:
+        mean, _ = _public_moments(problem, centre=True)
+        scale = defaults.centred_scale(mean)
+    return Coordinates.centred(problem.row_map, mean, scale, _bias(fit_intercept))
+
+
+def _bias(fit_intercept: bool) -> float | None:
+    return defaults.BIAS_FEATURE if fit_intercept else None
 
 
 def _private_block(

@@ -10,12 +10,14 @@ from skfdp import defaults
 from skfdp.checks import check_choice, check_number
 from skfdp.linear_model.base import DPLinearClassifier, probabilities
 from skfdp.linear_model.label_dp import OneShot, plan_one_shot, run_one_shot
+from skfdp.linear_model.label_loop import with_label_sensitivity
 from skfdp.linear_model.public_model import (
     PublicModel,
     check_public_model,
     public_rows,
     resolve_public_model,
 )
+from skfdp.linear_model.sensitivity import has_public_signs
 from skfdp.linear_model.training import Problem, plan_training, walk_std
 from skfdp.sampling import uniform_batch
 
@@ -283,9 +285,13 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
             self,
             problem,
             seeded,
-            orthant=self._has_public_signs(problem),
+            orthant=self.centering != "gaussian"
+            and self.public_loss not in _PADDINGS
+            and has_public_signs(problem),
             public_model=model,
         )
+        if problem.public.all() and self.neighboring_relation == "replace_one":
+            training = with_label_sensitivity(self, problem, training)
         if model is None:
             return training
         margins = model.training_margins(public_rows(problem), problem.target)
@@ -300,19 +306,6 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         if automatic and (not problem.public_target or self.public_loss in _PADDINGS):
             return None
         return resolve_public_model(spec, problem)
-
-    def _has_public_signs(self, problem: Problem) -> bool:
-        """Whether the orthant lemma holds, from declared facts; see the guarantees."""
-        bounded = problem.row_map.span is not None and bool(
-            np.isfinite(problem.row_map.span[~problem.public]).all()
-        )
-        return (
-            bool(self.public_target)
-            and bounded
-            and self.centering != "gaussian"
-            and self.public_loss not in _PADDINGS
-            and problem.loss.sign_fixed
-        )
 
     def _after(self, theta, problem, training):
         """Shrink the two blocks of the released weights by their known noise."""

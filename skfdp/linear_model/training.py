@@ -10,21 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skfdp import defaults
+from skfdp.linear_model.sensitivity import ORTHANT, relative_sensitivity
 from skfdp.losses import Loss
 from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_mu
-from skfdp.privacy.report import Assumption
-from skfdp.rows import RowMap
+from skfdp.rows import GridRows, RowMap
 from skfdp.validation import MOST_ROWS
 
 if TYPE_CHECKING:
     from skfdp.linear_model.public_model import PublicModel
-
-#: Why a sum may count sqrt(2) clip_norm; the code enforces all of it.
-ORTHANT = Assumption(
-    "The target is public and every private column is non-negative within its declared "
-    "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm.",
-    enforced=True,
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,6 +101,8 @@ class Training:
         Margins of a public model, in which the descent starts.
     offset : ndarray of shape (n_rows, n_outputs) or None
         Those margins for the training rows.
+    rows : GridRows or None
+        The rows of the loop, where the plan needed them because all are public.
     assumptions : tuple of Assumption
         What the guarantee of this plan rests on.
     """
@@ -122,14 +117,8 @@ class Training:
     orthant: bool = False
     public_model: PublicModel | None = None
     offset: np.ndarray | None = None
+    rows: GridRows | None = None
     assumptions: tuple = ()
-
-
-def reach_of(relation: str, orthant: bool) -> float:
-    """Return Delta / clip_norm."""
-    if relation != "replace_one":
-        return 1.0
-    return math.sqrt(2) if orthant else 2.0
 
 
 def plan_training(
@@ -142,7 +131,7 @@ def plan_training(
 ) -> Training:
     """Resolve every "auto" and calibrate the noise; sees public facts alone."""
     relation = estimator.neighboring_relation
-    reach = reach_of(relation, orthant)
+    reach = relative_sensitivity(relation, orthant)
     # The rules of `defaults` are for sensitivity clip_norm.
     mu = gdp_mu(estimator.epsilon, estimator.delta) / reach
     n, d = problem.n_public, problem.X.shape[1]
@@ -160,20 +149,13 @@ def plan_training(
         mean_event = _mean(estimator, problem, mu, reach, facts)
     rate, n_steps = _schedule(estimator, n)
     clip = _clip_norm(estimator, problem, s2n, public_model)
-    weights = None
-    if rate == 1:
-        weights = defaults.noise_weights(n_steps, estimator.noise_decay)
-    plan = calibrate(
-        estimator.epsilon,
-        estimator.delta,
+    plan = calibrated_loop(
+        estimator,
         n_steps=n_steps,
         sampling_rate=rate,
         clip_norm=clip,
         sensitivity=reach * clip,
-        neighboring_relation=relation,
-        noise_weights=weights,
         other_events=() if mean_event is None else (mean_event,),
-        accountant=estimator.accountant,
     )
     loop = dataclasses.replace(plan.event, label="descent", **facts)
     return Training(
@@ -187,6 +169,23 @@ def plan_training(
         orthant=orthant,
         public_model=public_model,
         assumptions=(ORTHANT,) * orthant,
+    )
+
+
+def calibrated_loop(estimator, *, sampling_rate: float, **schedule) -> PrivacyPlan:
+    """Calibrate a loop within the estimator's budget; see `calibrate`."""
+    weights = None
+    if sampling_rate == 1:
+        n_steps = schedule["n_steps"]
+        weights = defaults.noise_weights(n_steps, estimator.noise_decay)
+    return calibrate(
+        estimator.epsilon,
+        estimator.delta,
+        sampling_rate=sampling_rate,
+        neighboring_relation=estimator.neighboring_relation,
+        noise_weights=weights,
+        accountant=estimator.accountant,
+        **schedule,
     )
 
 

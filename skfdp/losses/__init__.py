@@ -39,6 +39,9 @@ class Loss:
     sign_fixed : bool, default=False
         Whether the target alone fixes the sign of every entry of the residual, or it
         is zero.
+    label_reach : callable, default=None
+        ``label_reach(n_classes)``: largest distance between the residuals of two
+        labels at equal margins; None: no bound below twice the largest residual.
     parameters : tuple of float, default=()
         What the residual's leaf takes after the target.
     """
@@ -48,6 +51,7 @@ class Loss:
     curvature: float
     max_residual: Callable[[int], float]
     sign_fixed: bool = False
+    label_reach: Callable[[int], float] | None = None
     parameters: tuple[float, ...] = ()
 
     def residual(self, margins: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -105,7 +109,14 @@ def _hinge_reach(n_classes: int) -> float:
 LOSSES = {
     loss.name: loss
     for loss in (
-        Loss("log_loss", _log_loss, 0.5, _log_loss_reach, sign_fixed=True),
+        Loss(
+            "log_loss",
+            _log_loss,
+            0.5,
+            _log_loss_reach,
+            sign_fixed=True,
+            label_reach=_log_loss_reach,
+        ),
         Loss("hinge", _hinge, 0.5, _hinge_reach, sign_fixed=True),
         Loss(
             "squared_hinge",

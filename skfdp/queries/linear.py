@@ -97,7 +97,7 @@ class LinearQuery:
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
-        return sum_unit(noise_std, self.clip_norm, self.capacity, _FINEST_SUM)
+        return gradient_unit(noise_std, self.clip_norm, self.capacity)
 
     def exact_sum(
         self, theta: np.ndarray, batch: np.ndarray | None, unit: float
@@ -233,6 +233,11 @@ class LinearQuery:
         if self.class_weight is not None:
             residual *= self.class_weight[target][:, None]
         return residual[: len(part)]
+
+
+def gradient_unit(noise_std: float, clip_norm: float, capacity: int) -> float:
+    """Return the grid unit of a sum of gradients."""
+    return sum_unit(noise_std, clip_norm, capacity, _FINEST_SUM)
 
 
 def _margins(rows: GridRows, theta: np.ndarray, part: np.ndarray) -> np.ndarray:

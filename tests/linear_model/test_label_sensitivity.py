@@ -1,0 +1,114 @@
+"""Label-DP by noisy descent: what a replaced label can move."""
+
+import dataclasses
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from skfdp import FeatureDPLogisticRegression, calibrate
+from skfdp.linear_model.sensitivity import label_sensitivity
+from skfdp.losses import LOSSES
+from skfdp.queries.linear import LinearQuery
+from skfdp.rows import GridRows
+
+LOG_LOSS = LOSSES["log_loss"]
+
+
+def largest_move(loss, n_outputs, clip_norm, noise_std, label_reach=None):
+    """Largest move over all labels of a record, over the bound of the package."""
+    rng = np.random.default_rng(n_outputs)
+    n, classes = 20, max(2, n_outputs)
+    rows = GridRows.build(rng.normal(size=(n, 4)) / 2, lambda b: b, bias=0.1)
+    if label_reach is not None:
+        loss = dataclasses.replace(loss, label_reach=lambda n_classes: label_reach)
+    query = LinearQuery(
+        rows=rows,
+        target=np.zeros(n, dtype=np.int64),
+        loss=loss,
+        n_outputs=n_outputs,
+        clip_norm=clip_norm,
+        capacity=n,
+    )
+    problem = SimpleNamespace(
+        loss=loss,
+        class_weight=np.ones(classes),
+        n_classes=classes,
+        n_outputs=n_outputs,
+        capacity=n,
+    )
+    plan = SimpleNamespace(
+        noise_std=np.array([noise_std]),
+        clip_norm=clip_norm,
+        sensitivity=2 * clip_norm,
+    )
+    bound = label_sensitivity(problem, rows, plan)
+    unit = query.unit(noise_std)
+    largest = 0.0
+    for _ in range(15):
+        theta = rng.normal(size=query.shape) * 10.0 ** rng.uniform(-1, 2)
+        for row in range(n):
+            batch = np.array([row])
+            sums = [
+                dataclasses.replace(query, target=np.full(n, label)).exact_sum(
+                    theta, batch, unit
+                )
+                for label in range(classes)
+            ]
+            for other in sums[1:]:
+                moved = (sums[0] - other).ravel()
+                square = sum(int(entry) ** 2 for entry in moved)
+                largest = max(largest, math.sqrt(square) * unit)
+    return largest / bound, bound
+
+
+@pytest.mark.parametrize("noise_std", [1.0, 1e4])
+@pytest.mark.parametrize("clip_norm", [0.05, 0.9, 3.0])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_no_label_moves_a_sum_further(n_outputs, clip_norm, noise_std):
+    largest, bound = largest_move(LOG_LOSS, n_outputs, clip_norm, noise_std)
+    assert 0.6 < largest <= 1
+    assert bound <= 2 * clip_norm
+
+
+def test_a_bound_of_half_the_reach_is_noticed():
+    assert largest_move(LOG_LOSS, 3, 3.0, 1.0, math.sqrt(2) / 2)[0] > 1
+
+
+def fitted(data, **parameters):
+    model = FeatureDPLogisticRegression(
+        **{"public_features": "all", "solver": "dp-gd", "bounds": (0, 16)} | parameters
+    ).fit(*data)
+    return model.privacy_, model.privacy_.events[-1]
+
+
+@pytest.mark.parametrize("batch", [{}, {"solver": "dp-sgd", "batch_size": 300}])
+def test_a_wide_clip_costs_what_a_label_can_move(digits, batch):
+    report, event = fitted(digits, clip_norm=3.0, max_iter=30, **batch)
+    assert event.sensitivity < 0.4 * 2 * event.clip_norm
+    assert report.epsilon <= 1
+    assert any("Every column is public" in a.text for a in report.assumptions)
+    generic = calibrate(
+        1.0,
+        1e-5,
+        n_steps=30,
+        sampling_rate=event.sampling_rate,
+        clip_norm=3.0,
+    )
+    assert event.noise_std[0] < 0.8 * generic.noise_std[0]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"clip_norm": 0.1},
+        {"clip_norm": 3.0, "class_weight": {0: 2.0}},
+        {"clip_norm": 3.0, "neighboring_relation": "replace_special"},
+    ],
+)
+def test_otherwise_the_clip_norm_decides(digits, parameters):
+    report, event = fitted(digits, max_iter=3, **parameters)
+    special = parameters.get("neighboring_relation") is not None
+    assert event.sensitivity == (1 if special else 2) * event.clip_norm
+    assert not any("Every column is public" in a.text for a in report.assumptions)
