@@ -10,18 +10,21 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp import defaults
-from skfdp.checks import check_number
-from skfdp.noise import Streams
+from skfdp.checks import check_choice, check_number
+from skfdp.conditional import LARGEST_PUBLIC_SHARE, Blocks, part
+from skfdp.noise import MAX_STD, Streams
 from skfdp.privacy import Event, calibrate
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
 from skfdp.queries.statistics import RowSum
 from skfdp.releases import release
 from skfdp.rows import RowMap, blocks
+from skfdp.splits import public_mask
 from skfdp.validation import (
     ASSUMPTIONS,
     MOST_ROWS,
     check_arrays,
+    check_nothing_public,
     check_privacy_parameters,
     feature_labels,
     forget,
@@ -29,11 +32,47 @@ from skfdp.validation import (
     resolve_row_map,
 )
 
+# Rounding must not lift a norm above the bound.
+_MARGIN = 1 - 1e-12
+
+
+@dataclasses.dataclass(frozen=True)
+class _WholeRows:
+    """Rows of which nothing is public; the counterpart of `Blocks`."""
+
+    X: np.ndarray
+    row_map: RowMap
+    n_public: int
+
+    @property
+    def query(self) -> RowSum:
+        return RowSum(self.X, self.row_map, MOST_ROWS * self.n_public)
+
+    def sensitivity(self, neighboring_relation: str) -> float:
+        return 2.0 if neighboring_relation == "replace_one" else 1.0
+
+    def exact_sum(self) -> np.ndarray:
+        X = self.X
+        return sum(self.row_map.unit(X[b]).sum(axis=0) for b in blocks(*X.shape))
+
+    def centre(
+        self, total: np.ndarray, noise_std: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        noise_std = noise_std / self.n_public
+        mean = defaults.shrunk_mean(total / self.n_public, noise_std)
+        scale = np.full(mean.shape, defaults.centred_scale(mean, noise_std))
+        return mean, np.zeros((0, len(mean))), scale
+
 
 class PrivateCenteringTransformer(
     OneToOneFeatureMixin, TransformerMixin, BaseEstimator
 ):
-    r"""Centre the rows by a private mean; every record is private.
+    r"""Centre the rows by a private mean, or by what public columns predict.
+
+    Without `public_features` the whole row is private and is centred by a released
+    mean. With them the private columns are centred by a linear prediction from the
+    public ones (conditional centring), whose coefficients are released once; public
+    columns are centred exactly and stay public.
 
     The output rows have a norm of at most `output_bound`, which is the default
     `feature_bound` of the estimators that follow: nothing has to be tuned in between.
@@ -43,17 +82,27 @@ class PrivateCenteringTransformer(
     epsilon, delta : float, default=0.1, 1e-5
         The budget of one `fit`; it adds to that of the steps that follow
         (:func:`skfdp.report` of the Pipeline composes them exactly).
-        ``epsilon=float("inf")``: the exact mean, no privacy.
+        ``epsilon=float("inf")``: the exact mean or least squares, no privacy.
+    public_features : None, names, indices, mask, slice or callable, default=None
+        The public columns, as in `FeatureDPLogisticRegression`. The steps that follow
+        must have the same ones, or none.
     neighboring_relation : {"replace_special", "replace_one", "add_or_remove_one"}
-        What changes between neighbouring data sets; see :ref:`protected`.
+        What changes between neighbouring data sets; see :ref:`protected`. The last one
+        only without `public_features`.
     n_records : int, default=None
         Public nominal count, for "add_or_remove_one" only, where n is private.
     bounds : pair, mapping, False or None, default=None
-        Declared public bounds of the columns; see `DPSGDFClassifier`.
+        Declared public bounds of the columns; see `DPSGDFClassifier`. Where they cover
+        every private column beside public ones, "replace_one" needs less noise by the
+        factor sqrt(2).
     feature_bound : float, default=1.0
-        L2 bound of a row after `bounds`; longer rows are scaled back.
-    normalize : bool, default=True
-        Scale every non-zero row to the norm `feature_bound`.
+        L2 bound of a row after `bounds`, of its private columns alone if there are
+        public ones; longer ones are scaled back. Few dense private columns lose a
+        direction where nearly all rows are scaled back: raise it to the norm of a
+        typical row.
+    normalize : bool or "auto", default="auto"
+        Scale every non-zero row (or its private part) to the norm `feature_bound`.
+        "auto": only where nothing is public.
     output_bound : float, default=1.0
         L2 bound of an output row.
     ledger : str, path or PrivacyLedger, default=None
@@ -64,9 +113,16 @@ class PrivateCenteringTransformer(
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        Released mean of the mapped rows, shrunk toward zero.
-    scale_ : float
-        Factor of the centred rows, from `mean_` and `output_bound`.
+        Of the mapped rows: exact for public columns; for the others released and shrunk
+        toward zero, the prediction where the public columns have their mean.
+    coef_ : ndarray of shape (n_public, n_private)
+        Released slopes of the prediction: private columns, divided by `feature_bound`,
+        per unit of a public column as scaled by `bounds`. Directions that may be noise
+        alone are left out; without public columns it has no rows.
+    scale_ : ndarray of shape (n_features,)
+        Factors of the centred columns for output rows of norm 1: one for all public
+        columns, from them alone, and a released one for all others.
+    public_mask_ : bool ndarray of shape (n_features,)
     row_map_ : RowMap
     privacy_ : PrivacyReport
     n_features_in_ : int
@@ -75,18 +131,32 @@ class PrivateCenteringTransformer(
     Notes
     -----
     **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
-    for the whole record, if `random_state` is None: a mapped row has norm at most 1,
-    so the sum moves by at most 1 between neighbours (2 under "replace_one"), and it is
-    released once with Gaussian noise. The output of `transform` is **not** private: it
-    is the data, centred; each output row depends on its own row and on `mean_` alone.
+    for the private part of a record, if `random_state` is None. There is one Gaussian
+    release, in exact integers:
 
-    Rows are scaled by a norm of all their columns: no output column is public, even if
-    the input column was, and `skfdp.report` refuses a Pipeline that treats one so.
+    * without public columns, of the sum of rows of norm at most 1, which moves by at
+      most 1 between neighbours (2 under "replace_one");
+    * with them, of the cross moments of public rows and private ones, both of norm at
+      most 1, and of what the squared private norms lack to 1. Together they move by at
+      most 1 under "replace_special", 2 under "replace_one", and sqrt(2) there if
+      declared bounds make every private column non-negative
+      (:ref:`conditional-centring`).
+
+    The output of `transform` is **not** private: it is the data, centred; each output
+    row depends on its own row and on fitted attributes alone.
+
+    With `public_features` the public output columns are functions of public columns
+    alone, and are bit for bit the same whatever the private ones hold: they may be
+    `public_features` of the next step. Without, rows are scaled by a norm of all their
+    columns, no output column is public, and `skfdp.report` refuses a Pipeline that
+    treats one so. Centred columns have both signs: what follows cannot use that
+    columns are non-negative.
 
     References
     ----------
     Sun, Suresh and Menon (2023), Algorithm 3, steps 1 and 2,
-    https://arxiv.org/abs/2307.11106.
+    https://arxiv.org/abs/2307.11106. Conditional centring joins it with the public
+    features of Mahloujifar, Guo, Suh and Chaudhuri (2023).
 
     Examples
     --------
@@ -97,6 +167,15 @@ class PrivateCenteringTransformer(
     >>> rows = centre.fit_transform(X)
     >>> bool(np.linalg.norm(rows, axis=1).max() <= 1)
     True
+
+    The last column follows the first, which is public:
+
+    >>> X[:, 3] = X[:, 0]
+    >>> centre = PrivateCenteringTransformer(
+    ...     10.0, public_features=[0], bounds=(0, 4), feature_bound=2, random_state=0
+    ... )
+    >>> float(centre.fit(X).coef_[0, 2].round(1))
+    0.5
     """
 
     def __init__(
@@ -104,17 +183,19 @@ class PrivateCenteringTransformer(
         epsilon=0.1,
         delta=1e-5,
         *,
+        public_features=None,
         neighboring_relation="replace_special",
         n_records=None,
         bounds=None,
         feature_bound=1.0,
-        normalize=True,
+        normalize="auto",
         output_bound=1.0,
         ledger=None,
         random_state=None,
     ):
         self.epsilon = epsilon
         self.delta = delta
+        self.public_features = public_features
         self.neighboring_relation = neighboring_relation
         self.n_records = n_records
         self.bounds = bounds
@@ -129,7 +210,7 @@ class PrivateCenteringTransformer(
         return hasattr(self, "mean_")
 
     def fit(self, X, y=None):
-        """Release the mean, charging the ledger first.
+        """Release what centres the rows, charging the ledger first.
 
         Parameters
         ----------
@@ -145,58 +226,84 @@ class PrivateCenteringTransformer(
         forget(self)
         check_privacy_parameters(self)
         check_number("output_bound", self.output_bound)
+        check_choice("normalize", self.normalize, (True, False, "auto"))
         ledger = PrivacyLedger.resolve(self.ledger)
-        X = check_arrays(self, X)
-        names = getattr(self, "feature_names_in_", None)
-        row_map = resolve_row_map(self, X.shape[1], names)
-        n_public = public_count(self, len(X))
+        frame, X = X, check_arrays(self, X)
+        public = self._public_mask(X, frame)
+        rows = self._rows(X, public)
+        events, std = (), 0.0
         if math.isinf(self.epsilon):
             if ledger is not None:
                 ledger.charge_nonprivate(label=type(self).__name__)
-            events = ()
-            mean = sum(row_map.unit(X[b]).sum(axis=0) for b in blocks(*X.shape))
-            mean = mean / len(X)
+            total = rows.exact_sum()
         else:
-            event = self._event()
-            events = (event,)
+            event = self._event(rows, public)
+            events, std = (event,), event.noise_std[0]
             if ledger is not None:
                 ledger.charge(events, label=type(self).__name__)
-            mean = self._release(X, row_map, n_public, event)
-        self.row_map_ = row_map
-        noise_std = events[0].noise_std[0] / n_public if events else 0.0
-        self.scale_ = self.output_bound * defaults.centred_scale(mean, noise_std)
-        self.privacy_ = self._report(events, n_public)
-        self.mean_ = mean
+            streams = Streams(
+                self.random_state,
+                type(self).__name__,
+                (X,),
+                self.get_params(deep=False),
+            )
+            total = release(
+                rows.query,
+                None,
+                noise_std=std,
+                generator=streams.private(event.label, event),
+            )
+        mean, coef, scale = rows.centre(total, std)
+        self.row_map_, self.public_mask_ = rows.row_map, public
+        self.privacy_ = self._report(events, rows.n_public)
+        self.mean_, self.coef_, self.scale_ = mean, coef, scale
         return self
 
-    def _event(self) -> Event:
+    def _public_mask(self, X: np.ndarray, frame) -> np.ndarray:
+        names = getattr(self, "feature_names_in_", None)
+        public = public_mask(self.public_features, X.shape[1], names, frame)
+        if public.all():
+            raise ValueError(
+                f"public_features={self.public_features!r} names every column: there "
+                "is nothing to centre privately; use StandardScaler."
+            )
+        if math.isfinite(self.epsilon):
+            check_nothing_public(self, public, False)
+        return public
+
+    def _rows(self, X: np.ndarray, public: np.ndarray) -> _WholeRows | Blocks:
+        names = getattr(self, "feature_names_in_", None)
+        row_map = resolve_row_map(self, X.shape[1], names)
+        normalize = self.normalize
+        if normalize == "auto":
+            normalize = not public.any()
+        row_map = dataclasses.replace(row_map, normalize=bool(normalize))
+        n_public = public_count(self, len(X))
+        if not public.any():
+            return _WholeRows(X, row_map, n_public)
+        return Blocks(X, row_map, public, math.isinf(self.epsilon))
+
+    def _event(self, rows: _WholeRows | Blocks, public: np.ndarray) -> Event:
         plan = calibrate(
             self.epsilon,
             self.delta,
             n_steps=1,
+            sensitivity=rows.sensitivity(self.neighboring_relation),
             neighboring_relation=self.neighboring_relation,
         )
+        std = plan.event.noise_std[0]
+        if std / rows.query.unit(std) > MAX_STD:
+            raise ValueError(
+                f"epsilon={self.epsilon!r} and delta={self.delta!r} need more noise "
+                "than the grid of the released sum can carry: raise the budget."
+            )
+        columns = np.asarray(feature_labels(self), dtype=object)[public]
         return dataclasses.replace(
-            plan.event, label="mean", seeded=self.random_state is not None
+            plan.event,
+            label="cross moments" if public.any() else "mean",
+            public_features=tuple(columns),
+            seeded=self.random_state is not None,
         )
-
-    def _release(
-        self, X: np.ndarray, row_map: RowMap, n_public: int, event: Event
-    ) -> np.ndarray:
-        streams = Streams(
-            self.random_state,
-            type(self).__name__,
-            (X,),
-            self.get_params(deep=False),
-        )
-        std = event.noise_std[0]
-        total = release(
-            RowSum(X, row_map, MOST_ROWS * n_public),
-            None,
-            noise_std=std,
-            generator=streams.private("mean", event),
-        )
-        return defaults.shrunk_mean(total / n_public, std / n_public)
 
     def _report(self, events: tuple, n_public: int) -> PrivacyReport:
         return PrivacyReport.from_events(
@@ -206,13 +313,16 @@ class PrivateCenteringTransformer(
             target_epsilon=self.epsilon,
             n_records=n_public,
             feature_names=feature_labels(self),
-            released=("mean_", "scale_"),
+            released=("mean_", "coef_", "scale_"),
             assumptions=ASSUMPTIONS,
             seeded=self.random_state is not None,
         )
 
     def transform(self, X):
         """Centre and scale rows, then scale back those longer than `output_bound`.
+
+        With public columns their part of a row is shortened by itself first, to at
+        most half of the squared norm; then the private part to what that leaves.
 
         Parameters
         ----------
@@ -225,9 +335,29 @@ class PrivateCenteringTransformer(
         check_is_fitted(self)
         X = check_arrays(self, X, reset=False)
         rows = np.empty(X.shape)
-        cut = RowMap(feature_bound=self.output_bound)
+        centre = self._centre_blocks if self.public_mask_.any() else self._centre_rows
         for block in blocks(*X.shape):
-            centred = (self.row_map_.unit(X[block]) - self.mean_) * self.scale_
-            # (1 - 1e-12): rounding must not lift a norm above the bound.
-            rows[block] = cut.unit(centred) * (self.output_bound * (1 - 1e-12))
+            rows[block] = centre(X[block]) * self.output_bound
         return rows
+
+    def _centre_rows(self, X: np.ndarray) -> np.ndarray:
+        return _cut((self.row_map_.unit(X) - self.mean_) * self.scale_, 1.0)
+
+    def _centre_blocks(self, X: np.ndarray) -> np.ndarray:
+        public = self.public_mask_
+        mean, scale = self.mean_, self.scale_
+        U = part(self.row_map_, public).scale(X[:, public]) - mean[public]
+        P = part(self.row_map_, ~public).unit(X[:, ~public]) - mean[~public]
+        P -= U @ self.coef_
+        rows = np.empty(X.shape)
+        shown = _cut(U * scale[public], math.sqrt(LARGEST_PUBLIC_SHARE))
+        room = np.sqrt(1 - np.sum(shown**2, axis=1))
+        rows[:, public] = shown
+        rows[:, ~public] = _cut(P * scale[~public], room)
+        return rows
+
+
+def _cut(rows: np.ndarray, bound: float | np.ndarray) -> np.ndarray:
+    """Shorten rows to norms below the bound, one for all or one for each."""
+    bound = np.broadcast_to(bound, len(rows))
+    return RowMap().unit(rows / bound[:, None]) * (bound * _MARGIN)[:, None]

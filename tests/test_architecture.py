@@ -26,6 +26,7 @@ LEVELS = {
     "rows": 1,
     "queries": 2,
     "releases": 3,
+    "conditional": 3,
     "coordinates": 3,
     "one_shot": 3,
     "solvers": 4,

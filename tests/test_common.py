@@ -16,6 +16,8 @@ CLASSIFIERS = (DPSGDFClassifier, FeatureDPLogisticRegression)
 INSTANCES = [
     *(estimator() for estimator in CLASSIFIERS),
     PrivateCenteringTransformer(),
+    # the first column stays private, so that tables of one column have one
+    PrivateCenteringTransformer(public_features=slice(1, None)),
     DPSGDFClassifier(loss="hinge"),
     DPSGDFClassifier(loss="squared_hinge"),
     DPSGDFClassifier(epsilon=float("inf")),

@@ -7,15 +7,18 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 from skfdp import (
     DPSGDFClassifier,
     FeatureDPLogisticRegression,
+    PrivacyBudgetError,
+    PrivacyLedger,
     PrivateCenteringTransformer,
     report,
 )
-from skfdp.privacy import gdp_mu
+from skfdp.privacy import gdp_epsilon, gdp_mu
 
 
 @settings(deadline=None, max_examples=50)
@@ -111,3 +114,304 @@ def test_centring_rescues_what_an_offset_hides():
     }
     assert scores["gaussian"] > 0.95
     assert scores["gaussian"] > scores[None] + 0.1
+
+
+# -- conditional centring ------------------------------------------------------------
+@pytest.fixture
+def predictable():
+    """Columns 1 and 3 are public; 0, 2 and 4 follow them up to a small rest."""
+    rng = np.random.default_rng(1)
+    U = rng.random((4000, 2))
+    P = 0.5 + 0.6 * (U - 0.5) @ [[0.5, 0.5, -0.3], [0.5, -0.4, 0.4]]
+    rest = 0.02 * rng.normal(size=P.shape)
+    X = np.empty((4000, 5))
+    X[:, [1, 3]], X[:, [0, 2, 4]] = U, np.clip(P + rest, 0, 1)
+    y = rest[:, 0] + 0.01 * rng.normal(size=4000) > 0
+    return X, y.astype(int)
+
+
+def conditional(epsilon=1.0, relation="replace_one", **parameters):
+    settings = {"bounds": (0, 1), "feature_bound": 1.5, "public_features": [1, 3]}
+    return PrivateCenteringTransformer(
+        epsilon, neighboring_relation=relation, **(settings | parameters)
+    )
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.integers(0, 10**6),
+    st.floats(1e-3, 1e3),
+    st.sampled_from([0.01, 1.0, 100.0, float("inf")]),
+)
+def test_output_rows_with_public_columns_stay_within_the_bound(
+    seed, output_bound, epsilon
+):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(50, 4)) * 10.0 ** rng.integers(-3, 4) + rng.normal(size=4)
+    centre = PrivateCenteringTransformer(
+        epsilon, 1e-3, bounds=False, public_features=[1, 2], output_bound=output_bound
+    ).fit(X)
+    for rows in (X, 1e9 * rng.normal(size=(20, 4)), np.zeros((1, 4))):
+        out = centre.transform(rows)
+        assert (np.linalg.norm(out, axis=1) <= output_bound).all()
+        shown = np.linalg.norm(out[:, [1, 2]], axis=1)
+        assert (shown <= output_bound * np.sqrt(0.5)).all()
+
+
+def test_least_squares_at_infinite_epsilon(predictable):
+    X, _ = predictable
+    public = [1, 3]
+    centre = conditional(float("inf"), feature_bound=10.0).fit(X)
+    known = LinearRegression().fit(X[:, public], X[:, [0, 2, 4]] / 10)
+    np.testing.assert_allclose(centre.coef_, known.coef_.T, atol=1e-9)
+    np.testing.assert_allclose(centre.mean_[public], X[:, public].mean(axis=0))
+    np.testing.assert_allclose(
+        centre.mean_[[0, 2, 4]], X[:, [0, 2, 4]].mean(axis=0) / 10
+    )
+    np.testing.assert_array_equal(centre.public_mask_, [0, 1, 0, 1, 0])
+    rows = centre.transform(X)
+    # nothing of the public columns is left in the private ones, up to the cut
+    assert np.abs(np.corrcoef(rows.T)[np.ix_(public, [0, 2, 4])]).max() < 0.05
+    squares = np.mean(rows**2, axis=0)
+    assert squares[public].sum() == pytest.approx(0.25, rel=0.05)
+    assert 0.5 < squares.sum() < 1
+
+
+def test_a_large_budget_approaches_the_regression(predictable):
+    X, _ = predictable
+    exact = conditional(float("inf")).fit(X).coef_
+    errors = [
+        np.abs(conditional(epsilon, random_state=0).fit(X).coef_ - exact).max()
+        for epsilon in (1.0, 10.0, 1e4)
+    ]
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 0.005
+    assert np.abs(exact).max() > 0.15
+
+
+def test_a_tiny_budget_centres_by_nothing(predictable):
+    """Shrinkage: what may be noise alone is left out, and rows are not blown up."""
+    X, _ = predictable
+    for seed in range(20):
+        centre = conditional(1e-3, random_state=seed).fit(X)
+        assert not centre.coef_.any()
+        assert centre.scale_[0] < 1.2
+
+
+@pytest.mark.parametrize(
+    ("relation", "bounds", "reach"),
+    [
+        ("replace_special", (0, 1), 1),
+        ("replace_one", (0, 1), np.sqrt(2)),
+        ("replace_one", {0: (0, 1), 2: (0, 1), 4: (-1, 1)}, np.sqrt(2)),
+        ("replace_one", {0: (0, 1), 2: (0, 1)}, 2),
+        ("replace_one", {1: (0, 1), 3: (0, 1)}, 2),
+        ("replace_one", False, 2),
+    ],
+)
+def test_the_cross_moments_have_the_declared_level(
+    relation, bounds, reach, predictable, releases
+):
+    """sqrt(2) only where declared bounds make every private column non-negative."""
+    centre = conditional(0.5, relation, bounds=bounds).fit(predictable[0])
+    (seen,) = releases
+    assert seen["std"] == pytest.approx(reach / gdp_mu(0.5, 1e-5))
+    (event,) = centre.privacy_.events
+    assert event.sensitivity == pytest.approx(reach)
+    assert event.noise_std == (seen["std"],)
+    assert event.public_features == (1, 3)
+    assert centre.privacy_.private_features == (0, 2, 4)
+    assert 0.499 < centre.privacy_.epsilon <= 0.5
+    assert seen["noise"].shape == (3 * 3 + 1,)
+
+
+def test_public_columns_are_bitwise_blind_to_private_values(predictable, releases):
+    X, _ = predictable
+    poisoned = X.copy()
+    poisoned[:, [0, 2, 4]] = np.random.default_rng(5).normal(size=(4000, 3)) * 1e6
+    outputs, regressors = [], []
+    for rows in (X, poisoned):
+        centre = conditional(1.0).fit(rows)
+        outputs.append(centre.transform(rows)[:, [1, 3]])
+        regressors.append(releases[-1]["query"].regressors)
+        outputs.append(centre.transform(poisoned)[:, [1, 3]])
+    for other in outputs[1:]:
+        np.testing.assert_array_equal(outputs[0], other)
+    np.testing.assert_array_equal(*regressors)
+
+
+def test_other_rows_do_not_move_an_output_row(predictable):
+    X, _ = predictable
+    centre = conditional(1.0).fit(X)
+    moved = X.copy()
+    moved[0] = 1 - moved[0]
+    np.testing.assert_array_equal(centre.transform(X)[1:], centre.transform(moved)[1:])
+    np.testing.assert_allclose(
+        centre.transform(X[:7]), centre.transform(X)[:7], rtol=1e-12, atol=1e-15
+    )
+
+
+def test_a_replaced_record_moves_the_released_sum_of_a_fit(predictable, releases):
+    """Through fit: both worlds have the same regressors, the sum moves by <= Delta."""
+    X, _ = predictable
+    X = X[:200]
+    sums = []
+    for row in ([0, 0, 0], [1, 0, 0], [0, 1, 0], [9, -9, 9], [1e9, 1e9, 1e9]):
+        other = X.copy()
+        other[3, [0, 2, 4]] = row
+        conditional(1.0).fit(other)
+        sums.append(releases[-1]["exact"])
+    moves = [np.linalg.norm(a - b) for a in sums for b in sums]
+    (event,) = conditional(1.0).fit(X).privacy_.events
+    assert max(moves) <= event.sensitivity == np.sqrt(2)
+
+
+@pytest.mark.parametrize("estimator", [DPSGDFClassifier, FeatureDPLogisticRegression])
+@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
+def test_the_report_adds_up_what_both_steps_released(
+    estimator, relation, predictable, releases
+):
+    X, y = predictable
+    parameters = {"bounds": False, "normalize": False, "centering": None}
+    if estimator is FeatureDPLogisticRegression:
+        parameters["public_features"] = [1, 3]
+    pipeline = make_pipeline(
+        conditional(0.5, relation),
+        estimator(1.0, neighboring_relation=relation, **parameters),
+    ).fit(X, y)
+    total = report(pipeline)
+    # By hand: the noise that ran, and what a neighbour can move.
+    one = relation == "replace_one"
+    first, *steps = releases
+    squares = [((np.sqrt(2) if one else 1) / first["std"]) ** 2]
+    squares += [
+        ((2 if one else 1) * step["query"].clip_norm / step["std"]) ** 2
+        for step in steps
+    ]
+    joint = gdp_epsilon(1e-5, np.sqrt(np.sum(squares)))
+    assert total.epsilon == pytest.approx(joint, rel=1e-9)
+    assert 1.0 < total.epsilon < 1.5
+    assert total.public_features == (1, 3)
+    assert total.neighboring_relation == relation
+
+
+@pytest.mark.parametrize("estimator", [DPSGDFClassifier, FeatureDPLogisticRegression])
+def test_the_row_map_of_the_next_step_leaves_the_rows_as_they_are(
+    estimator, predictable
+):
+    X, y = predictable
+    pipeline = make_pipeline(
+        conditional(0.5),
+        estimator(
+            1.0, neighboring_relation="replace_one", bounds=False, normalize=False
+        ),
+    ).fit(X, y)
+    rows = pipeline[:-1].transform(np.vstack([X, np.round(X)]))
+    np.testing.assert_array_equal(pipeline[-1].row_map_(rows), rows)
+    # the corners of the cube are far out, and were cut
+    assert np.isclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-10).sum() > 1000
+
+
+def test_centring_by_the_public_part_shows_what_it_hides(predictable):
+    """The label depends on the rest, whose variance the public part dwarfs."""
+    X, y = predictable
+    scores = {}
+    for name, public in {"conditional": [1, 3], "mean": None}.items():
+        pipeline = make_pipeline(
+            conditional(0.5, public_features=public, normalize=False, random_state=0),
+            FeatureDPLogisticRegression(
+                2.0, bounds=False, centering=None, random_state=0
+            ),
+        )
+        scores[name] = pipeline.fit(X, y).score(X, y)
+    assert scores["conditional"] > 0.8
+    assert scores["conditional"] > scores["mean"] + 0.05
+
+
+def test_names_of_columns_pass_through_a_pipeline(predictable):
+    X, y = predictable
+    X = pd.DataFrame(X, columns=list("abcde"))
+    first = conditional(0.5, public_features=["b", "d"])
+    last = FeatureDPLogisticRegression(bounds=False, public_features=["b", "d"])
+    pipeline = make_pipeline(first, last).set_output(transform="pandas").fit(X, y)
+    assert report(pipeline).public_features == ("b", "d")
+    assert report(pipeline).private_features == ("a", "c", "e")
+    restored = pickle.loads(pickle.dumps(first))
+    pd.testing.assert_frame_equal(restored.transform(X), first.transform(X))
+
+
+def two_steps(data, first, **last):
+    settings = {"bounds": False, "public_features": [1, 3], "max_iter": 2}
+    return make_pipeline(first, FeatureDPLogisticRegression(**(settings | last))).fit(
+        *data
+    )
+
+
+def test_steps_that_protect_different_things_are_refused(predictable):
+    special = {"neighboring_relation": "replace_special"}
+    with pytest.raises(PrivacyBudgetError, match="relation"):
+        report(two_steps(predictable, conditional(), **special))
+    with pytest.raises(PrivacyBudgetError, match="give both steps the same public_fe"):
+        report(two_steps(predictable, conditional(), public_features=[1]))
+    with pytest.raises(PrivacyBudgetError, match="give both steps the same public_fe"):
+        report(two_steps(predictable, conditional(public_features=[1])))
+    with pytest.raises(PrivacyBudgetError, match="scaled every row by a norm of all"):
+        report(two_steps(predictable, conditional(public_features=None)))
+    names = pd.DataFrame(predictable[0], columns=list("abcde"))
+    with pytest.raises(PrivacyBudgetError, match=r"set_output\(transform='pandas'\)"):
+        report(two_steps((names, predictable[1]), conditional(public_features=["b"])))
+
+
+def test_a_step_without_privacy_before_public_columns(predictable):
+    found = report(two_steps(predictable, conditional(float("inf"))))
+    assert found.epsilon == float("inf")
+
+
+def test_an_estimator_without_public_columns_may_follow(predictable):
+    total = report(two_steps(predictable, conditional(), public_features=None))
+    assert total.public_features == (1, 3)
+
+
+def test_the_ledger_is_charged_before_the_release(predictable, releases):
+    ledger = PrivacyLedger(epsilon=1.2, delta=1e-5)
+    centre = conditional(1.0, ledger=ledger).fit(predictable[0])
+    assert ledger.events == centre.privacy_.events
+    with pytest.raises(PrivacyBudgetError, match="epsilon"):
+        conditional(1.0, ledger=ledger).fit(predictable[0])
+    assert len(releases) == 1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"public_features": slice(None)}, "names every column: there is nothing to"),
+        ({"public_features": [7]}, "index 7"),
+        ({"public_features": ["a"]}, "set_output"),
+        ({"normalize": "yes"}, "normalize='yes' is unknown"),
+        (
+            {"relation": "add_or_remove_one", "n_records": 4000},
+            "nothing of them can be public",
+        ),
+        ({"epsilon": 1e-12, "delta": 1e-12}, "raise the budget"),
+    ],
+)
+def test_bad_parameters_of_conditional_centring(
+    parameters, message, predictable, releases
+):
+    centre = conditional(**parameters)
+    with pytest.raises(ValueError, match=message):
+        centre.fit(predictable[0])
+    assert not releases
+    assert not centre.__sklearn_is_fitted__()
+
+
+@pytest.mark.parametrize("epsilon", [1.0, float("inf")])
+def test_constant_and_dependent_public_columns(epsilon):
+    rng = np.random.default_rng(0)
+    u = rng.random(500)
+    X = np.column_stack([u, 2 * u, np.full(500, 3.0), u / 2 + 0.1, 1e150 * u])
+    centre = conditional(epsilon, bounds=False, public_features=[0, 1, 2, 4])
+    assert np.isfinite(centre.fit_transform(X)).all()
+    constant = conditional(epsilon, bounds=False, public_features=[2]).fit(X[:, :4])
+    assert not constant.coef_.any()
+    assert np.isfinite(constant.transform(X[:, :4])).all()

@@ -152,14 +152,30 @@ def _pipeline_report(pipeline: Any, steps: list) -> PrivacyReport | None:
 def _check_columns_stay_public(
     before: list[tuple[str, PrivacyReport]], name: str, found: PrivacyReport
 ) -> None:
-    """Refuse public columns that an earlier step made out of private ones."""
+    """Refuse public columns that an earlier step made out of private ones.
+
+    A step with public columns keeps those, and only those, apart from the private ones;
+    one without privacy promises nothing that could break.
+    """
     for earlier, theirs in before:
-        if found.public_features and not theirs.public_features:
+        if not found.public_features or math.isinf(theirs.epsilon):
+            continue
+        shown = found.public_features[:5]
+        if not theirs.public_features:
             raise PrivacyBudgetError(
-                f"step {name} treats columns {found.public_features[:5]!r} as public, "
+                f"step {name} treats columns {shown!r} as public, "
                 f"but step {earlier} scaled every row by a norm of all its columns, so "
                 "that they depend on private ones: leave that step out (the estimator "
-                "centres by itself), or treat no column as public."
+                "centres by itself), give it the same public_features, or treat no "
+                "column as public."
+            )
+        if set(theirs.public_features) != set(found.public_features):
+            raise PrivacyBudgetError(
+                f"step {name} treats columns {shown!r} as public, but step {earlier} "
+                f"kept {theirs.public_features[:5]!r} apart, and together they protect "
+                "less than either promises: give both steps the same public_features; "
+                "if they differ in names and positions alone, "
+                "set_output(transform='pandas') on the Pipeline hands on the names."
             )
 
 

@@ -1,4 +1,4 @@
-"""Sums of rows: the private mean, and the label statistic."""
+"""Sums of rows: the private mean, cross moments, and the label statistic."""
 
 from __future__ import annotations
 
@@ -66,6 +66,89 @@ class RowSum:
             if self.row_map.public is not None:
                 rows = rows[:, ~self.row_map.public]
             total += np.trunc(rows).astype(np.int64).sum(axis=0)
+        return total
+
+
+@dataclasses.dataclass(frozen=True)
+class CrossSum:
+    """Cross moments of public regressors and mapped private rows, and what norms lack.
+
+    The sum of ``(z (x) p, 1 - |p|**2)``, flattened, over the records, z being the
+    public and p the private row of a record.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_private)
+        Private columns.
+    row_map : RowMap
+        Of these columns; gives rows of norm at most 1.
+    regressors : int16 ndarray of shape (n_rows, n_regressors)
+        Public rows in units of GRID, of norm at most 1.
+
+    Notes
+    -----
+    **Guarantees.** In exact integers, with ``a = |p|**2 <= 1``:
+
+    * a contribution has a squared norm of at most ``a + (1 - a)**2 <= 1``, so the sum
+      moves by at most 1 when the private row is nulled;
+    * when it is replaced, the sum moves by at most 2, and by at most sqrt(2) if no
+      private entry can be negative. The last entry is free in all three cases;
+      :ref:`conditional-centring` has the proof.
+
+    The integer private row is the truncation of the mapped one, toward zero: it is not
+    longer, and not negative where the mapped one is not.
+    """
+
+    X: np.ndarray
+    row_map: RowMap
+    regressors: np.ndarray
+    clip_norm: float = 1.0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return len(self.X)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """Shape of the sum."""
+        return (self.regressors.shape[1] * self.X.shape[1] + 1,)
+
+    @staticmethod
+    def sensitivity(neighboring_relation: str, *, nonnegative: bool) -> float:
+        """Return how far the sum moves between neighbours.
+
+        Parameters
+        ----------
+        neighboring_relation : {"replace_one", "replace_special"}
+        nonnegative : bool
+            Whether the row map cannot give a negative entry.
+        """
+        if neighboring_relation != "replace_one":
+            return 1.0
+        return math.sqrt(2) if nonnegative else 2.0
+
+    def unit(self, noise_std: float) -> float:
+        """Return the grid unit of the sum; private rows have the grid unit / GRID."""
+        # A grid of 1 is the coarsest on which 1 - |p|**2 is an integer.
+        return min(GRID, sum_unit(noise_std, self.clip_norm, self.n_rows, GRID**2))
+
+    def exact_sum(
+        self, theta: None, batch: np.ndarray | None, unit: float
+    ) -> np.ndarray:
+        """Return the int64 sum over the batch; None means every row."""
+        X, regressors = self.X, self.regressors
+        if batch is not None:
+            X, regressors = X[batch], regressors[batch]
+        grid = unit / GRID
+        total = np.zeros(self.shape, dtype=np.int64)
+        for block in blocks(*X.shape):
+            # Integers below 2**53: exact in float64, whatever the order of the sum.
+            rows = np.trunc(self.row_map.unit(X[block]) * (_SHRINK / grid))
+            cross = regressors[block].T.astype(np.float64) @ rows
+            total[:-1] += cross.ravel().astype(np.int64)
+            lacking = 1 / grid**2 - np.einsum("ij,ij->i", rows, rows)
+            total[-1] += int(lacking.sum() * (grid / GRID))
         return total
 
 

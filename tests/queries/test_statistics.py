@@ -1,0 +1,176 @@
+"""Cross moments: brute force over neighbours, in exact grid integers."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skfdp.queries import statistics
+from skfdp.queries.statistics import CrossSum
+from skfdp.rows import GRID, RowMap
+
+SIGNED, NONNEGATIVE = RowMap(), RowMap(np.zeros(3), np.ones(3))
+STDS = (0.0, 1.0, 3e2, 1e4, 1e6)
+
+
+def regressor_rows(rng, n, k):
+    """Public rows of norm at most 1, as the transformer makes them."""
+    rows = rng.normal(size=(n, k)) * 10.0 ** rng.uniform(-2, 1, (n, 1))
+    rows /= np.maximum(1, np.linalg.norm(rows, axis=1))[:, None]
+    rows[0] = np.eye(k)[0]
+    return np.trunc(rows * ((1 - 1e-9) / GRID)).astype(np.int16)
+
+
+def private_rows(rng, n):
+    """Rows of every length, many of them extreme: axes, zeros, far outside."""
+    rows = rng.normal(size=(n, 3)) * 10.0 ** rng.uniform(-2, 2, (n, 1))
+    axes = np.vstack([np.eye(3), -np.eye(3), np.zeros((2, 3))])
+    chosen = rng.random(n) < 0.4
+    rows[chosen] = axes[rng.integers(len(axes), size=chosen.sum())]
+    return rows
+
+
+def make_query(seed=0, n=6, row_map=SIGNED, k=3):
+    rng = np.random.default_rng(seed)
+    return CrossSum(private_rows(rng, n), row_map, regressor_rows(rng, n, k))
+
+
+def length(moved, unit):
+    return math.sqrt(sum(int(entry) ** 2 for entry in moved)) * unit
+
+
+def largest_move(row_map, relation, n_pairs=3000, seed=0):
+    """Replace or null the private part of one record, a thousand times and more."""
+    rng = np.random.default_rng(seed)
+    largest = 0.0
+    for start in range(0, n_pairs, 100):
+        query = make_query(start + seed, row_map=row_map)
+        unit = query.unit(STDS[(start // 100) % len(STDS)])
+        total = query.exact_sum(None, None, unit)
+        for row in private_rows(rng, 100):
+            i = rng.integers(query.n_rows)
+            if relation == "replace_one":
+                X = query.X.copy()
+                X[i] = row
+                other = dataclasses.replace(query, X=X).exact_sum(None, None, unit)
+            else:
+                others = np.delete(np.arange(query.n_rows), i)
+                other = query.exact_sum(None, others, unit)
+            largest = max(largest, length(total - other, unit))
+    return largest
+
+
+def check_sensitivity(row_map, relation, *, nonnegative, seed=0):
+    bound = CrossSum.sensitivity(relation, nonnegative=nonnegative)
+    largest = largest_move(row_map, relation, seed=seed)
+    assert largest <= bound
+    assert largest > 0.99 * bound  # the search came near enough to mean something
+
+
+CASES = {
+    "nulled": (SIGNED, "replace_special", False, 1.0),
+    "nulled, non-negative": (NONNEGATIVE, "replace_special", True, 1.0),
+    "replaced": (SIGNED, "replace_one", False, 2.0),
+    "replaced, non-negative": (NONNEGATIVE, "replace_one", True, math.sqrt(2)),
+    "replaced, normalised": (RowMap(normalize=True), "replace_one", False, 2.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("row_map", "relation", "nonnegative", "bound"), CASES.values(), ids=CASES
+)
+def test_the_sum_moves_by_at_most_its_sensitivity(
+    row_map, relation, nonnegative, bound
+):
+    assert CrossSum.sensitivity(relation, nonnegative=nonnegative) == bound
+    check_sensitivity(row_map, relation, nonnegative=nonnegative)
+
+
+@settings(deadline=None, max_examples=100)
+@given(seed=st.integers(0, 10**6), std=st.sampled_from(STDS))
+def test_no_contribution_is_longer_than_the_clip_norm(seed, std):
+    query = make_query(seed, n=1)
+    unit = query.unit(std)
+    assert length(query.exact_sum(None, None, unit), unit) <= query.clip_norm == 1
+
+
+def test_signed_rows_exceed_what_non_negative_ones_keep():
+    """Without declared bounds sqrt(2) would be wrong: opposite rows are 2 apart."""
+    largest = largest_move(SIGNED, "replace_one")
+    assert largest > 1.99 > CrossSum.sensitivity("replace_one", nonnegative=True)
+
+
+def test_the_norms_are_free():
+    """They add to a contribution only what a shorter row leaves."""
+    for a in np.linspace(0, 1, 101):
+        assert a + (1 - a) ** 2 <= 1 + 1e-15
+        for b in np.linspace(0, 1, 101):
+            signed = (math.sqrt(a) + math.sqrt(b)) ** 2 + (a - b) ** 2
+            assert signed <= 4 + 1e-15
+            assert a + b + (a - b) ** 2 <= 2 + 1e-15
+
+
+# -- sabotage ------------------------------------------------------------------------
+def test_sabotage_of_the_sensitivity_is_noticed(monkeypatch):
+    monkeypatch.setattr(
+        CrossSum, "sensitivity", staticmethod(lambda relation, nonnegative: 2**0.5)
+    )
+    with pytest.raises(AssertionError):
+        check_sensitivity(SIGNED, "replace_one", nonnegative=False)
+
+
+@pytest.mark.parametrize("case", ["nulled", "replaced, non-negative"])
+def test_sabotage_of_the_private_norm_is_noticed(case, monkeypatch):
+    row_map, relation, nonnegative, _ = CASES[case]
+    monkeypatch.setattr(statistics, "_SHRINK", 1.001)
+    with pytest.raises(AssertionError):
+        check_sensitivity(row_map, relation, nonnegative=nonnegative)
+
+
+def test_sabotage_of_the_last_entry_is_noticed(monkeypatch):
+    """Released as |p|**2 it would not be free, but lengthen every contribution."""
+    exact_sum = CrossSum.exact_sum
+
+    def sabotaged(self, theta, batch, unit):
+        total = exact_sum(self, theta, batch, unit)
+        n_rows = self.n_rows if batch is None else len(batch)
+        total[-1] = n_rows * round(1 / unit) - total[-1]
+        return total
+
+    monkeypatch.setattr(CrossSum, "exact_sum", sabotaged)
+    with pytest.raises(AssertionError):
+        check_sensitivity(SIGNED, "replace_special", nonnegative=False)
+
+
+# -- what it is ----------------------------------------------------------------------
+def test_the_sum_matches_its_definition():
+    query = make_query(n=5000, k=4)
+    unit = query.unit(1.0)
+    found = query.exact_sum(None, None, unit) * unit
+    rows = query.row_map.unit(query.X)
+    expected = (query.regressors * GRID).T @ rows
+    np.testing.assert_allclose(found[:-1].reshape(4, 3), expected, atol=5000 * GRID)
+    np.testing.assert_allclose(found[-1], 5000 - np.sum(rows**2), atol=20_000 * GRID)
+    assert query.shape == found.shape == (13,)
+
+
+@pytest.mark.parametrize("std", STDS)
+def test_the_sum_is_exact_in_any_order(std):
+    query = make_query(n=20_000)
+    unit = query.unit(std)
+    total = query.exact_sum(None, None, unit)
+    assert total.dtype == np.int64
+    order = np.random.default_rng(0).permutation(query.n_rows)
+    np.testing.assert_array_equal(query.exact_sum(None, order, unit), total)
+    halves = [query.exact_sum(None, half, unit) for half in np.split(order, 2)]
+    np.testing.assert_array_equal(sum(halves), total)
+
+
+def test_the_unit_grows_with_the_noise_up_to_a_grid_of_whole_rows():
+    query = make_query()
+    assert query.unit(0.0) == query.unit(1.0) == GRID**2
+    assert query.unit(1e4) > GRID**2
+    assert query.unit(1e12) == GRID
