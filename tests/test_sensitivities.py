@@ -1,0 +1,112 @@
+"""The table of sensitivities, by brute force in grid integers; see also one-shot."""
+
+import math
+
+import numpy as np
+import pytest
+
+from skfdp.losses import LOSSES
+from skfdp.queries import statistics
+from skfdp.queries.linear import LinearQuery
+from skfdp.queries.statistics import RowSum
+from skfdp.rows import GridRows, RowMap
+
+SIGN_FIXING = ("log_loss", "hinge", "squared_hinge")
+
+
+def norm(moved, unit):
+    return math.sqrt(sum(int(entry) ** 2 for entry in moved.ravel())) * unit
+
+
+# -- gradients with a public target --------------------------------------------------
+def private_parts(rng, n, signed):
+    """Axes, and rows of every length, cut to norm 1."""
+    rows = np.abs(rng.normal(size=(n, 3))) * 10.0 ** rng.uniform(-2, 1, (n, 1))
+    axes = rng.random(n) < 0.5
+    rows[axes] = np.eye(3)[rng.integers(3, size=axes.sum())]
+    if signed:
+        rows *= rng.choice([-1, 1], size=(n, 1))
+    return RowMap().unit(rows)
+
+
+def largest_gradient_move(loss, n_classes, *, n_pairs, signed=False):
+    """Two private parts of one record; its public part and its target stay."""
+    rng = np.random.default_rng(0)
+    clip, n, largest = 0.3, 500, 0.0
+    for _ in range(n_pairs // n):
+        public = 0.25 * rng.normal(size=(n, 1)) * rng.integers(0, 2, size=(n, 1))
+        target = rng.integers(0, n_classes, n)
+        queries = [
+            LinearQuery(
+                rows=GridRows.build(
+                    np.hstack([private_parts(rng, n, signed), public]),
+                    lambda block: block,
+                    bias=0.1,
+                ),
+                target=target,
+                loss=LOSSES[loss],
+                n_outputs=1 if n_classes == 2 else n_classes,
+                clip_norm=clip,
+                capacity=n,
+                class_weight=np.ones(n_classes),
+                public_target=True,
+            )
+            for _ in range(2)
+        ]
+        theta = rng.normal(size=queries[0].shape) * 10.0 ** rng.uniform(-1, 1)
+        unit = queries[0].unit(rng.uniform(0, 10))
+        for i in range(n):
+            one, other = (q.exact_sum(theta, np.array([i]), unit) for q in queries)
+            largest = max(largest, norm(one - other, unit) / clip)
+    return largest
+
+
+@pytest.mark.parametrize(("n_classes", "n_pairs"), [(2, 4000), (3, 20_000)])
+@pytest.mark.parametrize("loss", SIGN_FIXING)
+def test_non_negative_rows_with_a_public_target_stay_in_an_orthant(
+    loss, n_classes, n_pairs
+):
+    largest = largest_gradient_move(loss, n_classes, n_pairs=n_pairs)
+    assert largest <= math.sqrt(2)
+    assert largest > 0.97 * math.sqrt(2)
+
+
+@pytest.mark.parametrize("loss", SIGN_FIXING)
+def test_signed_rows_leave_the_orthant(loss):
+    assert largest_gradient_move(loss, 3, n_pairs=2000, signed=True) > 1.9
+
+
+# -- the mean ------------------------------------------------------------------------
+def check_mean(relation, n_pairs=3000):
+    rng = np.random.default_rng(0)
+    bound = 2.0 if relation == "replace_one" else 1.0
+    largest = 0.0
+    for _ in range(n_pairs // 100):
+        X = rng.normal(size=(6, 3)) * 10.0 ** rng.uniform(-2, 2, (6, 1))
+        query = RowSum(X, RowMap(), 6)
+        unit = query.unit(rng.choice([0.0, 1.0, 1e4, 1e9]))
+        total = query.exact_sum(None, None, unit)
+        for _ in range(100):
+            i = rng.integers(6)
+            if relation == "replace_one":
+                rows = X.copy()
+                rows[i] = -X[i] if rng.random() < 0.3 else 10 * rng.normal(size=3)
+                other = RowSum(rows, RowMap(), 6).exact_sum(None, None, unit)
+            else:
+                others = np.delete(np.arange(6), i)
+                other = query.exact_sum(None, others, unit)
+            largest = max(largest, norm(total - other, unit))
+    assert largest <= bound
+    assert largest > 0.99 * bound
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
+def test_the_sum_of_rows_moves_by_at_most_its_sensitivity(relation):
+    check_mean(relation)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
+def test_sabotage_of_the_row_norm_is_noticed(relation, monkeypatch):
+    monkeypatch.setattr(statistics, "_SHRINK", 1.001)
+    with pytest.raises(AssertionError):
+        check_mean(relation)
