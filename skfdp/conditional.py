@@ -131,7 +131,7 @@ class Blocks:
         )
 
     @property
-    def n_public(self) -> int:
+    def n_records(self) -> int:
         """Number of records, which is public."""
         return len(self.X)
 

@@ -76,6 +76,16 @@ def centred_scale(mean: np.ndarray, noise_std: float = 0.0) -> float:
     return 1 / math.sqrt(max(1 - float(mean @ mean), min(0.05, error)))
 
 
+def block_bound(n_private: int) -> float:
+    """Bound of the norm of private columns in [0, 1] beside public ones.
+
+    About the norm of a typical row of a few dense columns, so that it is not cut: its
+    length is one direction of few. Of many columns the cut takes little, and one-hot
+    columns are seldom longer than 2.
+    """
+    return float(np.clip(math.sqrt(n_private / 2), 1.0, 2.0))
+
+
 def clip_norm(s2n: float, largest: float) -> float:
     """Clip norm: a small one pulls harder, a large one is unbiased.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 
@@ -42,11 +43,11 @@ class _WholeRows:
 
     X: np.ndarray
     row_map: RowMap
-    n_public: int
+    n_records: int
 
     @property
     def query(self) -> RowSum:
-        return RowSum(self.X, self.row_map, MOST_ROWS * self.n_public)
+        return RowSum(self.X, self.row_map, MOST_ROWS * self.n_records)
 
     def sensitivity(self, neighboring_relation: str) -> float:
         return 2.0 if neighboring_relation == "replace_one" else 1.0
@@ -58,8 +59,8 @@ class _WholeRows:
     def centre(
         self, total: np.ndarray, noise_std: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        noise_std = noise_std / self.n_public
-        mean = defaults.shrunk_mean(total / self.n_public, noise_std)
+        noise_std = noise_std / self.n_records
+        mean = defaults.shrunk_mean(total / self.n_records, noise_std)
         scale = np.full(mean.shape, defaults.centred_scale(mean, noise_std))
         return mean, np.zeros((0, len(mean))), scale
 
@@ -95,11 +96,11 @@ class PrivateCenteringTransformer(
         Declared public bounds of the columns; see `DPSGDFClassifier`. Where they cover
         every private column beside public ones, "replace_one" needs less noise by the
         factor sqrt(2).
-    feature_bound : float, default=1.0
+    feature_bound : float or "auto", default="auto"
         L2 bound of a row after `bounds`, of its private columns alone if there are
-        public ones; longer ones are scaled back. Few dense private columns lose a
-        direction where nearly all rows are scaled back: raise it to the norm of a
-        typical row.
+        public ones; longer ones are scaled back. "auto": 1.0 where nothing is public;
+        else ``sqrt(n_private / 2)``, at least 1 and at most 2: few dense columns keep
+        their length, which is one direction of few, and many lose it.
     normalize : bool or "auto", default="auto"
         Scale every non-zero row (or its private part) to the norm `feature_bound`.
         "auto": only where nothing is public.
@@ -172,7 +173,7 @@ class PrivateCenteringTransformer(
 
     >>> X[:, 3] = X[:, 0]
     >>> centre = PrivateCenteringTransformer(
-    ...     10.0, public_features=[0], bounds=(0, 4), feature_bound=2, random_state=0
+    ...     10.0, public_features=[0], bounds=(0, 4), feature_bound=2.0, random_state=0
     ... )
     >>> float(centre.fit(X).coef_[0, 2].round(1))
     0.5
@@ -187,7 +188,7 @@ class PrivateCenteringTransformer(
         neighboring_relation="replace_special",
         n_records=None,
         bounds=None,
-        feature_bound=1.0,
+        feature_bound="auto",
         normalize="auto",
         output_bound=1.0,
         ledger=None,
@@ -224,7 +225,8 @@ class PrivateCenteringTransformer(
         self : object
         """
         forget(self)
-        check_privacy_parameters(self)
+        check_number("feature_bound", self.feature_bound, also=("auto",))
+        check_privacy_parameters(self._bounded(1.0))
         check_number("output_bound", self.output_bound)
         check_choice("normalize", self.normalize, (True, False, "auto"))
         ledger = PrivacyLedger.resolve(self.ledger)
@@ -255,7 +257,7 @@ class PrivateCenteringTransformer(
             )
         mean, coef, scale = rows.centre(total, std)
         self.row_map_, self.public_mask_ = rows.row_map, public
-        self.privacy_ = self._report(events, rows.n_public)
+        self.privacy_ = self._report(events, rows.n_records)
         self.mean_, self.coef_, self.scale_ = mean, coef, scale
         return self
 
@@ -273,7 +275,8 @@ class PrivateCenteringTransformer(
 
     def _rows(self, X: np.ndarray, public: np.ndarray) -> _WholeRows | Blocks:
         names = getattr(self, "feature_names_in_", None)
-        row_map = resolve_row_map(self, X.shape[1], names)
+        bound = defaults.block_bound(int((~public).sum())) if public.any() else 1.0
+        row_map = resolve_row_map(self._bounded(bound), X.shape[1], names)
         normalize = self.normalize
         if normalize == "auto":
             normalize = not public.any()
@@ -282,6 +285,12 @@ class PrivateCenteringTransformer(
         if not public.any():
             return _WholeRows(X, row_map, n_public)
         return Blocks(X, row_map, public, math.isinf(self.epsilon))
+
+    def _bounded(self, auto: float) -> PrivateCenteringTransformer:
+        """Return a copy whose feature_bound is a number."""
+        if self.feature_bound != "auto":
+            return self
+        return copy.copy(self).set_params(feature_bound=auto)
 
     def _event(self, rows: _WholeRows | Blocks, public: np.ndarray) -> Event:
         plan = calibrate(

@@ -131,7 +131,7 @@ def predictable():
 
 
 def conditional(epsilon=1.0, relation="replace_one", **parameters):
-    settings = {"bounds": (0, 1), "feature_bound": 1.5, "public_features": [1, 3]}
+    settings = {"bounds": (0, 1), "public_features": [1, 3]}
     return PrivateCenteringTransformer(
         epsilon, neighboring_relation=relation, **(settings | parameters)
     )
@@ -315,17 +315,20 @@ def test_the_row_map_of_the_next_step_leaves_the_rows_as_they_are(
 def test_centring_by_the_public_part_shows_what_it_hides(predictable):
     """The label depends on the rest, whose variance the public part dwarfs."""
     X, y = predictable
-    scores = {}
-    for name, public in {"conditional": [1, 3], "mean": None}.items():
-        pipeline = make_pipeline(
-            conditional(0.5, public_features=public, normalize=False, random_state=0),
-            FeatureDPLogisticRegression(
-                2.0, bounds=False, centering=None, random_state=0
-            ),
-        )
-        scores[name] = pipeline.fit(X, y).score(X, y)
-    assert scores["conditional"] > 0.8
-    assert scores["conditional"] > scores["mean"] + 0.05
+    scores = {"conditional": [], "mean": []}
+    for seed in range(3):
+        for name, public in {"conditional": [1, 3], "mean": None}.items():
+            pipeline = make_pipeline(
+                conditional(
+                    0.3, public_features=public, normalize=False, random_state=seed
+                ),
+                FeatureDPLogisticRegression(
+                    1.0, bounds=False, centering=None, random_state=seed
+                ),
+            )
+            scores[name].append(pipeline.fit(X, y).score(X, y))
+    assert np.mean(scores["conditional"]) > 0.82
+    assert np.mean(scores["conditional"]) > np.mean(scores["mean"]) + 0.03
 
 
 def test_names_of_columns_pass_through_a_pipeline(predictable):
