@@ -1,0 +1,92 @@
+"""What is public about conditional centring, and what follows the release."""
+
+import numpy as np
+import pytest
+
+from skfdp.conditional import Blocks, Regressors
+from skfdp.rows import RowMap
+
+PUBLIC = np.array([True, False, True, False, False])
+
+
+@pytest.fixture
+def linear():
+    """Private columns that are an exact linear function of the public ones."""
+    rng = np.random.default_rng(0)
+    X = rng.random((2000, 5))
+    X[:, 2] **= 20  # few rows far out
+    X[:, ~PUBLIC] = 0.3 + X[:, PUBLIC] @ [[0.2, -0.1, 0.0], [0.1, 0.3, -0.2]]
+    return X
+
+
+def blocks(X, exact=False):
+    return Blocks(X, RowMap(np.zeros(5), np.ones(5)), PUBLIC, exact)
+
+
+def test_regressors_are_whitened(linear):
+    found = Regressors.learn(linear[:, PUBLIC], weighted=True)
+    z = found.rows[:, 1:]
+    np.testing.assert_allclose(z, (linear[:, PUBLIC] - found.mean) @ found.basis)
+    np.testing.assert_allclose(
+        np.cov(z.T, ddof=0), found.spread**2 * np.eye(2), atol=1e-9
+    )
+    assert np.mean(np.linalg.norm(z, axis=1) <= 1) == pytest.approx(0.5, abs=0.01)
+
+
+def test_no_record_has_more_leverage_than_another(linear):
+    """In grid integers, and although the longest row is many times the median."""
+    found = Regressors.learn(linear[:, PUBLIC], weighted=True)
+    assert np.linalg.norm(found.rows, axis=1).max() > 3
+    squares = np.sum(found.grid.astype(np.int64) ** 2, axis=1)
+    assert squares.max() <= 2**28
+    assert squares.min() > 0.999 * 2**28
+
+
+def test_private_values_cannot_reach_the_regressors(linear):
+    poisoned = linear.copy()
+    poisoned[:, ~PUBLIC] = np.nan
+    ours, theirs = (blocks(X).regressors for X in (linear, poisoned))
+    for name in ("mean", "basis", "spread", "rows", "weights", "grid"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_linear_prediction_is_found_whatever_the_weights(exact, linear):
+    problem = blocks(linear, exact)
+    statistic = problem.exact_sum()
+    if not exact:
+        unit = problem.query.unit(0.0)
+        statistic = problem.query.exact_sum(None, None, unit) * unit
+    mean, coef, scale = problem.centre(statistic, 0.0)
+    expected = [[0.2, -0.1, 0.0], [0.1, 0.3, -0.2]]
+    np.testing.assert_allclose(coef, expected, atol=2e-3)
+    np.testing.assert_allclose(mean, linear.mean(axis=0), atol=2e-3)
+    # nothing is left of the rows, so that they are scaled up as far as allowed
+    assert scale[1] > 20
+
+
+def test_noise_alone_predicts_nothing(linear):
+    problem = blocks(linear)
+    rng = np.random.default_rng(0)
+    std = 20.0
+    size = problem.query.shape
+    passed = [
+        problem.centre(std * rng.normal(size=size), std)[1].any() for _ in range(300)
+    ]
+    assert np.mean(passed) < 0.1
+    assert any(passed)  # the threshold is not infinite
+
+
+def test_the_length_of_private_rows_sets_their_scale():
+    """Short rows are scaled up although nothing predicts them."""
+    rng = np.random.default_rng(0)
+    X = rng.random((5000, 5))
+    X[:, ~PUBLIC] *= 0.1
+    problem = blocks(X)
+    unit = problem.query.unit(0.0)
+    statistic = problem.query.exact_sum(None, None, unit) * unit
+    scale = problem.centre(statistic, 0.0)[2]
+    rest = X[:, ~PUBLIC] - X[:, ~PUBLIC].mean(axis=0)
+    assert np.mean(np.sum((scale[1] * rest) ** 2, axis=1)) == pytest.approx(
+        0.75, rel=0.05
+    )
