@@ -12,6 +12,7 @@ from skfdp._version import __version__
 
 if TYPE_CHECKING:
     from skfdp import datasets as datasets
+    from skfdp.completion import PrivateCompletionClassifier
     from skfdp.defaults import UtilityWarning
     from skfdp.linear_model import DPSGDFClassifier, FeatureDPLogisticRegression
     from skfdp.preprocessing import PrivateCenteringTransformer
@@ -35,6 +36,7 @@ _HOMES = {
     "PrivacyPlan": "skfdp.privacy",
     "PrivacyReport": "skfdp.privacy",
     "PrivateCenteringTransformer": "skfdp.preprocessing",
+    "PrivateCompletionClassifier": "skfdp.completion",
     "UtilityWarning": "skfdp.defaults",
     "calibrate": "skfdp.privacy",
     "read_report": "skfdp.privacy",
@@ -50,6 +52,7 @@ __all__ = [
     "PrivacyPlan",
     "PrivacyReport",
     "PrivateCenteringTransformer",
+    "PrivateCompletionClassifier",
     "UtilityWarning",
     "__version__",
     "calibrate",

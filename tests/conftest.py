@@ -1,5 +1,7 @@
 """Shared data and helpers."""
 
+import sys
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -25,8 +27,8 @@ def small():
 @pytest.fixture
 def releases(monkeypatch):
     """Record every release of a fit: its exact sum, its noise, what was asked."""
-    from skfdp import preprocessing, releases, solvers
-    from skfdp.linear_model import centring, label_dp
+    import skfdp
+    from skfdp import releases
 
     seen = []
 
@@ -48,6 +50,10 @@ def releases(monkeypatch):
         )
         return out
 
-    for module in (solvers, centring, label_dp, preprocessing):
-        monkeypatch.setattr(module, "release", recorded)
+    for name in skfdp.__all__:
+        getattr(skfdp, name)  # loads the module behind it
+    for name, module in list(sys.modules.items()):
+        imported = getattr(module, "release", None) is releases.release
+        if name.startswith("skfdp.") and imported and module is not releases:
+            monkeypatch.setattr(module, "release", recorded)
     return seen
