@@ -280,7 +280,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
                 "neighboring_relation='add_or_remove_one' adds whole records, but the "
                 "target is public here: use 'replace_one' or 'replace_special'."
             )
-        if not hasattr(self.estimator, "fit"):
+        if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
             raise TypeError(
                 f"estimator={self.estimator!r} must be a scikit-learn classifier: pass "
                 "an instance, not a class or a name."

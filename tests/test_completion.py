@@ -1,0 +1,390 @@
+"""PrivateCompletionClassifier: what is charged, what the inner estimator sees."""
+
+import dataclasses
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from skfdp import (
+    PrivacyBudgetError,
+    PrivacyLedger,
+    PrivateCompletionClassifier,
+    UtilityWarning,
+    completion,
+    report,
+)
+from skfdp.privacy import compose, gdp_epsilon
+
+
+class Recorder(ClassifierMixin, BaseEstimator):
+    """Keep what was passed to fit."""
+
+    seen = []
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        Recorder.seen.append((X.copy(), np.array(y)))
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0])
+
+
+@pytest.fixture
+def seen():
+    Recorder.seen = []
+    yield Recorder.seen
+    Recorder.seen = []
+
+
+def make(estimator=None, **parameters):
+    parameters = {"public_features": [0, 1], "bounds": (0, 1)} | parameters
+    estimator = LogisticRegression() if estimator is None else estimator
+    return PrivateCompletionClassifier(estimator, **parameters)
+
+
+# -- what is charged is what runs ----------------------------------------------------
+@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
+@pytest.mark.parametrize("bounds", [(0, 1), {2: (0, 1)}])
+@pytest.mark.parametrize("covariance", [True, False])
+def test_the_events_describe_the_releases_that_ran(
+    relation, bounds, covariance, small, releases
+):
+    ledger = PrivacyLedger()
+    model = make(
+        epsilon=2.0,
+        neighboring_relation=relation,
+        bounds=bounds,
+        covariance=covariance,
+        ledger=ledger,
+    ).fit(*small)
+    events = model.privacy_.events
+    assert ledger.events == events
+    assert len(events) == len(releases) == 1 + covariance
+    mu2 = 0.0
+    for event, seen in zip(events, releases, strict=True):
+        query = seen["query"]
+        assert event.public_features == (0, 1)
+        assert event.public_target
+        assert event.classes_source == "public target"
+        assert (seen["std"],) == event.noise_std
+        reach = query.sensitivity if relation == "replace_one" else query.clip_norm
+        assert event.sensitivity == reach
+        mu2 += (reach / seen["std"]) ** 2
+    # By hand, from the noise that ran and the sensitivities of the queries that ran.
+    assert gdp_epsilon(1e-5, math.sqrt(mu2)) == pytest.approx(2.0, rel=1e-9)
+    assert compose(events).epsilon(1e-5) <= model.privacy_.epsilon <= 2.0
+    # Column 3 has no bounds in the mapping: it may be negative.
+    bounded = bounds == (0, 1)
+    assert releases[-1]["query"].nonnegative == bounded
+    assert events[-1].label == "class sums"
+    if relation == "replace_one":
+        assert events[-1].sensitivity == (math.sqrt(2) if bounded else 2.0)
+    text = model.privacy_.statement()
+    assert ("non-negative after scaling" in text) == bounded
+    assert ("may be negative" in text) != bounded
+
+
+def test_noise_has_the_level_of_the_event(digits, releases):
+    X, y = digits
+    model = make(DummyClassifier(), public_features=slice(0, 32), bounds=(0, 16))
+    model.set_params(covariance=True).fit(X, y)
+    for seen in releases:
+        ratios = seen["noise"].ravel() / seen["std"]
+        assert abs(np.mean(ratios**2) - 1) < 5 * math.sqrt(2 / ratios.size)
+
+
+def test_the_queries_hold_the_private_columns_within_the_bound(small, releases):
+    X, y = small
+    make(feature_bound=0.5).fit(3 * X, y)
+    for seen in releases:
+        assert seen["query"].rows.values.shape == (300, 2)
+        norms = np.sqrt(seen["query"].rows.squared_norms) * 2.0**-14
+        assert norms.max() <= 1
+
+
+def test_the_charge_comes_before_the_first_release(small, releases, monkeypatch):
+    counts = []
+    charge = PrivacyLedger.charge
+
+    def spied(self, events, **kw):
+        counts.append(len(releases))
+        return charge(self, events, **kw)
+
+    monkeypatch.setattr(PrivacyLedger, "charge", spied)
+    make(ledger=PrivacyLedger()).fit(*small)
+    assert counts == [0]
+
+
+def test_an_exhausted_budget_trains_nothing(small, releases, seen):
+    ledger = PrivacyLedger(epsilon=0.5, delta=1e-5)
+    model = make(Recorder(), ledger=ledger)
+    with pytest.raises(PrivacyBudgetError, match="epsilon"):
+        model.fit(*small)
+    assert not releases
+    assert not seen
+    assert len(ledger) == 0
+
+
+def test_a_failing_estimator_keeps_the_charge_and_leaves_nothing(small):
+    ledger = PrivacyLedger()
+    model = make(LogisticRegression(C=-1), ledger=ledger)
+    with pytest.raises(ValueError, match="'C' parameter"):
+        model.fit(*small)
+    assert len(ledger) == 2
+    assert not model.__sklearn_is_fitted__()
+    assert not hasattr(model, "class_means_")
+
+
+# -- what the inner estimator sees ---------------------------------------------------
+def check_private_values_reach_the_estimator_through_the_release_alone(
+    small, seen, monkeypatch
+):
+    """Private columns become NaN after validation; the releases are held fixed."""
+
+    def frozen(query, theta, **kwargs):
+        rng = np.random.default_rng(query.shape[0])
+        return 100 * rng.random(query.shape)
+
+    monkeypatch.setattr(completion, "release", frozen)
+    # nothing is cast from NaN to an integer when the rows go on the grid
+    original = completion.PrivateCompletionClassifier._resolve
+
+    def poisoned(self, X, y):
+        problem = original(self, X, y)
+        poison = problem.X.copy()
+        poison[:, ~problem.public] = np.nan
+        return dataclasses.replace(problem, X=poison)
+
+    model = make(Recorder(), random_state=0, covariance=True)
+    model.fit(*small)
+    monkeypatch.setattr(PrivateCompletionClassifier, "_resolve", poisoned)
+    with np.errstate(invalid="ignore"):
+        model.fit(*small)
+    (rows, target), (others, labels) = seen
+    np.testing.assert_array_equal(rows, others)
+    np.testing.assert_array_equal(target, labels)
+    assert np.isfinite(rows).all()
+
+
+def test_private_values_reach_the_estimator_through_the_release_alone(
+    small, seen, monkeypatch
+):
+    check_private_values_reach_the_estimator_through_the_release_alone(
+        small, seen, monkeypatch
+    )
+
+
+def test_sabotage_of_the_completion_is_noticed(small, seen, monkeypatch):
+    """One private value is left in place."""
+    original = completion._completed
+
+    def leaky(problem, shared, *rest):
+        rows = original(problem, shared, *rest)
+        rows[0, -1] = problem.X[0, -1]
+        return rows
+
+    monkeypatch.setattr(completion, "_completed", leaky)
+    with pytest.raises(AssertionError):
+        check_private_values_reach_the_estimator_through_the_release_alone(
+            small, seen, monkeypatch
+        )
+
+
+def test_public_columns_and_target_are_exact_and_draws_are_fresh(small, seen):
+    X, y = small
+    labels = np.array(["no", "yes"])[y]
+    make(Recorder(), n_draws=3, bounds=(-1, 3)).fit(X, labels)
+    ((rows, target),) = seen
+    assert rows.shape == (900, 4)
+    np.testing.assert_allclose(rows[:, :2], np.tile((X[:, :2] + 1) / 4, (3, 1)))
+    np.testing.assert_array_equal(target, np.tile(labels, 3))
+    drawn = rows[:, 2:].reshape(3, 300, 2)
+    assert (drawn[0] != drawn[1]).any()
+    assert ((drawn >= 0) & (drawn <= 1)).all()
+
+
+def test_prediction_reads_the_real_private_columns_scaled(small):
+    X, y = small
+    model = make(bounds=(0, 2), random_state=0).fit(X, y)
+    inner = model.estimator_
+    np.testing.assert_array_equal(model.predict(X), inner.predict(X / 2))
+    np.testing.assert_array_equal(model.predict_proba(X), inner.predict_proba(X / 2))
+    margins = model.decision_function(X)
+    np.testing.assert_array_equal(margins, inner.decision_function(X / 2))
+    far = X.copy()
+    far[:, 3] = 50.0  # clipped to the bound
+    near = X.copy()
+    near[:, 3] = 2.0
+    np.testing.assert_array_equal(model.predict_proba(far), model.predict_proba(near))
+    assert (model.decision_function(near) != margins).any()
+
+
+def test_methods_follow_the_estimator(small):
+    with_margins = make(LinearSVC())
+    assert not hasattr(with_margins, "predict_proba")
+    assert hasattr(with_margins.fit(*small), "decision_function")
+    assert not hasattr(with_margins, "predict_proba")
+    with_probabilities = make(HistGradientBoostingClassifier(max_iter=5))
+    assert hasattr(with_probabilities, "predict_proba")
+
+
+# -- seeds ---------------------------------------------------------------------------
+def test_a_seed_reproduces_and_is_marked(small, seen):
+    X, y = small
+    models = [make(Recorder(), random_state=3).fit(X, y) for _ in "ab"]
+    np.testing.assert_array_equal(seen[0][0], seen[1][0])
+    assert all(model.privacy_.seeded for model in models)
+    unseeded = [make(Recorder()).fit(X, y) for _ in "ab"]
+    assert (seen[2][0][:, 2:] != seen[3][0][:, 2:]).any()
+    assert (unseeded[0].class_means_ != unseeded[1].class_means_).any()
+    assert not unseeded[0].privacy_.seeded
+
+
+def test_one_seed_draws_other_noise_for_other_data(small, releases):
+    X, y = small
+    for rows in (slice(0, 200), slice(100, 300)):
+        make(random_state=0).fit(X[rows], y[rows])
+    drawn = [seen["noise"].ravel()[0] / seen["std"] for seen in releases]
+    assert len(set(np.round(drawn, 6))) == len(drawn) == 4
+
+
+def test_the_estimators_own_seed_is_left_alone(small):
+    model = make(LogisticRegression(random_state=5), random_state=0).fit(*small)
+    assert model.estimator_.random_state == 5
+    assert model.estimator.__dict__ == LogisticRegression(random_state=5).__dict__
+
+
+# -- learning ------------------------------------------------------------------------
+def test_it_gains_on_the_public_columns_and_grows_with_epsilon(digits):
+    X, y = digits
+    scores = []
+    for epsilon in (0.1, 8.0):
+        model = make(
+            LogisticRegression(max_iter=300),
+            epsilon=epsilon,
+            public_features=np.tile(np.arange(8) < 4, 8),
+            bounds=(0, 16),
+            random_state=0,
+        ).fit(X[:1200], y[:1200])
+        scores.append(model.score(X[1200:], y[1200:]))
+    mask = np.tile(np.arange(8) < 4, 8)
+    public = LogisticRegression(max_iter=300).fit(X[:1200, mask] / 16, y[:1200])
+    assert scores[1] > public.score(X[1200:, mask] / 16, y[1200:]) + 0.04
+    assert scores[1] > scores[0]
+
+
+@pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
+@pytest.mark.parametrize("bounds", [None, False])
+def test_signed_columns_without_bounds_work(bounds):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 2000)
+    X = rng.normal(size=(2000, 4))
+    X[:, 2] += 2 * y
+    model = make(bounds=bounds, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.8
+
+
+def test_nothing_public_but_the_target(small):
+    model = make(public_features=None, epsilon=30.0, random_state=0).fit(*small)
+    assert model.privacy_.public_features == ()
+    assert model.privacy_.private_features == (0, 1, 2, 3)
+    assert model.privacy_.public_target
+    assert model.score(*small) > 0.8
+
+
+def test_infinite_epsilon_is_the_estimator_itself(small):
+    X, y = small
+    ledger = PrivacyLedger()
+    model = make(epsilon=float("inf"), bounds=(0, 2), ledger=ledger).fit(X, y)
+    theirs = LogisticRegression().fit(X / 2, y)
+    np.testing.assert_array_equal(model.estimator_.coef_, theirs.coef_)
+    assert model.privacy_.epsilon == math.inf
+    assert not hasattr(model, "class_means_")
+    assert [entry.event for entry in ledger.entries] == [None]
+
+
+# -- scikit-learn --------------------------------------------------------------------
+def test_frames_names_pickles_clones_and_nested_parameters(small):
+    X, y = small
+    frame = pd.DataFrame(X, columns=["age", "hours", "p1", "p2"])
+    model = make(
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        public_features=["age", "hours"],
+        bounds={"p1": (0, 1), "p2": (0, 1)},
+    )
+    model.set_params(estimator__logisticregression__C=0.5).fit(frame, y)
+    assert model.estimator_[-1].C == 0.5
+    assert model.privacy_.private_features == ("p1", "p2")
+    restored = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(restored.predict(frame), model.predict(frame))
+    assert not clone(model).__sklearn_is_fitted__()
+    assert report(model).epsilon == model.privacy_.epsilon
+
+
+def test_every_fit_of_a_search_is_charged(small):
+    ledger = PrivacyLedger()
+    grid = {"estimator__C": [0.1, 1.0]}
+    search = GridSearchCV(make(ledger=ledger, covariance=False), grid, cv=2)
+    search.fit(*small)
+    assert len({entry.charge for entry in ledger.entries}) == 5
+
+
+# -- refusals ------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"public_features": "all"}, "names every column, and the target is public"),
+        (
+            {"neighboring_relation": "add_or_remove_one"},
+            "the target is public here: use 'replace_one'",
+        ),
+        ({"neighboring_relation": "swap"}, "neighboring_relation='swap' is unknown"),
+        ({"epsilon": 0}, "epsilon=0 must be a positive number"),
+        ({"delta": 1.0}, "delta=1.0 must lie strictly"),
+        ({"feature_bound": 0}, "feature_bound=0 must be a number > 0 or 'auto'"),
+        ({"covariance": "yes"}, "covariance='yes'"),
+        ({"n_draws": 0}, "n_draws=0 must be an int > 0 or 'auto'"),
+        ({"random_state": np.random.default_rng(0)}, "must be None"),
+        ({"public_features": ["age"]}, "X has no column names"),
+        ({"bounds": (1, 0)}, "must satisfy low < high"),
+    ],
+)
+def test_bad_parameters(parameters, message, small):
+    ledger = PrivacyLedger()
+    model = make(ledger=ledger, **parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(*small)
+    assert len(ledger) == 0
+
+
+@pytest.mark.parametrize("estimator", ["logistic", LogisticRegression])
+def test_an_estimator_must_be_an_instance(estimator, small):
+    with pytest.raises(TypeError, match="must be a scikit-learn classifier"):
+        make(estimator).fit(*small)
+
+
+def test_bad_data_is_refused_without_a_datum(small):
+    X, y = small
+    with pytest.raises(ValueError, match="contains NaN"):
+        make().fit(np.where(X > 0.5, np.nan, X), y)
+    with pytest.raises(ValueError, match="one class only"):
+        make().fit(X, np.zeros(300))
+
+
+def test_missing_bounds_and_a_large_delta_warn(small):
+    with pytest.warns(UtilityWarning, match="no column bounds are declared"):
+        make(bounds=None).fit(*small)
+    with pytest.warns(UserWarning, match="not below 1/n"):
+        make(delta=0.01).fit(*small)
