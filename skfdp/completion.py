@@ -450,7 +450,8 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         -------
         y : ndarray of shape (n_samples,)
         """
-        return self.estimator_.predict(self._rows(X))
+        rows = self._rows(X)  # before estimator_, which an unfitted one lacks
+        return self.estimator_.predict(rows)
 
     @available_if(_delegated("predict_proba"))
     def predict_proba(self, X):
@@ -464,7 +465,8 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         -------
         probabilities : ndarray of shape (n_samples, n_classes)
         """
-        return self.estimator_.predict_proba(self._rows(X))
+        rows = self._rows(X)  # before estimator_, which an unfitted one lacks
+        return self.estimator_.predict_proba(rows)
 
     @available_if(_delegated("decision_function"))
     def decision_function(self, X):
@@ -478,7 +480,8 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         -------
         margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        return self.estimator_.decision_function(self._rows(X))
+        rows = self._rows(X)  # before estimator_, which an unfitted one lacks
+        return self.estimator_.decision_function(rows)
 
 
 def _completed(

@@ -1,6 +1,7 @@
 """scikit-learn's own checks on every public estimator."""
 
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import (
     check_class_weight_classifiers,
     parametrize_with_checks,
@@ -10,6 +11,7 @@ from skfdp import (
     DPSGDFClassifier,
     FeatureDPLogisticRegression,
     PrivateCenteringTransformer,
+    PrivateCompletionClassifier,
 )
 
 CLASSIFIERS = (DPSGDFClassifier, FeatureDPLogisticRegression)
@@ -18,6 +20,8 @@ INSTANCES = [
     PrivateCenteringTransformer(),
     # the first column stays private, so that tables of one column have one
     PrivateCenteringTransformer(public_features=slice(1, None)),
+    PrivateCompletionClassifier(LogisticRegression()),
+    PrivateCompletionClassifier(LogisticRegression(), epsilon=float("inf")),
     DPSGDFClassifier(loss="hinge"),
     DPSGDFClassifier(loss="squared_hinge"),
     DPSGDFClassifier(epsilon=float("inf")),

@@ -148,9 +148,7 @@ def test_a_failing_estimator_keeps_the_charge_and_leaves_nothing(small):
 
 
 # -- what the inner estimator sees ---------------------------------------------------
-def check_private_values_reach_the_estimator_through_the_release_alone(
-    small, seen, monkeypatch
-):
+def check_private_values_stay_out(small, seen, monkeypatch):
     """Private columns become NaN after validation; the releases are held fixed."""
 
     def frozen(query, theta, **kwargs):
@@ -181,9 +179,7 @@ def check_private_values_reach_the_estimator_through_the_release_alone(
 def test_private_values_reach_the_estimator_through_the_release_alone(
     small, seen, monkeypatch
 ):
-    check_private_values_reach_the_estimator_through_the_release_alone(
-        small, seen, monkeypatch
-    )
+    check_private_values_stay_out(small, seen, monkeypatch)
 
 
 def test_sabotage_of_the_completion_is_noticed(small, seen, monkeypatch):
@@ -197,9 +193,7 @@ def test_sabotage_of_the_completion_is_noticed(small, seen, monkeypatch):
 
     monkeypatch.setattr(completion, "_completed", leaky)
     with pytest.raises(AssertionError):
-        check_private_values_reach_the_estimator_through_the_release_alone(
-            small, seen, monkeypatch
-        )
+        check_private_values_stay_out(small, seen, monkeypatch)
 
 
 def test_public_columns_and_target_are_exact_and_draws_are_fresh(small, seen):
@@ -297,11 +291,13 @@ def test_signed_columns_without_bounds_work(bounds):
 
 
 def test_nothing_public_but_the_target(small):
-    model = make(public_features=None, epsilon=30.0, random_state=0).fit(*small)
+    model = make(
+        public_features=None, epsilon=30.0, feature_bound=2.0, random_state=0
+    ).fit(*small)
     assert model.privacy_.public_features == ()
     assert model.privacy_.private_features == (0, 1, 2, 3)
     assert model.privacy_.public_target
-    assert model.score(*small) > 0.8
+    assert model.score(*small) > 0.75
 
 
 def test_infinite_epsilon_is_the_estimator_itself(small):

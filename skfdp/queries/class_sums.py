@@ -91,8 +91,8 @@ class SecondMoment:
     Notes
     -----
     **Guarantees.** A contribution has Frobenius norm ``|p|**2 <= 1``. A replaced record
-    moves the sum by at most sqrt(2), whatever the signs:
-    ``|p p' - q q'|**2 = |p|**4 + |q|**4 - 2 (p . q)**2``. A nulled record moves it by at
+    moves the sum by at most sqrt(2), whatever the signs, because
+    ``|pp' - qq'|**2 = |p|**4 + |q|**4 - 2 (p . q)**2``. A nulled record moves it by at
     most 1. Both triangles are released, each entry with noise of its own.
     """
 
