@@ -7,7 +7,13 @@ import math
 import warnings
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    clone,
+    is_classifier,
+)
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -107,8 +113,8 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
     bounds : pair, mapping, False or None, default=None
         Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
         a mapping by column. Columns are clipped and scaled to [0, 1]. Only private
-        columns with bounds are known to be non-negative, which takes a factor of
-        sqrt(2) from the noise under "replace_one", and can be drawn within their range.
+        columns with bounds are known to be non-negative, which lowers the noise by a
+        factor of sqrt(2) under "replace_one", and can be drawn within their range.
         False: none. None: the same, with a warning.
     feature_bound : float or "auto", default="auto"
         L2 bound of the private columns of a record, after `bounds`, in the released
@@ -280,10 +286,13 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
                 "neighboring_relation='add_or_remove_one' adds whole records, but the "
                 "target is public here: use 'replace_one' or 'replace_special'."
             )
-        if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
+        instance = hasattr(self.estimator, "fit") and not isinstance(
+            self.estimator, type
+        )
+        if not instance or not is_classifier(self.estimator):
             raise TypeError(
                 f"estimator={self.estimator!r} must be a scikit-learn classifier: pass "
-                "an instance, not a class or a name."
+                "an instance, not a class, a name or a regressor."
             )
 
     def _resolve(self, X, y) -> _Problem:

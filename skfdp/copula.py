@@ -209,7 +209,7 @@ def _factor(
 def clipped_moments(
     location: np.ndarray, slope: np.ndarray | float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the means of p and p (1 - p), where ``p = clip(1/2 + s (z + h), 0, 1)``."""
+    """Return the means of p and p (1 - p) for ``p = clip(1/2 + s(z + h), 0, 1)``."""
     centre = 0.5 + slope * location
     low, high = -centre / slope, (1 - centre) / slope
     inside = ndtr(high) - ndtr(low)

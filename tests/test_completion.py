@@ -1,8 +1,13 @@
 """PrivateCompletionClassifier: what is charged, what the inner estimator sees."""
 
 import dataclasses
+import json
 import math
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,7 +15,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -25,6 +30,8 @@ from skfdp import (
     report,
 )
 from skfdp.privacy import compose, gdp_epsilon
+
+SCRIPT = Path(__file__).parents[1] / "benchmarks" / "reproduce" / "completion.py"
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
@@ -365,7 +372,7 @@ def test_bad_parameters(parameters, message, small):
     assert len(ledger) == 0
 
 
-@pytest.mark.parametrize("estimator", ["logistic", LogisticRegression])
+@pytest.mark.parametrize("estimator", ["logistic", LogisticRegression, Ridge()])
 def test_an_estimator_must_be_an_instance(estimator, small):
     with pytest.raises(TypeError, match="must be a scikit-learn classifier"):
         make(estimator).fit(*small)
@@ -384,3 +391,22 @@ def test_missing_bounds_and_a_large_delta_warn(small):
         make(bounds=None).fit(*small)
     with pytest.warns(UserWarning, match="not below 1/n"):
         make(delta=0.01).fit(*small)
+
+
+@pytest.mark.skipif(not SCRIPT.exists(), reason="benchmarks are not installed")
+def test_the_benchmark_runs(tmp_path):
+    path = tmp_path / "quick.json"
+    run = subprocess.run(
+        [sys.executable, str(SCRIPT), "--quick", "--output", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert run.returncode == 0, run.stderr
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    accuracy = {key: cell["accuracy"] for key, cell in cells.items()}
+    assert len(accuracy) == 6
+    public = accuracy["digits | logistic | public"]
+    assert accuracy["digits | logistic | completed | 8.0"] > public + 4
+    assert f"{public:8.1f}" in run.stdout
