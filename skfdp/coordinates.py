@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
@@ -44,29 +45,31 @@ class Coordinates:
 
     def padded_grid(
         self,
-        X: np.ndarray,
+        known: np.ndarray,
         public: np.ndarray,
-        padding_scale: float,
-        generator: np.random.Generator,
+        fill: Callable[[np.ndarray], np.ndarray],
     ) -> GridRows:
         """Quantise what is public of each row, padded to a full row.
 
-        The private columns hold N(0, padding_scale**2) in units of the bounded
-        columns; their values in X are never read.
+        Parameters
+        ----------
+        known : ndarray of shape (n_rows, n_known)
+            The public columns, and perhaps more that is public after them.
+        public : bool ndarray of shape (n_features,)
+        fill : callable
+            Returns the private entries of scaled rows, given scaled known columns.
         """
-        private = np.flatnonzero(~public)
+        width = int(public.sum())
+        scaled = self.row_map.of_public(public)
 
         def padded(block: np.ndarray) -> np.ndarray:
+            head = scaled.scale(block[:, :width])
             rows = np.zeros((len(block), len(public)))
-            rows[:, public] = block
-            rows = self.row_map.scale(rows)
-            # drawn even at scale 0, so that both paddings share later public draws
-            draws = generator.standard_normal((len(block), len(private)))
-            rows[:, private] = padding_scale * draws
+            rows[:, public] = head
+            rows[:, ~public] = fill(np.hstack([head, block[:, width:]]))
             return (self.row_map.shorten(rows) - self.mean) * self.scale
 
-        wide = X[:, public]
-        return GridRows.build(wide, padded, bias=self.bias, n_features=len(public))
+        return GridRows.build(known, padded, bias=self.bias, n_features=len(public))
 
     def fold(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (coef, intercept) on ``row_map(X)``."""

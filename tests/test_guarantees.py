@@ -64,6 +64,16 @@ ESTIMATORS = {
         public_loss="gaussian",
         **kw,
     ),
+    "feature-dp, public target": lambda **kw: FeatureDPLogisticRegression(
+        bounds=(0, 1), public_features=[0, 1], public_target=True, **kw
+    ),
+    "feature-dp, public target, impute": lambda **kw: FeatureDPLogisticRegression(
+        bounds=(0, 1),
+        public_features=[0, 1],
+        public_target=True,
+        public_loss="impute",
+        **kw,
+    ),
     "feature-dp, label": lambda **kw: FeatureDPLogisticRegression(
         bounds=(0, 1), public_features="all", public_loss="zero", **kw
     ),

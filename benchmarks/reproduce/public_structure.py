@@ -45,7 +45,7 @@ from skfdp.datasets import fetch_adult
 DELTA = 1e-5
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 8.0)
 PUBLIC = ("education", "education-num", "age", "hours-per-week", "workclass")
-PADDINGS = ("zero", "gaussian")
+PADDINGS = ("zero", "gaussian", "impute")
 # The default may be below the better baseline by this many points of accuracy.
 SLACK = 0.3
 

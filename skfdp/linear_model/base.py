@@ -231,14 +231,14 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
             clip_norm=training.plan.clip_norm,
             capacity=problem.capacity,
             class_weight=problem.class_weight,
-            padded=self._padded(problem, coordinates, rows, streams),
+            padded=self._padded(problem, training, coordinates, rows, streams),
             public_target=problem.public_target,
             offset=training.offset,
             orthant=training.orthant,
             n_jobs=effective_n_jobs(self.n_jobs),
         )
 
-    def _padded(self, problem, coordinates, rows, streams):
+    def _padded(self, problem, training, coordinates, rows, streams):
         return None
 
     def _after(

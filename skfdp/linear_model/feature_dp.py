@@ -11,6 +11,7 @@ from skfdp.checks import check_choice, check_number
 from skfdp.linear_model.base import DPLinearClassifier, probabilities
 from skfdp.linear_model.label_dp import OneShot, plan_one_shot, run_one_shot
 from skfdp.linear_model.label_loop import with_label_sensitivity
+from skfdp.linear_model.padding import PADDINGS, padded_rows
 from skfdp.linear_model.public_model import (
     PublicModel,
     check_public_model,
@@ -22,16 +23,16 @@ from skfdp.linear_model.training import Problem, plan_training, walk_std
 from skfdp.sampling import uniform_batch
 
 _SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
-_PADDINGS = ("zero", "gaussian")
 
 
 class FeatureDPLogisticRegression(DPLinearClassifier):
     r"""Logistic regression that protects what is private of each record.
 
     Some columns, the target, or both may be public; the rest of every record is
-    protected. With a public loss this is Algorithm 1 of paper 1: an exact gradient of
-    the public loss on one batch, and a clipped noisy gradient of the difference on an
-    independent one.
+    protected. What is public is used exactly: with a public target the descent starts
+    at a model of the public columns; with a private one they are centred exactly; with
+    all columns public and a private target one release of a label statistic is enough.
+    Algorithm 1 of paper 1, with a public loss, is an option.
 
     Parameters
     ----------
@@ -48,10 +49,19 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         Noisy descent on full batches ("dp-gd", also "auto") or on Poisson batches
         ("dp-sgd"); or "one-shot", only for label-DP (every column public, private
         target): the label statistic is released once, and the rest is public.
-    public_loss : {"auto", "zero", "gaussian"}, callable or None, default="auto"
-        None, also "auto": the whole gradient is private. "zero" and "gaussian":
-        Algorithm 1, where the public loss is the loss of the public part padded to a
-        full record with zeros or with normals, drawn once a fit; without a public
+    public_model : "auto", classifier or None, default="auto"
+        Model of the public columns, in whose margins the private descent starts.
+        "auto": with a public target a logistic regression on standardised columns (the
+        class frequencies where no column is public), else none. A classifier with
+        `predict_proba` is cloned and fitted on the public columns of ``row_map_(X)``
+        and the public target, or used as it is if it is fitted already, also for a
+        private target. None: start at zero.
+    public_loss : {"auto", "zero", "gaussian", "impute"}, callable or None
+        None, also "auto", the default: the whole gradient is private. "zero",
+        "gaussian" and "impute": Algorithm 1, where the public loss is the loss of the
+        public part padded to a full record with zeros, with normals drawn once a fit,
+        or with a linear prediction of the private columns from the public part, for
+        which cross moments are released once (a tenth of the budget); without a public
         target it is the loss averaged over all labels. A callable adds the exact
         gradient of any public term:
         ``(coef, intercept, X_public, y) -> (coef_gradient, intercept_gradient)``,
@@ -72,7 +82,8 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
         are. None: the same, with a warning.
     feature_bound : float, default=1.0
-        L2 bound of a row after `bounds`; longer rows are scaled back.
+        L2 bound of a row after `bounds`; longer rows are scaled back. Public columns
+        beside private ones are left out of the norm and keep their scale.
     normalize : bool, default=False
         Scale every non-zero row to the norm `feature_bound`.
     clip_norm : float or "auto", default="auto"
@@ -102,9 +113,10 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
     classes : array-like, default=None
         The public label set. None: read from y, an assumption of the report if the
         target is private.
-    centering : {"auto", None}, default="auto"
-        "auto": centre the rows, exactly where every column is public, by a private
-        mean else. None: no centring.
+    centering : {"auto", "gaussian", None}, default="auto"
+        "gaussian": centre public columns exactly, private ones by a private mean.
+        "auto": the same, but private columns stay as they are where their signs are
+        worth more (see the guarantees). None: no centring.
     accountant : {"auto", "pld"}, default="auto"
         "auto": closed form on full batches.
     ledger : str, path or PrivacyLedger, default=None
@@ -117,11 +129,15 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Weights on ``row_map_(X)``, in the units of X.
+        Weights on ``row_map_(X)``, in the units of X. They hold the public model too
+        if it is a logistic regression, standardised or not; the margins of any other
+        public model come on top of them.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     row_map_ : RowMap
         Bounds and norm; the same function in `fit` and `predict`.
+    public_model_ : PublicModel
+        The public model, its classifier in `estimator`; only where one was used.
     n_iter_ : int
         Steps taken.
     privacy_ : PrivacyReport
@@ -139,8 +155,11 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
     * a record's contribution to a private sum is the gradient of the loss minus that
       of the public loss, clipped to `clip_norm` after the subtraction; the sum moves
       by at most twice that under "replace_one", by `clip_norm` otherwise;
-    * "one-shot": the label statistic moves by exactly ``sqrt(2) |phi|`` (``|phi|``
-      for two classes) when a label is replaced; it is released once;
+    * under "replace_one" it moves by at most ``sqrt(2) clip_norm`` if the target is
+      public and `bounds` make every private column non-negative, without a public loss
+      and with "auto" or no centring: the signs of a contribution are public then;
+    * if every column is public, by no more than two labels' residuals differ, times the
+      longest row; the report names the bound that was used;
     * "one-shot": the label statistic moves by at most ``sqrt(2) |phi|`` when a label
       is replaced (``|phi|`` for two classes), phi being a public row; one release;
     * all releases, the private mean included, are one composition, exactly accounted;
@@ -245,7 +264,7 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         check_choice("public_target", self.public_target, (True, False))
         check_public_model(self.public_model, self.public_target)
         if not callable(self.public_loss):
-            check_choice("public_loss", self.public_loss, ("auto", None, *_PADDINGS))
+            check_choice("public_loss", self.public_loss, ("auto", None, *PADDINGS))
         check_number(
             "public_batch_size", self.public_batch_size, integral=True, also=(None,)
         )
@@ -286,7 +305,7 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
             problem,
             seeded,
             orthant=self.centering != "gaussian"
-            and self.public_loss not in _PADDINGS
+            and self.public_loss not in PADDINGS
             and has_public_signs(problem),
             public_model=model,
         )
@@ -303,7 +322,7 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         automatic = isinstance(spec, str)
         if spec is None or problem.public.all():
             return None
-        if automatic and (not problem.public_target or self.public_loss in _PADDINGS):
+        if automatic and (not problem.public_target or self.public_loss in PADDINGS):
             return None
         return resolve_public_model(spec, problem)
 
@@ -345,15 +364,19 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
 
         return min(n, BATCH_SIZE) if self.solver == "dp-sgd" else None
 
-    def _padded(self, problem, coordinates, rows, streams):
+    def _padded(self, problem, training, coordinates, rows, streams):
         """Return the padded public part, None without a public loss."""
-        if self.public_loss not in _PADDINGS:
+        if self.public_loss not in PADDINGS:
             return None
         if problem.public.all():
             return rows
-        scale = self.padding_scale if self.public_loss == "gaussian" else 0.0
-        return coordinates.padded_grid(
-            problem.X, problem.public, scale, streams.public("padding")
+        return padded_rows(
+            self.public_loss,
+            self.padding_scale,
+            problem,
+            training,
+            coordinates,
+            streams,
         )
 
     def _public_gradient(self, problem, query, coordinates, streams):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skfdp import defaults
+from skfdp.linear_model.padding import cross_event
 from skfdp.linear_model.sensitivity import ORTHANT, relative_sensitivity
 from skfdp.losses import Loss
 from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_mu
@@ -85,6 +86,8 @@ class Training:
         Of the loop; the private mean is among its `other_events`.
     mean_event : Event or None
         The private mean, None where there is none.
+    cross_event : Event or None
+        The cross moments that impute the padding of a public loss.
     exact_mean : bool
         Centre the public columns by their exact mean.
     block_norms : (float, float)
@@ -109,6 +112,7 @@ class Training:
 
     plan: PrivacyPlan
     mean_event: Event | None
+    cross_event: Event | None
     exact_mean: bool
     block_norms: tuple[float, float]
     learning_rate: float
@@ -147,6 +151,10 @@ def plan_training(
     mean_event = None
     if not orthant:
         mean_event = _mean(estimator, problem, mu, reach, facts)
+    cross = None
+    if getattr(estimator, "public_loss", None) == "impute" and not problem.public.all():
+        cross = cross_event(problem, reach * mu, facts)
+    first = tuple(event for event in (mean_event, cross) if event is not None)
     rate, n_steps = _schedule(estimator, n)
     clip = _clip_norm(estimator, problem, s2n, public_model)
     plan = calibrated_loop(
@@ -155,17 +163,18 @@ def plan_training(
         sampling_rate=rate,
         clip_norm=clip,
         sensitivity=reach * clip,
-        other_events=() if mean_event is None else (mean_event,),
+        other_events=first,
     )
     loop = dataclasses.replace(plan.event, label="descent", **facts)
     return Training(
         plan=plan,
         mean_event=mean_event,
+        cross_event=cross,
         exact_mean=_centres(estimator) and bool(problem.public.any()),
         block_norms=defaults.block_norms(problem.public, public_model is not None),
         learning_rate=_learning_rate(estimator, problem, mu, plan, public_model),
         private_weight=getattr(estimator, "private_weight", 1.0),
-        events=(loop,) if mean_event is None else (mean_event, loop),
+        events=(*first, loop),
         orthant=orthant,
         public_model=public_model,
         assumptions=(ORTHANT,) * orthant,
