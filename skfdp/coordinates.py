@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
-from skfdp.rows import GridRows, RowMap, on_grid
+from skfdp.rows import GRID, GridRows, RowMap, SparseGridRows, on_grid, times_columns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,9 +19,10 @@ class Coordinates:
     ----------
     row_map : RowMap
     mean : ndarray of shape (n_features,)
-        Released, or a function of public columns alone.
+        Released, or a function of public columns alone; on the grid.
     scale : float or ndarray of shape (n_features,)
-        Public or released.
+        Public or released. A float multiplies the integer rows, factors by column
+        multiply the rows before they become integers.
     bias : float or None
         Value of the constant last column, on the grid; None: no intercept.
     """
@@ -32,33 +34,55 @@ class Coordinates:
 
     @classmethod
     def centred(cls, row_map, mean, scale, bias) -> Coordinates:
-        """Build coordinates; the bias is rounded as the grid will hold it."""
-        return cls(row_map, mean, scale, None if bias is None else on_grid(bias))
+        """Build coordinates; mean and bias are rounded as the grid will hold them."""
+        before, after = _factors(scale)
+        mean = on_grid(mean * before) / before
+        if bias is not None:
+            bias = max(on_grid(bias / after), GRID) * after
+        return cls(row_map, mean, scale, bias)
 
-    def grid(self, X: np.ndarray) -> GridRows:
+    def grid(self, X: np.ndarray | csr_array) -> GridRows | SparseGridRows:
         """Quantise the rows of X."""
+        return self._grid(X, self.row_map.unit)
+
+    def _grid(self, X, unit, n_features=None) -> GridRows | SparseGridRows:
+        before, after = _factors(self.scale)
+        by_column = np.ndim(before) > 0
+
+        def transform(block):
+            return times_columns(unit(block), before) if by_column else unit(block)
+
         return GridRows.build(
             X,
-            lambda block: (self.row_map.unit(block) - self.mean) * self.scale,
+            transform,
             bias=self.bias,
+            n_features=n_features,
+            centre=self.mean * before,
+            scale=after,
         )
 
     def padded_grid(
         self,
-        known: np.ndarray,
+        known: np.ndarray | csr_array,
         public: np.ndarray,
         fill: Callable[[np.ndarray], np.ndarray],
-    ) -> GridRows:
+    ) -> GridRows | SparseGridRows:
         """Quantise what is public of each row, padded to a full row.
 
         Parameters
         ----------
-        known : ndarray of shape (n_rows, n_known)
-            The public columns, and perhaps more that is public after them.
+        known : ndarray or csr_array of shape (n_rows, n_known)
+            The public columns, and perhaps more that is public after them. CSR rows
+            hold nothing more, and are padded with zeros.
         public : bool ndarray of shape (n_features,)
         fill : callable
             Returns the private entries of scaled rows, given scaled known columns.
         """
+        if issparse(known):
+            columns = np.flatnonzero(public)[known.indices]
+            shape = known.shape[0], len(public)
+            wide = csr_array((known.data, columns, known.indptr), shape=shape)
+            return self._grid(wide, self.row_map.unit)
         width = int(public.sum())
         scaled = self.row_map.of_public(public)
 
@@ -67,9 +91,9 @@ class Coordinates:
             rows = np.zeros((len(block), len(public)))
             rows[:, public] = head
             rows[:, ~public] = fill(np.hstack([head, block[:, width:]]))
-            return (self.row_map.shorten(rows) - self.mean) * self.scale
+            return self.row_map.shorten(rows)
 
-        return GridRows.build(known, padded, bias=self.bias, n_features=len(public))
+        return self._grid(known, padded, n_features=len(public))
 
     def fold(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (coef, intercept) on ``row_map(X)``."""
@@ -102,3 +126,8 @@ class Coordinates:
 
     def _weights(self, theta: np.ndarray) -> np.ndarray:
         return theta[:, : len(self.mean)] * self.scale
+
+
+def _factors(scale: float | np.ndarray) -> tuple[float | np.ndarray, float]:
+    """Return what multiplies the rows before they become integers, and after."""
+    return (1.0, float(scale)) if np.ndim(scale) == 0 else (scale, 1.0)

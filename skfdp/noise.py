@@ -12,9 +12,11 @@ import hashlib
 import numbers
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import randomgen
+from scipy.sparse import issparse
 
 # A float64 normal has about 52 random bits. Up to 2**34 grid units of standard
 # deviation the lattice of its values is finer than the grid; beyond 2**40 it shows.
@@ -43,7 +45,7 @@ class Streams:
         experiments and voids the guarantee.
     owner : str
         Class name of the estimator; seeds differ between classes.
-    data : sequence of ndarray
+    data : sequence of ndarray or csr_array
         What the fit sees. It enters the keys of seeded private streams, so that the
         same seed on other data draws other noise.
     parameters : mapping, default=None
@@ -54,7 +56,7 @@ class Streams:
         self,
         random_state: int | None,
         owner: str,
-        data: Sequence[np.ndarray] = (),
+        data: Sequence[Any] = (),
         parameters: Mapping[str, object] | None = None,
     ):
         check_random_state(random_state)
@@ -92,6 +94,11 @@ class Streams:
             digest = hashlib.blake2b()
             for array in self._data:
                 digest.update(f"{array.shape}".encode())
+                if issparse(array):
+                    stored = (array.data.astype(np.float64), array.indices)
+                    for part in (*stored, array.indptr.astype(np.int64)):
+                        digest.update(np.ascontiguousarray(part).data)
+                    continue
                 for start in range(0, len(array), 1024):
                     # float64, so that equal data of another dtype draw equal noise
                     block = array[start : start + 1024].astype(np.float64)

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.sparse import csr_array, issparse
 
 from skfdp.losses import Loss
 from skfdp.privacy import PrivacyPlan
 from skfdp.queries import Query
 from skfdp.releases import release
-from skfdp.rows import blocks
+from skfdp.rows import row_blocks
 from skfdp.sampling import poisson_batch
 from skfdp.steps import Average, HeavyBall
 
@@ -85,7 +86,7 @@ def descent(
 
 
 def optimum(
-    X: np.ndarray,
+    X: np.ndarray | csr_array,
     target: np.ndarray,
     loss: Loss,
     n_outputs: int,
@@ -99,7 +100,7 @@ def optimum(
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_features)
+    X : ndarray or csr_array of shape (n_rows, n_features)
     target : int64 or float64 ndarray of shape (n_rows,)
     loss : Loss
     n_outputs : int
@@ -130,8 +131,8 @@ def optimum(
         strength = penalty * n_rows
         value = np.vdot(coef, coef) * strength / 2
         by_coef, by_intercept = coef * strength, np.zeros(n_outputs)
-        for block in blocks(*X.shape):
-            rows, labels = np.asarray(X[block], dtype=np.float64), target[block]
+        for block in row_blocks(X):
+            rows, labels = X[block].astype(np.float64), target[block]
             margins = rows @ coef.T + intercept
             weight = (
                 np.ones(len(rows)) if class_weight is None else class_weight[labels]
@@ -161,13 +162,18 @@ def optimum(
 
 
 def _preconditioner(
-    X: np.ndarray, curvature: float, penalty: float
+    X: np.ndarray | csr_array, curvature: float, penalty: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return column means, and scales that give the Hessian a diagonal near 1.
 
     L-BFGS on columns of unequal scale takes ten times the steps.
     """
-    total = sum(X[block].sum(axis=0, dtype=np.float64) for block in blocks(*X.shape))
-    mean = total / len(X)
-    square = sum(((X[block] - mean) ** 2).sum(axis=0) for block in blocks(*X.shape))
-    return mean, np.sqrt(curvature * square / len(X) + penalty)
+    n_rows = X.shape[0]
+    total = sum(X[block].sum(axis=0, dtype=np.float64) for block in row_blocks(X))
+    mean = total / n_rows
+    if issparse(X):  # where differences would fill the matrix in
+        square = sum((X[b].astype(np.float64) ** 2).sum(axis=0) for b in row_blocks(X))
+        square = np.maximum(square - n_rows * mean**2, 0.0)
+    else:
+        square = sum(((X[block] - mean) ** 2).sum(axis=0) for block in row_blocks(X))
+    return mean, np.sqrt(curvature * square / n_rows + penalty)

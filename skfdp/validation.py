@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -56,22 +57,41 @@ _QUOTES_NOTHING = re.compile(
 )
 
 
-def check_arrays(estimator, X, y="no_validation", *, reset: bool = True):
+def check_arrays(
+    estimator,
+    X,
+    y="no_validation",
+    *,
+    reset: bool = True,
+    accept_sparse: bool = False,
+):
     """Validate X (and y) with scikit-learn, keeping the dtype and hiding the data.
 
     Returns
     -------
-    X : ndarray of shape (n_rows, n_features), or (X, y)
+    X : ndarray or canonical csr_array of shape (n_rows, n_features), or (X, y)
     """
+    if issparse(X) and not accept_sparse:
+        raise TypeError(
+            f"{type(estimator).__name__} needs a dense X, and this one is sparse: "
+            "pass X.toarray() if it fits, or leave this step out, because the linear "
+            "estimators take CSR and centre it without filling it in."
+        )
     try:
-        return validate_data(
+        checked = validate_data(
             estimator,
             X,
             y,
             reset=reset,
             dtype=_DTYPES,
             ensure_min_samples=2 if reset else 1,
+            accept_sparse="csr" if accept_sparse else False,
         )
+        if not issparse(X):
+            return checked
+        if isinstance(checked, tuple):
+            return _canonical(checked[0]), checked[1]
+        return _canonical(checked)
     except Exception as error:
         alone = error.__cause__ is None and error.__context__ is None
         if alone and _QUOTES_NOTHING.match(str(error)):
@@ -80,6 +100,34 @@ def check_arrays(estimator, X, y="no_validation", *, reset: bool = True):
         text = str(error)
     # Outside the handler, so that the original is not kept as a context either.
     raise kind(_without_data(text))
+
+
+def _canonical(X) -> csr_array:
+    """Return CSR rows whose column numbers increase, each within X and once.
+
+    Norms are taken entry by entry: a repeated column would make a row longer than its
+    norm. What the object says of itself is not believed.
+    """
+    X = csr_array((X.data, X.indices, X.indptr), shape=X.shape)
+    if not _well_formed(X):
+        raise ValueError(
+            "This X is not valid CSR: row pointers must increase, and column numbers "
+            "lie within the columns; rebuild it, from COO for example."
+        )
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+        if not np.isfinite(X.data).all():
+            raise ValueError("Input X contains infinity after repeated entries add up.")
+    return X
+
+
+def _well_formed(X: csr_array) -> bool:
+    try:
+        X.check_format(full_check=True)
+    except ValueError:
+        return False
+    return True
 
 
 def _without_data(text: str) -> str:
@@ -221,7 +269,9 @@ def public_count(estimator, n_rows: int) -> int:
     return n_public
 
 
-def resolve_row_map(estimator, n_features: int, names: Sequence[str] | None) -> RowMap:
+def resolve_row_map(
+    estimator, n_features: int, names: Sequence[str] | None, sparse: bool = False
+) -> RowMap:
     """Return the row map of the estimator's declared bounds."""
     low, span = resolve_bounds(estimator.bounds, n_features, names)
     if estimator.bounds is None:
@@ -232,7 +282,12 @@ def resolve_row_map(estimator, n_features: int, names: Sequence[str] | None) -> 
             UtilityWarning,
             stacklevel=4,
         )
-    return RowMap(low, span, float(estimator.feature_bound), bool(estimator.normalize))
+    row_map = RowMap(
+        low, span, float(estimator.feature_bound), bool(estimator.normalize)
+    )
+    if sparse:
+        row_map.check_sparse()
+    return row_map
 
 
 def feature_labels(estimator) -> tuple[str | int, ...]:

@@ -42,7 +42,11 @@ LEVELS = {
 #: Who may import what from outside.
 ONLY = {
     "dp_accounting": {"privacy/pld.py"},
-    "numba": {"losses/residuals.py", "queries/linear_kernels.py"},
+    "numba": {
+        "losses/residuals.py",
+        "queries/linear_kernels.py",
+        "queries/sparse_kernels.py",
+    },
     "randomgen": {"noise.py"},
     "torch": set(),
     "sqlite3": {"privacy/store.py", "privacy/ledger.py"},

@@ -420,6 +420,6 @@ def test_sabotage_of_the_grid_is_noticed(monkeypatch):
         np.ceil(np.abs(residuals) / 1024, out=residuals)
 
     monkeypatch.setattr(linear_kernels, "clip_residuals", nearest)
-    monkeypatch.setattr(linear, "_FINEST_SUM", 2.0**-16)
+    monkeypatch.setattr(linear, "_FINEST_RESIDUAL", 0.25)
     with pytest.raises(AssertionError):
         check_sensitivity("replace_special", "squared_hinge")

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 from joblib import effective_n_jobs
+from scipy.sparse import issparse
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -20,7 +21,7 @@ from skfdp.noise import Streams
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
 from skfdp.queries.linear import LinearQuery
-from skfdp.rows import RowMap, blocks
+from skfdp.rows import RowMap, row_blocks
 from skfdp.solvers import descent, optimum
 from skfdp.splits import public_mask
 from skfdp.steps import AVERAGES, HeavyBall
@@ -53,6 +54,11 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         """Return whether a fit came to its end."""
         return hasattr(self, "coef_")
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     @with_callbacks
     def fit(self, X, y):
         """Train on X, y within the budget, charging the ledger first.
@@ -60,7 +66,8 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Dense. Each record once. Values outside `bounds` and rows longer than
+            Dense, or sparse (held as CSR, never filled in; `bounds` then need low 0).
+            Each record once. Values outside `bounds` and rows longer than
             `feature_bound` are clipped, silently.
         y : array-like of shape (n_samples,)
             Labels of any type; for regressors finite numbers.
@@ -115,7 +122,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
     def _resolve(self, X, y) -> Problem:
         """Validate and split; the last time that the user's objects are touched."""
         frame = X
-        X, y = check_arrays(self, X, y)
+        X, y = check_arrays(self, X, y, accept_sparse=True)
         target = self._resolve_target(y)
         names = getattr(self, "feature_names_in_", None)
         mask = public_mask(self.public_features, X.shape[1], names, frame)
@@ -133,9 +140,10 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
             row_map=RowMap(feature_bound=math.inf)
             if infinite
             else dataclasses.replace(
-                resolve_row_map(self, X.shape[1], names), public=mask if mixed else None
+                resolve_row_map(self, X.shape[1], names, issparse(X)),
+                public=mask if mixed else None,
             ),
-            n_public=public_count(self, len(X)),
+            n_public=public_count(self, X.shape[0]),
             **target,
         )
 
@@ -293,9 +301,9 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
     def _margins(self, X) -> np.ndarray:
         """Return ``row_map_(X) @ coef_.T + intercept_`` and what is not linear."""
         check_is_fitted(self)
-        X = check_arrays(self, X, reset=False)
-        margins = np.empty((len(X), len(self.coef_)))
-        for block in blocks(*X.shape):
+        X = check_arrays(self, X, reset=False, accept_sparse=True)
+        margins = np.empty((X.shape[0], len(self.coef_)))
+        for block in row_blocks(X):
             rows = self.row_map_(X[block])
             margins[block] = rows @ self.coef_.T + self.intercept_
             margins[block] += self._offset(rows)

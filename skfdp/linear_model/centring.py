@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from scipy.sparse import issparse
 
 from skfdp import defaults
 from skfdp.coordinates import Coordinates
@@ -10,7 +13,7 @@ from skfdp.linear_model.training import Problem, Training
 from skfdp.noise import Streams
 from skfdp.queries.statistics import RowSum
 from skfdp.releases import release
-from skfdp.rows import blocks
+from skfdp.rows import row_blocks
 
 
 def centred_coordinates(
@@ -68,14 +71,17 @@ def _private_block(
 
 def _public_moments(problem: Problem, centre: bool) -> tuple[np.ndarray, float]:
     """Return the mean of the public columns and the root mean square of the rest."""
-    public, n_rows = problem.public, len(problem.X)
+    X, public, n_rows = problem.X, problem.public, problem.X.shape[0]
     row_map = problem.row_map.of_public(public)
     mean, square = np.zeros(int(public.sum())), 0.0
     if centre:
-        for block in blocks(*problem.X.shape):
-            mean += row_map.unit(problem.X[block][:, public]).sum(axis=0)
+        for block in row_blocks(X):
+            mean += row_map.unit(X[block][:, public]).sum(axis=0)
         mean /= n_rows
-    for block in blocks(*problem.X.shape):
-        rest = row_map.unit(problem.X[block][:, public]) - mean
-        square += np.vdot(rest, rest)
-    return mean, float(np.sqrt(square / n_rows))
+    for block in row_blocks(X):
+        rows = row_map.unit(X[block][:, public])
+        if issparse(rows):  # a difference would fill them in
+            square += np.vdot(rows.data, rows.data) - rows.shape[0] * (mean @ mean)
+        else:
+            square += np.sum((rows - mean) ** 2)
+    return mean, math.sqrt(max(0.0, square) / n_rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+from scipy.sparse import issparse
 
 from skfdp import defaults
 from skfdp.checks import check_choice, check_number
@@ -278,6 +279,12 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
 
     def _check_one_shot(self, problem: Problem) -> None:
         """Refuse what the one release cannot do."""
+        if issparse(problem.X):
+            raise ValueError(
+                "solver='one-shot' learns a dense basis of the columns and needs a "
+                "dense X: choose 'dp-gd', or reduce the columns first "
+                "(TruncatedSVD)."
+            )
         if not problem.public.all() or problem.public_target:
             raise ValueError(
                 "solver='one-shot' is label-DP: it needs public_features='all' and "
@@ -299,6 +306,11 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         if self.solver == "one-shot":
             self._check_one_shot(problem)
             return plan_one_shot(self, problem, seeded)
+        if self.public_loss in ("gaussian", "impute") and issparse(problem.X):
+            raise ValueError(
+                f"public_loss={self.public_loss!r} pads every private column with "
+                "numbers and would fill a sparse X in: choose 'zero', or pass a dense X."
+            )
         model = self._public_model(problem)
         training = plan_training(
             self,
@@ -390,7 +402,7 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
                 )
             )
         if callable(self.public_loss):
-            X_public = np.asarray(problem.X[:, problem.public], dtype=np.float64)
+            X_public = problem.X[:, problem.public].astype(np.float64)
 
             def term(theta: np.ndarray) -> np.ndarray:
                 gradients = self.public_loss(

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -16,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp.linear_model.training import Problem
-from skfdp.rows import blocks
+from skfdp.rows import row_blocks
 
 #: Log-probabilities below this one are raised to it: a public model may be certain,
 #: and wrong.
@@ -98,13 +99,15 @@ class PublicModel:
         return coef, intercept + self.linear[1]
 
 
-def public_rows(problem: Problem) -> np.ndarray:
+def public_rows(problem: Problem) -> np.ndarray | csr_array:
     """Return the public columns of ``row_map(X)``; reads no private column."""
-    public, row_map = problem.public, problem.row_map
-    rows = np.empty((len(problem.X), int(public.sum())))
-    row_map = row_map.of_public(public)
-    for block in blocks(*problem.X.shape):
-        rows[block] = row_map(problem.X[block][:, public])
+    X, public = problem.X, problem.public
+    row_map = problem.row_map.of_public(public)
+    if issparse(X):
+        return row_map(X[:, public])
+    rows = np.empty((X.shape[0], int(public.sum())))
+    for block in row_blocks(X):
+        rows[block] = row_map(X[block][:, public])
     return rows
 
 
@@ -133,7 +136,8 @@ def resolve_public_model(spec: Any, problem: Problem) -> PublicModel:
         counts = np.bincount(codes, minlength=len(classes))
         if not problem.public.any() or (counts == 0).any():
             return _frequencies(classes, counts, int(problem.public.sum()))
-        spec = make_pipeline(StandardScaler(), LogisticRegression(C=_C, max_iter=1000))
+        scaler = StandardScaler(with_mean=not issparse(problem.X))
+        spec = make_pipeline(scaler, LogisticRegression(C=_C, max_iter=1000))
     if not is_fitted(spec):
         spec = clone(spec).fit(public_rows(problem), classes[codes])
     unknown = set(spec.classes_.tolist()) - set(classes.tolist())

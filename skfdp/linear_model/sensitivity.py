@@ -13,7 +13,7 @@ import numpy as np
 
 from skfdp.privacy.report import Assumption
 from skfdp.queries.linear import gradient_unit
-from skfdp.rows import GRID, GridRows
+from skfdp.rows import GridRows, SparseGridRows
 
 if TYPE_CHECKING:
     from skfdp.linear_model.training import Problem
@@ -57,7 +57,9 @@ def has_public_signs(problem: Problem) -> bool:
     )
 
 
-def label_sensitivity(problem: Problem, rows: GridRows, plan: PrivacyPlan) -> float:
+def label_sensitivity(
+    problem: Problem, rows: GridRows | SparseGridRows, plan: PrivacyPlan
+) -> float:
     """Return Delta of label-DP, all columns public, under "replace_one".
 
     **Guarantees.** The clip projects onto a ball, which brings no two points further
@@ -69,7 +71,7 @@ def label_sensitivity(problem: Problem, rows: GridRows, plan: PrivacyPlan) -> fl
     Parameters
     ----------
     problem : Problem
-    rows : GridRows
+    rows : GridRows or SparseGridRows
         Public, as the query will see them.
     plan : PrivacyPlan
         Of sensitivity ``2 clip_norm``: its noise is the largest that may be chosen,
@@ -79,8 +81,8 @@ def label_sensitivity(problem: Problem, rows: GridRows, plan: PrivacyPlan) -> fl
     if problem.loss.label_reach is None or not (weights == 1).all():
         return plan.sensitivity
     apart = problem.loss.label_reach(problem.n_classes)
-    unit = gradient_unit(plan.noise_std.max(), plan.clip_norm, problem.capacity)
-    longest = math.sqrt(rows.squared_norms.max(initial=0.0)) * GRID
-    slack = 2 * math.sqrt(problem.n_outputs) * unit / GRID * longest
+    unit = gradient_unit(rows, plan.noise_std.max(), plan.clip_norm, problem.capacity)
+    longest = math.sqrt(rows.squared_norms.max(initial=0.0)) * rows.unit
+    slack = 2 * math.sqrt(problem.n_outputs) * unit / rows.unit * longest
     bound = apart * longest * (1 + 1e-12) + slack + 1e-8 * plan.clip_norm
     return min(plan.sensitivity, bound)

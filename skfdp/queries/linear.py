@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from skfdp.losses import Loss
 from skfdp.queries import sum_unit
-from skfdp.rows import GRID, GridRows
+from skfdp.rows import GridRows, SparseGridRows
 
-# 512 rows of 15-bit entries times 29-bit residuals stay below 2**53: exact.
+if TYPE_CHECKING:
+    from skfdp.queries.products import Products
+
+# Rows whose residuals are computed together, while they are in the cache.
 _BLOCK = 512
 _LARGEST_RESIDUAL = 2.0**29 - 1
 _FINEST_RESIDUAL = 2.0**-24
-_FINEST_SUM = GRID * _FINEST_RESIDUAL
-_MANTISSA = 53
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +33,7 @@ class LinearQuery:
 
     Parameters
     ----------
-    rows : GridRows
+    rows : GridRows or SparseGridRows
         The records, bias column included.
     target : int64 or float64 ndarray of shape (n_rows,)
         Class of each record, 0-based, or its value.
@@ -46,9 +47,9 @@ class LinearQuery:
         Public bound on the number of rows, for the grid.
     class_weight : float64 ndarray of shape (n_classes,), default=None
         Public factor of the residual, before the clip; None: no classes, no factor.
-    padded : GridRows, default=None
+    padded : GridRows or SparseGridRows, default=None
         What is public of each record, padded to a full row: the public loss of paper
-        1. None means no public loss.
+        1; of the same kind, centre and scale as the rows. None means no public loss.
     public_target : bool, default=False
         Whether the public loss may see the target.
     offset : float64 ndarray of shape (n_rows, n_outputs), default=None
@@ -72,14 +73,14 @@ class LinearQuery:
     clip_norm``. The caller answers for these conditions.
     """
 
-    rows: GridRows
+    rows: GridRows | SparseGridRows
     target: np.ndarray
     loss: Loss
     n_outputs: int
     clip_norm: float
     capacity: int
     class_weight: np.ndarray | None = None
-    padded: GridRows | None = None
+    padded: GridRows | SparseGridRows | None = None
     public_target: bool = False
     offset: np.ndarray | None = None
     orthant: bool = False
@@ -88,16 +89,16 @@ class LinearQuery:
     @property
     def n_rows(self) -> int:
         """Number of records."""
-        return len(self.rows.values)
+        return self.rows.n_rows
 
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of theta and of the sum."""
-        return self.n_outputs, self.rows.values.shape[1]
+        return self.n_outputs, self.rows.n_columns
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
-        return gradient_unit(noise_std, self.clip_norm, self.capacity)
+        return gradient_unit(self.rows, noise_std, self.clip_norm, self.capacity)
 
     def exact_sum(
         self, theta: np.ndarray, batch: np.ndarray | None, unit: float
@@ -115,89 +116,90 @@ class LinearQuery:
         if not np.isfinite(theta).all():
             # theta is public. Nothing can be learnt there, and sums would be inexact.
             return np.zeros(self.shape, dtype=np.int64)
-        batch = self._everyone if batch is None else batch
-        if self.n_jobs == 1 or len(batch) < 2 * _BLOCK:
-            return self._partial_sum(theta, batch, unit)
-        parts = np.array_split(batch, self.n_jobs)
-        sums = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(self._partial_sum)(theta, part, unit) for part in parts
+        size = self.n_rows if batch is None else len(batch)
+        if self.n_jobs == 1 or size < 2 * _BLOCK:
+            return self._partial_sum(self._workspaces[0], theta, batch, 0, size, unit)
+        ends = [size * job // self.n_jobs for job in range(self.n_jobs + 1)]
+        parts = self._threads.map(
+            lambda work, start, stop: self._partial_sum(
+                work, theta, batch, start, stop, unit
+            ),
+            self._workspaces,
+            ends[:-1],
+            ends[1:],
         )
-        return np.sum(sums, axis=0)
+        return np.sum(list(parts), axis=0)
 
     def public_gradient(self, theta: np.ndarray, batch: np.ndarray) -> np.ndarray:
         """Return the mean gradient of the public loss over a public batch, float64.
 
         It reads the padded rows, and the target only if that is public.
         """
+        from skfdp.queries.products import products
+
+        work = products(self.padded, self.n_outputs)
+        work.start(theta)
         total = np.zeros(self.shape)
-        for part in _parts(batch):
-            residual = self._public_residual(theta, part)
-            total += residual.T @ (self.padded.values[part] * GRID)
+        for part in _parts(batch, 0, len(batch)):
+            total += work.pull(part, self._public_residual(work, part))
         return total / len(batch)
 
     @functools.cached_property
-    def _everyone(self) -> np.ndarray:
-        return np.arange(self.n_rows)
+    def _workspaces(self) -> list[_Workspace]:
+        """The memory of each thread."""
+        return [
+            _Workspace(self.rows, self.padded, self.n_outputs)
+            for _ in range(self.n_jobs)
+        ]
+
+    @functools.cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.n_jobs)
 
     @functools.cached_property
     def _inner(self) -> np.ndarray:
         """Inner products of rows and padded rows, exact."""
-        inner = np.empty(self.n_rows)
-        for part in _parts(self._everyone):
-            x = self.rows.values[part].astype(np.float64)
-            z = self.padded.values[part].astype(np.float64)
-            inner[part] = np.einsum("ij,ij->i", x, z)
-        return inner
+        from skfdp.queries.products import inner_products
 
-    def _partial_sum(self, theta, batch, unit) -> np.ndarray:
+        return inner_products(self.rows, self.padded, np.arange(self.n_rows))
+
+    def _partial_sum(self, work, theta, batch, start, stop, unit) -> np.ndarray:
         # Here and not in the caller, because threads start with their own state: an
         # overflow warning would tell of private margins.
         with np.errstate(all="ignore"):
-            return self._partial_sum_quietly(theta, batch, unit)
+            work.start(theta)
+            for part in _parts(batch, start, stop):
+                self._add(work, part, unit)
+            return work.total()
 
-    def _partial_sum_quietly(self, theta, batch, unit) -> np.ndarray:
+    def _add(self, work: _Workspace, part: np.ndarray, unit: float) -> None:
+        """Add the clipped contributions of one block."""
         from skfdp.queries import linear_kernels as kernels
 
-        total = np.zeros(self.shape, dtype=np.int64)
-        block = np.empty(self.shape)
-        residual_unit = unit / GRID
-        clip = self.clip_norm / GRID
-        for part in _parts(batch):
-            residual = self._residual(theta, part)
-            block[:] = 0.0
-            if self.padded is None or self.padded is self.rows:
-                if self.padded is not None:
-                    residual -= self._public_residual(theta, part)
-                kernels.clip_residuals(
-                    residual,
-                    self.rows.squared_norms,
-                    part,
-                    clip,
-                    residual_unit,
-                    _LARGEST_RESIDUAL,
-                )
-            else:
-                public = self._public_residual(theta, part)
-                kernels.clip_differences(
-                    residual,
-                    public,
-                    self.rows.squared_norms,
-                    self.padded.squared_norms,
-                    self._inner,
-                    part,
-                    clip,
-                    residual_unit,
-                    _LARGEST_RESIDUAL,
-                )
-                kernels.add_outer_products(self.padded.values, part, -public, block)
-                total += block.astype(np.int64)
-                block[:] = 0.0
-            kernels.add_outer_products(self.rows.values, part, residual, block)
-            total += block.astype(np.int64)
-        return total
+        residual = self._residual(work.rows, part)
+        limits = self.clip_norm / self.rows.unit, unit / self.rows.unit
+        norms = self.rows.squared_norms
+        if work.padded is None or work.padded is work.rows:
+            if work.padded is not None:
+                residual -= self._public_residual(work.rows, part)
+            kernels.clip_residuals(residual, norms, part, *limits, _LARGEST_RESIDUAL)
+        else:
+            public = self._public_residual(work.padded, part)
+            kernels.clip_differences(
+                residual,
+                public,
+                norms,
+                self.padded.squared_norms,
+                self._inner,
+                part,
+                *limits,
+                _LARGEST_RESIDUAL,
+            )
+            work.padded.add(part, -public)
+        work.rows.add(part, residual)
 
-    def _residual(self, theta: np.ndarray, part: np.ndarray) -> np.ndarray:
-        residual = self._weighted_residual(self._margins(self.rows, theta, part), part)
+    def _residual(self, rows: Products, part: np.ndarray) -> np.ndarray:
+        residual = self._weighted_residual(self._margins(rows, part), part)
         if self.orthant:
             # In exact arithmetic the signs hold anyway; a rounded softmax may exceed 1.
             towards = self._signs[part]
@@ -212,16 +214,21 @@ class LinearQuery:
         toward = outputs + (self.n_outputs == 1) == self.target[:, None]
         return np.where(toward, -1.0, 1.0)
 
-    def _margins(
-        self, rows: GridRows, theta: np.ndarray, part: np.ndarray
-    ) -> np.ndarray:
-        margins = _margins(rows, theta, part)
+    def _margins(self, rows: Products, part: np.ndarray) -> np.ndarray:
+        """Return the margins of some rows, zero-padded to a full block.
+
+        Always a full block, because a vectorised exp may round its last lanes
+        otherwise than the rest, and a record's residual must not depend on how many
+        others are in the batch.
+        """
+        margins = np.zeros((_BLOCK, self.n_outputs))
+        rows.margins(part, margins[: len(part)])
         if self.offset is not None:
             margins[: len(part)] += self.offset[part]
         return margins
 
-    def _public_residual(self, theta: np.ndarray, part: np.ndarray) -> np.ndarray:
-        margins = self._margins(self.padded, theta, part)
+    def _public_residual(self, padded: Products, part: np.ndarray) -> np.ndarray:
+        margins = self._margins(padded, part)
         if self.public_target:
             return self._weighted_residual(margins, part)
         return self.loss.target_free_residual(margins)[: len(part)]
@@ -235,30 +242,42 @@ class LinearQuery:
         return residual[: len(part)]
 
 
-def gradient_unit(noise_std: float, clip_norm: float, capacity: int) -> float:
+def gradient_unit(
+    rows: GridRows | SparseGridRows, noise_std: float, clip_norm: float, capacity: int
+) -> float:
     """Return the grid unit of a sum of gradients."""
-    return sum_unit(noise_std, clip_norm, capacity, _FINEST_SUM)
+    return sum_unit(noise_std, clip_norm, capacity, rows.unit * _FINEST_RESIDUAL)
 
 
-def _margins(rows: GridRows, theta: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """Return the margins of some rows, zero-padded to shape (_BLOCK, n_outputs).
+class _Workspace:
+    """The products of one thread, over the rows and over the padded rows."""
 
-    theta is rounded to integers, as many bits as keep the inner products below 2**53.
-    The margins are then exact, and the same wherever a row stands. Always a full
-    block, because a vectorised exp may round its last lanes otherwise than the rest,
-    and a record's residual must not depend on how many others are in the batch.
-    """
-    from skfdp.queries import linear_kernels as kernels
+    def __init__(self, rows, padded, n_outputs: int):
+        # numba loads with the first fit, not with `import skfdp`.
+        from skfdp.queries.products import products
 
-    largest = np.abs(theta).max(initial=0.0)
-    bits = _MANTISSA - 15 - math.ceil(math.log2(max(2, theta.shape[1])))
-    exponent = bits - int(np.frexp(largest)[1]) if np.isfinite(largest) else 0
-    out = np.zeros((_BLOCK, len(theta)))
-    integers = np.rint(np.ldexp(theta, exponent))
-    kernels.margins(rows.values, part, integers, out[: len(part)])
-    return np.ldexp(out, -exponent) * GRID
+        self.rows = products(rows, n_outputs)
+        self.padded = None
+        if padded is not None:
+            same = padded is rows
+            self.padded = self.rows if same else products(padded, n_outputs)
+
+    def start(self, theta: np.ndarray) -> None:
+        """Begin a step."""
+        self.rows.start(theta)
+        if self.padded is not None:
+            self.padded.start(theta)
+
+    def total(self) -> np.ndarray:
+        """Return the int64 sum of the step, a fresh array."""
+        total = self.rows.total()
+        if self.padded is None or self.padded is self.rows:
+            return total.copy()
+        return total + self.padded.total()
 
 
-def _parts(batch: np.ndarray) -> Iterator[np.ndarray]:
-    for start in range(0, len(batch), _BLOCK):
-        yield batch[start : start + _BLOCK]
+def _parts(batch: np.ndarray | None, start: int, stop: int) -> Iterator[np.ndarray]:
+    """Yield the row numbers of the batch (None: all rows), a block at a time."""
+    for first in range(start, stop, _BLOCK):
+        last = min(first + _BLOCK, stop)
+        yield np.arange(first, last) if batch is None else batch[first:last]

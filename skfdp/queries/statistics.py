@@ -6,9 +6,10 @@ import dataclasses
 import math
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from skfdp.queries import sum_unit
-from skfdp.rows import GRID, GridRows, RowMap, blocks
+from skfdp.rows import GRID, GridRows, RowMap, blocks, row_blocks
 
 # Rows have norm at most 1 up to rounding; this margin covers the rounding.
 _SHRINK = 1 - 1e-9
@@ -20,7 +21,7 @@ class RowSum:
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_features)
+    X : ndarray or csr_array of shape (n_rows, n_features)
     row_map : RowMap
         Gives rows whose private columns have a norm of at most 1.
     capacity : int
@@ -35,7 +36,7 @@ class RowSum:
     a row is nulled or removed, and by at most 2 when it is replaced.
     """
 
-    X: np.ndarray
+    X: np.ndarray | csr_array
     row_map: RowMap
     capacity: int
     clip_norm: float = 1.0
@@ -43,7 +44,7 @@ class RowSum:
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return len(self.X)
+        return self.X.shape[0]
 
     @property
     def shape(self) -> tuple[int]:
@@ -61,12 +62,22 @@ class RowSum:
         """Return the int64 sum of the rows of the batch, in `unit`."""
         X = self.X if batch is None else self.X[batch]
         total = np.zeros(self.shape, dtype=np.int64)
-        for block in blocks(*X.shape):
-            rows = self.row_map.unit(X[block]) * (_SHRINK / unit)
+        for block in row_blocks(X):
+            rows = self.row_map.unit(X[block])
             if self.row_map.public is not None:
                 rows = rows[:, ~self.row_map.public]
-            total += np.trunc(rows).astype(np.int64).sum(axis=0)
+            total += _column_sums(rows, _SHRINK / unit)
         return total
+
+
+def _column_sums(rows: np.ndarray | csr_array, factor: float) -> np.ndarray:
+    """Return the int64 sums of the columns of a block, each entry truncated."""
+    if not issparse(rows):
+        return np.trunc(rows * factor).astype(np.int64).sum(axis=0)
+    # In float64, below 2**53: a block has at most 4096 rows, and an
+    # entry at most 2**30 units.
+    entries = np.trunc(rows.data * factor)
+    return np.bincount(rows.indices, entries, rows.shape[1]).astype(np.int64)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,77 @@
+"""Compiled products of CSR rows that are shifted but never filled in.
+
+A row is ``x - shift``, x sparse and shift dense, all integers. What is written are the
+integers that the dense kernels give for the difference.
+
+Shapes: data int16, indices int32, indptr int64, the CSR form of x; rows int64 (B,), the
+batch. theta float64 (D, K), integers, and out int64 (D, K): one column of X is one
+stretch of memory.
+"""
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True, cache=True)
+def margins(data, indices, indptr, rows, theta, start, out):
+    """out[i] = x[rows[i]] . theta - start; start is ``shift . theta``, float64 (K,).
+
+    Every partial sum is an integer below 2**53, therefore exact.
+    """
+    n_outputs = theta.shape[1]
+    for i in range(rows.shape[0]):
+        for k in range(n_outputs):
+            out[i, k] = -start[k]
+        for place in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            value = float(data[place])
+            column = theta[indices[place]]
+            for k in range(n_outputs):
+                out[i, k] += value * column[k]
+
+
+@njit(nogil=True, cache=True)
+def add_outer_products(data, indices, indptr, rows, residuals, out, total):
+    """Out += sum of x (x) residuals, and total += sum of residuals; int64.
+
+    The sums may wrap around. Subtracting ``shift (x) total``, which wraps too, leaves
+    the sum of clipped contributions modulo 2**64, and that fits into int64.
+    """
+    n_outputs = residuals.shape[1]
+    integers = np.empty(n_outputs, np.int32)
+    for i in range(rows.shape[0]):
+        for k in range(n_outputs):
+            integers[k] = np.int32(residuals[i, k])
+            total[k] += integers[k]
+        for place in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            value = np.int32(data[place])
+            column = out[indices[place]]
+            for k in range(n_outputs):
+                column[k] += np.int64(value) * np.int64(integers[k])
+
+
+@njit(nogil=True, cache=True)
+def inner_products(
+    data, indices, indptr, data_2, indices_2, indptr_2, shift, rows, out
+):
+    """out[i] = (x - shift) . (z - shift) for two CSR matrices; integers below 2**53."""
+    far = 0
+    for j in range(shift.shape[0]):
+        far += shift[j] * shift[j]
+    for i in range(rows.shape[0]):
+        total = far
+        place, place_2 = indptr[rows[i]], indptr_2[rows[i]]
+        end, end_2 = indptr[rows[i] + 1], indptr_2[rows[i] + 1]
+        for p in range(place, end):
+            total -= np.int64(data[p]) * shift[indices[p]]
+        for p in range(place_2, end_2):
+            total -= np.int64(data_2[p]) * shift[indices_2[p]]
+        while place < end and place_2 < end_2:
+            if indices[place] == indices_2[place_2]:
+                total += np.int64(data[place]) * np.int64(data_2[place_2])
+                place += 1
+                place_2 += 1
+            elif indices[place] < indices_2[place_2]:
+                place += 1
+            else:
+                place_2 += 1
+        out[i] = total

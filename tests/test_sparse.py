@@ -1,0 +1,505 @@
+"""CSR input: the same integers as for dense rows, and nothing filled in."""
+
+import dataclasses
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix, random_array
+from sklearn.linear_model import LogisticRegression
+
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    PrivacyLedger,
+    PrivateCenteringTransformer,
+)
+from skfdp.coordinates import Coordinates
+from skfdp.losses import LOSSES
+from skfdp.noise import Streams
+from skfdp.queries.linear import LinearQuery
+from skfdp.queries.statistics import RowSum
+from skfdp.rows import GRID, RowMap, SparseGridRows
+
+BOTH = pytest.mark.parametrize(
+    "estimator", [DPSGDFClassifier, FeatureDPLogisticRegression]
+)
+
+
+def sparse_rows(n=203, d=17, density=0.2, seed=0, signed=True):
+    rng = np.random.default_rng(seed)
+    X = random_array((n, d), density=density, rng=rng, format="csr")
+    if signed:
+        X.data = rng.normal(size=X.nnz) * 10.0 ** rng.integers(-3, 3, X.nnz)
+    return X
+
+
+def make_coordinates(d, seed=0, scale=1.7, by_column=False, row_map=None):
+    rng = np.random.default_rng(seed + 1)
+    mean = rng.normal(size=d) / np.sqrt(d)
+    if by_column:
+        scale = rng.uniform(0.2, 1.5, d)
+    return Coordinates.centred(row_map or RowMap(), mean, scale, 0.1)
+
+
+def make_queries(kind="plain", loss="log_loss", n_classes=3, seed=0, n=203, **more):
+    """Return the query of the dense and of the CSR rows."""
+    X = sparse_rows(n=n, seed=seed)
+    d = X.shape[1]
+    rng = np.random.default_rng(seed)
+    by_column, scale = more.pop("by_column", False), more.pop("scale", 1.7)
+    coordinates = make_coordinates(d, seed, scale, by_column)
+    n_outputs = 1 if n_classes == 2 else n_classes
+    common = {
+        "target": rng.integers(0, n_classes, n),
+        "loss": LOSSES[loss],
+        "n_outputs": n_outputs,
+        "clip_norm": 0.5,
+        "capacity": n,
+        "class_weight": np.linspace(0.5, 2, n_classes),
+        "public_target": kind == "padded, public target",
+        "orthant": kind == "orthant",
+        "offset": rng.normal(size=(n, n_outputs)) if kind == "offset" else None,
+        **more,
+    }
+    queries = []
+    for data in (X.toarray(), X):
+        rows, padded = coordinates.grid(data), None
+        if kind == "same rows":
+            padded = rows
+        elif kind.startswith("padded"):
+            padded = coordinates.padded_grid(data, np.arange(d) < 8, 0.0, rng)
+        queries.append(LinearQuery(rows=rows, padded=padded, **common))
+    return queries
+
+
+KINDS = [
+    "plain",
+    "offset",
+    "orthant",
+    "same rows",
+    "padded",
+    "padded, public target",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+@pytest.mark.parametrize("by_column", [False, True])
+def test_every_sum_is_that_of_the_dense_rows(kind, n_classes, by_column):
+    dense, sparse = make_queries(kind, n_classes=n_classes, by_column=by_column)
+    assert isinstance(sparse.rows, SparseGridRows)
+    assert dense.shape == sparse.shape
+    np.testing.assert_array_equal(sparse.rows.squared_norms, dense.rows.squared_norms)
+    rng = np.random.default_rng(1)
+    for scale, noise in [(2.0, 0.0), (20.0, 30.0), (1e6, 1e5)]:
+        theta = scale * rng.normal(size=dense.shape)
+        unit = dense.unit(noise)
+        assert sparse.unit(noise) == unit
+        batch = np.flatnonzero(rng.random(dense.n_rows) < 0.4)
+        for part in (None, batch, batch[:1], batch[:0]):
+            np.testing.assert_array_equal(
+                sparse.exact_sum(theta, part, unit), dense.exact_sum(theta, part, unit)
+            )
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_every_loss_sums_as_on_dense_rows(loss):
+    dense, sparse = make_queries(loss=loss, n=1100)
+    theta = np.random.default_rng(0).normal(size=dense.shape)
+    unit = dense.unit(1.0)
+    total = dense.exact_sum(theta, None, unit)
+    assert total.any()
+    np.testing.assert_array_equal(sparse.exact_sum(theta, None, unit), total)
+    threads = dataclasses.replace(sparse, n_jobs=2)
+    np.testing.assert_array_equal(threads.exact_sum(theta, None, unit), total)
+    order = np.random.default_rng(1).permutation(sparse.n_rows)
+    np.testing.assert_array_equal(sparse.exact_sum(theta, order, unit), total)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    kind=st.sampled_from(KINDS),
+    n_classes=st.sampled_from([2, 5]),
+    clip_norm=st.floats(0.01, 3),
+    scale=st.sampled_from([0.3, 1.0, 3.7, 300.0]),
+    noise=st.floats(0, 1e4),
+    seed=st.integers(0, 1000),
+)
+def test_contributions_are_bounded_in_grid_units(
+    kind, n_classes, clip_norm, scale, noise, seed
+):
+    """Exact integer arithmetic: |v|^2 <= (clip_norm / unit)^2 for every record."""
+    _, query = make_queries(
+        kind, n_classes=n_classes, seed=seed, n=20, clip_norm=clip_norm, scale=scale
+    )
+    theta = 10 * np.random.default_rng(seed).normal(size=query.shape)
+    unit = query.unit(noise)
+    bound = (clip_norm / unit) ** 2
+    for i in range(query.n_rows):
+        v = query.exact_sum(theta, np.array([i]), unit)
+        assert sum(int(entry) ** 2 for entry in v.ravel()) <= bound
+
+
+def test_the_rows_are_what_they_stand_for():
+    """Integers times their unit: the centred and scaled row, within one grid unit."""
+    X = sparse_rows()
+    coordinates = make_coordinates(X.shape[1], scale=2.5)
+    dense, sparse = coordinates.grid(X.toarray()), coordinates.grid(X)
+    loop = (RowMap().unit(X.toarray()) - coordinates.mean) * 2.5
+    np.testing.assert_allclose(
+        dense.values[:, :-1] * dense.unit, loop, atol=1.01 * 2.5 * GRID
+    )
+    np.testing.assert_allclose(dense.values[:, -1] * dense.unit, coordinates.bias)
+    filled = np.zeros(dense.values.shape)
+    filled[:, :-1] = csr_array(
+        (sparse.data, sparse.indices, sparse.indptr), X.shape
+    ).toarray()
+    np.testing.assert_array_equal(filled - sparse.shift, dense.values)
+
+
+def test_entries_saturate_alike_where_the_difference_leaves_the_grid():
+    X = csr_array(np.array([[1.9, 0.0, -5.0], [0.0, 7.0, 1.0]]))
+    mean = np.array([-1.5, 1.9, 1.0])
+    coordinates = Coordinates.centred(RowMap(feature_bound=np.inf), mean, 1.0, None)
+    dense, sparse = coordinates.grid(X.toarray()), coordinates.grid(X)
+    filled = csr_array((sparse.data, sparse.indices, sparse.indptr), X.shape).toarray()
+    np.testing.assert_array_equal(filled - sparse.shift, dense.values)
+    assert np.abs(dense.values.astype(int)).max() == 2**15 - 1
+    np.testing.assert_array_equal(sparse.squared_norms, dense.squared_norms)
+
+
+ROW_MAPS = {
+    "norm": RowMap(),
+    "normalize": RowMap(normalize=True, feature_bound=3.0),
+    "as it is": RowMap(feature_bound=np.inf),
+    "bounds": RowMap(np.zeros(17), np.full(17, 2.0), feature_bound=0.8),
+    "some bounds": RowMap(np.zeros(17), np.where(np.arange(17) < 9, 2.0, np.inf)),
+    "public": RowMap(feature_bound=0.5, public=np.arange(17) < 6),
+    "public and bounds": RowMap(
+        np.zeros(17), np.full(17, 3.0), normalize=True, public=np.arange(17) < 6
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROW_MAPS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16])
+def test_the_row_map_gives_the_same_bits(name, dtype):
+    X = sparse_rows()
+    X.data[3] = 0.0  # a stored zero
+    X = X.astype(dtype)
+    row_map, before = ROW_MAPS[name], X.data.copy()
+    for of in (row_map.unit, row_map):
+        found = of(X)
+        assert found.nnz == X.nnz
+        np.testing.assert_array_equal(found.toarray(), of(X.toarray()))
+    np.testing.assert_array_equal(X.data, before)
+    for i in range(0, X.shape[0], 20):
+        alone = row_map.unit(X[i : i + 1]).toarray()
+        np.testing.assert_array_equal(alone[0], row_map.unit(X).toarray()[i])
+
+
+@pytest.mark.parametrize("public", [None, np.arange(17) < 6])
+def test_row_sums_are_those_of_dense_rows(public):
+    X = sparse_rows(n=5000)
+    row_map = RowMap(public=public)
+    dense, sparse = (RowSum(rows, row_map, 5000) for rows in (X.toarray(), X))
+    assert sparse.shape == dense.shape
+    for batch in (None, np.arange(0, 5000, 7)):
+        np.testing.assert_array_equal(
+            sparse.exact_sum(None, batch, 2.0**-30),
+            dense.exact_sum(None, batch, 2.0**-30),
+        )
+
+
+# -- whole fits -----------------------------------------------------------------------
+FITS = [
+    (DPSGDFClassifier, {}),
+    (DPSGDFClassifier, {"loss": "hinge", "bounds": (0, 1)}),
+    (DPSGDFClassifier, {"centering": None, "feature_bound": 0.5, "normalize": False}),
+    (DPSGDFClassifier, {"batch_size": 100, "max_iter": 20, "n_jobs": 2}),
+    (DPSGDFClassifier, {"C": 0.1, "fit_intercept": False}),
+    (FeatureDPLogisticRegression, {"bounds": (0, 1), "public_target": True}),
+    (FeatureDPLogisticRegression, {"public_features": slice(0, 9)}),
+    (FeatureDPLogisticRegression, {"public_features": "all", "solver": "dp-gd"}),
+    (FeatureDPLogisticRegression, {"solver": "dp-sgd", "batch_size": 100}),
+]
+
+
+@pytest.fixture
+def same_noise(monkeypatch):
+    """Noise that does not depend on the data."""
+    monkeypatch.setattr(
+        "skfdp.noise.Streams.private",
+        lambda self, label, *facts: np.random.default_rng(len(label)),
+    )
+
+
+@pytest.mark.parametrize(("estimator", "parameters"), FITS)
+def test_a_fit_equals_that_on_dense_rows_to_the_last_bit(
+    estimator, parameters, same_noise
+):
+    X = sparse_rows(n=600, signed=False)
+    y = np.random.default_rng(0).integers(0, 3, 600)
+    parameters = {"bounds": False, **parameters}
+    dense, sparse = (estimator(**parameters).fit(rows, y) for rows in (X.toarray(), X))
+    np.testing.assert_array_equal(sparse.coef_, dense.coef_)
+    np.testing.assert_array_equal(sparse.intercept_, dense.intercept_)
+    assert sparse.privacy_.to_dict() == dense.privacy_.to_dict()
+    np.testing.assert_allclose(
+        sparse.decision_function(X), dense.decision_function(X.toarray()), atol=1e-9
+    )
+    np.testing.assert_array_equal(sparse.predict(X), dense.predict(X.toarray()))
+
+
+@pytest.mark.parametrize(
+    "public_features", [[0, 3, 5], np.arange(17) % 2 == 0, slice(2, 9), "all"]
+)
+@pytest.mark.parametrize("public_target", [False, True])
+def test_a_public_loss_on_sparse_columns(public_features, public_target, same_noise):
+    if public_target and isinstance(public_features, str):
+        pytest.skip("nothing to protect")
+    X = sparse_rows(n=300, signed=False)
+    y = np.random.default_rng(0).integers(0, 3, 300)
+    dense, sparse = (
+        FeatureDPLogisticRegression(
+            bounds=(0, 1),
+            public_features=public_features,
+            public_target=public_target,
+            public_loss="zero",
+            public_batch_size=100,
+            solver="dp-gd",
+            max_iter=30,
+            random_state=0,
+        ).fit(rows, y)
+        for rows in (X.toarray(), X)
+    )
+    assert sparse.privacy_.public_features == dense.privacy_.public_features
+    # The public gradient is a float; its order of summation is not fixed.
+    np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-5, atol=1e-7)
+
+
+def test_a_callable_public_loss_gets_sparse_public_columns():
+    X = sparse_rows(n=300, signed=False)
+    seen = []
+
+    def spy(coef, intercept, X_public, labels):
+        seen.append(X_public)
+        return np.zeros_like(coef), np.zeros_like(intercept)
+
+    FeatureDPLogisticRegression(
+        bounds=(0, 1), public_features=[1, 4], public_loss=spy, max_iter=1
+    ).fit(X, np.arange(300) % 2)
+    np.testing.assert_array_equal(seen[0].toarray(), X.toarray()[:, [1, 4]])
+
+
+@BOTH
+def test_formats_and_layouts_are_one_problem(estimator, same_noise):
+    X = sparse_rows(n=200)
+    y = np.arange(200) % 2
+    rows, columns = X.tocoo().coords
+    twice = coo_array(  # each entry as the sum of two, in no order
+        (np.r_[X.data / 2, X.data / 2], (np.r_[rows, rows], np.r_[columns, columns])),
+        shape=X.shape,
+    )
+    doubled = csr_array(X)
+    repeated = csr_array(
+        (
+            np.repeat(X.data / 2, 2),
+            np.repeat(X.indices, 2).astype(np.int64),
+            2 * X.indptr.astype(np.int64),
+        ),
+        shape=X.shape,
+    )
+    repeated.has_canonical_format = True  # what an object claims is not believed
+    stored = repeated.data.copy()
+    unsorted = X[:, ::-1][:, ::-1]
+    models = [
+        estimator(bounds=False, max_iter=5).fit(data, y)
+        for data in (
+            X,
+            csr_matrix(X),
+            csc_matrix(X),
+            twice,
+            doubled,
+            repeated,
+            unsorted,
+        )
+    ]
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.coef_, models[0].coef_)
+        np.testing.assert_array_equal(
+            model.predict(csc_matrix(X)), models[0].predict(X)
+        )
+    np.testing.assert_array_equal(repeated.data, stored)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_infinite_epsilon_is_scikit_learns_optimum(n_classes):
+    X = sparse_rows(n=400, signed=False)
+    y = np.random.default_rng(0).integers(0, n_classes, 400)
+    ours = DPSGDFClassifier(epsilon=float("inf"), C=3.0).fit(X, y)
+    theirs = LogisticRegression(C=3.0, tol=1e-10, max_iter=10_000).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
+
+
+def test_seeded_noise_depends_on_the_stored_entries():
+    X = sparse_rows()
+    moved = csr_array((X.data, X.indices, X.indptr), X.shape).copy()
+    moved.indices[0] = (X.indices[0] + 1) % X.shape[1]
+    changed = X.copy()
+    changed.data[-1] += 1
+
+    def draw(data):
+        return Streams(0, "name", (data,)).private("noise").random()
+
+    assert draw(X) == draw(X.copy())
+    assert len({draw(X), draw(moved), draw(changed), draw(X[1:])}) == 4
+
+
+# -- refusals -------------------------------------------------------------------------
+@BOTH
+@pytest.mark.parametrize(
+    "bounds", [(-1, 1), (0.5, 1), {3: (1, 2)}, ([0] * 16 + [-1], [1] * 17)]
+)
+def test_bounds_that_would_fill_zeros_in_are_refused(estimator, bounds):
+    ledger = PrivacyLedger()
+    model = estimator(bounds=bounds, ledger=ledger)
+    with pytest.raises(ValueError, match="bounds must have low == 0 in every column"):
+        model.fit(sparse_rows(), np.arange(203) % 2)
+    assert not ledger.events
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"public_loss": "gaussian"}, "would fill a sparse X in"),
+        ({"solver": "one-shot", "public_features": "all"}, "needs a dense X"),
+    ],
+)
+def test_methods_that_need_dense_rows_say_so(parameters, message):
+    ledger = PrivacyLedger()
+    model = FeatureDPLogisticRegression(bounds=False, ledger=ledger, **parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(sparse_rows(), np.arange(203) % 2)
+    assert not ledger.events
+
+
+def test_the_transformer_needs_dense_rows():
+    X = sparse_rows()
+    centre = PrivateCenteringTransformer(bounds=False)
+    with pytest.raises(TypeError, match="needs a dense X, and this one is sparse"):
+        centre.fit(X)
+    centre.fit(X.toarray())
+    with pytest.raises(TypeError, match="needs a dense X, and this one is sparse"):
+        centre.transform(X)
+
+
+def broken(what):
+    X = sparse_rows(n=20)
+    if what == "column":
+        X.indices[5] = 10**6
+    elif what == "negative column":
+        X.indices[5] = -3
+    elif what == "pointers":
+        X.indptr[3], X.indptr[4] = X.indptr[4] + 2, X.indptr[3]
+    elif what == "nan":
+        X.data[2] = np.nan
+    else:
+        X.data[:] = 1.7e308
+        X.indices = np.zeros_like(X.indices)
+    return X
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("column", "not valid CSR"),
+        ("negative column", "not valid CSR"),
+        ("pointers", "not valid CSR"),
+        ("nan", "contains NaN"),
+        ("infinite sum", "contains infinity"),
+    ],
+)
+def test_malformed_matrices_are_refused_before_the_charge(estimator, what, message):
+    ledger = PrivacyLedger()
+    with pytest.raises(ValueError, match=message) as caught:
+        estimator(bounds=False, ledger=ledger).fit(broken(what), np.arange(20) % 2)
+    assert caught.value.__context__ is None
+    assert not ledger.events
+
+
+def test_nothing_is_filled_in():
+    """A dense X would be 4 GB, its int16 copy 1 GB."""
+    script = """
+import resource, warnings
+import numpy as np
+from scipy.sparse import random_array
+from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
+rng = np.random.default_rng(0)
+X = random_array((10_000, 50_000), density=0.002, rng=rng, format="csr")
+y = rng.integers(0, 20, 10_000)
+model = DPSGDFClassifier(epsilon=3.0, bounds=False, max_iter=2).fit(X, y)
+model.predict(X)
+DPSGDFClassifier(epsilon=3.0, bounds=False, max_iter=2, batch_size=300).fit(X, y)
+FeatureDPLogisticRegression(
+    bounds=False, max_iter=2, public_features=slice(0, 9), public_loss="zero"
+).fit(X, y)
+assert model.privacy_.epsilon <= 3.0
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert float(done.stdout) < 1000
+
+
+@pytest.mark.slow
+def test_a_text_sized_problem_is_learnt_in_memory():
+    """Twenty topics over 50,000 words: private, well above chance, below 1 GB."""
+    script = """
+import resource, warnings
+import numpy as np
+from scipy.sparse import csr_array
+from skfdp import DPSGDFClassifier
+rng = np.random.default_rng(0)
+n, d, k, words = 10_000, 50_000, 20, 100
+y = rng.integers(0, k, n)
+common = rng.zipf(1.3, (n, words)) % d
+topical = (y[:, None] * 97 + rng.integers(0, 40, (n, words))) % d
+own = rng.random((n, words)) < 0.3
+columns = np.where(own, topical, common)
+rows = np.repeat(np.arange(n), words)
+X = csr_array((np.ones(n * words), (rows, columns.ravel())), shape=(n, d))
+model = DPSGDFClassifier(epsilon=3.0, bounds=False).fit(X[:8000], y[:8000])
+print(model.score(X[8000:], y[8000:]))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    score, peak = map(float, done.stdout.split())
+    assert score > 0.3
+    assert peak < 1000
+
+
+def test_extreme_entries_warn_of_nothing():
+    X = csr_array(np.array([[1.7e308, 0, 1e-313], [0, 0, 0], [-1.7e308, 1.0, 0]]))
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        for row_map in (RowMap(), RowMap(np.zeros(3), np.full(3, 1e-300))):
+            rows = row_map.unit(X)
+            np.testing.assert_array_equal(rows.toarray(), row_map.unit(X.toarray()))
+            assert np.isfinite(rows.data).all()
+            row_map(X)
