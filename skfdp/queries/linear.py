@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -21,8 +22,13 @@ from skfdp.rows import GridRows, SparseGridRows
 if TYPE_CHECKING:
     from skfdp.queries.products import Products
 
-# Rows whose residuals are computed together, while they are in the cache.
-_BLOCK = 512
+# A block of rows stays in the second-level cache between the two products.
+_BLOCK_ENTRIES = 2**18
+_LARGEST_BLOCK = 4096
+# Margins are padded to a multiple of this: whole vectors of any width.
+_WHOLE = 64
+# Below this a thread costs more than it saves.
+_ROWS_PER_THREAD = 1024
 _LARGEST_RESIDUAL = 2.0**29 - 1
 _FINEST_RESIDUAL = 2.0**-24
 
@@ -117,14 +123,15 @@ class LinearQuery:
             # theta is public. Nothing can be learnt there, and sums would be inexact.
             return np.zeros(self.shape, dtype=np.int64)
         size = self.n_rows if batch is None else len(batch)
-        if self.n_jobs == 1 or size < 2 * _BLOCK:
+        n_jobs = min(self.n_jobs, 1 + size // _ROWS_PER_THREAD)
+        if n_jobs == 1:
             return self._partial_sum(self._workspaces[0], theta, batch, 0, size, unit)
-        ends = [size * job // self.n_jobs for job in range(self.n_jobs + 1)]
+        ends = [size * job // n_jobs for job in range(n_jobs + 1)]
         parts = self._threads.map(
             lambda work, start, stop: self._partial_sum(
                 work, theta, batch, start, stop, unit
             ),
-            self._workspaces,
+            self._workspaces[:n_jobs],
             ends[:-1],
             ends[1:],
         )
@@ -140,7 +147,7 @@ class LinearQuery:
         work = products(self.padded, self.n_outputs)
         work.start(theta)
         total = np.zeros(self.shape)
-        for part in _parts(batch, 0, len(batch)):
+        for part in self._parts(batch, 0, len(batch)):
             total += work.pull(part, self._public_residual(work, part))
         return total / len(batch)
 
@@ -161,16 +168,26 @@ class LinearQuery:
         """Inner products of rows and padded rows, exact."""
         from skfdp.queries.products import inner_products
 
-        return inner_products(self.rows, self.padded, np.arange(self.n_rows))
+        return inner_products(self.rows, self.padded)
 
     def _partial_sum(self, work, theta, batch, start, stop, unit) -> np.ndarray:
         # Here and not in the caller, because threads start with their own state: an
         # overflow warning would tell of private margins.
         with np.errstate(all="ignore"):
-            work.start(theta)
-            for part in _parts(batch, start, stop):
+            # The clip bounds every entry of a rank-one contribution, not its parts.
+            plain = self.padded is None or self.padded is self.rows
+            work.start(theta, self.clip_norm / unit if plain else math.inf)
+            for part in self._parts(batch, start, stop):
                 self._add(work, part, unit)
             return work.total()
+
+    def _parts(self, batch, start: int, stop: int) -> Iterator[np.ndarray]:
+        """Yield the row numbers of the batch (None: all rows), a block at a time."""
+        width = self.rows.n_columns
+        size = min(_LARGEST_BLOCK, max(1, _BLOCK_ENTRIES // (width * _WHOLE)) * _WHOLE)
+        for first in range(start, stop, size):
+            last = min(first + size, stop)
+            yield np.arange(first, last) if batch is None else batch[first:last]
 
     def _add(self, work: _Workspace, part: np.ndarray, unit: float) -> None:
         """Add the clipped contributions of one block."""
@@ -208,6 +225,10 @@ class LinearQuery:
         return residual
 
     @functools.cached_property
+    def _weighted(self) -> bool:
+        return self.class_weight is not None and bool((self.class_weight != 1).any())
+
+    @functools.cached_property
     def _signs(self) -> np.ndarray:
         """Signs of the residuals, -1 toward the target and 1 away from it."""
         outputs = np.arange(self.n_outputs)
@@ -215,13 +236,13 @@ class LinearQuery:
         return np.where(toward, -1.0, 1.0)
 
     def _margins(self, rows: Products, part: np.ndarray) -> np.ndarray:
-        """Return the margins of some rows, zero-padded to a full block.
+        """Return the margins of some rows, padded with zero rows to whole vectors.
 
-        Always a full block, because a vectorised exp may round its last lanes
-        otherwise than the rest, and a record's residual must not depend on how many
-        others are in the batch.
+        The residuals must not depend on how many others are in the block, and compiled
+        loops may treat a last fraction of a vector otherwise than the rest.
         """
-        margins = np.zeros((_BLOCK, self.n_outputs))
+        whole = -(-len(part) // _WHOLE) * _WHOLE
+        margins = np.zeros((whole, self.n_outputs))
         rows.margins(part, margins[: len(part)])
         if self.offset is not None:
             margins[: len(part)] += self.offset[part]
@@ -237,7 +258,7 @@ class LinearQuery:
         target = np.zeros(len(margins), dtype=self.target.dtype)
         target[: len(part)] = self.target[part]
         residual = self.loss.residual(margins, target)
-        if self.class_weight is not None:
+        if self._weighted:
             residual *= self.class_weight[target][:, None]
         return residual[: len(part)]
 
@@ -262,11 +283,11 @@ class _Workspace:
             same = padded is rows
             self.padded = self.rows if same else products(padded, n_outputs)
 
-    def start(self, theta: np.ndarray) -> None:
-        """Begin a step."""
-        self.rows.start(theta)
-        if self.padded is not None:
-            self.padded.start(theta)
+    def start(self, theta: np.ndarray, largest: float) -> None:
+        """Begin a step; see `Products.start`."""
+        self.rows.start(theta, largest)
+        if self.padded is not None and self.padded is not self.rows:
+            self.padded.start(theta, largest)
 
     def total(self) -> np.ndarray:
         """Return the int64 sum of the step, a fresh array."""
@@ -274,10 +295,3 @@ class _Workspace:
         if self.padded is None or self.padded is self.rows:
             return total.copy()
         return total + self.padded.total()
-
-
-def _parts(batch: np.ndarray | None, start: int, stop: int) -> Iterator[np.ndarray]:
-    """Yield the row numbers of the batch (None: all rows), a block at a time."""
-    for first in range(start, stop, _BLOCK):
-        last = min(first + _BLOCK, stop)
-        yield np.arange(first, last) if batch is None else batch[first:last]

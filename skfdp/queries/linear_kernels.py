@@ -18,20 +18,23 @@ _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 @njit(nogil=True, cache=True, fastmath=_REORDER)
 def margins(X, rows, theta, out):
-    """out[i, k] = X[rows[i]] . theta[k], four rows and five outputs at a time."""
+    """out[i, k] = X[rows[i]] . theta[k], two rows and five outputs at a time.
+
+    Ten accumulators, two rows and one weight fit into 16 vector registers. An odd last
+    row is paired with itself.
+    """
     n_rows, n_outputs = out.shape
     n_columns = X.shape[1]
-    i = 0
-    while i + 4 <= n_rows:
-        x0, x1, x2, x3 = X[rows[i]], X[rows[i + 1]], X[rows[i + 2]], X[rows[i + 3]]
+    for i in range(0, n_rows, 2):
+        h = min(i + 1, n_rows - 1)
+        x0, x1 = X[rows[i]], X[rows[h]]
         k = 0
         while k + 5 <= n_outputs:
             t0, t1, t2 = theta[k], theta[k + 1], theta[k + 2]
             t3, t4 = theta[k + 3], theta[k + 4]
             a0 = a1 = a2 = a3 = a4 = b0 = b1 = b2 = b3 = b4 = 0.0
-            c0 = c1 = c2 = c3 = c4 = d0 = d1 = d2 = d3 = d4 = 0.0
             for j in range(n_columns):
-                a, b, c, d = float(x0[j]), float(x1[j]), float(x2[j]), float(x3[j])
+                a, b = float(x0[j]), float(x1[j])
                 a0 += a * t0[j]
                 a1 += a * t1[j]
                 a2 += a * t2[j]
@@ -42,82 +45,89 @@ def margins(X, rows, theta, out):
                 b2 += b * t2[j]
                 b3 += b * t3[j]
                 b4 += b * t4[j]
-                c0 += c * t0[j]
-                c1 += c * t1[j]
-                c2 += c * t2[j]
-                c3 += c * t3[j]
-                c4 += c * t4[j]
-                d0 += d * t0[j]
-                d1 += d * t1[j]
-                d2 += d * t2[j]
-                d3 += d * t3[j]
-                d4 += d * t4[j]
             out[i, k], out[i, k + 1], out[i, k + 2] = a0, a1, a2
             out[i, k + 3], out[i, k + 4] = a3, a4
-            out[i + 1, k], out[i + 1, k + 1], out[i + 1, k + 2] = b0, b1, b2
-            out[i + 1, k + 3], out[i + 1, k + 4] = b3, b4
-            out[i + 2, k], out[i + 2, k + 1], out[i + 2, k + 2] = c0, c1, c2
-            out[i + 2, k + 3], out[i + 2, k + 4] = c3, c4
-            out[i + 3, k], out[i + 3, k + 1], out[i + 3, k + 2] = d0, d1, d2
-            out[i + 3, k + 3], out[i + 3, k + 4] = d3, d4
+            out[h, k], out[h, k + 1], out[h, k + 2] = b0, b1, b2
+            out[h, k + 3], out[h, k + 4] = b3, b4
             k += 5
         while k < n_outputs:
             t = theta[k]
-            a0 = b0 = c0 = d0 = 0.0
+            a0 = b0 = 0.0
             for j in range(n_columns):
                 a0 += x0[j] * t[j]
                 b0 += x1[j] * t[j]
-                c0 += x2[j] * t[j]
-                d0 += x3[j] * t[j]
-            out[i, k], out[i + 1, k], out[i + 2, k], out[i + 3, k] = a0, b0, c0, d0
+            out[i, k], out[h, k] = a0, b0
             k += 1
-        i += 4
-    while i < n_rows:
-        x0 = X[rows[i]]
-        for k in range(n_outputs):
-            a0 = 0.0
-            for j in range(n_columns):
-                a0 += x0[j] * theta[k, j]
-            out[i, k] = a0
-        i += 1
 
 
 @njit(nogil=True, cache=True, fastmath=_REORDER)
 def add_outer_products(X, rows, residuals, out):
-    """Out += residuals.T @ X[rows]; out float64 (K, D), integers below 2**53."""
+    """Out += residuals.T @ X[rows], four rows and five outputs at a time.
+
+    out is float64 (K, D), integers below 2**53. Rows that the last four lack count with
+    a residual of 0.
+    """
     n_rows, n_outputs = residuals.shape
     n_columns = X.shape[1]
-    i = 0
-    while i + 4 <= n_rows:
-        x0, x1, x2, x3 = X[rows[i]], X[rows[i + 1]], X[rows[i + 2]], X[rows[i + 3]]
+    r = np.zeros((4, n_outputs))
+    for i in range(0, n_rows, 4):
+        last = n_rows - 1
+        x0, x1 = X[rows[i]], X[rows[min(i + 1, last)]]
+        x2, x3 = X[rows[min(i + 2, last)]], X[rows[min(i + 3, last)]]
+        for h in range(4):
+            for k in range(n_outputs):
+                r[h, k] = residuals[i + h, k] if i + h < n_rows else 0.0
         k = 0
-        while k + 2 <= n_outputs:
-            p0, p1 = residuals[i, k], residuals[i + 1, k]
-            p2, p3 = residuals[i + 2, k], residuals[i + 3, k]
-            q0, q1 = residuals[i, k + 1], residuals[i + 1, k + 1]
-            q2, q3 = residuals[i + 2, k + 1], residuals[i + 3, k + 1]
-            u, v = out[k], out[k + 1]
+        while k + 5 <= n_outputs:
+            a0, b0, c0, d0 = r[0, k], r[1, k], r[2, k], r[3, k]
+            a1, b1, c1, d1 = r[0, k + 1], r[1, k + 1], r[2, k + 1], r[3, k + 1]
+            a2, b2, c2, d2 = r[0, k + 2], r[1, k + 2], r[2, k + 2], r[3, k + 2]
+            a3, b3, c3, d3 = r[0, k + 3], r[1, k + 3], r[2, k + 3], r[3, k + 3]
+            a4, b4, c4, d4 = r[0, k + 4], r[1, k + 4], r[2, k + 4], r[3, k + 4]
+            u0, u1, u2 = out[k], out[k + 1], out[k + 2]
+            u3, u4 = out[k + 3], out[k + 4]
             for j in range(n_columns):
                 a, b, c, d = float(x0[j]), float(x1[j]), float(x2[j]), float(x3[j])
-                u[j] += p0 * a + p1 * b + p2 * c + p3 * d
-                v[j] += q0 * a + q1 * b + q2 * c + q3 * d
-            k += 2
+                u0[j] += a0 * a + b0 * b + c0 * c + d0 * d
+                u1[j] += a1 * a + b1 * b + c1 * c + d1 * d
+                u2[j] += a2 * a + b2 * b + c2 * c + d2 * d
+                u3[j] += a3 * a + b3 * b + c3 * c + d3 * d
+                u4[j] += a4 * a + b4 * b + c4 * c + d4 * d
+            k += 5
         while k < n_outputs:
-            p0, p1 = residuals[i, k], residuals[i + 1, k]
-            p2, p3 = residuals[i + 2, k], residuals[i + 3, k]
+            a0, b0, c0, d0 = r[0, k], r[1, k], r[2, k], r[3, k]
             u = out[k]
             for j in range(n_columns):
-                u[j] += p0 * x0[j] + p1 * x1[j] + p2 * x2[j] + p3 * x3[j]
+                u[j] += a0 * x0[j] + b0 * x1[j] + c0 * x2[j] + d0 * x3[j]
             k += 1
-        i += 4
-    while i < n_rows:
-        x0 = X[rows[i]]
-        for k in range(n_outputs):
-            p0 = residuals[i, k]
-            u = out[k]
-            for j in range(n_columns):
-                u[j] += p0 * x0[j]
-        i += 1
+
+
+@njit(nogil=True, cache=True)
+def move_integers(partial, total):
+    """Add partial, integers in float64, to total, int64, and set it to zero."""
+    for k in range(partial.shape[0]):
+        for j in range(partial.shape[1]):
+            total[k, j] += np.int64(partial[k, j])
+            partial[k, j] = 0.0
+
+
+@njit(nogil=True, cache=True)
+def gather(X, rows, out):
+    """out[i] = X[rows[i]], in float64."""
+    for i in range(rows.shape[0]):
+        x, y = X[rows[i]], out[i]
+        for j in range(x.shape[0]):
+            y[j] = x[j]
+
+
+@njit(nogil=True, cache=True)
+def inner_products(X, Z, out):
+    """out[i] = X[i] . Z[i]; integers below 2**53."""
+    for i in range(out.shape[0]):
+        total = 0
+        for j in range(X.shape[1]):
+            total += np.int64(X[i, j]) * np.int64(Z[i, j])
+        out[i] = total
 
 
 @njit(nogil=True, cache=True)

@@ -1,7 +1,8 @@
 """The two products of a linear step over blocks of rows, dense or CSR, exact.
 
-``margins`` are rows times weights, `add` collects residuals times rows. Every number is
-an integer, so that tiles, blocks, threads and the format of the rows cannot change it.
+`margins` are rows times weights, `add` collects residuals times rows. Every number is
+an integer, so that tiles, blocks, threads, BLAS and the format of the rows cannot
+change it.
 """
 
 from __future__ import annotations
@@ -14,14 +15,19 @@ from scipy.sparse import csr_array
 from skfdp.queries import linear_kernels, sparse_kernels
 from skfdp.rows import GridRows, SparseGridRows
 
-# Residuals have at most 29 bits and entries 15: this many products stay below 2**53.
-EXACT_ROWS = 512
+#: From this many outputs on, BLAS on float64 blocks is faster than the tiled kernels
+#: (benchmarks/benchmarks/kernels.py compares them).
+BLAS_OUTPUTS = 32
+#: Entries that residuals (29 bits) times rows (15 bits) cannot exceed.
+LARGEST_PRODUCT = 2.0**44
 _MANTISSA = 53
 
 
 def products(rows: GridRows | SparseGridRows, n_outputs: int) -> Products:
     """Return the products of the rows; one object for each thread."""
-    kind = SparseProducts if isinstance(rows, SparseGridRows) else DenseProducts
+    if isinstance(rows, SparseGridRows):
+        return SparseProducts(rows, n_outputs)
+    kind = DenseProducts if n_outputs < BLAS_OUTPUTS else BlasProducts
     return kind(rows, n_outputs)
 
 
@@ -36,36 +42,47 @@ class Products:
 
     def __init__(self, rows, n_outputs: int):
         self.rows = rows
-        self._exponent = 0
+        self._factor = 0.0
 
-    def start(self, theta: np.ndarray) -> None:
+    def start(self, theta: np.ndarray, largest: float = LARGEST_PRODUCT) -> None:
         """Take the weights of a step, and set the sum to zero.
 
         theta is rounded to integers, as many bits as keep the inner products below
         2**53. The margins are then exact, and the same wherever a row stands.
+
+        Parameters
+        ----------
+        theta : float64 ndarray of shape (n_outputs, n_columns)
+        largest : float
+            Bound on the entries of a residual times its row.
         """
-        largest = np.abs(theta).max(initial=0.0)
         bits = _MANTISSA - 15 - math.ceil(math.log2(max(2, theta.shape[1])))
-        self._exponent = bits - int(np.frexp(largest)[1])
-        self._start(np.rint(np.ldexp(theta, self._exponent)))
+        exponent = bits - int(np.frexp(np.abs(theta).max(initial=0.0))[1])
+        self._factor = np.ldexp(self.rows.unit, -exponent)
+        self._start(np.rint(np.ldexp(theta, exponent)), largest)
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (len(part), n_outputs)."""
         self._margins(part, out)
-        np.ldexp(out, -self._exponent, out=out)
-        out *= self.rows.unit
+        out *= self._factor
 
 
 class DenseProducts(Products):
-    """Products of `GridRows`."""
+    """Products of `GridRows` by tiled kernels.
+
+    Sums run in float64 for as many rows as stay below 2**53, and in int64 beyond.
+    """
 
     def __init__(self, rows: GridRows, n_outputs: int):
         super().__init__(rows, n_outputs)
         shape = n_outputs, rows.n_columns
-        self._block, self._total = np.empty(shape), np.empty(shape, dtype=np.int64)
+        self._partial, self._total = np.empty(shape), np.empty(shape, dtype=np.int64)
 
-    def _start(self, theta: np.ndarray) -> None:
+    def _start(self, theta: np.ndarray, largest: float) -> None:
         self._theta = theta
+        self._most = int(2.0**_MANTISSA / max(1.0, min(largest, LARGEST_PRODUCT)))
+        self._room = self._most
+        self._partial[:] = 0.0
         self._total[:] = 0
 
     def _margins(self, part: np.ndarray, out: np.ndarray) -> None:
@@ -73,21 +90,61 @@ class DenseProducts(Products):
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals, integers below 2**29 in float64, times rows."""
-        for first in range(0, len(part), EXACT_ROWS):
-            some = slice(first, first + EXACT_ROWS)
-            self._block[:] = 0.0
-            linear_kernels.add_outer_products(
-                self.rows.values, part[some], residual[some], self._block
-            )
-            self._total += self._block.astype(np.int64)
+        if len(part) > self._most:
+            half = len(part) // 2
+            self.add(part[:half], residual[:half])
+            self.add(part[half:], residual[half:])
+            return
+        if len(part) > self._room:
+            self._flush()
+        self._room -= len(part)
+        self._add(part, residual)
+
+    def _add(self, part: np.ndarray, residual: np.ndarray) -> None:
+        linear_kernels.add_outer_products(
+            self.rows.values, part, residual, self._partial
+        )
+
+    def _flush(self) -> None:
+        linear_kernels.move_integers(self._partial, self._total)
+        self._room = self._most
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, shape (n_outputs, n_columns); valid until `start`."""
+        self._flush()
         return self._total
 
     def pull(self, part: np.ndarray, residual: np.ndarray) -> np.ndarray:
         """Return float residuals times rows, for what is public."""
         return residual.T @ (self.rows.values[part] * self.rows.unit)
+
+
+class BlasProducts(DenseProducts):
+    """Products of `GridRows` by BLAS, a block of rows being held in float64."""
+
+    def __init__(self, rows: GridRows, n_outputs: int):
+        super().__init__(rows, n_outputs)
+        self._held = self._block = np.empty((0, rows.n_columns))
+        self._product = np.empty((n_outputs, rows.n_columns))
+
+    def _load(self, part: np.ndarray) -> np.ndarray:
+        if self._held is not part:
+            if len(self._block) < len(part):
+                self._block = np.empty((len(part), self.rows.n_columns))
+            linear_kernels.gather(self.rows.values, part, self._block)
+            self._held = part
+        return self._block[: len(part)]
+
+    def _start(self, theta: np.ndarray, largest: float) -> None:
+        super()._start(theta, largest)
+        self._held = None  # the row numbers may be overwritten between steps
+
+    def _margins(self, part: np.ndarray, out: np.ndarray) -> None:
+        np.matmul(self._load(part), self._theta.T, out=out)
+
+    def _add(self, part: np.ndarray, residual: np.ndarray) -> None:
+        np.matmul(residual.T, self._load(part), out=self._product)
+        self._partial += self._product
 
 
 class SparseProducts(Products):
@@ -99,7 +156,7 @@ class SparseProducts(Products):
         self._sum = np.empty((rows.n_columns, n_outputs), dtype=np.int64)
         self._residuals = np.empty(n_outputs, dtype=np.int64)
 
-    def _start(self, theta: np.ndarray) -> None:
+    def _start(self, theta: np.ndarray, largest: float) -> None:
         self._theta = np.ascontiguousarray(theta.T)
         self._shifted = self.rows.shift.astype(np.float64) @ self._theta
         self._sum[:] = 0
@@ -127,18 +184,14 @@ class SparseProducts(Products):
 
 
 def inner_products(
-    rows: GridRows | SparseGridRows, other: GridRows | SparseGridRows, part: np.ndarray
+    rows: GridRows | SparseGridRows, other: GridRows | SparseGridRows
 ) -> np.ndarray:
-    """Return the inner products of the rows of two matrices on one grid, exact."""
-    out = np.empty(len(part))
+    """Return the inner product of each row with that of another matrix, exact."""
+    out = np.empty(rows.n_rows)
     if isinstance(rows, SparseGridRows):
         first = rows.data, rows.indices, rows.indptr
         second = other.data, other.indices, other.indptr
-        sparse_kernels.inner_products(*first, *second, rows.shift, part, out)
-        return out
-    for start in range(0, len(part), EXACT_ROWS):
-        some = part[start : start + EXACT_ROWS]
-        x = rows.values[some].astype(np.float64)
-        z = other.values[some].astype(np.float64)
-        out[start : start + EXACT_ROWS] = np.einsum("ij,ij->i", x, z)
+        sparse_kernels.inner_products(*first, *second, rows.shift, out)
+    else:
+        linear_kernels.inner_products(rows.values, other.values, out)
     return out

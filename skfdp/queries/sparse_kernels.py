@@ -50,17 +50,15 @@ def add_outer_products(data, indices, indptr, rows, residuals, out, total):
 
 
 @njit(nogil=True, cache=True)
-def inner_products(
-    data, indices, indptr, data_2, indices_2, indptr_2, shift, rows, out
-):
+def inner_products(data, indices, indptr, data_2, indices_2, indptr_2, shift, out):
     """out[i] = (x - shift) . (z - shift) for two CSR matrices; integers below 2**53."""
     far = 0
     for j in range(shift.shape[0]):
         far += shift[j] * shift[j]
-    for i in range(rows.shape[0]):
+    for i in range(out.shape[0]):
         total = far
-        place, place_2 = indptr[rows[i]], indptr_2[rows[i]]
-        end, end_2 = indptr[rows[i] + 1], indptr_2[rows[i] + 1]
+        place, place_2 = indptr[i], indptr_2[i]
+        end, end_2 = indptr[i + 1], indptr_2[i + 1]
         for p in range(place, end):
             total -= np.int64(data[p]) * shift[indices[p]]
         for p in range(place_2, end_2):

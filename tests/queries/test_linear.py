@@ -141,8 +141,10 @@ def test_a_block_of_another_size_changes_nothing(monkeypatch):
     query = make_query(n=700)
     theta, unit = make_theta(query), query.unit(3.0)
     total = query.exact_sum(theta, None, unit)
-    monkeypatch.setattr("skfdp.queries.linear._BLOCK", 37)
-    np.testing.assert_array_equal(query.exact_sum(theta, None, unit), total)
+    for rows_in_block in (64, 128):
+        entries = rows_in_block * query.rows.n_columns
+        monkeypatch.setattr("skfdp.queries.linear._BLOCK_ENTRIES", entries)
+        np.testing.assert_array_equal(query.exact_sum(theta, None, unit), total)
 
 
 @pytest.mark.parametrize("kind", KINDS)
