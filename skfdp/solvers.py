@@ -13,7 +13,7 @@ from skfdp.privacy import PrivacyPlan
 from skfdp.queries import Query
 from skfdp.releases import release
 from skfdp.rows import row_blocks
-from skfdp.sampling import poisson_batch
+from skfdp.sampling import PoissonBatches
 from skfdp.steps import Average, HeavyBall
 
 
@@ -70,10 +70,11 @@ def descent(
     theta, velocity = np.zeros(query.shape), np.zeros(query.shape)
     path = Average(average, plan.n_steps)
     expected = plan.sampling_rate * n_public
+    batches = None
+    if plan.sampling_rate < 1:
+        batches = PoissonBatches(coins, query.n_rows, plan.sampling_rate)
     for step, std in enumerate(plan.noise_std):
-        batch = None
-        if plan.sampling_rate < 1:
-            batch = poisson_batch(coins, query.n_rows, plan.sampling_rate)
+        batch = None if batches is None else batches.draw()
         total = release(query, theta, noise_std=std, generator=noise, batch=batch)
         gradient = total * (private_weight / expected)
         if public_gradient is not None:

@@ -43,7 +43,8 @@ def releases(monkeypatch):
                 "query": query,
                 "theta": theta,
                 "std": noise_std,
-                "batch": batch,
+                # drawn in place, hence overwritten by the next step
+                "batch": None if batch is None else batch.copy(),
                 "exact": exact,
                 "noise": out - exact,
             }

@@ -4,30 +4,70 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfdp.sampling import poisson_batch, uniform_batch
+from skfdp.sampling import PoissonBatches, uniform_batch
 from skfdp.steps import Average, HeavyBall
 
 
-def test_poisson_batches_have_the_right_law():
-    rng = np.random.default_rng(0)
-    n, rate, draws = 500, 0.07, 2000
-    counts = np.zeros(n)
-    sizes = []
-    for _ in range(draws):
-        batch = poisson_batch(rng, n, rate)
+@pytest.mark.parametrize("rate", [0.002, 0.07, 0.5, 0.97])
+@pytest.mark.parametrize("room", [None, 4])
+def test_poisson_batches_have_the_right_law(rate, room):
+    """Each row is binomial, and so is the size; `room` makes a batch of many pieces."""
+    batches, n, draws = PoissonBatches(np.random.default_rng(0), 300, rate), 300, 2000
+    if room is not None:
+        batches._gaps, batches._members = np.empty(room), np.empty(room, dtype=int)
+    members = np.zeros((draws, n), dtype=bool)
+    for row in members:
+        batch = batches.draw()
+        assert batch.dtype == np.int64
         assert (np.diff(batch) > 0).all()
-        counts[batch] += 1
-        sizes.append(len(batch))
-    # Each row alone is binomial, and so is the size: independent coins.
+        row[batch] = True
+    counts, sizes = members.sum(axis=0), members.sum(axis=1)
+    variance = rate * (1 - rate)
     assert stats.binomtest(int(counts.sum()), n * draws, rate).pvalue > 1e-4
-    spread = np.var(sizes) / (n * rate * (1 - rate))
-    assert abs(spread - 1) < 5 * np.sqrt(2 / draws)
-    chi2 = ((counts - draws * rate) ** 2).sum() / (draws * rate * (1 - rate))
-    assert stats.chi2.sf(chi2, n) > 1e-4
+    assert abs(sizes.var() / (n * variance) - 1) < 5 * np.sqrt(2 / draws)
+    chi2 = ((counts - draws * rate) ** 2).sum() / (draws * variance)
+    assert 1e-4 < stats.chi2.sf(chi2, n) < 1 - 1e-4
+    # Neighbours and rows far apart are uncorrelated, in one batch and across batches.
+    centred = (members - rate) / np.sqrt(variance)
+    for lag in (1, 2, 3, 7, 100):
+        pairs = (centred[:, lag:] * centred[:, :-lag]).mean()
+        assert abs(pairs) < 5 / np.sqrt(draws * (n - lag))
+    assert abs((centred[1:] * centred[:-1]).mean()) < 5 / np.sqrt(draws * n)
 
 
-def test_empty_poisson_batch():
-    assert poisson_batch(np.random.default_rng(0), 100, 1e-12).size == 0
+def test_gaps_are_geometric():
+    rate, n = 0.03, 2_000_000
+    batch = PoissonBatches(np.random.default_rng(1), n, rate).draw()
+    gaps = np.minimum(np.diff(batch, prepend=-1) - 1, 100)
+    law = stats.geom(rate, loc=-1)
+    expected = np.append(law.pmf(np.arange(100)), law.sf(99)) * len(gaps)
+    assert stats.chisquare(np.bincount(gaps), expected, sum_check=False).pvalue > 1e-3
+
+
+def test_the_ends_are_members_like_others():
+    rng, draws = np.random.default_rng(2), 20_000
+    first, last = 0, 0
+    batches = PoissonBatches(rng, 5, 0.3)
+    for _ in range(draws):
+        batch = batches.draw()
+        first, last = first + (0 in batch), last + (4 in batch)
+    for count in (first, last):
+        assert stats.binomtest(count, draws, 0.3).pvalue > 1e-4
+
+
+def test_poisson_batches_at_the_extremes():
+    rng = np.random.default_rng(0)
+    assert PoissonBatches(rng, 100, 1e-12).draw().size == 0
+    assert PoissonBatches(rng, 10**12, 1e-15).draw().size == 0
+    assert PoissonBatches(rng, 100, 1.0).draw().tolist() == list(range(100))
+    assert PoissonBatches(rng, 1, 0.5).draw().size <= 1
+
+
+def test_batches_are_drawn_in_place():
+    batches = PoissonBatches(np.random.default_rng(0), 10_000, 0.01)
+    first = batches.draw()
+    assert np.shares_memory(first, batches.draw())
+    assert batches._members.size < 200
 
 
 def test_uniform_batch():
