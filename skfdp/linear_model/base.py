@@ -161,13 +161,13 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
     def _fit_optimum(self, problem: Problem):
         context = self._init_callback_context()
         context.call_on_fit_task_begin(estimator=self)
-        strength = self._penalty_strength(len(problem.X))
+        strength = self._penalty_strength(problem.X.shape[0])
         coef, intercept, n_iter = optimum(
             problem.X,
             problem.target,
             problem.loss,
             problem.n_outputs,
-            penalty=1 / len(problem.X) if strength is None else strength,
+            penalty=1 / problem.X.shape[0] if strength is None else strength,
             class_weight=problem.class_weight,
             fit_intercept=self.fit_intercept,
         )

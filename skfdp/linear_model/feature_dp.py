@@ -308,8 +308,8 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
             return plan_one_shot(self, problem, seeded)
         if self.public_loss in ("gaussian", "impute") and issparse(problem.X):
             raise ValueError(
-                f"public_loss={self.public_loss!r} pads every private column with "
-                "numbers and would fill a sparse X in: choose 'zero', or pass a dense X."
+                f"public_loss={self.public_loss!r} pads private columns with numbers "
+                "and would fill a sparse X in: choose 'zero', or pass a dense X."
             )
         model = self._public_model(problem)
         training = plan_training(

@@ -143,9 +143,10 @@ def poisson_residual(margins, target, largest, out):
     """Rate minus target; margins are capped, or a huge rate would count as nothing."""
     for i in range(margins.shape[0]):
         margin = margins[i, 0]
-        if margin > largest:
-            margin = largest
-        out[i, 0] = math.exp(margin) - target[i]
+        out[i, 0] = largest if margin > largest else margin
+    exponentials(out)
+    for i in range(margins.shape[0]):
+        out[i, 0] -= target[i]
 
 
 @njit(nogil=True, cache=True)
