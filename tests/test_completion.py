@@ -27,6 +27,7 @@ from skfdp import (
     PrivateCompletionClassifier,
     UtilityWarning,
     completion,
+    defaults,
     report,
 )
 from skfdp.privacy import compose, gdp_epsilon
@@ -316,6 +317,17 @@ def test_infinite_epsilon_is_the_estimator_itself(small):
     assert model.privacy_.epsilon == math.inf
     assert not hasattr(model, "class_means_")
     assert [entry.event for entry in ledger.entries] == [None]
+
+
+def test_auto_comes_from_public_numbers():
+    assert defaults.completion_bound(100, bounded=True) == 5.0
+    assert defaults.completion_bound(100, bounded=False) == 10.0
+    assert defaults.completion_bound(1, bounded=True) == 1.0
+    assert defaults.completion_covariance(2, 80, bounded=True)
+    assert not defaults.completion_covariance(10, 80, bounded=True)
+    assert defaults.completion_covariance(10, 80, bounded=False)
+    assert not defaults.completion_covariance(2, 513, bounded=True)
+    assert [defaults.n_draws(n) for n in (100, 3000, 10_000, 10**7)] == [5, 4, 1, 1]
 
 
 # -- scikit-learn --------------------------------------------------------------------
