@@ -5,14 +5,14 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 
 from skfdp.privacy.curves import compose
 from skfdp.privacy.events import Event
+from skfdp.privacy.parts import Part, PrivacyBudgetError, together
 
-
-class PrivacyBudgetError(ValueError):
-    """A release was refused because of what it, and those before it, would disclose."""
+__all__ = ["Cost", "PrivacyBudgetError", "align", "cost", "worst"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +112,60 @@ def cost(events: tuple[Event, ...], delta: float, accountant: str = "auto") -> C
     """Return what the exact composition of all events costs at delta."""
     curve = compose(_merged(events), accountant=accountant)
     return Cost(curve.epsilon(delta), curve.mu, curve.accountant)
+
+
+def worst(
+    events: Sequence[Event | None],
+    parts: Sequence[Part | None],
+    delta: float,
+    *,
+    within: Part | None = None,
+    accountant: str = "auto",
+) -> Cost:
+    r"""Return the largest cost that the events have for one record.
+
+    Parameters
+    ----------
+    events : sequence of Event or None
+        None is a fit without privacy, which costs infinity.
+    parts : sequence of Part or None
+        The records that each event concerns; None means all.
+    delta : float
+    within : Part, default=None
+        The record is in this part; None: anywhere.
+    accountant : {"auto", "pld"}, default="auto"
+
+    Returns
+    -------
+    cost : Cost
+        ``mu`` is the largest one, and None unless it is exact for every record.
+
+    Notes
+    -----
+    **Guarantees.** Under the relations ``"replace_one"`` and ``"replace_special"``
+    neighbours have the same records at the same positions with the same public parts,
+    and differ in the private part of record i. Whether i is in a part is the same in
+    both, if parts are fixed by position or by a public column. A release on a part
+    without i has one distribution on both tables, given all that was released before,
+    and so costs nothing; the others compose as ever. Hence whatever is released is
+    (epsilon, delta)-DP for record i with the cost of the events on the parts that
+    hold i, and for every record with the largest of these numbers.
+    """
+    places = (*parts, within)
+    costs = []
+    for group in together(places):
+        if len(parts) not in group:  # no record of `within`
+            continue
+        members = [events[position] for position in group if position < len(parts)]
+        private = tuple(event for event in members if event is not None)
+        if len(private) < len(members):
+            costs.append(Cost(math.inf, None, "none"))
+        else:
+            costs.append(cost(private, delta, accountant))
+    largest = max(costs, key=lambda one: one.epsilon)
+    mus = [one.mu for one in costs]
+    exact = None if None in mus else max(mu for mu in mus if mu is not None)
+    return dataclasses.replace(largest, mu=exact)
 
 
 def _merged(events: tuple[Event, ...]) -> list[Event]:

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from skfdp.privacy import statement as wording
-from skfdp.privacy.composition import align, cost
+from skfdp.privacy.composition import Cost, align, worst
 from skfdp.privacy.events import Event, check_budget
+from skfdp.privacy.parts import Part, check_parts
 from skfdp.privacy.store import dumps, package_versions
 
 SCHEMA = "skfdp-privacy-report"
@@ -25,6 +26,15 @@ class Assumption:
 
     text: str
     enforced: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Audit:
+    """An empirical lower bound of epsilon, from attacking the mechanism."""
+
+    epsilon_lower: float
+    confidence: float
+    method: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,6 +66,11 @@ class PrivacyReport:
         Number of records, public; nominal under "add_or_remove_one".
     events : tuple of Event
         The lossless description of all releases.
+    parts : tuple of (Part or None)
+        The records that each event concerns, None meaning all; empty if all events
+        concern all records. The numbers are those of the most exposed record.
+    n_fits : int
+        Number of fits counted, those of a search included.
     mu : float or None
         Exact Gaussian-DP parameter of the composition, None where it is not Gaussian.
     accountant : str or None
@@ -68,6 +83,8 @@ class PrivacyReport:
         Pipeline steps that the report cannot see into.
     steps : tuple of (str, PrivacyReport)
         The reports of a Pipeline's steps.
+    audit : Audit or None
+        What an attack on the mechanism achieved; see `with_audit`.
     versions : dict
         Package versions at the time of the fit.
     """
@@ -83,12 +100,15 @@ class PrivacyReport:
     private_features: tuple[str | int, ...] | None = None
     n_records: int | None = None
     events: tuple[Event, ...] = ()
+    parts: tuple[Part | None, ...] = ()
+    n_fits: int = 1
     mu: float | None = None
     accountant: str | None = None
     assumptions: tuple[Assumption, ...] = ()
     seeded: bool = False
     unseen: tuple[str, ...] = ()
     steps: tuple[tuple[str, PrivacyReport], ...] = ()
+    audit: Audit | None = None
     versions: dict[str, str] = dataclasses.field(default_factory=package_versions)
 
     @classmethod
@@ -106,6 +126,8 @@ class PrivacyReport:
         seeded: bool = False,
         nonprivate: bool | None = None,
         accountant: str = "auto",
+        parts: Sequence[Part | None] = (),
+        n_fits: int = 1,
         unseen: Iterable[str] = (),
         steps: Iterable[tuple[str, PrivacyReport]] = (),
     ) -> PrivacyReport:
@@ -137,13 +159,18 @@ class PrivacyReport:
             Whether a fit without privacy took part; None: if there are no events.
         accountant : {"auto", "pld"}, default="auto"
             As in `calibrate`.
+        parts : sequence of (Part or None), default=()
+            The records that each event concerns; empty: all.
+        n_fits : int, default=1
+            Number of fits counted.
         unseen, steps
             Of a Pipeline: names of steps without report, names and reports of others.
         """
         events = tuple(events)
         check_budget(1.0, delta)
         aligned = align(events)
-        spent = cost(events, float(delta), accountant) if events else None
+        parts = tuple(parts) if any(parts) else ()
+        spent = _spent(events, parts, delta, accountant) if events else None
         nonprivate = not events if nonprivate is None else nonprivate
         epsilon = math.inf if nonprivate else spent.epsilon if spent else 0.0
         weakest = aligned[0] if aligned and not nonprivate else None
@@ -160,6 +187,8 @@ class PrivacyReport:
             private_features=_private_features(feature_names, weakest),
             n_records=None if n_records is None else int(n_records),
             events=events,
+            parts=parts,
+            n_fits=int(n_fits),
             mu=spent.mu if spent and not nonprivate else None,
             accountant=spent.accountant if spent else None,
             assumptions=(*implied_assumptions(events, seeded), *assumptions),
@@ -192,10 +221,42 @@ class PrivacyReport:
         check_budget(1.0, delta)
         if not self.events or math.isinf(self.epsilon):
             return dataclasses.replace(self, delta=float(delta))
-        spent = cost(self.events, float(delta))
+        spent = _spent(self.events, self.parts, delta)
         return dataclasses.replace(
             self, delta=float(delta), **dataclasses.asdict(spent)
         )
+
+    def with_audit(
+        self, epsilon_lower: float, *, confidence: float, method: str
+    ) -> PrivacyReport:
+        """Return the report together with the result of an audit.
+
+        Parameters
+        ----------
+        epsilon_lower : float
+            What an attack achieved: epsilon is at least this large.
+        confidence : float
+            Of the lower bound, between 0 and 1.
+        method : str
+            How it was found, for people.
+
+        Raises
+        ------
+        ValueError
+            If the bound is above epsilon: then the guarantee is broken, and there is
+            nothing to report.
+        """
+        if not 0 <= epsilon_lower <= self.epsilon:
+            raise ValueError(
+                f"epsilon_lower={epsilon_lower!r} must lie between 0 and the report's "
+                f"epsilon={self.epsilon!r}: an audit above it refutes the guarantee."
+            )
+        if not 0 < confidence < 1:
+            raise ValueError(
+                f"confidence={confidence!r} must lie strictly between 0 and 1."
+            )
+        found = Audit(float(epsilon_lower), float(confidence), str(method))
+        return dataclasses.replace(self, audit=found)
 
     def statement(self) -> str:
         """Return the report in plain language, for whoever must answer for it."""
@@ -263,7 +324,8 @@ class PrivacyReport:
         if math.isinf(self.epsilon):
             return  # claims nothing
         weakest = align(self.events)[0] if self.events else None
-        due = cost(self.events, self.delta)
+        whole = len(self.parts) in (0, len(self.events))
+        due = _spent(self.events, self.parts if whole else (), self.delta)
         claimed = (self.neighboring_relation, self.public_features, self.public_target)
         implied: tuple = (None, (), False)
         if weakest is not None:
@@ -274,7 +336,8 @@ class PrivacyReport:
             )
         seeded = any(event.seeded for event in self.events)
         if (
-            claimed != implied
+            not whole
+            or claimed != implied
             or (seeded and not self.seeded)
             or not _close(self.epsilon, due.epsilon)
             or (self.mu is not None and not _close(self.mu, due.mu or math.inf))
@@ -284,6 +347,17 @@ class PrivacyReport:
                 f"give {due.epsilon!r} under {implied!r}: it was edited; ask for the "
                 "original."
             )
+
+
+def _spent(
+    events: tuple[Event, ...],
+    parts: tuple[Part | None, ...],
+    delta: float,
+    accountant: str = "auto",
+) -> Cost:
+    check_parts(parts)
+    places = parts or (None,) * len(events)
+    return worst(events, places, float(delta), accountant=accountant)
 
 
 def plain_names(names: Iterable[Any]) -> tuple[str | int, ...]:
@@ -340,7 +414,7 @@ def _to_json(value: Any) -> Any:
     """Return JSON-able values; steps are left to the caller."""
     if isinstance(value, Event):
         return value.to_dict()
-    if isinstance(value, Assumption):
+    if isinstance(value, Assumption | Audit | Part):
         return dataclasses.asdict(value)
     if isinstance(value, PrivacyReport):
         return None
@@ -358,6 +432,10 @@ def _restore(facts: dict[str, Any]) -> dict[str, Any]:
         if facts[name] is not None:
             restored[name] = float(facts[name])
     restored["events"] = tuple(map(Event.from_dict, facts["events"]))
+    restored["parts"] = tuple(
+        None if part is None else Part.from_dict(part) for part in facts["parts"]
+    )
+    restored["audit"] = None if facts["audit"] is None else Audit(**facts["audit"])
     restored["assumptions"] = tuple(Assumption(**a) for a in facts["assumptions"])
     restored["steps"] = tuple(
         (step["name"], PrivacyReport.from_dict(step["report"]))

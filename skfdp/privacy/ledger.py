@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import os
 import pickle
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from skfdp.privacy.composition import PrivacyBudgetError, align, cost
+from skfdp.privacy import ledger_export
+from skfdp.privacy.composition import align, worst
 from skfdp.privacy.events import Event, check_budget, check_relation
-from skfdp.privacy.store import (
-    FileStore,
-    LedgerEntry,
-    MemoryStore,
-    Terms,
-    new_entries,
-)
+from skfdp.privacy.ledger_file import FileStore
+from skfdp.privacy.parts import Part, PrivacyBudgetError, check_part, check_parts
+from skfdp.privacy.plan import PrivacyPlan
+from skfdp.privacy.store import LedgerEntry, MemoryStore, Terms, new_entries
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Epsilon is the root of an equation solved in float64: a relative excess of this size
 # is rounding.
 _ROUNDING = 1e-9
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WhatIf:
+    """What a charge would do; see `PrivacyLedger.what_if`.
+
+    Attributes
+    ----------
+    allowed : bool
+        Whether the ledger would take it.
+    reason : str or None
+        Why not.
+    epsilon : float or None
+        What would be spent afterwards, None if the events do not compose with those
+        recorded.
+    delta : float
+        The delta that epsilon is for.
+    remaining : float
+        What would be left of the ceiling, infinite without one.
+    """
+
+    allowed: bool
+    reason: str | None
+    epsilon: float | None
+    delta: float
+    remaining: float
 
 
 class PrivacyLedger:
@@ -34,10 +62,10 @@ class PrivacyLedger:
     ----------
     path : str or PathLike, default=None
         SQLite file, made where it does not exist, so that a deleted file starts again
-        from nothing; a relative path is resolved where it is opened. Shared by threads,
-        processes, clones and pickles. Not for network file systems, whose locks are
-        unreliable. None keeps the record in memory: threads of one process, clones and
-        deep copies share it, pickling is refused.
+        from nothing; "~", relative paths and symbolic links are resolved where it is
+        opened. Shared by threads, processes, clones and pickles. Not for network file
+        systems, whose locks are unreliable. None keeps the record in memory: threads of
+        one process, clones and deep copies share it, pickling is refused.
     epsilon, delta : float, default=None
         The ceiling of everything together; both or neither. A file keeps it: later
         openings may leave it out, and cannot change it.
@@ -62,21 +90,35 @@ class PrivacyLedger:
       set, and the sum then holds for the private part under that set
       (`neighboring_relation`, `public_features` and `public_target` say which it is).
       Other mixtures of public sets are refused.
-    * Composition is sequential only: k fits on folds cost k fits, also where the folds
-      are disjoint. This version claims no parallel composition.
+    * k fits on folds cost k fits. Only parts that are fixed by position or by a public
+      column compose in parallel (`part`).
+    * The budget of a fit may be chosen in view of the results of earlier ones where all
+      releases are full batches: Gaussian differential privacy has such a filter (Smith
+      and Thakurta 2022). With Poisson batches the composition is proved for budgets
+      that do not depend on earlier results, and nothing is claimed beyond.
+    * A handle refuses a file that was replaced by another ledger, or by an older copy.
     * It counts what is charged to it: estimators without this ledger, preprocessing
       that learns from data and scores on training data are outside.
     * Fits with an integer `random_state` are charged and marked as seeded; their
       epsilon is not a guarantee.
+
+    References
+    ----------
+    A. Smith and A. Thakurta (2022), Fully adaptive composition for Gaussian
+    differential privacy, https://arxiv.org/abs/2210.17520.
 
     Examples
     --------
     >>> from skfdp import PrivacyLedger, calibrate
     >>> ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
     >>> plan = calibrate(0.6, 1e-5, n_steps=100)
-    >>> ledger.charge([plan.event], label="first fit")
+    >>> ledger.charge([plan.event], label="first fit", plan=plan)
     >>> round(ledger.spent(), 3), round(ledger.remaining(), 3)
     (0.6, 0.4)
+    >>> ledger.what_if(plan).allowed
+    True
+    >>> ledger.what_if(plan, times=2).allowed
+    False
     """
 
     def __init__(
@@ -103,6 +145,7 @@ class PrivacyLedger:
                 f"dataset={dataset!r} must be a non-empty string: name the data set."
             )
         self._dataset = dataset
+        self._part: Part | None = None
         self._store: MemoryStore | FileStore = (
             MemoryStore() if path is None else FileStore(path, dataset)
         )
@@ -132,7 +175,69 @@ class PrivacyLedger:
             f"{type(value).__name__}."
         )
 
-    def charge(self, events: Iterable[Event], *, label: str | None = None) -> None:
+    def part(
+        self,
+        *,
+        rows: range | None = None,
+        column: str | int | None = None,
+        value: str | int | None = None,
+    ) -> PrivacyLedger:
+        """Return a handle on the same ledger that charges some records only.
+
+        A fit on these records, and on no others, with this handle as its `ledger` costs
+        nothing for the rest: the data set spends what its most exposed record spends.
+
+        Parameters
+        ----------
+        rows : range, default=None
+            Positions of the records in the whole data set, in an order that never
+            changes and was not chosen by looking at anything private (by arrival).
+            Ranges may overlap.
+        column, value : default=None
+            Instead of rows: a public column, as the fits name it in `public_features`,
+            and its value in all records of the part.
+
+        Returns
+        -------
+        handle : PrivacyLedger
+            `spent` and `remaining` are those of the part's most exposed record;
+            everything else is that of the data set.
+
+        Raises
+        ------
+        ValueError
+            If it names no part. Folds that are shuffled or stratified cannot be named.
+
+        Notes
+        -----
+        Charges refuse what can be seen: a column that is not public for the fit, two
+        ways of splitting one data set, and the relation "add_or_remove_one". That the
+        fit sees these records alone, and that nothing private chose them, is for the
+        caller to know. `skfdp.privacy.composition.worst` has the guarantee.
+
+        Examples
+        --------
+        >>> from skfdp import PrivacyLedger, calibrate
+        >>> plan = calibrate(0.6, 1e-5, n_steps=1)
+        >>> ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+        >>> for month in range(3):
+        ...     rows = range(1000 * month, 1000 * (month + 1))
+        ...     ledger.part(rows=rows).charge([plan.event])
+        >>> round(ledger.spent(), 3)
+        0.6
+        """
+        handle = object.__new__(type(self))
+        handle._dataset, handle._store = self._dataset, self._store
+        handle._part = Part.of(rows, column, value)
+        return handle
+
+    def charge(
+        self,
+        events: Iterable[Event],
+        *,
+        label: str | None = None,
+        plan: PrivacyPlan | None = None,
+    ) -> None:
         """Record all events, or refuse and record none; call it before use.
 
         Parameters
@@ -141,6 +246,8 @@ class PrivacyLedger:
             Everything that the fit is going to release.
         label : str, default=None
             What is fitted, for people.
+        plan : PrivacyPlan, default=None
+            The plan of the fit, for the record.
 
         Raises
         ------
@@ -151,21 +258,20 @@ class PrivacyLedger:
             If the file is locked, read-only, missing, corrupt or of a newer schema;
             nothing is charged then.
         """
-        events = tuple(events)
-        if not events or not all(isinstance(event, Event) for event in events):
-            raise TypeError(
-                f"events={events!r} must hold at least one Event: pass [plan.event]."
-            )
+        events = _checked_events(events)
+        if label is not None and not isinstance(label, str):
+            raise TypeError(f"label={label!r} must be a str or None.")
         check = functools.partial(self._check, events=events)
         # Compose outside the lock first: the check inside then finds the answer, unless
         # another charge came between.
         check(*self._store.read())
-        self._store.append(new_entries(events, label), check)
+        self._store.append(new_entries(events, label, self._part, plan), check)
 
     def charge_nonprivate(self, *, label: str | None = None) -> None:
         """Record a fit without privacy (epsilon=inf); a ceiling refuses it.
 
-        Afterwards `spent` is infinite.
+        Afterwards `spent` is infinite, for all records: without privacy a part hides
+        nobody.
         """
 
         def check(terms: Terms, recorded: tuple[LedgerEntry, ...]) -> None:
@@ -179,29 +285,61 @@ class PrivacyLedger:
 
         self._store.append(new_entries([None], label), check)
 
+    def what_if(
+        self,
+        plan: PrivacyPlan | Event | Iterable[Event],
+        *,
+        times: int = 1,
+        delta: float | None = None,
+    ) -> WhatIf:
+        """Return what charging a plan would do; charges nothing.
+
+        Parameters
+        ----------
+        plan : PrivacyPlan, Event or sequence of Event
+            A plan stands for its `other_events` and its event.
+        times : int, default=1
+            So many fits of this plan.
+        delta : float, default=None
+            None takes the ceiling's.
+
+        Returns
+        -------
+        answer : WhatIf
+            Of this moment: another process may charge next.
+        """
+        if isinstance(plan, PrivacyPlan):
+            plan = (*plan.other_events, plan.event)
+        events = _checked_events((plan,) if isinstance(plan, Event) else plan)
+        if not isinstance(times, int) or times < 1:
+            raise ValueError(f"times={times!r} must be a positive int.")
+        events *= times
+        terms, recorded = self._store.read()
+        delta = self._delta(terms, delta)
+        reason, epsilon = None, None
+        try:
+            self._check_composes(terms, recorded, events)
+            epsilon = self._total(recorded, events, delta)
+            self._check(terms, recorded, events)
+        except PrivacyBudgetError as error:
+            reason = str(error)
+        left = math.inf if terms.epsilon is None else terms.epsilon - (epsilon or 0.0)
+        return WhatIf(
+            allowed=reason is None,
+            reason=reason,
+            epsilon=epsilon,
+            delta=delta,
+            remaining=max(0.0, left),
+        )
+
     def _check(
         self, terms: Terms, recorded: tuple[LedgerEntry, ...], events: tuple[Event, ...]
     ) -> None:
         """Raise unless events may follow what is recorded."""
-        pinned, own = terms.neighboring_relation, events[0].neighboring_relation
-        if pinned is not None and own != pinned:
-            raise PrivacyBudgetError(
-                f"neighboring_relation={own!r} differs from {pinned!r}, the relation "
-                f"of data set {self._dataset!r} in this ledger; nothing was charged: "
-                f"fit under {pinned!r}, or use another data set name."
-            )
-        together = _events(recorded) + events
-        try:
-            align(dict.fromkeys(together))
-        except PrivacyBudgetError as error:
-            raise PrivacyBudgetError(
-                f"data set {self._dataset!r} refuses the charge, nothing was charged: "
-                f"{error}"
-            ) from None
-        if terms.epsilon is None:
+        self._check_composes(terms, recorded, events)
+        if terms.epsilon is None or terms.delta is None:
             return
-        nonprivate = any(entry.event is None for entry in recorded)
-        total = math.inf if nonprivate else cost(together, terms.delta).epsilon
+        total = self._total(recorded, events, terms.delta)
         if total > terms.epsilon * (1 + _ROUNDING):
             raise PrivacyBudgetError(
                 f"budget exhausted: with these events data set {self._dataset!r} would "
@@ -210,8 +348,56 @@ class PrivacyLedger:
                 "less, or stop."
             )
 
+    def _check_composes(
+        self, terms: Terms, recorded: tuple[LedgerEntry, ...], events: tuple[Event, ...]
+    ) -> None:
+        """Raise unless one number can describe the record and the events together."""
+        pinned = terms.neighboring_relation
+        for own in {event.neighboring_relation for event in events}:
+            if pinned not in (None, own):
+                raise PrivacyBudgetError(
+                    f"neighboring_relation={own!r} differs from {pinned!r}, the "
+                    f"relation of data set {self._dataset!r} in this ledger; nothing "
+                    f"was charged: fit under {pinned!r}, or use another data set name."
+                )
+        try:
+            align(dict.fromkeys(_events(recorded) + events))
+            check_part(self._part, events)
+            check_parts([entry.part for entry in recorded] + [self._part])
+        except PrivacyBudgetError as error:
+            raise PrivacyBudgetError(
+                f"data set {self._dataset!r} refuses the charge, nothing was charged: "
+                f"{error}"
+            ) from None
+
+    def _total(
+        self,
+        recorded: tuple[LedgerEntry, ...],
+        events: tuple[Event, ...],
+        delta: float,
+    ) -> float:
+        """Return what the records of this handle's part spend, events included."""
+        return worst(
+            (*(entry.event for entry in recorded), *events),
+            (*(entry.part for entry in recorded), *[self._part] * len(events)),
+            float(delta),
+            within=self._part,
+        ).epsilon
+
+    @staticmethod
+    def _delta(terms: Terms, delta: float | None) -> float:
+        delta = terms.delta if delta is None else delta
+        if delta is None:
+            raise ValueError(
+                "delta=None needs a ledger with a ceiling: pass delta=1e-5, say."
+            )
+        check_budget(1.0, delta)
+        return float(delta)
+
     def spent(self, delta: float | None = None) -> float:
         """Return the epsilon spent so far at delta; infinite after a non-private fit.
+
+        With parts it is that of the most exposed record.
 
         Parameters
         ----------
@@ -219,27 +405,71 @@ class PrivacyLedger:
             None takes the ceiling's.
         """
         terms, entries = self._store.read()
-        delta = terms.delta if delta is None else delta
-        if delta is None:
-            raise ValueError(
-                "delta=None needs a ledger with a ceiling: pass delta=1e-5, say."
-            )
-        check_budget(1.0, delta)
-        if any(entry.event is None for entry in entries):
-            return math.inf
-        return cost(_events(entries), float(delta)).epsilon if entries else 0.0
+        return self._total(entries, (), self._delta(terms, delta)) if entries else 0.0
 
     def remaining(self, delta: float | None = None) -> float:
         """Return the ceiling's epsilon minus `spent`, infinite without a ceiling.
 
         A guide, not an allowance: epsilon is not additive. In composition a fit usually
-        costs less than its own epsilon, so that more fits than this suggests; only
-        `charge` decides.
+        costs less than its own epsilon, so that more fits than this suggests;
+        `what_if` tells, and only `charge` decides.
         """
         ceiling = self.epsilon
         if ceiling is None:
             return math.inf
         return max(0.0, ceiling - self.spent(delta))
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return one row for each recorded event; needs pandas.
+
+        Returns
+        -------
+        frame : DataFrame
+            Indexed by position; ``event`` and ``plan`` hold the objects themselves.
+        """
+        return ledger_export.to_dataframe(self.entries, self._dataset)
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """Return the whole record of the data set as text, losslessly."""
+        terms, entries = self._store.read()
+        return ledger_export.to_json(terms, entries, self._dataset, indent)
+
+    @classmethod
+    def from_json(
+        cls, text: str, path: str | os.PathLike[str] | None = None
+    ) -> PrivacyLedger:
+        """Rebuild the ledger that `to_json` wrote.
+
+        It is a copy: charges to one of the two are unknown to the other, so that only
+        one may go on.
+
+        Parameters
+        ----------
+        text : str
+        path : str or PathLike, default=None
+            The file to write to; a data set of this name must not have entries there.
+            None: in memory.
+
+        Raises
+        ------
+        ValueError
+            If the text is no ledger, of a newer schema, or if the data set exists.
+        """
+        terms, entries, dataset = ledger_export.from_json(text)
+        ledger = cls(path, dataset=dataset, **dataclasses.asdict(terms))
+
+        def check(terms: Terms, recorded: tuple[LedgerEntry, ...]) -> None:
+            if recorded:
+                raise ValueError(
+                    f"data set {dataset!r} has {len(recorded)} entries in "
+                    f"{ledger.path!r} already: import into a new file."
+                )
+            check_parts(entry.part for entry in entries)
+            ledger._check_composes(terms, entries, ())
+
+        if entries:  # even above the ceiling: what was spent was spent
+            ledger._store.append(entries, check)
+        return ledger
 
     @property
     def entries(self) -> tuple[LedgerEntry, ...]:
@@ -299,14 +529,18 @@ class PrivacyLedger:
     def __repr__(self) -> str:
         try:
             terms, entries = self._store.read()
-        except (OSError, ValueError):  # repr must not fail on a missing file
+        except (OSError, ValueError, RuntimeError):  # a missing file, a forked copy
             state = "unreadable"
         else:
             state = (
                 f"epsilon={terms.epsilon!r}, delta={terms.delta!r}, "
                 f"{len(entries)} entries"
             )
-        return f"<PrivacyLedger path={self.path!r}, dataset={self._dataset!r}, {state}>"
+        part = "" if self._part is None else f", {self._part}"
+        return (
+            f"<PrivacyLedger path={self.path!r}, dataset={self._dataset!r}{part}, "
+            f"{state}>"
+        )
 
     # A copy would give every clone a fresh budget: all copies are the same ledger.
     def __sklearn_clone__(self) -> PrivacyLedger:
@@ -318,19 +552,38 @@ class PrivacyLedger:
     def __deepcopy__(self, memo: dict) -> PrivacyLedger:
         return self
 
-    def __getstate__(self) -> dict[str, str] | NoReturn:
-        if self.path is None:
+    def __getstate__(self) -> dict[str, Any] | NoReturn:
+        if not isinstance(self._store, FileStore):
             raise pickle.PicklingError(
                 "ledger=PrivacyLedger() lives in memory and cannot be pickled, because "
                 "the copy would not see later charges: use PrivacyLedger(path)."
             )
-        return {"path": self.path, "dataset": self._dataset}
+        return {
+            "path": self.path,
+            "dataset": self._dataset,
+            "identity": self._store.identity,
+            "seen": self._store.seen,
+            "part": None if self._part is None else dataclasses.asdict(self._part),
+        }
 
-    def __setstate__(self, state: dict[str, str]) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         # Without opening: a model must load where the ledger's file is out of reach.
+        part = state["part"]
         self._dataset = state["dataset"]
-        self._store = FileStore(state["path"], state["dataset"])
+        self._part = None if part is None else Part.from_dict(part)
+        self._store = FileStore(
+            state["path"], state["dataset"], state["identity"], state["seen"]
+        )
 
 
 def _events(entries: tuple[LedgerEntry, ...]) -> tuple[Event, ...]:
     return tuple(entry.event for entry in entries if entry.event is not None)
+
+
+def _checked_events(events: Iterable[Event]) -> tuple[Event, ...]:
+    events = tuple(events)
+    if not events or not all(isinstance(event, Event) for event in events):
+        raise TypeError(
+            f"events={events!r} must hold at least one Event: pass [plan.event]."
+        )
+    return events

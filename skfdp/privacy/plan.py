@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,29 @@ class PrivacyPlan:
     def epsilon(self, delta: float) -> float:
         """Return the epsilon spent by the whole composition at delta."""
         return self.curve.epsilon(delta)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON-able values, losslessly."""
+        return {
+            **{f.name: getattr(self, f.name) for f in dataclasses.fields(self)},
+            "noise_multipliers": [float(value) for value in self.noise_multipliers],
+            "other_events": [event.to_dict() for event in self.other_events],
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> PrivacyPlan:
+        """Rebuild a plan from `to_dict`; unknown fields are refused."""
+        unknown = set(values) - {field.name for field in dataclasses.fields(cls)}
+        if unknown:
+            raise ValueError(
+                f"PrivacyPlan has unknown fields {sorted(unknown)}: it was written by "
+                "a newer skfdp; upgrade to read it."
+            )
+        restored = {
+            "noise_multipliers": tuple(values["noise_multipliers"]),
+            "other_events": tuple(map(Event.from_dict, values["other_events"])),
+        }
+        return cls(**{**values, **restored})
 
 
 def calibrate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from skfdp.privacy.disclosure import (
 )
 from skfdp.privacy.events import Event
 from skfdp.privacy.ledger import PrivacyLedger
+from skfdp.privacy.store import LedgerEntry
 
 
 def read_report(path: str | os.PathLike[str]) -> PrivacyReport:
@@ -144,6 +145,7 @@ def _pipeline_report(pipeline: Any, steps: list) -> PrivacyReport | None:
         assumptions=[a for a in dict.fromkeys(given) if a not in implied],
         seeded=any(found.seeded for found in reports),
         nonprivate=any(math.isinf(found.epsilon) for found in reports),
+        n_fits=sum(found.n_fits for found in reports),
         unseen=unseen,
         steps=seen,
     )
@@ -197,15 +199,41 @@ def _ledger_report(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
         raise ValueError(
             "delta=None needs a ledger with a ceiling: pass report(ledger, delta=1e-5)."
         )
-    fits = {entry.charge: entry.label or "unnamed fit" for entry in entries}
+    fits = {entry.charge: entry for entry in entries}
+    private = [entry for entry in entries if entry.event is not None]
+    events = [entry.event for entry in private if entry.event is not None]
     return PrivacyReport.from_events(
         subject=f"data set {ledger.dataset!r} of a PrivacyLedger",
-        events=[entry.event for entry in entries if entry.event is not None],
+        events=events,
         delta=delta,
         target_epsilon=ledger.epsilon,
-        released=[f"fit {charge}: {label}" for charge, label in fits.items()],
-        assumptions=[
-            Assumption("Every use of the data set was charged to this ledger.", False)
-        ],
-        nonprivate=any(entry.event is None for entry in entries),
+        released=[_fit_text(charge, entry) for charge, entry in fits.items()],
+        assumptions=list(_ledger_assumptions(entries)),
+        nonprivate=len(private) < len(entries),
+        parts=[entry.part for entry in private],
+        n_fits=len(fits),
     )
+
+
+def _fit_text(charge: int, entry: LedgerEntry) -> str:
+    where = "" if entry.part is None else f", on {entry.part} only"
+    return f"fit {charge}: {entry.label or 'unnamed fit'}{where}"
+
+
+def _ledger_assumptions(entries: Sequence[LedgerEntry]) -> Iterator[Assumption]:
+    yield Assumption("Every use of the data set was charged to this ledger.", False)
+    if any(entry.part is not None for entry in entries):
+        yield Assumption(
+            "A fit on a part used the records of the part alone; rows are counted in "
+            "an order of the whole data set that was fixed without looking at private "
+            "values.",
+            False,
+        )
+    sampled = any(entry.event and entry.event.sampling_rate < 1 for entry in entries)
+    if sampled and len({entry.charge for entry in entries}) > 1:
+        # Composing curves is no filter in general, as it is for Gaussian releases.
+        yield Assumption(
+            "With Poisson batches: the budget of no fit was chosen by looking at the "
+            "results of earlier ones.",
+            False,
+        )

@@ -249,8 +249,20 @@ def _numbers(report: PrivacyReport) -> list[str]:
     if report.target_epsilon is not None:
         lines.append(f"Budget asked for: epsilon = {number(report.target_epsilon)}.")
     lines.append(delta_text(report))
+    if report.parts:
+        lines.append(
+            "Some fits used a part of the records only. These are the numbers of the "
+            "most exposed record."
+        )
+    lines.append(f"Fits counted: {report.n_fits}.")
     if report.mu is not None:
         lines.append(f"Exact Gaussian-DP parameter of the whole: mu = {report.mu!r}.")
+    if report.audit is not None:
+        lines.append(
+            f"Audit: an attack ({report.audit.method}) showed that epsilon is at least "
+            f"{number(report.audit.epsilon_lower)}, with a confidence of "
+            f"{100 * report.audit.confidence:g} %. It cannot prove the guarantee."
+        )
     return lines
 
 

@@ -29,7 +29,7 @@ from skfdp.privacy import (
     PrivacyBudgetError,
     PrivacyLedger,
     composition,
-    store,
+    ledger_file,
 )
 from skfdp.privacy.composition import align
 
@@ -453,7 +453,7 @@ class TestRaces:
             time.sleep(1e-3)  # lets the others in, between the check and the append
             return cost(*args)
 
-        monkeypatch.setattr("skfdp.privacy.ledger.cost", slow_cost)
+        monkeypatch.setattr(composition, "cost", slow_cost)
 
         def work():
             gate.wait()
@@ -597,7 +597,7 @@ class TestFile:
         assert Event.from_dict(json.loads(rows[0][5])) == event
         assert "skfdp" in json.loads(rows[0][6])
         assert mode == ("wal",)
-        assert version == [("schema_version", "1")]
+        assert version[0] == ("schema_version", "2")
 
     @pytest.mark.parametrize(
         "statement", ["DELETE FROM entries", "UPDATE entries SET event = NULL"]
@@ -619,7 +619,7 @@ class TestFileErrors:
         return path
 
     def test_locked(self, path, monkeypatch):
-        monkeypatch.setattr(store, "_BUSY_SECONDS", 0.1)
+        monkeypatch.setattr(ledger_file, "_BUSY_SECONDS", 0.1)
         ledger = PrivacyLedger(path)
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -632,7 +632,7 @@ class TestFileErrors:
     def test_read_only_connection(self, path, monkeypatch):
         ledger = PrivacyLedger(path)
         uri = f"{path.as_uri()}?mode=ro"
-        monkeypatch.setattr(store.FileStore, "_uri", lambda self, mode: uri)
+        monkeypatch.setattr(ledger_file.FileStore, "_uri", lambda self, mode: uri)
         with pytest.raises(PermissionError, match="is read-only: make the file"):
             ledger.charge([full_batch()])
 
@@ -675,10 +675,10 @@ class TestFileErrors:
 
     def test_newer_schema(self, path):
         connection = sqlite3.connect(path)
-        connection.execute("UPDATE meta SET value = '2'")
+        connection.execute("UPDATE meta SET value = '3' WHERE key = 'schema_version'")
         connection.commit()
         connection.close()
-        with pytest.raises(ValueError, match="schema version 2, newer than 1.*upgrade"):
+        with pytest.raises(ValueError, match="schema version 3, newer than 2.*upgrade"):
             PrivacyLedger(path)
 
     def test_newer_event(self, path):

@@ -387,6 +387,26 @@ class TestRoundTrips:
             read_report(path)
 
 
+class TestAudit:
+    def test_it_is_told(self):
+        found = make([full_batch()]).with_audit(
+            0.21, confidence=0.95, method="2000 canaries"
+        )
+        assert PrivacyReport.from_dict(found.to_dict()) == found
+        text = " ".join(found.statement().split())
+        assert "(2000 canaries) showed that epsilon is at least 0.21" in text
+        assert "confidence of 95 %" in text
+
+    def test_an_audit_above_epsilon_refutes_the_guarantee(self):
+        with pytest.raises(ValueError, match="an audit above it refutes the guarantee"):
+            make([full_batch()]).with_audit(9.0, confidence=0.95, method="attack")
+
+    @pytest.mark.parametrize("confidence", [0, 1, 95])
+    def test_confidence_is_a_probability(self, confidence):
+        with pytest.raises(ValueError, match="must lie strictly between 0 and 1"):
+            make([full_batch()]).with_audit(0.1, confidence=confidence, method="a")
+
+
 class TestReportOf:
     def test_an_estimator(self):
         made = make([full_batch()])
@@ -513,6 +533,25 @@ class TestLedgers:
         assert found.released == ("fit 1: first", "fit 2: unnamed fit")
         assert found.events == ledger.events
         assert PrivacyReport.from_dict(found.to_dict()) == found
+
+    def test_budgets_chosen_by_results_are_an_assumption_where_batches_are_sampled(
+        self,
+    ):
+        """Composing curves is a filter for Gaussian releases, and not in general."""
+        told = []
+        for event in (full_batch(0.3), poisson()):
+            ledger = PrivacyLedger(epsilon=9.0, delta=1e-6)
+            for _ in range(2):
+                ledger.charge([event])
+                told.append("results of earlier ones" in report(ledger).statement())
+        assert told == [False, False, False, True]
+
+    def test_it_counts_fits(self):
+        ledger = PrivacyLedger(epsilon=4.0, delta=1e-6)
+        for _ in range(3):
+            ledger.charge([full_batch(0.1), full_batch(0.2)])
+        assert report(ledger).n_fits == 3
+        assert "Fits counted: 3." in report(ledger).statement()
 
     def test_an_empty_ledger_has_spent_nothing(self):
         found = report(PrivacyLedger(epsilon=2.0, delta=1e-6))

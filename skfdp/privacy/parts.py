@@ -1,0 +1,166 @@
+"""Parallel composition: which records a fit concerns, where that is public."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from skfdp.privacy.events import Event
+
+
+class PrivacyBudgetError(ValueError):
+    """A release was refused because of what it, and those before it, would disclose."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Part:
+    """Some records of a data set, fixed by their positions or by a public column.
+
+    Fields are public facts. There is no third kind: whoever could name a part by any
+    list of rows could name one that depends on private values.
+
+    Parameters
+    ----------
+    rows : tuple of (int, int), default=None
+        First position and the one after the last, in an order of the whole data set
+        that never changes and depends on nothing private: arrival, say.
+    column : str or int, default=None
+        A public column, as the events name it.
+    value : str, default=None
+        Its value in all records of the part; numbers are compared as text.
+    """
+
+    rows: tuple[int, int] | None = None
+    column: str | int | None = None
+    value: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        rows: range | None = None,
+        column: str | int | None = None,
+        value: str | int | None = None,
+    ) -> Part:
+        """Return the part that a caller means, or say what is wrong with it.
+
+        Parameters
+        ----------
+        rows : range, default=None
+            Positions with step 1.
+        column, value
+            A public column and its value there; instead of rows.
+        """
+        if (rows is None) == (column is None) or (column is None) != (value is None):
+            raise ValueError(
+                f"rows={rows!r}, column={column!r} and value={value!r} must name one "
+                "part: give either rows, or a public column and its value."
+            )
+        if rows is not None:
+            proper = isinstance(rows, range) and rows.step == 1
+            if not proper or not 0 <= rows.start < rows.stop:
+                raise ValueError(
+                    f"rows={rows!r} must be a range of positions with step 1, such as "
+                    "range(0, 1000): other choices of rows may depend on private "
+                    "values."
+                )
+            return cls(rows=(rows.start, rows.stop))
+        value = getattr(value, "item", lambda: value)()  # NumPy scalars
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise ValueError(
+                f"value={value!r} must be a str or an int, the value that column "
+                f"{column!r} has in every record of the part."
+            )
+        # As text, so that 1 and "1" are not taken for different records.
+        return cls(column=column, value=str(value))
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Part:
+        """Rebuild a part from `dataclasses.asdict`."""
+        rows = values["rows"]
+        return cls(**{**values, "rows": None if rows is None else tuple(rows)})
+
+    def __str__(self) -> str:
+        if self.rows is not None:
+            return f"rows {self.rows[0]} to {self.rows[1] - 1}"
+        return f"records with {self.column} = {self.value}"
+
+    def holds(self, other: Part) -> bool:
+        """Whether the first record of another part of the same kind is in this one."""
+        if self.rows is None or other.rows is None:
+            return self.value == other.value
+        return self.rows[0] <= other.rows[0] < self.rows[1]
+
+
+def check_parts(parts: Iterable[Part | None]) -> None:
+    """Raise PrivacyBudgetError unless the parts are of one kind.
+
+    Between rows and columns, or between two columns, nobody can tell from the names
+    which records are in both.
+    """
+    kinds = {
+        "by rows" if part.rows is not None else f"by column {part.column!r}"
+        for part in parts
+        if part is not None
+    }
+    if len(kinds) > 1:
+        raise PrivacyBudgetError(
+            f"a data set is split in one way, not {' and '.join(sorted(kinds))}: "
+            "charge the whole data set instead."
+        )
+
+
+def check_part(part: Part | None, events: Iterable[Event]) -> None:
+    """Raise PrivacyBudgetError if who belongs to the part is visibly not public."""
+    if part is None:
+        return
+    for event in events:
+        if event.neighboring_relation == "add_or_remove_one":
+            raise PrivacyBudgetError(
+                f"part ({part}) needs a relation under which something is public, not "
+                "'add_or_remove_one', where a new record would move the others: "
+                "charge the whole data set."
+            )
+        if part.column is not None and part.column not in event.public_features:
+            raise PrivacyBudgetError(
+                f"part ({part}) is not fixed by a public column: column "
+                f"{part.column!r} is not among the public ones of the release "
+                f"{event.label!r}; name it in public_features, or charge the whole "
+                "data set."
+            )
+
+
+def together(parts: Sequence[Part | None]) -> tuple[tuple[int, ...], ...]:
+    """Return the largest sets of parts that have a record in common.
+
+    Parameters
+    ----------
+    parts : sequence of Part or None
+        Of one kind; None is the whole data set.
+
+    Returns
+    -------
+    groups : tuple of tuple of int
+        Positions in `parts`. Every record is in the parts of a subset of one of them.
+
+    Notes
+    -----
+    Intervals that share a point share the first point of the one that begins last.
+    """
+    markers = dict.fromkeys(part for part in parts if part is not None)
+    groups = {
+        tuple(
+            position
+            for position, part in enumerate(parts)
+            if part is None or part.holds(marker)
+        )
+        for marker in markers
+    } or {tuple(range(len(parts)))}
+    sets = {group: frozenset(group) for group in groups}
+    return tuple(
+        sorted(
+            group
+            for group in groups
+            if not any(sets[group] < other for other in sets.values())
+        )
+    )
