@@ -432,6 +432,9 @@ class PrivacyLedger:
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return the whole record of the data set as text, losslessly."""
         terms, entries = self._store.read()
+        for event in _events(entries)[:1]:  # what is recorded fixes the relation
+            relation = event.neighboring_relation
+            terms = dataclasses.replace(terms, neighboring_relation=relation)
         return ledger_export.to_json(terms, entries, self._dataset, indent)
 
     @classmethod
@@ -465,7 +468,7 @@ class PrivacyLedger:
                     f"{ledger.path!r} already: import into a new file."
                 )
             check_parts(entry.part for entry in entries)
-            ledger._check_composes(terms, entries, ())
+            ledger._check_composes(terms, (), _events(entries))
 
         if entries:  # even above the ceiling: what was spent was spent
             ledger._store.append(entries, check)

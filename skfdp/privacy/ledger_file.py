@@ -215,7 +215,7 @@ class FileStore:
     def _check_links(self) -> None:
         """Refuse a file with two names: each would get a write-ahead log of its own."""
         with contextlib.suppress(OSError):  # a missing file is SQLite's to report
-            if os.stat(self.path).st_nlink > 1:
+            if self.path.is_file() and self.path.stat().st_nlink > 1:
                 raise ValueError(
                     f"ledger {str(self.path)!r} has several names (hard links), "
                     "through which SQLite would lose charges: remove the others; "

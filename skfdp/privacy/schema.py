@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 import uuid
 from collections.abc import Iterator
 
 SCHEMA_VERSION = 2
 # Marks a SQLite file as ours ("skfd"), so that another program's is never written to.
 APPLICATION_ID = 0x736B6664
+# How long to try again, in seconds, while others create the same file.
+_PATIENCE = 10.0
 
 _KEEP = """
 CREATE TRIGGER entries_keep BEFORE DELETE ON entries
@@ -81,12 +84,29 @@ def identity_of(connection: sqlite3.Connection) -> str | None:
 
 def create(connection: sqlite3.Connection) -> None:
     """Make the tables of an empty file, unless another process was faster."""
-    connection.execute("PRAGMA journal_mode = WAL")
+    _log_ahead(connection)
     connection.execute("BEGIN IMMEDIATE")
     if is_empty(connection):
         _run(connection, _CREATE)
         _identify(connection)
     connection.execute("COMMIT")
+
+
+def _log_ahead(connection: sqlite3.Connection) -> None:
+    """Switch to write-ahead logging, which the file remembers.
+
+    SQLite does not wait for others here, so that processes which create one file
+    together meet a lock.
+    """
+    last = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > last:
+                raise
+            time.sleep(0.01)
 
 
 def migrate(connection: sqlite3.Connection) -> None:

@@ -1,0 +1,331 @@
+"""The ledger's file against what happens to files: links, copies, forks, upgrades."""
+
+import dataclasses
+import datetime
+import multiprocessing
+import os
+import pickle
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from joblib import Parallel, delayed
+
+import skfdp
+from skfdp.privacy import (
+    Event,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    calibrate,
+    schema,
+    store,
+)
+
+DELTA = 1e-5
+GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "ledger-schema-1.sqlite"
+
+
+def full_batch(mu=0.1, **changes):
+    values = {"noise_std": (1 / mu,), "clip_norm": 1.0, "sensitivity": 1.0}
+    return Event(**({"label": "steps"} | values | changes))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "l.db"
+
+
+class TestMigration:
+    """With a file that a version with schema 1 wrote."""
+
+    @pytest.fixture
+    def old(self, path):
+        shutil.copy(GOLDEN, path)
+        return path
+
+    def columns(self, path):
+        connection = sqlite3.connect(path)
+        found = connection.execute(
+            "SELECT type, name, tbl_name FROM sqlite_master ORDER BY name"
+        ).fetchall()
+        found += connection.execute("PRAGMA table_info(entries)").fetchall()
+        meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
+        connection.close()
+        return found, meta
+
+    def test_the_golden_file_is_an_old_one(self):
+        _, meta = self.columns(GOLDEN)
+        assert meta == {"schema_version": "1"}
+
+    def test_nothing_is_lost(self, old):
+        ledger = PrivacyLedger(old, dataset="people")
+        assert (ledger.epsilon, ledger.delta) == (2.0, 1e-5)
+        assert ledger.neighboring_relation == "replace_one"
+        assert [entry.charge for entry in ledger.entries] == [1, 1, 2, 2]
+        assert [entry.seeded for entry in ledger.entries] == [False, False, True, True]
+        assert ledger.public_features == (0,)
+        assert {entry.part for entry in ledger.entries} == {None}
+        # What the old version computed, up to another discretisation of the sampled fit
+        assert ledger.spent() == pytest.approx(0.5714125925531748, rel=1e-3)
+        assert PrivacyLedger(old).spent(DELTA) == float("inf")
+
+    def test_it_ends_as_a_new_file(self, old, tmp_path):
+        PrivacyLedger(old)
+        PrivacyLedger(tmp_path / "new.db")
+        (migrated, meta), (new, fresh) = map(self.columns, (old, tmp_path / "new.db"))
+        assert migrated == new
+        assert meta.keys() == fresh.keys()
+        assert meta["schema_version"] == fresh["schema_version"]
+        assert meta["ledger"] != fresh["ledger"]
+
+    def test_it_goes_on(self, old):
+        ledger = PrivacyLedger(old, dataset="people")
+        plan = calibrate(0.1, DELTA, n_steps=3)
+        event = dataclasses.replace(plan.event, public_features=(0,))
+        ledger.part(rows=range(5)).charge([event], plan=plan)
+        assert ledger.entries[-1].plan == plan
+        assert ledger.entries[-1].charge == 4
+        with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
+            ledger.charge([full_batch(1.0, public_features=(0,))])
+
+    def test_an_old_handle_goes_on(self, old):
+        """Whoever has the file open when it is brought up to date."""
+        ledger = object.__new__(PrivacyLedger)
+        ledger.__setstate__(
+            {
+                "path": str(old),
+                "dataset": "people",
+                "identity": None,
+                "seen": 0,
+                "part": None,
+            }
+        )
+        ledger.charge([full_batch(public_features=(0,))])
+        assert len(ledger) == 5
+
+    def test_many_at_once(self, old):
+        found = Parallel(n_jobs=4, backend="threading")(
+            delayed(lambda: len(PrivacyLedger(old, dataset="people")))()
+            for _ in range(12)
+        )
+        assert found == [4] * 12
+
+    def test_half_a_migration_is_none(self, old, monkeypatch):
+        steps = {1: schema._STEPS[1] + "SELECT * FROM missing;\n"}
+        with monkeypatch.context() as patched:
+            patched.setattr(schema, "_STEPS", steps)
+            with pytest.raises(OSError, match="no such table: missing"):
+                PrivacyLedger(old)
+        assert self.columns(old) == self.columns(GOLDEN)
+        assert len(PrivacyLedger(old, dataset="people")) == 4
+
+    def test_every_version_has_its_step(self):
+        assert sorted(schema._STEPS) == list(range(1, schema.SCHEMA_VERSION))
+
+
+class TestPaths:
+    def test_home(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("USERPROFILE", str(tmp_path))
+        assert PrivacyLedger("~/l.db").path == str(tmp_path / "l.db")
+        assert (tmp_path / "l.db").exists()
+
+    @pytest.mark.parametrize("path", [":memory:", "", b"l.db"])
+    def test_memory_is_no_path(self, path, tmp_path, monkeypatch):
+        """SQLite's own name would make a ledger for each connection."""
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(ValueError, match="leave it out for a ledger in memory"):
+            PrivacyLedger(path)
+        assert not list(tmp_path.iterdir())
+
+    def test_uris_are_refused(self):
+        with pytest.raises(ValueError, match="is a URI: give the plain path"):
+            PrivacyLedger("file:l.db?mode=memory")
+
+    def test_a_folder_is_refused(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match="cannot be opened"):
+            PrivacyLedger(tmp_path)
+
+    def test_symbolic_links_are_one_ledger(self, path, tmp_path):
+        ledger = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
+        (tmp_path / "folder").mkdir()
+        link = tmp_path / "folder" / "link.db"
+        link.symlink_to(path)
+        twin = PrivacyLedger(link)
+        for one in (ledger, twin) * 3:
+            one.charge([full_batch()])
+        assert len(ledger) == len(twin) == 6
+        assert twin.path == ledger.path
+        assert not list((tmp_path / "folder").glob("*-wal"))
+
+    def test_a_link_that_is_moved_brings_no_fresh_budget(self, path, tmp_path):
+        PrivacyLedger(path, epsilon=1.0, delta=DELTA)
+        link = tmp_path / "current.db"
+        link.symlink_to(path)
+        ledger = PrivacyLedger(link)
+        link.unlink()
+        link.symlink_to(tmp_path / "fresh.db")
+        ledger.charge([full_batch()])
+        assert len(PrivacyLedger(path)) == 1
+        assert not (tmp_path / "fresh.db").exists()
+
+    def test_hard_links_are_refused(self, path, tmp_path):
+        """SQLite would keep a write-ahead log for each name."""
+        ledger = PrivacyLedger(path)
+        os.link(path, tmp_path / "other.db")
+        with pytest.raises(ValueError, match=r"several names \(hard links\)"):
+            ledger.charge([full_batch()])
+        with pytest.raises(ValueError, match=r"several names \(hard links\)"):
+            PrivacyLedger(tmp_path / "other.db")
+        (tmp_path / "other.db").unlink()
+        ledger.charge([full_batch()])
+
+
+class TestReplacedFiles:
+    def test_another_ledger_in_its_place(self, path, tmp_path):
+        ledger = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
+        ledger.charge([full_batch()])
+        state = pickle.dumps(ledger)
+        path.unlink()
+        fresh = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
+        for one in (ledger, pickle.loads(state)):
+            with pytest.raises(ValueError, match="was replaced by another ledger"):
+                one.charge([full_batch()])
+            with pytest.raises(ValueError, match="was replaced by another ledger"):
+                one.spent()
+        assert len(fresh) == 0
+
+    def test_an_older_copy_in_its_place(self, path, tmp_path):
+        ledger = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
+        ledger.charge([full_batch()])
+        shutil.copy(path, tmp_path / "backup.db")
+        ledger.charge([full_batch()])
+        state = pickle.dumps(ledger)
+        shutil.copy(path, tmp_path / "newer.db")
+        shutil.copy(tmp_path / "backup.db", path)
+        for one in (ledger, pickle.loads(state)):
+            with pytest.raises(
+                ValueError, match="ends with charge 1, but charge 2 was"
+            ):
+                one.charge([full_batch()])
+        shutil.copy(tmp_path / "newer.db", path)
+        ledger.charge([full_batch()])
+        assert len(ledger) == 3
+
+    def test_other_data_sets_move_the_number(self, path):
+        first = PrivacyLedger(path, dataset="first")
+        other = PrivacyLedger(path, dataset="other")
+        for one in (first, other) * 3:
+            one.charge([full_batch()])
+        assert [entry.charge for entry in first.entries] == [1, 3, 5]
+
+
+class TestClock:
+    def test_a_clock_that_goes_back_changes_nothing(self, path, monkeypatch):
+        ledger = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
+        ledger.charge([full_batch()], label="first")
+
+        class Past(datetime.datetime):
+            @classmethod
+            def now(cls, tz=None):
+                return datetime.datetime(1970, 1, 1, tzinfo=tz)
+
+        monkeypatch.setattr(store.datetime, "datetime", Past)
+        ledger.charge([full_batch()], label="second")
+        assert [entry.label for entry in ledger.entries] == ["first", "second"]
+        assert ledger.entries[1].time.startswith("1970-01-01T00:00:00")
+        assert len(ledger) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+class TestForks:
+    def test_children_of_a_busy_process_can_charge(self, path):
+        """SQLite's locks are in process memory; a child inherits those of threads."""
+        ledger = PrivacyLedger(path, epsilon=1000.0, delta=DELTA)
+        stop = threading.Event()
+
+        def work():
+            while not stop.is_set():
+                ledger.charge([full_batch()], label="parent")
+
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        context = multiprocessing.get_context("fork")
+        children = []
+        for number in range(12):
+            child = context.Process(
+                target=ledger.charge,
+                args=([full_batch()],),
+                kwargs={"label": f"child {number}"},
+            )
+            child.start()
+            children.append(child)
+        for child in children:
+            child.join(30)
+        alive = [child for child in children if child.is_alive()]
+        for child in alive:
+            child.kill()
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert not alive
+        assert [child.exitcode for child in children] == [0] * 12
+        labels = [entry.label for entry in ledger.entries]
+        assert {f"child {number}" for number in range(12)} <= set(labels)
+
+    def test_a_copy_in_memory_is_not_read_in_a_child(self):
+        ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
+        context = multiprocessing.get_context("fork")
+        messages = context.SimpleQueue()
+
+        def child():
+            try:
+                ledger.spent()
+            except RuntimeError as error:
+                messages.put((str(error), repr(ledger)))
+
+        process = context.Process(target=child)
+        process.start()
+        process.join()
+        message, shown = messages.get()
+        assert "made by another process" in message
+        assert "unreadable" in shown
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs another user"
+)
+def test_another_user_cannot_charge_a_read_only_file(tmp_path_factory):
+    """As root permissions do not bind: a child gives root up."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "l.db"
+        PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
+        os.chmod(folder, 0o755)
+        path.chmod(0o444)
+        code = (
+            "import os, sys\n"
+            "from skfdp.privacy import Event, PrivacyLedger\n"
+            "os.setuid(65534)\n"
+            "event = Event(label='e', noise_std=(9.0,), clip_norm=1, sensitivity=1)\n"
+            "try:\n"
+            "    PrivacyLedger(sys.argv[1]).charge([event])\n"
+            "except (PermissionError, FileNotFoundError) as error:\n"
+            "    print(type(error).__name__, error)\n"
+        )
+        environment = os.environ | {"PYTHONPATH": str(Path(skfdp.__file__).parents[1])}
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(path)],
+            capture_output=True,
+            text=True,
+            env=environment,
+        )
+        assert "PermissionError" in done.stdout, done.stderr
+        assert "is read-only: make the file" in done.stdout
+        assert len(PrivacyLedger(path)) == 1
