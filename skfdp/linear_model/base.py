@@ -101,7 +101,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         )
         training = self._plan(problem, streams.seeded)
         if ledger is not None:
-            ledger.charge(training.events, label=name)
+            ledger.charge(training.events, label=name, plan=training.plan)
         return self._fit_private(problem, training, streams)
 
     def _check_parameters(self) -> None:
