@@ -25,6 +25,7 @@ EXTRAS["test"] = [
     "pytest>=8.3",
     "pytest-xdist>=3.6",
     "hypothesis>=6.100",
+    "jsonschema>=4.23",
     *EXTRAS["cli"],
     *EXTRAS["plot"],
     *EXTRAS["progress"],
@@ -63,7 +64,7 @@ setup(
     ],
     python_requires=">=3.11",
     packages=find_packages(include=["skfdp", "skfdp.*"]),
-    package_data={"skfdp": ["py.typed"]},
+    package_data={"skfdp": ["py.typed", "privacy/report.schema.json"]},
     install_requires=[
         "scikit-learn>=1.9",
         "numpy>=2.0",

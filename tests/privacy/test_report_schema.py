@@ -1,0 +1,159 @@
+"""Reports against the published schema, and through pickle and skops."""
+
+import dataclasses
+import importlib.resources
+import json
+import math
+import pickle
+
+import jsonschema
+import numpy as np
+import pytest
+
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    PrivacyLedger,
+    PrivateCenteringTransformer,
+    report,
+)
+from skfdp.privacy import Event, PrivacyReport
+
+SCHEMA = json.loads(
+    (importlib.resources.files("skfdp.privacy") / "report.schema.json").read_text()
+)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    return rng.random((300, 3)), rng.integers(0, 2, 300)
+
+
+def pipeline():
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    return make_pipeline(
+        FunctionTransformer(),
+        PrivateCenteringTransformer(bounds=(0, 1)),
+        DPSGDFClassifier(bounds=False, centering=None, max_iter=3),
+    )
+
+
+MODELS = {
+    "feature-dp": lambda: FeatureDPLogisticRegression(
+        bounds=(0, 1), public_features=[0], max_iter=3
+    ),
+    "sampled": lambda: FeatureDPLogisticRegression(
+        bounds=(0, 1), solver="dp-sgd", batch_size=30, max_iter=3, random_state=0
+    ),
+    "one-shot": lambda: FeatureDPLogisticRegression(
+        bounds=(0, 1), public_features="all", solver="one-shot"
+    ),
+    "whole records": lambda: DPSGDFClassifier(
+        bounds=(0, 1),
+        neighboring_relation="add_or_remove_one",
+        n_records=300,
+        max_iter=3,
+    ),
+    "not private": lambda: DPSGDFClassifier(epsilon=math.inf, bounds=(0, 1)),
+    "pipeline": pipeline,
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request, data):
+    return MODELS[request.param]().fit(*data)
+
+
+def check(found):
+    jsonschema.validate(
+        json.loads(found.to_json()), SCHEMA, cls=jsonschema.Draft202012Validator
+    )
+
+
+def test_the_schema_is_one():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_reports_follow_it(model):
+    check(report(model))
+    check(report(model, delta=1e-3))
+
+
+def test_the_reports_of_ledgers_follow_it():
+    ledger = PrivacyLedger(epsilon=9.0, delta=1e-5)
+    check(report(ledger))
+    event = Event(
+        label="e",
+        noise_std=(9.0,),
+        clip_norm=1.0,
+        sensitivity=1.0,
+        public_features=("a",),
+    )
+    ledger.part(column="a", value=3).charge([event])
+    ledger.charge([event], label="all")
+    check(report(ledger))
+    check(report(ledger).with_audit(0.01, confidence=0.95, method="canaries"))
+
+
+def test_it_names_every_field_with_a_description_of_its_own():
+    """A new field of the report is a new field of the schema."""
+    fields = {field.name for field in dataclasses.fields(PrivacyReport)}
+    events = {field.name for field in dataclasses.fields(Event)}
+    assert fields < set(SCHEMA["properties"])
+    assert set(SCHEMA["required"]) == set(SCHEMA["properties"])
+    assert events == set(SCHEMA["$defs"]["event"]["properties"])
+    assert events == set(SCHEMA["$defs"]["event"]["required"])
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"epsilon": "infinite"},
+        {"epsilon": -1},
+        {"delta": 1},
+        {"neighboring_relation": "substitute"},
+        {"extra": 1},
+        {"events": [{}]},
+        {"schema_version": 2},
+    ],
+)
+def test_it_refuses_what_is_no_report(data, edit):
+    values = report(MODELS["feature-dp"]().fit(*data)).to_dict()
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(values | edit, SCHEMA)
+
+
+def test_pickles_keep_it(model):
+    assert report(pickle.loads(pickle.dumps(model))) == report(model)
+
+
+def test_skops_keeps_it(model):
+    skops = pytest.importorskip("skops.io")
+    raw = skops.dumps(model)
+    trusted = skops.get_untrusted_types(data=raw)
+    assert all(name.startswith("skfdp.") for name in trusted)
+    restored = skops.loads(raw, trusted=trusted)
+    assert report(restored) == report(model)
+    check(report(restored))
+
+
+def test_skops_keeps_a_ledger_as_a_handle(data, tmp_path):
+    skops = pytest.importorskip("skops.io")
+    ledger = PrivacyLedger(tmp_path / "l.db", epsilon=9.0, delta=1e-5)
+    model = MODELS["feature-dp"]().set_params(ledger=ledger.part(rows=range(300)))
+    raw = skops.dumps(model.fit(*data))
+    restored = skops.loads(raw, trusted=skops.get_untrusted_types(data=raw))
+    restored.fit(*data)
+    assert len({entry.charge for entry in ledger.entries}) == 2
+    assert {str(entry.part) for entry in ledger.entries} == {"rows 0 to 299"}
+    assert report(restored) == restored.privacy_
+
+
+def test_skops_refuses_a_ledger_in_memory(data):
+    skops = pytest.importorskip("skops.io")
+    model = MODELS["feature-dp"]().set_params(ledger=PrivacyLedger())
+    with pytest.raises(pickle.PicklingError, match=r"use PrivacyLedger\(path\)"):
+        skops.dumps(model)
