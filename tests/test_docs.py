@@ -8,10 +8,12 @@ import pytest
 
 import skfdp
 import skfdp.datasets
+import skfdp.inspection
 import skfdp.privacy
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS, README = ROOT / "docs", ROOT / "README.rst"
+MODULES = (skfdp, skfdp.datasets, skfdp.inspection, skfdp.privacy)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 needs_docs = pytest.mark.skipif(
@@ -23,7 +25,7 @@ needs_readme = pytest.mark.skipif(
 
 
 @needs_docs
-@pytest.mark.parametrize("module", [skfdp, skfdp.datasets, skfdp.privacy])
+@pytest.mark.parametrize("module", MODULES)
 def test_every_public_name_is_on_the_api_page(module):
     page = (DOCS / "api.rst").read_text(encoding="utf-8")
     listed = set(re.findall(r"[A-Za-z_][A-Za-z_0-9]*", page))
@@ -35,8 +37,7 @@ def test_the_api_page_lists_nothing_else():
     page = (DOCS / "api.rst").read_text(encoding="utf-8")
     # Items of an autosummary are alone on an indented line; its options have colons.
     listed = re.findall(r"^   ([A-Za-z_][A-Za-z_0-9]*)$", page, re.MULTILINE)
-    modules = (skfdp, skfdp.datasets, skfdp.privacy)
-    public = {name for module in modules for name in module.__all__}
+    public = {name for module in MODULES for name in module.__all__}
     assert len(listed) == len(set(listed)) > 10
     assert set(listed) <= public
 

@@ -8,11 +8,11 @@ import functools
 import math
 from collections.abc import Iterable, Sequence
 
-from skfdp.privacy.curves import compose
+from skfdp.privacy.curves import PrivacyCurve, compose
 from skfdp.privacy.events import Event
 from skfdp.privacy.parts import Part, PrivacyBudgetError, together
 
-__all__ = ["Cost", "PrivacyBudgetError", "align", "cost", "worst"]
+__all__ = ["Cost", "PrivacyBudgetError", "align", "cost", "curves", "worst"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,6 +166,19 @@ def worst(
     mus = [one.mu for one in costs]
     exact = None if None in mus else max(mu for mu in mus if mu is not None)
     return dataclasses.replace(largest, mu=exact)
+
+
+def curves(
+    events: Sequence[Event], parts: Sequence[Part | None]
+) -> tuple[PrivacyCurve, ...]:
+    """Return the curves that bound what the events have for any record.
+
+    The largest of them at each epsilon or delta holds for every record.
+    """
+    return tuple(
+        compose(_merged(tuple(events[position] for position in group)))
+        for group in together(parts)
+    )
 
 
 def _merged(events: tuple[Event, ...]) -> list[Event]:

@@ -226,6 +226,24 @@ class PrivacyReport:
             self, delta=float(delta), **dataclasses.asdict(spent)
         )
 
+    def plot_curve(self, ax: Any = None, *, epsilons: Any = None) -> Any:
+        """Draw delta against epsilon: every pair on the curve is a true guarantee.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+        epsilons : array-like of shape (n_points,), default=None
+            None: from 0 to twice the report's epsilon.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+        """
+        from skfdp.privacy.plotting import plot_curve
+
+        return plot_curve(self, ax, epsilons)
+
     def with_audit(
         self, epsilon_lower: float, *, confidence: float, method: str
     ) -> PrivacyReport:

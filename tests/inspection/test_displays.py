@@ -1,0 +1,228 @@
+"""The data of the displays; their looks are for people."""
+
+import math
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skfdp import DPSGDFClassifier, PrivacyBudgetError, PrivacyLedger, report
+from skfdp.inspection import LedgerDisplay, PrivacyUtilityDisplay
+from skfdp.privacy import Event, compose, gdp_epsilon
+
+mpl.use("Agg")
+DELTA = 1e-5
+
+
+def full_batch(mu=0.3, **changes):
+    values = {"noise_std": (1 / mu,), "clip_norm": 1.0, "sensitivity": 1.0}
+    return Event(**({"label": "steps"} | values | changes))
+
+
+@pytest.fixture(autouse=True)
+def no_figures_left():
+    import matplotlib.pyplot as plt
+
+    yield
+    plt.close("all")
+
+
+class TestUtility:
+    def draw(self, small, model=None, **options):
+        model = model or DPSGDFClassifier(bounds=(0, 1), max_iter=20)
+        options = {"epsilons": [5.0, 0.5], "n_repeats": 2} | options
+        return PrivacyUtilityDisplay.from_estimator(model, *small, **options)
+
+    def test_every_fit_has_a_score(self, small):
+        display = self.draw(small, n_repeats=3)
+        assert display.epsilons.tolist() == [0.5, 5.0]  # sorted
+        assert display.scores.shape == (2, 3)
+        assert len(np.unique(display.scores)) > 1
+        np.testing.assert_array_equal(display.line_.get_xdata(), [0.5, 5.0])
+        np.testing.assert_array_equal(
+            display.line_.get_ydata(), display.scores.mean(axis=1)
+        )
+        band = display.band_.get_paths()[0].vertices
+        mean, spread = display.scores.mean(axis=1), display.scores.std(axis=1)
+        assert band[:, 1].min() == pytest.approx((mean - spread).min())
+        assert band[:, 1].max() == pytest.approx((mean + spread).max())
+        assert display.ax_.get_xscale() == "log"
+        assert display.ax_.get_ylabel() == "accuracy"
+
+    def test_baselines_are_lines(self, small):
+        X, y = small
+        display = self.draw(small)
+        cut = len(X) - math.ceil(0.25 * len(X))
+        frequent = DummyClassifier().fit(X[:cut], y[:cut]).score(X[cut:], y[cut:])
+        assert display.baselines["most frequent class"] == frequent
+        assert display.baselines["without privacy"] > 0.8
+        assert [line.get_ydata()[0] for line in display.baseline_lines_] == list(
+            display.baselines.values()
+        )
+        own = self.draw(small, baselines={"sklearn": LogisticRegression()})
+        assert list(own.baselines) == ["sklearn"]
+        assert not self.draw(small, baselines=None).baseline_lines_
+
+    def test_splits_are_by_position(self, small):
+        seen = []
+
+        class Recording(KFold):
+            def split(self, X, y=None, groups=None):
+                for train, test in super().split(X):
+                    seen.append(test)
+                    yield train, test
+
+        assert self.draw(small, cv=Recording(3)).scores.shape == (2, 6)
+        assert len(seen) == 3  # the same splits for every epsilon
+        assert self.draw(small, cv=2).scores.shape == (2, 4)
+        pairs = [(np.arange(200), np.arange(200, 300))]
+        assert self.draw(small, cv=pairs).scores.shape == (2, 2)
+
+    def test_stratified_splits_are_refused(self, small):
+        with pytest.raises(ValueError, match="reads the target to split the rows"):
+            self.draw(small, cv=StratifiedKFold(3))
+
+    def test_it_spends_budget(self, small):
+        ledger = PrivacyLedger()
+        model = DPSGDFClassifier(bounds=(0, 1), max_iter=5, ledger=ledger)
+        display = self.draw(small, model, cv=2)
+        assert report(ledger, delta=DELTA).n_fits == 2 * 2 * 2
+        assert list(display.baselines) == ["most frequent class"]
+
+    def test_a_ceiling_stops_it(self, small):
+        ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
+        model = DPSGDFClassifier(bounds=(0, 1), max_iter=5, ledger=ledger)
+        with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
+            self.draw(small, model)
+        assert 0 < ledger.spent() <= 1.0
+
+    def test_pipelines_and_scorers(self, small):
+        display = self.draw(
+            small,
+            make_pipeline(
+                FunctionTransformer(), DPSGDFClassifier(bounds=(0, 1), max_iter=5)
+            ),
+            parameter="dpsgdfclassifier__epsilon",
+            scoring="roc_auc",
+        )
+        assert display.ax_.get_ylabel() == "roc auc"
+        assert display.estimator_name == "Pipeline"
+
+    @pytest.mark.parametrize(
+        ("options", "match"),
+        [
+            ({"epsilons": [0.0]}, "epsilons"),
+            ({"epsilons": [math.inf]}, "epsilons"),
+            ({"n_repeats": 0}, "n_repeats"),
+            ({"test_size": 1.5}, "test_size"),
+        ],
+    )
+    def test_refuses(self, small, options, match):
+        with pytest.raises(ValueError, match=match):
+            self.draw(small, **options)
+
+    def test_it_draws_into_given_axes(self, small):
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots()
+        display = self.draw(small, ax=ax, color="red")
+        assert display.ax_ is ax
+        assert display.line_.get_color() == "red"
+
+
+class TestLedger:
+    def ledger(self):
+        ledger = PrivacyLedger(epsilon=2.0, delta=DELTA, dataset="people")
+        for mu in (0.3, 0.4):
+            ledger.charge([full_batch(mu / math.sqrt(2))] * 2)
+        return ledger
+
+    def test_spent_after_each_charge(self):
+        ledger = self.ledger()
+        display = LedgerDisplay.from_ledger(ledger)
+        expected = [gdp_epsilon(DELTA, mu) for mu in (0.3, 0.5)]
+        np.testing.assert_allclose(display.epsilons, expected, rtol=1e-9)
+        assert display.epsilons[-1] == ledger.spent()
+        np.testing.assert_array_equal(display.line_.get_ydata(), display.epsilons)
+        assert display.ceiling_line_.get_ydata()[0] == 2.0
+        assert display.times.dtype == "datetime64[us]"
+        assert (np.diff(display.times).astype(int) >= 0).all()
+        assert "people" in display.ax_.get_title()
+
+    def test_against_charges(self):
+        display = LedgerDisplay.from_ledger(self.ledger(), against="charge")
+        np.testing.assert_array_equal(display.line_.get_xdata(), [1, 2])
+        with pytest.raises(ValueError, match="must be 'time' or 'charge'"):
+            display.plot(against="day")
+
+    def test_parts_count_once(self):
+        ledger = PrivacyLedger()
+        for start in (0, 10):
+            ledger.part(rows=range(start, start + 10)).charge([full_batch()])
+        display = LedgerDisplay.from_ledger(ledger, delta=DELTA)
+        np.testing.assert_allclose(display.epsilons, [gdp_epsilon(DELTA, 0.3)] * 2)
+        assert display.ceiling_line_ is None
+
+    def test_a_fit_without_privacy(self):
+        ledger = PrivacyLedger()
+        ledger.charge([full_batch()])
+        ledger.charge_nonprivate()
+        display = LedgerDisplay.from_ledger(ledger, delta=DELTA)
+        assert display.epsilons[1] == math.inf
+        assert len(display.line_.get_ydata()) == 1
+        texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+        assert "fit without privacy: nothing is protected" in texts
+
+    def test_a_path_and_an_empty_ledger(self, tmp_path):
+        PrivacyLedger(tmp_path / "l.db", epsilon=1.0, delta=DELTA)
+        display = LedgerDisplay.from_ledger(str(tmp_path / "l.db"))
+        assert len(display.epsilons) == 0
+
+    def test_refuses(self):
+        with pytest.raises(ValueError, match="delta=None needs a ledger with a ceil"):
+            LedgerDisplay.from_ledger(PrivacyLedger())
+        with pytest.raises(TypeError, match="must be a path or a PrivacyLedger"):
+            LedgerDisplay.from_ledger(None)
+
+
+class TestCurve:
+    def test_it_is_the_curve_of_the_events(self, small):
+        model = DPSGDFClassifier(bounds=(0, 1), max_iter=5).fit(*small)
+        ax = model.privacy_.plot_curve()
+        epsilons, deltas = ax.lines[0].get_data()
+        curve = compose(model.privacy_.events)
+        assert epsilons[0] == 0.0
+        assert epsilons[-1] == 2 * model.privacy_.epsilon
+        for eps, delta in zip(epsilons[::20], deltas[::20], strict=True):
+            assert delta == pytest.approx(curve.delta(eps), rel=1e-9)
+        point = [float(value) for value in np.ravel(ax.lines[1].get_data())]
+        assert point == [model.privacy_.epsilon, DELTA]
+        assert ax.get_yscale() == "log"
+
+    def test_with_parts_it_is_the_largest(self):
+        ledger = PrivacyLedger(epsilon=9.0, delta=DELTA)
+        sampled = full_batch(0.9, n_steps=20, sampling_rate=0.1)
+        ledger.part(rows=range(5)).charge([full_batch(0.3)])
+        ledger.part(rows=range(5, 9)).charge([sampled])
+        ax = report(ledger).plot_curve(epsilons=[0.1, 1.0, 2.0])
+        for eps, delta in zip(*ax.lines[0].get_data(), strict=True):
+            alone = [compose([e]).delta(eps) for e in (full_batch(0.3), sampled)]
+            assert delta == pytest.approx(max(alone), rel=1e-9)
+
+    def test_without_privacy(self, small):
+        model = DPSGDFClassifier(epsilon=math.inf, bounds=(0, 1)).fit(*small)
+        with pytest.raises(ValueError, match="epsilon=inf has no privacy curve"):
+            model.privacy_.plot_curve()
+
+
+def test_without_matplotlib(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    display = LedgerDisplay(times=np.array([]), epsilons=np.array([]), delta=DELTA)
+    with pytest.raises(ImportError, match=r"needs matplotlib: pip install 'skfdp\[pl"):
+        display.plot()
