@@ -20,6 +20,19 @@ from skfdp.privacy.events import Event
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.store import LedgerEntry
 
+# Tools of scikit-learn that use private values beside the private fits inside them; by
+# name, since this package does not import scikit-learn.
+_RESAMPLED = "its bootstrap repeats records, and each must appear once"
+_OUTSIDE = {
+    "CalibratedClassifierCV": "its calibrator is fitted to the target without noise",
+    "StackingClassifier": "its final estimator is fitted to the target without noise",
+    "StackingRegressor": "its final estimator is fitted to the target without noise",
+    "TunedThresholdClassifierCV": "its threshold is tuned on the target without noise",
+    "BaggingClassifier": _RESAMPLED,
+    "BaggingRegressor": _RESAMPLED,
+    "AdaBoostClassifier": "its weights depend on which records are misclassified",
+}
+
 
 def read_report(path: str | os.PathLike[str]) -> PrivacyReport:
     """Read a report that was written as ``Path(path).write_text(report.to_json())``.
@@ -78,6 +91,13 @@ def _found(obj: Any, name: str) -> PrivacyReport | None:
     if isinstance(steps, list):  # a Pipeline; sklearn is not imported for this
         return _pipeline_report(obj, steps)
     if _hides_private_fit(obj, set()):
+        for kind in type(obj).__mro__:
+            if kind.__name__ in _OUTSIDE:
+                raise ValueError(
+                    f"report() cannot vouch for {name} ({type(obj).__name__}): "
+                    f"{_OUTSIDE[kind.__name__]}, which no private fit inside it makes "
+                    "up for; see the guide on budgets for what to do instead."
+                )
         raise ValueError(
             f"report() cannot count the private fits inside {name} "
             f"({type(obj).__name__}): give them one ledger and report that."
@@ -96,7 +116,7 @@ def _hides_private_fit(obj: Any, visited: set[int]) -> bool:
         items: Iterable[Any] = obj.values()
     elif isinstance(obj, list | tuple):
         items = obj
-    elif hasattr(obj, "fit"):
+    elif any(hasattr(obj, name) for name in ("fit", "predict", "predict_proba")):
         items = vars(obj).values() if hasattr(obj, "__dict__") else ()
     else:
         return False

@@ -45,8 +45,10 @@ NOT_COVERED = (
     "private data instead of being known beforehand.",
     "Upstream steps: preprocessing that learns from the data without a privacy report "
     "of its own.",
-    "Splits: cross-validation splitters stratified on a private target, bootstraps, "
-    "and calibration or stacking fitted on the private target.",
+    "Splits: cross-validation splitters stratified on a private target, and bootstraps "
+    "(BaggingClassifier), which repeat records.",
+    "Steps around the model that see the private target without noise: calibration "
+    "(CalibratedClassifierCV), stacking (StackingClassifier), tuned thresholds.",
     "Scores and predictions computed on the private training data and then published.",
     "Public models: a pretrained model that was itself trained on these records.",
     "Side channels: running time, memory use, and refusals of malformed input.",

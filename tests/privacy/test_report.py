@@ -515,6 +515,21 @@ class TestPipelines:
         with pytest.raises(PrivacyBudgetError, match="together they protect less"):
             report(self.pipeline(*steps))
 
+    def test_fits_hidden_in_what_only_predicts_are_refused(self):
+        """A calibrated classifier keeps its models in objects without fit."""
+
+        class Holder:
+            def __init__(self, estimator):
+                self.estimator = estimator
+
+            def predict_proba(self, X):
+                return X
+
+        hidden = Fitted()
+        hidden.holders_ = [Holder(Fitted(make([full_batch()])))]
+        with pytest.raises(ValueError, match="cannot count the private fits inside st"):
+            report(self.pipeline(hidden, Fitted(make([full_batch()]))))
+
     def test_hidden_private_fits_are_refused(self):
         hidden = ColumnTransformer([("centre", Fitted(make([full_batch()])), [0])])
         with pytest.raises(ValueError, match="cannot count the private fits inside st"):

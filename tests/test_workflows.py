@@ -1,0 +1,285 @@
+"""Budgets under scikit-learn's own tools: every fit counts, ceilings hold."""
+
+import contextlib
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import parallel_config
+from scipy.optimize import brentq
+from scipy.stats import loguniform, norm
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import BaggingClassifier, StackingClassifier
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    RandomizedSearchCV,
+    cross_val_score,
+)
+from sklearn.pipeline import make_pipeline
+
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    PrivateCenteringTransformer,
+    report,
+)
+
+# Jobs, and whether they are threads or processes. In memory there are threads only.
+JOBS = [
+    pytest.param(1, "threading", False, id="memory-1"),
+    pytest.param(2, "threading", False, id="memory-2-threads"),
+    pytest.param(1, "threading", True, id="file-1"),
+    pytest.param(2, "threading", True, id="file-2-threads"),
+    pytest.param(2, "loky", True, id="file-2-processes"),
+]
+
+
+def epsilon_of(mu, delta):
+    """Epsilon of mu-GDP, written down anew: Balle and Wang 2018, Theorem 8."""
+
+    def excess(eps):
+        tail = norm.logcdf(-mu / 2 - eps / mu)
+        return norm.cdf(mu / 2 - eps / mu) - np.exp(eps + tail) - delta
+
+    return brentq(excess, 0, 100) if excess(0) > 0 else 0.0
+
+
+def mu_of(epsilon, delta):
+    return brentq(lambda mu: epsilon_of(mu, delta) - epsilon, 1e-3, 10)
+
+
+def fits(ledger):
+    return len({entry.charge for entry in ledger.entries})
+
+
+@contextlib.contextmanager
+def jobs(backend):
+    with parallel_config(backend):
+        yield
+
+
+@pytest.fixture
+def new_ledger(tmp_path):
+    def make(in_file, **options):
+        return PrivacyLedger(tmp_path / "l.db" if in_file else None, **options)
+
+    return make
+
+
+def classifier(ledger, **options):
+    options = {"epsilon": 0.5, "delta": 1e-5, "max_iter": 3} | options
+    return DPSGDFClassifier(bounds=(0, 1), ledger=ledger, **options)
+
+
+class TestTheTrap:
+    """Peers' accountants are copied by clone: 16 fits at 0.5 left (0, 0) spent of 1."""
+
+    @pytest.mark.parametrize(("n_jobs", "backend", "in_file"), JOBS)
+    def test_a_search_stops_at_the_ceiling(
+        self, small, new_ledger, n_jobs, backend, in_file
+    ):
+        # Every fit is mu-GDP with the mu of (0.5, 1e-5), and k of them sqrt(k) mu-GDP.
+        mu = mu_of(0.5, 1e-5)
+        most = 0
+        while epsilon_of(mu * math.sqrt(most + 1), 1e-4) <= 1.0:
+            most += 1
+        assert 2 < most < 16
+        ledger = new_ledger(in_file, epsilon=1.0, delta=1e-4)
+        search = GridSearchCV(
+            classifier(ledger),
+            {"clip_norm": [0.2, 0.4, 0.6, 0.8], "learning_rate": [0.1, 1.0]},
+            cv=KFold(2),
+            n_jobs=n_jobs,
+            error_score="raise",
+        )
+        with jobs(backend), pytest.raises(PrivacyBudgetError, match="budget exhaust"):
+            search.fit(*small)
+        assert fits(ledger) == most
+        assert ledger.spent() == pytest.approx(
+            epsilon_of(mu * math.sqrt(most), 1e-4), rel=1e-6
+        )
+        assert ledger.spent() <= 1.0
+        assert not ledger.what_if(ledger.events[: len(ledger) // most]).allowed
+
+
+class TestEveryFitIsCharged:
+    @pytest.mark.parametrize(("n_jobs", "backend", "in_file"), JOBS)
+    def test_cross_validation(self, small, new_ledger, n_jobs, backend, in_file):
+        ledger = new_ledger(in_file)
+        with jobs(backend):
+            scores = cross_val_score(
+                classifier(ledger), *small, cv=KFold(5), n_jobs=n_jobs
+            )
+        assert np.isfinite(scores).all()
+        assert fits(ledger) == 5
+
+    @pytest.mark.parametrize(("n_jobs", "backend", "in_file"), JOBS)
+    def test_searches(self, small, new_ledger, n_jobs, backend, in_file):
+        ledger = new_ledger(in_file)
+        grid = GridSearchCV(
+            classifier(ledger), {"clip_norm": [0.2, 0.8]}, cv=KFold(3), n_jobs=n_jobs
+        )
+        random = RandomizedSearchCV(
+            classifier(ledger),
+            {"clip_norm": loguniform(0.1, 1)},
+            n_iter=2,
+            cv=KFold(2),
+            n_jobs=n_jobs,
+            refit=False,
+        )
+        with jobs(backend):
+            grid.fit(*small)
+            assert fits(ledger) == 2 * 3 + 1  # and the refit
+            random.fit(*small)
+        assert fits(ledger) == 7 + 2 * 2
+        with pytest.raises(ValueError, match="give them one ledger and report that"):
+            report(grid)
+        assert report(ledger, delta=1e-5).n_fits == 11
+
+    def test_pipelines_and_column_transformers(self, small):
+        X, y = small
+        frame = pd.DataFrame(X, columns=list("abcd"))
+        ledger = PrivacyLedger()
+        centre = PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger)
+        columns = ColumnTransformer(
+            [("centred", centre, ["a"])], remainder="passthrough"
+        )
+        model = make_pipeline(columns, classifier(ledger, epsilon=0.3))
+        with jobs("threading"):
+            scores = cross_val_score(model, frame, y, cv=KFold(3), n_jobs=2)
+        assert np.isfinite(scores).all()
+        assert fits(ledger) == 2 * 3
+        assert {entry.label for entry in ledger.entries} == {
+            "PrivateCenteringTransformer",
+            "DPSGDFClassifier",
+        }
+        model.fit(frame, y)
+        with pytest.raises(ValueError, match="cannot count the private fits inside"):
+            report(model)  # the ledger can
+        assert report(ledger, delta=1e-5).n_fits == 8
+
+    def test_the_report_of_a_pipeline_adds_up_its_steps(self, small):
+        X, y = small
+        ledger = PrivacyLedger()
+        model = make_pipeline(
+            PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger),
+            DPSGDFClassifier(bounds=False, centering=None, max_iter=3, ledger=ledger),
+        ).fit(X, y)
+        assert report(model).epsilon == ledger.spent(1e-5)
+        assert report(model).n_fits == fits(ledger) == 2
+
+
+class TestCeilingsInSearches:
+    @pytest.mark.parametrize(("n_jobs", "backend", "in_file"), JOBS)
+    def test_without_raising_the_later_fits_score_nan(
+        self, small, new_ledger, n_jobs, backend, in_file
+    ):
+        ledger = new_ledger(in_file, epsilon=1.0, delta=1e-5)
+        search = GridSearchCV(
+            classifier(ledger),
+            {"clip_norm": [0.2, 0.4, 0.6, 0.8]},
+            cv=KFold(2),
+            n_jobs=n_jobs,
+        )
+        with (
+            jobs(backend),
+            pytest.warns(FitFailedWarning, match="budget exhausted"),
+            pytest.raises(PrivacyBudgetError, match="budget exhausted"),
+        ):
+            search.fit(*small)  # the refit raises
+        paid = fits(ledger)
+        assert 1 < paid < 8
+        assert ledger.spent() <= 1.0
+
+    def test_the_scores_of_refused_fits(self, small):
+        ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+        with pytest.warns(FitFailedWarning, match="budget exhausted"):
+            scores = cross_val_score(classifier(ledger), *small, cv=KFold(6))
+        paid = fits(ledger)
+        assert 1 < paid < 6
+        assert np.isfinite(scores[:paid]).all()
+        assert np.isnan(scores[paid:]).all()
+
+    def test_raising_stops_a_cross_validation(self, small):
+        ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+        with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
+            cross_val_score(
+                classifier(ledger), *small, cv=KFold(6), error_score="raise"
+            )
+        assert ledger.spent() <= 1.0
+
+    def test_processes_refuse_a_ledger_in_memory(self, small):
+        ledger = PrivacyLedger()
+        with (
+            jobs("loky"),
+            pytest.raises((pickle.PicklingError, RuntimeError, ValueError)) as caught,
+        ):
+            cross_val_score(
+                classifier(ledger), *small, cv=KFold(3), n_jobs=2, error_score="raise"
+            )
+        chain, error = "", caught.value
+        while error is not None:
+            chain, error = chain + str(error), error.__cause__ or error.__context__
+        assert "use PrivacyLedger(path)" in chain
+        assert len(ledger) == 0
+
+    def test_a_ledger_among_the_candidates_is_one_ledger(self, small, tmp_path):
+        """set_params of cloned candidates hands out the handle, not a copy."""
+        ledger = PrivacyLedger(tmp_path / "l.db")
+        search = GridSearchCV(
+            classifier(None), {"ledger": [ledger]}, cv=KFold(2), refit=True
+        ).fit(*small)
+        assert fits(ledger) == 3
+        assert search.best_params_["ledger"] is not None
+        assert clone(search.best_estimator_).ledger.path == ledger.path
+
+    def test_a_nested_search(self, small):
+        ledger = PrivacyLedger()
+        inner = GridSearchCV(classifier(ledger), {"clip_norm": [0.2, 0.8]}, cv=KFold(2))
+        cross_val_score(inner, *small, cv=KFold(2))
+        assert fits(ledger) == 2 * (2 * 2 + 1)
+
+
+class TestOutsideTheGuarantee:
+    """What scikit-learn does with the private target beside our fits."""
+
+    @pytest.mark.parametrize(
+        ("make", "why"),
+        [
+            (lambda model: CalibratedClassifierCV(model, cv=2), "calibrator"),
+            (
+                lambda model: StackingClassifier([("private", model)], cv=2),
+                "final estimator",
+            ),
+            (lambda model: BaggingClassifier(model, n_estimators=2), "repeats records"),
+        ],
+    )
+    def test_reports_refuse_and_say_why(self, small, make, why):
+        ledger = PrivacyLedger()
+        model = FeatureDPLogisticRegression(
+            epsilon=0.5, bounds=(0, 1), max_iter=3, ledger=ledger
+        )
+        fitted = make(model).fit(*small)
+        assert fits(ledger) >= 2  # what can be charged is
+        for one in (fitted, make_pipeline(fitted)):
+            with pytest.raises(ValueError, match=why):
+                report(one)
+
+    def test_statements_list_them(self, small):
+        model = classifier(None).fit(*small)
+        text = " ".join(model.privacy_.statement().split())
+        for name in (
+            "CalibratedClassifierCV",
+            "StackingClassifier",
+            "BaggingClassifier",
+            "stratified",
+        ):
+            assert name in text
