@@ -1,0 +1,150 @@
+"""scikit-learn's callbacks: told nothing private, obeyed, and never a refund."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.callback import ProgressBar
+from sklearn.model_selection import GridSearchCV, KFold
+
+from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyLedger
+from skfdp.linear_model import base, label_dp
+
+FITS = {
+    "dpsgd-f": lambda **kw: DPSGDFClassifier(bounds=(0, 1), max_iter=4, **kw),
+    "feature-dp": lambda **kw: FeatureDPLogisticRegression(
+        bounds=(0, 1), public_features=[0], max_iter=4, **kw
+    ),
+    "sampled": lambda **kw: FeatureDPLogisticRegression(
+        bounds=(0, 1), solver="dp-sgd", batch_size=50, max_iter=4, **kw
+    ),
+    "one-shot": lambda **kw: FeatureDPLogisticRegression(
+        bounds=(0, 1), public_features="all", solver="one-shot", C=1.0, **kw
+    ),
+}
+
+
+@pytest.fixture(params=FITS)
+def make(request):
+    return FITS[request.param]
+
+
+class Spy:
+    """A callback that records everything that it is given."""
+
+    def __init__(self, stop_after=math.inf):
+        self.told = []
+        self.models = []
+        self.stop_after = stop_after
+
+    def setup(self, estimator, context):
+        self.told.append(("setup", context.task_name))
+
+    def teardown(self, estimator, context):
+        self.told.append(("teardown", context.task_name))
+
+    def on_fit_task_begin(self, estimator, context, **given):
+        self.told.append(("begin", context.task_name, context.max_subtasks, given))
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None, **given):
+        steps = sum(told[:2] == ("end", "step") for told in self.told)
+        self.told.append(("end", context.task_name, context.max_subtasks, given))
+        if context.task_name == "step":
+            self.models.append(fitted_estimator)
+        return steps + 1 >= self.stop_after
+
+
+def test_they_get_no_data_and_no_metadata(make, small):
+    spy = Spy()
+    make().set_callbacks(spy).fit(*small)
+    assert len(spy.told) >= 4
+    for _, _, *rest in spy.told:
+        for given in rest[1:]:
+            assert all(value is None for value in given.values()), given
+
+
+def test_what_they_see_depends_on_private_data_through_releases_only(
+    make, small, monkeypatch
+):
+    """With releases that say nothing, all data sets look the same to a callback."""
+    from skfdp import solvers
+
+    def mute(query, theta, *, noise_std, generator, batch=None):
+        return np.full(query.shape, 0.25)
+
+    for module in (solvers, base, label_dp):
+        monkeypatch.setattr(module, "release", mute)
+    X, y = small
+    other = X.copy()
+    other[:, 1:] = np.random.default_rng(5).random((len(X), 3))
+    public = make().get_params().get("public_features")
+    stories = []
+    for rows, labels in ((X, y), (X if public == "all" else other, 1 - y)):
+        spy = Spy()
+        model = make().set_callbacks(spy).fit(rows, labels)
+        seen = [
+            (one.coef_.tolist(), one.intercept_.tolist(), one.n_iter_, one.privacy_)
+            for one in spy.models
+        ]
+        stories.append((spy.told, seen, model.coef_.tolist()))
+    assert stories[0] == stories[1]
+
+
+@pytest.mark.parametrize("name", ["dpsgd-f", "feature-dp", "sampled"])
+def test_a_stop_is_obeyed_and_the_whole_plan_stays_charged(name, small):
+    ledger = PrivacyLedger()
+    model = FITS[name](ledger=ledger)
+    model.set_callbacks(Spy(stop_after=2)).fit(*small)
+    assert model.n_iter_ == 2
+    assert ledger.events == model.privacy_.events
+    assert ledger.events[-1].n_steps == 4
+    whole = PrivacyLedger()
+    FITS[name](ledger=whole).fit(*small)
+    assert ledger.spent(1e-5) == whole.spent(1e-5)
+
+
+def test_a_callback_that_fails_gets_no_refund(small):
+    class Failing(Spy):
+        def on_fit_task_end(self, estimator, context, **given):
+            raise OSError("disk full")
+
+    ledger = PrivacyLedger()
+    model = FITS["dpsgd-f"](ledger=ledger).set_callbacks(Failing())
+    with pytest.raises(OSError, match="disk full"):
+        model.fit(*small)
+    assert ledger.spent(1e-5) == pytest.approx(1.0, abs=1e-3)
+    assert not model.__sklearn_is_fitted__()
+
+
+def test_a_fit_inside_a_callback_is_charged_too(small):
+    """The ledger's lock is not held while a mechanism runs."""
+    ledger = PrivacyLedger()
+
+    class Fitting(Spy):
+        def on_fit_task_end(self, estimator, context, **given):
+            if context.task_name == "step":
+                FITS["feature-dp"](
+                    neighboring_relation="replace_special",
+                    public_loss=None,
+                    ledger=ledger,
+                ).set_params(public_features=None).fit(*small)
+
+    FITS["dpsgd-f"](ledger=ledger).set_callbacks(Fitting()).fit(*small)
+    assert len({entry.charge for entry in ledger.entries}) == 1 + 4
+
+
+def test_progress_bars(make, small, capsys):
+    pytest.importorskip("rich")
+    make().set_callbacks(ProgressBar()).fit(*small)
+    assert type(make()).__name__ in capsys.readouterr().out
+
+
+def test_progress_bars_in_a_search(small, capsys):
+    pytest.importorskip("rich")
+    ledger = PrivacyLedger()
+    search = GridSearchCV(
+        FITS["dpsgd-f"](ledger=ledger), {"clip_norm": [0.2, 0.4]}, cv=KFold(2)
+    )
+    search.set_callbacks(ProgressBar()).fit(*small)
+    assert len({entry.charge for entry in ledger.entries}) == 5
+    assert "GridSearchCV" in capsys.readouterr().out
