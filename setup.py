@@ -32,7 +32,13 @@ EXTRAS["test"] = [
 ]
 # Each minor release of ruff may format differently.
 EXTRAS["lint"] = ["ruff==0.17.*", "mypy>=1.13"]
-EXTRAS["docs"] = ["sphinx>=8", "numpydoc>=1.8", *EXTRAS["cli"], *EXTRAS["plot"]]
+EXTRAS["docs"] = [
+    "sphinx>=8",
+    "sphinx-gallery>=0.18",
+    "numpydoc>=1.8",
+    *EXTRAS["cli"],
+    *EXTRAS["plot"],
+]
 EXTRAS["bench"] = ["asv>=0.6.4", "opacus>=1.5", *EXTRAS["cli"], *EXTRAS["torch"]]
 
 setup(

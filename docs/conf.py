@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.doctest",
     "sphinx.ext.mathjax",
     "numpydoc",
+    "sphinx_gallery.gen_gallery",
 ]
 # Links into other projects need their inventories, hence a network.
 if os.environ.get("SKFDP_DOCS_INTERSPHINX"):
@@ -36,6 +37,18 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 # The pages' examples build on each other within a page, and not beyond it.
 doctest_test_doctest_blocks = "default"
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    # Scripts named data_* are shown always, and run where their data are.
+    "filename_pattern": r"/(plot|data)_" if "SKFDP_DATA" in os.environ else r"/plot_",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 600,
+}
 
 html_theme = "alabaster"
 html_theme_options = {

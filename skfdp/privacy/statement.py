@@ -5,6 +5,7 @@ Everything here is derived from the report, so that text and numbers cannot disa
 
 from __future__ import annotations
 
+import collections
 import html
 import math
 import textwrap
@@ -278,7 +279,11 @@ def _steps(report: PrivacyReport) -> Iterable[str]:
 
 
 def _mechanism(report: PrivacyReport) -> list[str]:
-    lines = _bullets(event_text(event) for event in report.events)
+    counts = collections.Counter(event_text(event) for event in report.events)
+    lines = _bullets(
+        text if count == 1 else f"{text}; {count} times"
+        for text, count in counts.items()
+    )
     if report.accountant is not None:
         lines.append(f"Accountant: {report.accountant}.")
     if report.events:

@@ -216,6 +216,11 @@ class TestStatement:
             assert part in text
         assert all(len(line) < 100 for line in text.splitlines())
 
+    def test_equal_events_are_one_line(self):
+        text = make([full_batch(), poisson(), full_batch(), full_batch()]).statement()
+        assert text.count("- steps:") == 2
+        assert "mu 0.2; 3 times" in " ".join(text.split())
+
     def test_it_says_what_is_enforced(self):
         text = " ".join(make([full_batch()]).statement().split())
         assert "The moon is round. [NOT checked]" in text
