@@ -5,8 +5,8 @@ dp_accounting: whoever reviews the accounting reads these files alone.
 """
 
 from skfdp.privacy.curves import PrivacyCurve, compose, gdp_delta, gdp_epsilon, gdp_mu
-from skfdp.privacy.events import RELATIONS, Event
-from skfdp.privacy.ledger import PrivacyBudgetError, PrivacyLedger
+from skfdp.privacy.events import RELATIONS, Event, PrivacyBudgetError
+from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.plan import PrivacyPlan, calibrate
 from skfdp.privacy.report import PrivacyReport, read_report, report
 

@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from skfdp.privacy.curves import PrivacyCurve, compose
-from skfdp.privacy.events import Event
-from skfdp.privacy.parts import Part, PrivacyBudgetError, together
+from skfdp.privacy.events import Event, PrivacyBudgetError
+from skfdp.privacy.parts import Part, together
 
 __all__ = ["Cost", "PrivacyBudgetError", "align", "cost", "curves", "worst"]
 

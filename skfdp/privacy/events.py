@@ -20,6 +20,10 @@ RELATIONS = ("replace_one", "replace_special", "add_or_remove_one")
 _ROUNDING = 1e-9
 
 
+class PrivacyBudgetError(ValueError):
+    """A release was refused because of what it, and those before it, would disclose."""
+
+
 def check_budget(epsilon: float, delta: float, *, allow_infinite: bool = False) -> None:
     """Raise ValueError unless epsilon > 0 and 0 < delta < 1."""
     real = isinstance(epsilon, numbers.Real) and not isinstance(epsilon, bool)

@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from skfdp.privacy import ledger_export
 from skfdp.privacy.composition import align, worst
-from skfdp.privacy.events import Event, check_budget, check_relation
+from skfdp.privacy.events import (
+    Event,
+    PrivacyBudgetError,
+    check_budget,
+    check_relation,
+)
 from skfdp.privacy.ledger_file import FileStore
-from skfdp.privacy.parts import Part, PrivacyBudgetError, check_part, check_parts
+from skfdp.privacy.parts import Part, check_part, check_parts
 from skfdp.privacy.plan import PrivacyPlan
 from skfdp.privacy.store import LedgerEntry, MemoryStore, Terms, new_entries
 

@@ -6,11 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from skfdp.privacy.events import Event
-
-
-class PrivacyBudgetError(ValueError):
-    """A release was refused because of what it, and those before it, would disclose."""
+from skfdp.privacy.events import Event, PrivacyBudgetError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from skfdp.privacy.composition import PrivacyBudgetError, align
+from skfdp.privacy.composition import align
 from skfdp.privacy.disclosure import (
     Assumption,
     PrivacyReport,
     implied_assumptions,
     plain_names,
 )
-from skfdp.privacy.events import Event
+from skfdp.privacy.events import Event, PrivacyBudgetError
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.store import LedgerEntry
 

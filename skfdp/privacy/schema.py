@@ -13,11 +13,15 @@ APPLICATION_ID = 0x736B6664
 # How long to try again, in seconds, while others create the same file.
 _PATIENCE = 10.0
 
-_KEEP = """
-CREATE TRIGGER entries_keep BEFORE DELETE ON entries
-    BEGIN SELECT RAISE(ABORT, 'charges are never refunded'); END;
-CREATE TRIGGER entries_fixed BEFORE UPDATE ON entries
-    BEGIN SELECT RAISE(ABORT, 'charges are never changed'); END;
+# Against accidents: whoever may write the file can drop a trigger too.
+_TERMS = """
+CREATE TRIGGER terms_keep BEFORE DELETE ON datasets
+    BEGIN SELECT RAISE(ABORT, 'ceilings are never removed'); END;
+CREATE TRIGGER terms_fixed BEFORE UPDATE ON datasets
+    WHEN OLD.name IS NOT NEW.name
+    OR OLD.epsilon IS NOT NULL AND OLD.epsilon IS NOT NEW.epsilon
+    OR OLD.delta IS NOT NULL AND OLD.delta IS NOT NEW.delta
+    BEGIN SELECT RAISE(ABORT, 'ceilings are never changed'); END;
 """
 _CREATE = f"""
 PRAGMA application_id = {APPLICATION_ID};
@@ -43,14 +47,19 @@ CREATE TABLE entries (
     "plan" TEXT
 );
 CREATE INDEX entries_by_dataset ON entries (dataset, id);
-{_KEEP}
+CREATE TRIGGER entries_keep BEFORE DELETE ON entries
+    BEGIN SELECT RAISE(ABORT, 'charges are never refunded'); END;
+CREATE TRIGGER entries_fixed BEFORE UPDATE ON entries
+    BEGIN SELECT RAISE(ABORT, 'charges are never changed'); END;
+{_TERMS}
 """
 #: What brings a file from the version of the key to the next one. A step is never
 #: edited once a file of that version exists; it may add, and must not touch entries.
 _STEPS = {
-    1: """
+    1: f"""
 ALTER TABLE entries ADD COLUMN part TEXT;
 ALTER TABLE entries ADD COLUMN "plan" TEXT;
+{_TERMS}
 UPDATE meta SET value = '2' WHERE key = 'schema_version';
 """,
 }
