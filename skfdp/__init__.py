@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from skfdp.completion import PrivateCompletionClassifier
     from skfdp.defaults import UtilityWarning
     from skfdp.linear_model import DPSGDFClassifier, FeatureDPLogisticRegression
+    from skfdp.model_selection import PrivateSearchCV
     from skfdp.preprocessing import PrivateCenteringTransformer
     from skfdp.privacy import (
         Event,
@@ -37,6 +38,7 @@ _HOMES = {
     "PrivacyReport": "skfdp.privacy",
     "PrivateCenteringTransformer": "skfdp.preprocessing",
     "PrivateCompletionClassifier": "skfdp.completion",
+    "PrivateSearchCV": "skfdp.model_selection",
     "UtilityWarning": "skfdp.defaults",
     "calibrate": "skfdp.privacy",
     "read_report": "skfdp.privacy",
@@ -53,6 +55,7 @@ __all__ = [
     "PrivacyReport",
     "PrivateCenteringTransformer",
     "PrivateCompletionClassifier",
+    "PrivateSearchCV",
     "UtilityWarning",
     "__version__",
     "calibrate",

@@ -36,6 +36,8 @@ LEVELS = {
     "preprocessing": 5,
     "completion": 5,
     "inspection": 6,
+    "tuning": 5,
+    "model_selection": 6,
     "__main__": 9,
     "cli": 8,
     "__init__": 9,

@@ -184,11 +184,16 @@ def curves(
 def _merged(events: tuple[Event, ...]) -> list[Event]:
     """Return fewer events of equal cost: a grid search repeats a few of them often."""
     counts = collections.Counter(events)
-    return [
-        dataclasses.replace(  # by the composition law
-            event,
-            n_steps=event.n_steps * count,
-            noise_std=event.noise_std * (1 if len(event.noise_std) == 1 else count),
+    merged: list[Event] = []
+    for event, count in zip(align(counts), counts.values(), strict=True):
+        if type(event) is not Event:  # the fields of other kinds mean other things
+            merged += [event] * count
+            continue
+        merged.append(
+            dataclasses.replace(  # by the composition law
+                event,
+                n_steps=event.n_steps * count,
+                noise_std=event.noise_std * (1 if len(event.noise_std) == 1 else count),
+            )
         )
-        for event, count in zip(align(counts), counts.values(), strict=True)
-    ]
+    return merged

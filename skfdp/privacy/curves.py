@@ -6,6 +6,8 @@ Guarantees
   ``mu**2 = sum (sensitivity / noise_std)**2`` (Dong, Roth and Su 2022), whose
   (epsilon, delta) curve is closed form (Balle and Wang 2018).
 * Poisson-sampled releases are composed as pessimistic privacy loss distributions.
+* A `Selection` by itself has the curve of its theorem; in a composition it is the
+  pessimistic privacy loss distribution through points of that curve.
 * ``compose([event] * k)`` equals k compositions of ``event``.
 """
 
@@ -178,14 +180,34 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
     if not sampled and (accountant == "auto" or full_batch == 0):
         return GaussianCurve(math.sqrt(full_batch))
 
+    selections = _selections(sampled)
+    if len(selections) == len(events) == 1 and accountant == "auto":
+        return selections[0]
+
     from skfdp.privacy import pld  # dp_accounting loads when first needed
 
     steps = [
         (_step_key(event, std), count)
         for event in sampled
+        if type(event) is Event
         for std, count in _grouped(event)
     ]
-    return PLDCurve(*pld.compose(steps, full_batch_mu=math.sqrt(full_batch)))
+    return PLDCurve(
+        *pld.compose(steps, full_batch_mu=math.sqrt(full_batch), curves=selections)
+    )
+
+
+def _selections(events: list[Event]) -> list[Any]:
+    """Return the curves of the events that are no plain `Event`; refuse other kinds."""
+    kinds = [event for event in events if type(event) is not Event]
+    if not kinds:
+        return []
+    from skfdp.privacy.selection import Selection, SelectionCurve
+
+    for event in kinds:
+        if not isinstance(event, Selection):
+            raise TypeError(f"no curve is known of a {type(event).__name__}.")
+    return [SelectionCurve(event) for event in kinds if isinstance(event, Selection)]
 
 
 def _step_key(event: Event, noise_std: float) -> tuple:

@@ -38,10 +38,21 @@ _ROUNDING = 2e-16
 # Noise beyond this many standard deviations counts as infinite loss: a mass of
 # ndtr(-9) = 1e-19 a step, far below any delta.
 _TAIL_STDS = 9.0
+# Points of a given curve; chords between them bound it.
+_CURVE_POINTS = 2_000
 
 
-def compose(steps: _Steps, *, full_batch_mu: float) -> tuple[Any, float, str]:
+def compose(
+    steps: _Steps, *, full_batch_mu: float, curves: Sequence[Any] = ()
+) -> tuple[Any, float, str]:
     """Compose steps ``((noise, sensitivity, q, relation), count)`` and a mu-GDP part.
+
+    Parameters
+    ----------
+    steps : sequence
+    full_batch_mu : float
+    curves : sequence of PrivacyCurve, default=()
+        Further parts, each bounded in both directions by a curve.
 
     Returns
     -------
@@ -51,14 +62,17 @@ def compose(steps: _Steps, *, full_batch_mu: float) -> tuple[Any, float, str]:
     description : str
         The accountant and its discretisation, for reports.
     """
-    n_steps = 1 + sum(count for _, count in steps)
-    gap = _gap(steps, full_batch_mu)
+    n_steps = 1 + len(curves) + sum(count for _, count in steps)
+    scale = max([full_batch_mu, *(curve.epsilon(1e-2) for curve in curves)])
+    gap = _gap(steps, scale)
     total = privacy_loss_distribution.identity(gap)
     if full_batch_mu > 0:
         total = total.compose(_gaussian(float(full_batch_mu), gap))
     with np.errstate(over="ignore"):  # in the library's tail bounds; inf is a bound
         for key, count in steps:
             total = total.compose(_poisson_step(*key, gap).self_compose(int(count)))
+        for curve in curves:
+            total = total.compose(_from_curve(curve, gap))
     return (
         total,
         _ROUNDING * n_steps,
@@ -123,6 +137,44 @@ def _symmetrised(
     up = np.minimum.accumulate(np.clip(up, 0.0, 1.0))
     down = -np.expm1(-epsilons[1:]) + np.exp(-epsilons[1:]) * up[1:]
     return _pmf(gap, -n_up, np.concatenate([down[::-1], up]))
+
+
+def _from_curve(curve: Any, gap: float) -> Any:
+    r"""Return the symmetrised distribution through points of a curve.
+
+    The true curve is convex in :math:`e^\epsilon` and below the given one; hence below
+    the chords of the lower convex hull of any of its points.
+    """
+    least = 1e-16
+    while True:
+        try:
+            top = curve.epsilon(least)
+            break
+        except ValueError:  # below the resolution of a distribution within
+            least *= 10
+    epsilons = np.linspace(0.0, top, _CURVE_POINTS)
+    up = np.array([curve.delta(float(epsilon)) for epsilon in epsilons])
+    down = -np.expm1(-epsilons[1:]) + np.exp(-epsilons[1:]) * up[1:]
+    alphas = np.exp(np.concatenate([-epsilons[:0:-1], epsilons]))
+    deltas = np.concatenate([down[::-1], np.minimum.accumulate(up)])
+    hull = _lower_hull(alphas, deltas)
+    n_up = max(1, math.floor(top / gap))  # beyond: infinite loss
+    grid = np.exp(np.arange(-n_up, n_up + 1) * gap)
+    values = np.interp(grid, alphas[hull], deltas[hull])
+    return privacy_loss_distribution.PrivacyLossDistribution(_pmf(gap, -n_up, values))
+
+
+def _lower_hull(x: np.ndarray, y: np.ndarray) -> list[int]:
+    """Return the positions of the lower convex hull of points sorted by x."""
+    hull: list[int] = []
+    for i in range(len(x)):
+        while len(hull) > 1:
+            a, b = hull[-2], hull[-1]
+            if (y[b] - y[a]) * (x[i] - x[a]) < (y[i] - y[a]) * (x[b] - x[a]):
+                break
+            hull.pop()
+        hull.append(i)
+    return hull
 
 
 def _pmf(gap: float, lowest: int, deltas: np.ndarray) -> Any:

@@ -1,0 +1,324 @@
+r"""The best of a random number of private runs: its event, its curve, its budget.
+
+**Theorem.** K runs of one mechanism are made and only the best is published, the order
+of "best" being fixed beforehand and a function of a run's output. Let
+:math:`\delta_1(\cdot)` bound the hockey-stick divergences of one run, in both
+directions.
+
+* K truncated negative binomial (eta, gamma): with any :math:`\varepsilon_1 \ge 0` for
+  which :math:`\delta_1(\varepsilon_1) \le (e^{\varepsilon_1} - 1) \gamma/(1 - \gamma)`,
+
+  .. math:: \delta(\varepsilon) \le
+     E[K]\, \delta_1(\varepsilon - (1 + \eta) \varepsilon_1) .
+
+* K Poisson with mean m, given :math:`K \ge 1`: for any order :math:`\lambda > 1`, with
+  :math:`D_\lambda` bounding one run's Rényi divergences in both directions,
+
+  .. math:: D_\lambda + m\, \delta_1\bigl(\log \tfrac{\lambda}{\lambda - 1}\bigr)
+     + \frac{\log(m / (1 - e^{-m}))}{\lambda - 1}
+
+  bounds the Rényi divergence of the published result.
+
+The proofs are in the documentation (theory, "Private selection"). The first sharpens
+Theorem 2 of Papernot and Steinke (2022) in the manner of Koskela, Redberg and Wang
+(2024); the second is their Theorem 6, truncated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import gammaln
+
+from skfdp.privacy import renyi
+from skfdp.privacy.curves import PrivacyCurve, compose
+from skfdp.privacy.events import Event
+
+KIND = "selection"
+#: Laws of the number of runs.
+LAWS = ("negative_binomial", "poisson")
+# The account of a calibrated run may fall short of the budget by this share.
+_MARGIN = 1e-9
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Selection(Event):
+    """The best of a random number of runs, whose number is not published.
+
+    The fields of `Event` describe the Gaussian release that is at least as revealing as
+    one full-batch run: ``mu = sensitivity / noise_std[0]``. A record takes part in one
+    of the alternatives, so that a run costs their pointwise maximum: that release (fits
+    of full batches, and the score on the other part of the records), or one of
+    `sampled`.
+
+    Parameters
+    ----------
+    runs : {"negative_binomial", "poisson"}
+        Law of the number of runs, which is at least 1.
+    eta : float, default=1.0
+        Shape of the truncated negative binomial law, above -1: 1 is geometric, 0
+        logarithmic.
+    gamma : float, default=1.0
+        Its parameter in (0, 1]; 1 means exactly one run.
+    rate : float, default=None
+        Mean of the Poisson law before the condition that there is a run.
+    sampled : tuple of tuple of Event, default=()
+        Other alternatives: the releases that a run may consist of instead.
+    """
+
+    runs: str = "negative_binomial"
+    eta: float = 1.0
+    gamma: float = 1.0
+    rate: float | None = None
+    sampled: tuple[tuple[Event, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "eta", float(self.eta))
+        object.__setattr__(self, "gamma", float(self.gamma))
+        object.__setattr__(self, "sampled", tuple(map(tuple, self.sampled)))
+        if self.rate is not None:
+            object.__setattr__(self, "rate", float(self.rate))
+        if self.runs not in LAWS:
+            raise ValueError(
+                f"runs={self.runs!r} is unknown; choose one of "
+                f"{', '.join(map(repr, LAWS))}."
+            )
+        if not (-1 < self.eta < math.inf and 0 < self.gamma <= 1):
+            raise ValueError(
+                f"eta={self.eta!r} must be above -1 and gamma={self.gamma!r} in (0, 1]."
+            )
+        if (self.runs == "poisson") != (self.rate is not None) or not (
+            self.rate is None or 0 < self.rate < math.inf
+        ):
+            raise ValueError(
+                f"rate={self.rate!r} must be a positive number for runs='poisson', and "
+                "None otherwise."
+            )
+        if self.sampling_rate < 1 or len(self.noise_std) > 1:
+            raise ValueError(
+                "a Selection describes a run by one full-batch Gaussian release: put "
+                "other releases into `sampled`."
+            )
+        relations = {e.neighboring_relation for events in self.sampled for e in events}
+        if not relations <= {self.neighboring_relation} or () in self.sampled:
+            raise ValueError(
+                "sampled must hold tuples of events, all under neighboring_relation="
+                f"{self.neighboring_relation!r}."
+            )
+
+    @property
+    def run_mu(self) -> float:
+        """Gaussian-DP parameter of one full-batch run."""
+        return math.sqrt(self.n_steps) * self.sensitivity / self.noise_std[0]
+
+    @property
+    def mu(self) -> float | None:
+        """None, unless there is exactly one run, of full batches."""
+        if self.runs == "negative_binomial" and self.gamma == 1 and not self.sampled:
+            return self.run_mu
+        return None
+
+    @property
+    def mean_runs(self) -> float:
+        """Expected number of runs."""
+        if self.runs == "poisson":
+            rate = self.rate or 0.0
+            return rate / -math.expm1(-rate)
+        return mean_runs(self.eta, self.gamma)
+
+    def run_probabilities(self) -> np.ndarray:
+        """Return P(K = 1), P(K = 2), ... until what is left out is below 1e-17."""
+        if self.runs == "negative_binomial" and self.gamma == 1:
+            return np.ones(1)
+        k = np.arange(1, 2 + math.ceil(50 + 60 * self.mean_runs))
+        while True:
+            log = self._log_probabilities(k)
+            # The ratio of neighbours falls: the rest is below a geometric series.
+            ratio = math.exp(log[-1] - log[-2])
+            if ratio < 1 and math.exp(log[-1]) / (1 - ratio) < 1e-17:
+                return np.exp(log)
+            k = np.arange(1, 2 * len(k))
+
+    def _log_probabilities(self, k: np.ndarray) -> np.ndarray:
+        if self.runs == "poisson":
+            rate = self.rate or 0.0
+            return (
+                k * math.log(rate)
+                - rate
+                - gammaln(k + 1)
+                - math.log(-math.expm1(-rate))
+            )
+        eta, log_gamma = self.eta, math.log(self.gamma)
+        powers = k * math.log1p(-self.gamma)
+        if eta == 0:
+            return powers - np.log(k) - math.log(-log_gamma)
+        # binom(k + eta - 1, k) / (gamma**-eta - 1); both signs agree for eta < 0.
+        log_ratio = gammaln(k + eta) - gammaln(1 + eta) - gammaln(k + 1)
+        return powers + log_ratio + math.log(eta / math.expm1(-eta * log_gamma))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as JSON-able values, losslessly."""
+        values = super().to_dict()
+        values["sampled"] = [[e.to_dict() for e in events] for events in self.sampled]
+        return {"kind": KIND, **values}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Selection:
+        """Rebuild the event; other kinds and unknown fields are refused."""
+        facts = dict(values)
+        kind = facts.pop("kind", None)
+        if kind != KIND:
+            raise ValueError(
+                f"Event has the unknown kind {kind!r}: it was written by a newer "
+                "skfdp; upgrade to read it."
+            )
+        facts["sampled"] = tuple(
+            tuple(map(Event.from_dict, events)) for events in facts["sampled"]
+        )
+        rebuilt = super().from_dict(facts)
+        assert isinstance(rebuilt, Selection)
+        return rebuilt
+
+
+def mean_runs(eta: float, gamma: float) -> float:
+    """Return the expectation of the truncated negative binomial law."""
+    if gamma == 1:
+        return 1.0
+    if eta == 0:
+        return (1 / gamma - 1) / -math.log(gamma)
+    return eta * (1 - gamma) / (gamma * -math.expm1(eta * math.log(gamma)))
+
+
+def gamma_of(eta: float, mean: float) -> float:
+    """Return gamma with `mean_runs` at most `mean`, up to rounding."""
+    if mean == 1:
+        return 1.0
+    return math.exp(
+        brentq(
+            lambda log_gamma: math.log(mean_runs(eta, math.exp(log_gamma)) / mean),
+            max(-600.0, -60.0 / (1 + eta)),
+            -1e-12,
+            xtol=1e-14,
+        )
+    )
+
+
+class SelectionCurve:
+    """Curve of a `Selection`, by the theorem of this module.
+
+    Attributes
+    ----------
+    shift : float
+        ``(1 + eta) epsilon_1``: what the selection adds to epsilon.
+    """
+
+    mu = None
+
+    def __init__(self, event: Selection) -> None:
+        self.event = event
+        run = Event(
+            label=event.label,
+            noise_std=event.noise_std,
+            clip_norm=event.clip_norm,
+            sensitivity=event.sensitivity,
+            n_steps=event.n_steps,
+            neighboring_relation=event.neighboring_relation,
+        )
+        self._alternatives = ((run,), *event.sampled)
+        self._curves: list[PrivacyCurve] = [compose(a) for a in self._alternatives]
+        self.accountant = (
+            f"best of a random number of runs ({event.runs}), one run by: "
+            f"{', '.join(dict.fromkeys(curve.accountant for curve in self._curves))}"
+        )
+        self._mean = event.mean_runs
+        if event.runs == "poisson":
+            self.accountant += "; Rényi divergences"
+            self._orders = renyi.ORDERS
+            self._divergences = self._poisson(event.rate or 0.0)
+        else:
+            self.shift = (1 + event.eta) * self._first_epsilon(event.gamma)
+
+    def _run_delta(self, epsilon: float) -> float:
+        """Return the delta of one run: a record is in one of the alternatives."""
+        return max(curve.delta(epsilon) for curve in self._curves)
+
+    def _first_epsilon(self, gamma: float) -> float:
+        """Return epsilon_1, rounded up."""
+        if gamma == 1:
+            return 0.0
+        odds = gamma / (1 - gamma)
+
+        def excess(epsilon: float) -> float:
+            return self._run_delta(epsilon) - math.expm1(epsilon) * odds
+
+        high = 1e-3
+        while excess(high) > 0:
+            high *= 2
+        root = brentq(excess, 0.0, high, xtol=1e-12)
+        while excess(root) > 0:
+            root = root * (1 + 1e-12) + 1e-12
+        return root
+
+    def _poisson(self, rate: float) -> np.ndarray:
+        """Return the Rényi divergences of the published result."""
+        run = np.max(
+            [renyi.divergences(a, self._orders) for a in self._alternatives], axis=0
+        )
+        hats = [self._run_delta(-math.log1p(-1 / order)) for order in self._orders]
+        growth = math.log(self._mean) / (self._orders - 1)
+        return run + rate * np.array(hats) + growth
+
+    def epsilon(self, delta: float) -> float:
+        """Return the smallest epsilon known to hold at delta."""
+        if self.event.runs == "poisson":
+            return renyi.epsilon(self._orders, self._divergences, delta)
+        share = delta / self._mean
+        return self.shift + max(curve.epsilon(share) for curve in self._curves)
+
+    def delta(self, epsilon: float) -> float:
+        """Return the smallest delta known to hold at epsilon."""
+        if self.event.runs == "poisson":
+            return renyi.delta(self._orders, self._divergences, epsilon)
+        if epsilon < self.shift:
+            return 1.0
+        return min(1.0, self._mean * self._run_delta(epsilon - self.shift))
+
+
+def calibrate_run(event: Selection, epsilon: float, delta: float) -> Selection:
+    """Return the event with the noisiest run at which it spends (epsilon, delta).
+
+    Parameters
+    ----------
+    event : Selection
+        Says how many runs there are; its noise and `sampled` are ignored.
+    epsilon, delta : float
+        The budget of everything together.
+
+    Notes
+    -----
+    **Guarantees.** ``SelectionCurve(result).epsilon(delta) <= epsilon``.
+    """
+
+    def with_mu(log_mu: float) -> Selection:
+        noise = (event.sensitivity / math.exp(log_mu),)
+        return dataclasses.replace(event, noise_std=noise, n_steps=1, sampled=())
+
+    def excess(log_mu: float) -> float:
+        return SelectionCurve(with_mu(log_mu)).epsilon(delta) - epsilon
+
+    low, high = math.log(1e-6), math.log(100.0)
+    if excess(low) > 0:
+        raise ValueError(
+            f"epsilon={epsilon!r} and delta={delta!r} are too small for a search of "
+            f"{event.mean_runs:.3g} runs: raise them, or ask for fewer runs."
+        )
+    found = brentq(excess, low, high, xtol=1e-12) - _MARGIN
+    while excess(found) > 0:  # err to the safe side
+        found -= _MARGIN
+    return with_mu(found)
