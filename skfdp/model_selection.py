@@ -25,6 +25,7 @@ from skfdp.privacy.report import Assumption, PrivacyReport
 from skfdp.privacy.selection import Selection, calibrate_run, gamma_of
 from skfdp.queries.scores import accuracy_sum, log_loss_sum
 from skfdp.releases import release
+from skfdp.shares import plan_each, plan_together
 from skfdp.validation import ASSUMPTIONS, check_arrays, encode_labels, forget
 
 _LAWS = ("geometric", "logarithmic", "negative_binomial", "poisson")
@@ -342,7 +343,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             **law,
         )
         budget = (float(self.epsilon), float(self.delta))
-        plan = tuning.plan_each if self.budget == "select" else tuning.plan_together
+        plan = plan_each if self.budget == "select" else plan_together
         with tuning.utility_warnings_once():
             return plan(
                 settings,

@@ -16,7 +16,6 @@ from sklearn.pipeline import Pipeline
 
 from skfdp.defaults import UtilityWarning
 from skfdp.privacy import Event, PrivacyBudgetError, PrivacyLedger, gdp_epsilon
-from skfdp.privacy.selection import Selection, SelectionCurve
 
 # What a candidate must not change: the search sets it, or the event promises it.
 FIXED = (
@@ -31,7 +30,7 @@ FIXED = (
     "random_state",
 )
 # Rounding between the noise that is asked for and the event that is planned.
-_MARGIN = 1e-9
+MARGIN = 1e-9
 NOT_OURS = (
     "estimator={!r} must be an unfitted classifier of this package, or a Pipeline that "
     "ends with one: others cannot say what a fit would disclose."
@@ -238,7 +237,7 @@ class Share:
         """Return the epsilon that full-batch events leave for the last step."""
         left = self.mu**2 - math.fsum((event.mu or math.inf) ** 2 for event in events)
         if left > 0:
-            epsilon = gdp_epsilon(self.delta, math.sqrt(left) * (1 - _MARGIN))
+            epsilon = gdp_epsilon(self.delta, math.sqrt(left) * (1 - MARGIN))
             if epsilon > 0:
                 return epsilon
         raise PrivacyBudgetError(_STEPS_SPEND_IT)
@@ -380,129 +379,3 @@ def quiet():
             "a run of the search failed; its message is withheld because it may quote "
             "the data: fit the estimator on made-up data of the same shape to see it."
         )
-
-
-def plan_each(
-    settings: Sequence[Mapping],
-    estimator: Any,
-    holdout: Holdout,
-    event: Selection,
-    budget: tuple[float, float],
-) -> tuple[Selection, list[Share]]:
-    """Return the event of a search, and what a run of each candidate may release.
-
-    Parameters
-    ----------
-    settings : sequence of mappings
-        All candidates, or one of them where they cannot be listed.
-    estimator
-        The search's own.
-    holdout : Holdout
-    event : Selection
-        Its noise is that of a full-batch run. Poisson-sampled candidates get a budget
-        at which the event with their releases is still within the whole one.
-    budget : tuple
-        Epsilon and delta of the whole search.
-    """
-    delta = budget[1] / event.mean_runs
-    share = Share(
-        mu=event.run_mu,
-        epsilon=gdp_epsilon(delta, event.run_mu * (1 - _MARGIN)),
-        delta=delta,
-        promise=event,
-    )
-    shares, alternatives = [], []
-    for params in settings:
-        own = _affordable([params], estimator, holdout, event, share, budget)
-        shares.append(own[0])
-        alternatives += own[0].sampled
-    return _with_sampled(event, alternatives), shares
-
-
-def plan_together(
-    settings: Sequence[Mapping],
-    estimator: Any,
-    holdout: Holdout,
-    event: Selection,
-    budget: tuple[float, float],
-) -> tuple[Selection, list[Share]]:
-    """Return the event of all candidates, each of them charged, and their shares.
-
-    Parameters
-    ----------
-    settings, estimator, holdout, budget
-        See `plan_each`.
-    event : Selection
-        One run, which is the composition of all fits on one part of the records, and
-        of all scores on the other one.
-    """
-    mu = event.run_mu / math.sqrt(len(settings)) * (1 - _MARGIN)
-    share = Share(
-        mu=mu,
-        epsilon=gdp_epsilon(budget[1], mu * (1 - _MARGIN)),
-        delta=budget[1],
-        promise=event,
-    )
-    shares = _affordable(settings, estimator, holdout, event, share, budget)
-    together: tuple[Event, ...] = ()
-    if any(own.sampled for own in shares):
-        full = plain([_gaussian(event, mu)])
-        together = tuple(
-            release
-            for own in shares
-            for release in (own.sampled[0] if own.sampled else full)
-        )
-    return _with_sampled(event, [together] if together else []), shares
-
-
-def _affordable(settings, estimator, holdout, event, share, budget) -> list[Share]:
-    """Return shares whose releases, composed, are one affordable run."""
-    factor = 1.0
-    for _ in range(40):
-        epsilon = share.epsilon * factor
-        planned = [
-            dry_events(
-                prepared(estimator, params, holdout.classes, None),
-                holdout,
-                epsilon,
-                share.delta,
-            )
-            for params in settings
-        ]
-        sampled = [any(e.mu is None for e in events) for events in planned]
-        if not any(sampled):
-            return [share] * len(settings)
-        together = plain(release for events in planned for release in events)
-        spent = SelectionCurve(_with_sampled(event, [together])).epsilon(budget[1])
-        if spent <= budget[0]:
-            return [
-                dataclasses.replace(share, epsilon=epsilon, sampled=(plain(events),))
-                if poisson
-                else share
-                for events, poisson in zip(planned, sampled, strict=True)
-            ]
-        factor *= min(0.999, (budget[0] / spent) ** 1.5)
-    raise ValueError(
-        f"epsilon={budget[0]!r} and delta={budget[1]!r} are too small for Poisson "
-        "batches in a search: raise them, or use full batches."
-    )
-
-
-def _gaussian(event: Selection, mu: float) -> Event:
-    return Event(
-        label="fit",
-        noise_std=(1 / mu,),
-        clip_norm=1.0,
-        sensitivity=1.0,
-        neighboring_relation=event.neighboring_relation,
-    )
-
-
-def _with_sampled(event: Selection, alternatives: list) -> Selection:
-    if not alternatives:
-        return event
-    return dataclasses.replace(
-        event,
-        label=f"{event.label}, or a schedule of Poisson batches",
-        sampled=tuple(dict.fromkeys(alternatives)),
-    )
