@@ -414,8 +414,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             seed = int(streams.private("fit", number).integers(2**31))
         model = tuning.prepared(self.estimator, params, holdout.classes, seed)
         model = tuning.fitted(model, holdout, share)
-        with tuning.quiet():
-            query = self._query(model, holdout)
+        query = tuning.silently(self._query, model, holdout)
         noisy = release(
             query,
             None,

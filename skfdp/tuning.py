@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -270,13 +270,19 @@ class Share:
 
 
 def plain(events: Iterable[Event]) -> tuple[Event, ...]:
-    """Return what decides the curve of events, in units of their clip norms."""
+    """Return what decides the curve of events, in units of their clip norms.
+
+    Noise is rounded down, so that schedules which differ by rounding alone are one.
+    """
     return tuple(
         Event(
             label=event.label,
-            noise_std=tuple(std / event.clip_norm for std in event.noise_std),
+            noise_std=tuple(
+                float(f"{(1 - 1e-10) * std / event.clip_norm:.11g}")
+                for std in event.noise_std
+            ),
             clip_norm=1.0,
-            sensitivity=event.sensitivity / event.clip_norm,
+            sensitivity=float(f"{event.sensitivity / event.clip_norm:.12g}"),
             n_steps=event.n_steps,
             sampling_rate=event.sampling_rate,
             neighboring_relation=event.neighboring_relation,
@@ -343,8 +349,7 @@ def fitted(model: Any, holdout: Holdout, share: Share) -> Any:
     gates[f"{prefix}ledger"] = RunGate(share, None, released)
     budget = {f"{prefix}epsilon": share.epsilon, f"{prefix}delta": share.delta}
     model.set_params(**gates, **budget)
-    with quiet():
-        model.fit(holdout.rows(holdout.fit), holdout.y[holdout.fit])
+    silently(model.fit, holdout.rows(holdout.fit), holdout.y[holdout.fit])
     taken_off = dict.fromkeys([*gates, *(f"{part}random_state" for part in parts)])
     return model.set_params(**taken_off)
 
@@ -362,20 +367,26 @@ def utility_warnings_once():
         warnings.warn(text, UtilityWarning, stacklevel=5)
 
 
-@contextlib.contextmanager
-def quiet():
-    """Silence warnings, which would count the runs; hide how a step failed."""
-    failed = False
+def silently(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function without its warnings, which would count the runs.
+
+    Raises
+    ------
+    PrivacyBudgetError
+        As the function does: it follows from public facts alone.
+    RuntimeError
+        Instead of any other exception, whose message may quote the data.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            yield
+            return function(*arguments)
         except PrivacyBudgetError:
             raise
         except Exception:
-            failed = True
-    if failed:  # outside the handler, so that the original is no context either
-        raise RuntimeError(
-            "a run of the search failed; its message is withheld because it may quote "
-            "the data: fit the estimator on made-up data of the same shape to see it."
-        )
+            pass
+    # Outside the handler, so that the original is not kept as a context.
+    raise RuntimeError(
+        "a run of the search failed; its message is withheld because it may quote the "
+        "data: fit the estimator on made-up data of the same shape to see it."
+    )

@@ -12,6 +12,7 @@ from skfdp import (
     FeatureDPLogisticRegression,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
+    PrivateSearchCV,
 )
 
 CLASSIFIERS = (DPSGDFClassifier, FeatureDPLogisticRegression)
@@ -28,6 +29,12 @@ INSTANCES = [
     FeatureDPLogisticRegression(epsilon=float("inf")),
     FeatureDPLogisticRegression(solver="dp-sgd"),
     FeatureDPLogisticRegression(public_features="all", public_loss="zero"),
+    PrivateSearchCV(
+        FeatureDPLogisticRegression(max_iter=20),
+        {"clip_norm": [0.1, 0.5]},
+        epsilon=5000.0,
+        mean_runs=2.0,
+    ),
 ]
 
 
