@@ -67,3 +67,23 @@ def test_a_finished_run_is_not_computed_again(quick, monkeypatch, capsys):
     assert after["cells"] == before["cells"]
     assert after["rows"] == before["rows"]
     assert capsys.readouterr().out == output
+
+
+def test_private_search_in_quick_mode(tmp_path):
+    path = tmp_path / "search.json"
+    script = SCRIPT.with_name("private_search.py")
+    run = subprocess.run(
+        [sys.executable, str(script), "--quick", "--output", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert run.returncode == 0, run.stderr
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    assert [row["family"] for row in rows] == ["near the defaults", "plain descent"]
+    for row in rows:
+        for arm in ("any", "search", "logarithmic", "compose", "oracle"):
+            assert 0 <= row[arm]["accuracy"] <= 100
+            assert f"{row[arm]['accuracy']:.2f}" in run.stdout
+    assert "default" in rows[0] and "default" not in rows[1]

@@ -9,6 +9,7 @@ from skfdp.privacy.events import RELATIONS, Event, PrivacyBudgetError
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.plan import PrivacyPlan, calibrate
 from skfdp.privacy.report import PrivacyReport, read_report, report
+from skfdp.privacy.selection import Selection
 
 __all__ = [
     "RELATIONS",
@@ -18,6 +19,7 @@ __all__ = [
     "PrivacyLedger",
     "PrivacyPlan",
     "PrivacyReport",
+    "Selection",
     "calibrate",
     "compose",
     "gdp_delta",
