@@ -79,10 +79,8 @@ class Candidates:
             )
         if hasattr(values, "rvs"):
             return
-        listed = isinstance(values, list | tuple | np.ndarray) and np.ndim(
-            np.empty(len(values))
-        )
-        if not listed or len(values) == 0:
+        listed = isinstance(values, Sequence | np.ndarray)
+        if not listed or isinstance(values, str) or len(values) == 0:
             raise ValueError(
                 f"param_distributions[{name!r}]={values!r} must be a non-empty list of "
                 "values, or a distribution with rvs."
