@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import numpy as np
 
@@ -63,11 +62,9 @@ class ScoreSum:
         """Return the int64 sum over the batch, in `unit`."""
         values = self.values if batch is None else self.values[batch]
         low, high = sorted((0.0, self.sign * self.clip_norm))
-        worst = min(low, high)
-        bounded = np.clip(np.where(np.isfinite(values), values, worst), low, high)
-        most = math.floor(self.clip_norm / unit)
-        grid = np.trunc(bounded / unit).astype(np.int64)
-        return np.clip(grid, -most, most).sum(keepdims=True)
+        bounded = np.clip(np.where(np.isfinite(values), values, low), low, high)
+        # The unit is a power of two: the division is exact, truncation never lengthens.
+        return np.trunc(bounded / unit).astype(np.int64).sum(keepdims=True)
 
 
 def accuracy_sum(predicted: np.ndarray, target: np.ndarray) -> ScoreSum:

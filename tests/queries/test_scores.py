@@ -59,6 +59,14 @@ def test_log_loss_is_what_it_says():
     assert value * unit == pytest.approx(np.log(0.5) - 4.0, abs=1e-5)
 
 
+@pytest.mark.parametrize("worst", [np.nan, np.inf, -np.inf, -99.0])
+def test_what_is_not_finite_is_the_worst(worst):
+    value, unit = total(ScoreSum(np.array([worst, -1.0]), 4.0, -1, 2.0**-20))
+    assert value * unit == -5.0
+    value, unit = total(ScoreSum(np.array([worst, 1.0]), 1.0, 1, 2.0**-10))
+    assert value * unit == 1.0
+
+
 def test_no_contribution_is_longer_than_the_bound_on_the_grid():
     """The bound need not be a multiple of the unit."""
     for bound in (0.3, 1 / 3, 7.77):
