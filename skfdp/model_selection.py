@@ -8,6 +8,7 @@ from typing import Any
 import joblib
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
@@ -48,7 +49,9 @@ def _delegates(name: str):
     return check
 
 
-class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class PrivateSearchCV(
+    CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator
+):
     r"""Search over hyper-parameters inside one privacy budget.
 
     A random number of candidates are fitted on one part of the records and scored, with
@@ -121,7 +124,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
       `skfdp.privacy.selection` says; a run's noise is calibrated to it, and each run's
       events are checked against what was charged before the run reads private values;
     * the runs are silent: no callback, warning, progress, count or ledger entry tells
-      how many there were. If one fails, the search fails, without saying how.
+      how many there were. Callbacks of the search see it begin and end. If a run fails,
+      the search fails, without saying how.
 
     Not covered: how long the search took, which tells the number of runs; steps of a
     Pipeline that are not of this package and learn from the data (the report lists
@@ -189,6 +193,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Return whether a fit came to its end."""
         return hasattr(self, "best_estimator_")
 
+    @with_callbacks
     def fit(self, X, y):
         """Search on X, y within the budget, charging the ledger first.
 
@@ -223,11 +228,15 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         event, shares = self._plan(holdout, settings)
         if ledger is not None:
             ledger.charge((event,), label=self._subject())
+        # A leaf: callbacks see the search begin and end, and no run of it.
+        context = self._init_callback_context()
+        context.call_on_fit_task_begin(estimator=self)
         if self.budget == "compose":
             found = self._all(holdout, streams, settings, shares)
         else:
             found = self._random(holdout, streams, candidates, draws, event, shares)
         self._publish(event, holdout, *found)
+        context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
         return self
 
     def _check_parameters(self) -> None:
@@ -304,7 +313,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"delta={self.delta!r} is not below 1/n = {1 / n_rows:.3g}: such a "
                 "delta would allow to publish a record at random.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         parts = tuning.split(n_rows, self.validation_fraction, streams.public("split"))
         source = labels.source

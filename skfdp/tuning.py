@@ -362,7 +362,7 @@ def utility_warnings_once():
         str(one.message) for one in caught if issubclass(one.category, UtilityWarning)
     )
     for text in texts:
-        warnings.warn(text, UtilityWarning, stacklevel=5)
+        warnings.warn(text, UtilityWarning, stacklevel=6)
 
 
 def silently(function: Callable[..., Any], *arguments: Any) -> Any:

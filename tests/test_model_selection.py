@@ -241,24 +241,6 @@ class TestSecrets:
         assert sum("bounds=None" in text for text in texts) == 1
 
     def test_silence(self, small, capsys):
-        class Loud:
-            """Follows scikit-learn's callback protocol."""
-
-            def __init__(self):
-                self.calls = 0
-
-            def setup(self, estimator, context):
-                self.calls += 1
-
-            def teardown(self, estimator, context):
-                self.calls += 1
-
-            def on_fit_task_begin(self, context, estimator):
-                self.calls += 1
-
-            def on_fit_task_end(self, context, estimator):
-                self.calls += 1
-
         loud = Loud()
         pipeline = make_pipeline(
             FunctionTransformer(), base().set_callbacks(loud), verbose=True
@@ -267,8 +249,33 @@ class TestSecrets:
         alone = base().set_callbacks(loud)
         search(alone).fit(*small)
         captured = capsys.readouterr()
-        assert loud.calls == 0 and captured.out == captured.err == ""
+        assert loud.calls == [] and captured.out == captured.err == ""
         assert alone._skl_callbacks == [loud]  # the user's object is as it was
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_callbacks_see_the_search_begin_and_end(self, small, seed):
+        loud = Loud()
+        search(random_state=seed).set_callbacks(loud).fit(*small)
+        assert loud.calls == ["setup", "begin", "end", "teardown"]
+
+
+class Loud:
+    """Follows scikit-learn's callback protocol."""
+
+    def __init__(self):
+        self.calls = []
+
+    def setup(self, estimator, context):
+        self.calls.append("setup")
+
+    def teardown(self, estimator, context):
+        self.calls.append("teardown")
+
+    def on_fit_task_begin(self, context, estimator):
+        self.calls.append("begin")
+
+    def on_fit_task_end(self, context, estimator):
+        self.calls.append("end")
 
 
 class TestSelection:
@@ -634,8 +641,9 @@ class TestInterface:
         assert "best of a random number of runs" in " ".join(found.statement().split())
 
     def test_delta_above_one_over_n_warns(self, small):
-        with pytest.warns(UserWarning, match="not below 1/n"):
+        with pytest.warns(UserWarning, match="not below 1/n") as caught:
             search(delta=0.01).fit(*small)
+        assert {one.filename for one in caught} == {__file__}
 
     def test_utility_warnings_point_at_the_caller(self, small):
         with pytest.warns(UtilityWarning, match="bounds=None") as caught:
