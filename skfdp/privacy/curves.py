@@ -13,6 +13,7 @@ Guarantees
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Iterable
 from typing import Any, Protocol
@@ -182,7 +183,7 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
 
     selections = _selections(sampled)
     if len(selections) == len(events) == 1 and accountant == "auto":
-        return selections[0]
+        return selections[0][0]
 
     from skfdp.privacy import pld  # dp_accounting loads when first needed
 
@@ -197,17 +198,19 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
     )
 
 
-def _selections(events: list[Event]) -> list[Any]:
-    """Return the curves of the events that are no plain `Event`; refuse other kinds."""
-    kinds = [event for event in events if type(event) is not Event]
-    if not kinds:
+def _selections(events: list[Event]) -> list[tuple[Any, int]]:
+    """Return the curves of events that are no plain `Event`, each with its count."""
+    counts = collections.Counter(event for event in events if type(event) is not Event)
+    if not counts:
         return []
     from skfdp.privacy.selection import Selection, SelectionCurve
 
-    for event in kinds:
+    curves: list[tuple[Any, int]] = []
+    for event, count in counts.items():
         if not isinstance(event, Selection):
             raise TypeError(f"no curve is known of a {type(event).__name__}.")
-    return [SelectionCurve(event) for event in kinds if isinstance(event, Selection)]
+        curves.append((SelectionCurve(event), count))
+    return curves
 
 
 def _step_key(event: Event, noise_std: float) -> tuple:

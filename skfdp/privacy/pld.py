@@ -43,7 +43,7 @@ _CURVE_POINTS = 2_000
 
 
 def compose(
-    steps: _Steps, *, full_batch_mu: float, curves: Sequence[Any] = ()
+    steps: _Steps, *, full_batch_mu: float, curves: Sequence[tuple[Any, int]] = ()
 ) -> tuple[Any, float, str]:
     """Compose steps ``((noise, sensitivity, q, relation), count)`` and a mu-GDP part.
 
@@ -51,8 +51,8 @@ def compose(
     ----------
     steps : sequence
     full_batch_mu : float
-    curves : sequence of PrivacyCurve, default=()
-        Further parts, each bounded in both directions by a curve.
+    curves : sequence of (PrivacyCurve, int), default=()
+        Further parts, each bounded in both directions by a curve, and their counts.
 
     Returns
     -------
@@ -62,8 +62,9 @@ def compose(
     description : str
         The accountant and its discretisation, for reports.
     """
-    n_steps = 1 + len(curves) + sum(count for _, count in steps)
-    scale = max([full_batch_mu, *(curve.epsilon(1e-2) for curve in curves)])
+    n_steps = 1 + sum(count for _, count in (*steps, *curves))
+    # A Gaussian release spends about 6 mu at this delta.
+    scale = max([full_batch_mu, *(curve.epsilon(1e-9) / 6 for curve, _ in curves)])
     gap = _gap(steps, scale)
     total = privacy_loss_distribution.identity(gap)
     if full_batch_mu > 0:
@@ -71,8 +72,8 @@ def compose(
     with np.errstate(over="ignore"):  # in the library's tail bounds; inf is a bound
         for key, count in steps:
             total = total.compose(_poisson_step(*key, gap).self_compose(int(count)))
-        for curve in curves:
-            total = total.compose(_from_curve(curve, gap))
+        for curve, count in curves:
+            total = total.compose(_from_curve(curve, gap).self_compose(int(count)))
     return (
         total,
         _ROUNDING * n_steps,

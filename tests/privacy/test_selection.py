@@ -322,6 +322,13 @@ class TestComposition:
         basic = alone.epsilon(5e-6) + other.epsilon(5e-6)
         assert together.epsilon(1e-5) < basic
 
+    def test_equal_searches_are_composed_as_often_as_they_ran(self):
+        event = selection(0.1, **LAWS["geometric 10"])
+        other = dataclasses.replace(event, label="another name")
+        repeated = compose([event] * 3).epsilon(1e-5)
+        assert repeated == pytest.approx(compose([event, event, other]).epsilon(1e-5))
+        assert compose([event] * 2).epsilon(1e-5) < repeated
+
     def test_above_the_exact_composition_of_a_discrete_pair(self):
         """Two searches and a fit, enumerated, worst ranking for each."""
         event = selection(0.5, **LAWS["geometric 10"])
@@ -417,3 +424,10 @@ class TestJson:
 def test_contradictions_are_refused(fields, match):
     with pytest.raises(ValueError, match=match):
         selection(0.3, **fields)
+
+
+@laws
+def test_tiny_searches_compose(law):
+    """Even where epsilon is 0 at an ordinary delta."""
+    event = selection(1e-4, **law)
+    assert 0 <= compose([event, event]).epsilon(1e-5) < 0.2
