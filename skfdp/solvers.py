@@ -29,6 +29,7 @@ def descent(
     private_weight: float = 1.0,
     public_gradient: Callable[[np.ndarray], np.ndarray] | None = None,
     on_step: Callable[[int, np.ndarray], bool] | None = None,
+    start: np.ndarray | None = None,
 ) -> tuple[np.ndarray, int]:
     """Descend along noisy private sums plus an exact public gradient.
 
@@ -55,6 +56,8 @@ def descent(
         ``theta -> ndarray``, a function of public facts alone.
     on_step : callable, default=None
         ``(step, iterate) -> stop``; sees released iterates only.
+    start : float64 ndarray of the query's shape, default=None
+        First iterate, a function of earlier releases and public facts; None: zero.
 
     Returns
     -------
@@ -67,7 +70,8 @@ def descent(
     **Guarantees.** The output is a function of `plan.n_steps` adaptive releases and of
     public facts, hence (epsilon, delta)-DP as the plan says.
     """
-    theta, velocity = np.zeros(query.shape), np.zeros(query.shape)
+    theta = np.zeros(query.shape) if start is None else start
+    velocity = np.zeros(query.shape)
     path = Average(average, plan.n_steps)
     expected = plan.sampling_rate * n_public
     batches = None

@@ -14,7 +14,7 @@ AVERAGES = ("last", "tail", "uniform")
 
 @dataclasses.dataclass(frozen=True)
 class HeavyBall:
-    """Momentum descent with a step size that decays linearly to zero.
+    """Momentum descent with a step size that decays linearly, to zero by default.
 
     Parameters
     ----------
@@ -26,12 +26,15 @@ class HeavyBall:
         Length of the decay.
     radius : float or None
         Project the iterate onto the L2 ball of this radius after each step.
+    decay : float
+        Share of the first step size that is gone at the end; 0: constant steps.
     """
 
     learning_rate: float
     momentum: float
     n_steps: int
     radius: float | None = None
+    decay: float = 1.0
 
     def update(
         self, theta: np.ndarray, velocity: np.ndarray, gradient: np.ndarray, step: int
@@ -39,7 +42,8 @@ class HeavyBall:
         """Return the next iterate; `velocity` changes in place."""
         velocity *= self.momentum
         velocity += gradient
-        theta = theta - self.learning_rate * (1 - step / self.n_steps) * velocity
+        rate = self.learning_rate * (1 - self.decay * step / self.n_steps)
+        theta = theta - rate * velocity
         if self.radius is not None:
             norm = np.linalg.norm(theta)
             if norm > self.radius:
