@@ -223,3 +223,54 @@ def completion_covariance(n_classes: int, n_columns: int, bounded: bool) -> bool
 def n_draws(n: int) -> int:
     """Completions of each record: several where records are few."""
     return int(np.clip(math.ceil(10_000 / n), 1, 5))
+
+
+# -- networks ------------------------------------------------------------------------
+#: Classes from which on class sums are worth half of the budget.
+MANY_CLASSES = 20
+#: Passes over the rows of a network's Poisson loop, and steps on full batches.
+NETWORK_EPOCHS, NETWORK_STEPS = 10, 100
+#: Passes over synthetic or public rows before the loop; they cost nothing.
+PRETRAINING_EPOCHS = 15
+#: Clip norm of all layers together, and of the last layer alone.
+NETWORK_CLIP, LAST_LAYER_CLIP = 1.0, 0.3
+
+
+def network_row_bound(n_features: int) -> float:
+    """L2 bound of a network's rows: columns in [0, 1] are 1/2 in the square mean."""
+    return max(1.0, math.sqrt(n_features) / 2)
+
+
+def network_batch(n: int) -> int:
+    """Expected Poisson batch of a network: 1/16 of the rows, 1024 at least."""
+    return min(n, max(math.ceil(n / 16), 1024))
+
+
+def sums_share(n_classes: int) -> float | None:
+    """Share of ``mu**2`` for class sums; None where they do not pay."""
+    return 0.5 if n_classes >= MANY_CLASSES else None
+
+
+def network_learning_rate(
+    noise_multiplier: float, expected: float, n_steps: int, momentum: float
+) -> float:
+    """First step of a network's loop, on the clipped sum over ``q n clip_norm``.
+
+    The noise that accumulates in a weight has a standard deviation of 0.03, about as
+    large as a weight of a fresh layer of a few hundred inputs, and no step is above 1.
+    """
+    noise = noise_multiplier / expected * math.sqrt(n_steps / 3) / (1 - momentum)
+    return min(1.0, 0.03 / noise)
+
+
+def last_layer_learning_rate(
+    mu: float, n: float, d: int, n_classes: int, n_steps: int, momentum: float
+) -> float:
+    """First step of a loop on the last layer, ``mu`` that of the loop alone.
+
+    ``kappa`` is the standard deviation that the noise leaves in a weight, up to a
+    constant: small where a class has few records for its budget.
+    """
+    index = math.sqrt(2) * mu * n * (2 / n_classes) / math.sqrt(d)
+    kappa = index / 10 if index < 10 else min(max(index / 50, 1.0), 2.0)
+    return kappa * mu * n * 2 * (1 - momentum) / n_steps

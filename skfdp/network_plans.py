@@ -1,0 +1,244 @@
+"""The public facts of one fit of a network: what is trained, and on which plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from skfdp import defaults
+from skfdp.losses import Loss
+from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_mu
+from skfdp.rows import RowMap
+from skfdp.validation import MOST_ROWS
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """A validated training problem of a network.
+
+    ``X`` and ``codes`` are private except where ``public`` and ``public_target`` say
+    otherwise; every other field is a public fact.
+    """
+
+    X: np.ndarray
+    codes: np.ndarray
+    classes: np.ndarray
+    classes_source: str
+    columns: tuple
+    public: np.ndarray
+    public_target: bool
+    row_map: RowMap
+    n_public: int
+    loss: Loss
+    class_weight: np.ndarray
+    hidden: tuple[int, ...]
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Width of every layer, the input's without a constant."""
+        n_classes = len(self.classes)
+        return (self.X.shape[1], *self.hidden, 1 if n_classes == 2 else n_classes)
+
+    @property
+    def capacity(self) -> int:
+        """Public bound on the number of rows, for the grid."""
+        return MOST_ROWS * self.n_public
+
+    @property
+    def public_columns(self) -> tuple:
+        """Names of the public columns."""
+        pairs = zip(self.columns, self.public, strict=True)
+        return tuple(name for name, public in pairs if public)
+
+    @property
+    def private_bounded(self) -> bool:
+        """Whether every private column has declared bounds."""
+        span = self.row_map.span
+        return span is not None and bool(np.isfinite(span[~self.public]).all())
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkTraining:
+    """The plan of one fit; events are derived from it.
+
+    Attributes
+    ----------
+    plan : PrivacyPlan or None
+        Of the loop; None where the class sums take the whole budget.
+    sums_event : Event or None
+        The class sums.
+    pretraining : {None, "public", "class_sums"}
+        What the network learns from before the loop.
+    trained_layers : {"all", "last"}
+    learning_rate : float
+        First step, on the clipped sum over ``q n clip_norm``.
+    events : tuple of Event
+        Everything that will be released, to be charged before it is.
+    """
+
+    plan: PrivacyPlan | None
+    sums_event: Event | None
+    pretraining: str | None
+    trained_layers: str
+    learning_rate: float
+    events: tuple[Event, ...]
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of the loop."""
+        return 0 if self.plan is None else self.plan.n_steps
+
+
+def plan_network(estimator, problem: Problem, seeded: bool) -> NetworkTraining:
+    """Resolve every "auto" and calibrate the noise; sees public facts alone."""
+    facts = {
+        "neighboring_relation": estimator.neighboring_relation,
+        "public_features": problem.public_columns,
+        "public_target": problem.public_target,
+        "classes_source": problem.classes_source,
+        "seeded": seeded,
+    }
+    pretraining, share = _pretraining(estimator, problem)
+    sums = None
+    if share is not None:
+        sums = _sums_event(estimator, problem, share, facts)
+    layers = _trained_layers(estimator, problem, pretraining)
+    if share == 1.0:
+        return NetworkTraining(None, sums, pretraining, layers, 0.0, (sums,))
+    plan = _loop(estimator, problem, layers, () if sums is None else (sums,))
+    loop = dataclasses.replace(plan.event, label="descent", **facts)
+    return NetworkTraining(
+        plan=plan,
+        sums_event=sums,
+        pretraining=pretraining,
+        trained_layers=layers,
+        learning_rate=_learning_rate(estimator, problem, layers, plan),
+        events=(loop,) if sums is None else (sums, loop),
+    )
+
+
+def _pretraining(estimator, problem: Problem) -> tuple[str | None, float | None]:
+    """Return what to learn from before the loop, and the sums' share of mu**2."""
+    chosen, share = estimator.pretraining, estimator.sums_share
+    possible = problem.public_target and not problem.public.all()
+    if chosen == "auto":
+        chosen = None
+        if possible and defaults.sums_share(len(problem.classes)) is not None:
+            chosen = "class_sums"
+        elif problem.public_target and problem.public.any():
+            chosen = "public"
+    if chosen == "class_sums" and not possible:
+        raise ValueError(
+            "pretraining='class_sums' sums private columns by public class: it needs "
+            "public_target=True."
+        )
+    if chosen == "public" and not (problem.public_target and problem.public.any()):
+        raise ValueError(
+            "pretraining='public' learns from public columns: it needs "
+            "public_target=True and public_features."
+        )
+    if estimator.public_loss == "impute" and chosen != "class_sums":
+        raise ValueError(
+            "public_loss='impute' draws private columns given the class: it needs "
+            "pretraining='class_sums'."
+        )
+    if chosen != "class_sums":
+        return chosen, None
+    if share == "auto":
+        share = defaults.sums_share(len(problem.classes)) or 0.3
+    return chosen, float(share)
+
+
+def _trained_layers(estimator, problem: Problem, pretraining: str | None) -> str:
+    layers = estimator.trained_layers
+    if layers == "auto":
+        layers = "last" if pretraining == "class_sums" else "all"
+        if estimator.public_loss not in ("auto", None):
+            layers = "all"
+    if layers == "last" and (
+        pretraining is None or estimator.public_loss not in ("auto", None)
+    ):
+        raise ValueError(
+            "trained_layers='last' needs hidden layers that were pretrained and no "
+            f"public loss, got pretraining={pretraining!r} and "
+            f"public_loss={estimator.public_loss!r}."
+        )
+    return layers
+
+
+def _sums_event(estimator, problem: Problem, share: float, facts: dict) -> Event:
+    """Return the event of the class sums, in units of rows of norm 1."""
+    reach = 1.0
+    if estimator.neighboring_relation == "replace_one":
+        # A replaced record keeps its class: see ClassSums.
+        reach = math.sqrt(2) if problem.private_bounded else 2.0
+    mu = math.sqrt(share) * gdp_mu(estimator.epsilon, estimator.delta)
+    # Rounding may not push the sums alone above the budget.
+    std = reach / mu * (1 + 1e-12)
+    return Event(
+        label="class sums",
+        noise_std=(std,),
+        clip_norm=1.0,
+        sensitivity=reach,
+        **facts,
+    )
+
+
+def _loop(estimator, problem: Problem, layers: str, others: tuple) -> PrivacyPlan:
+    relation, n = estimator.neighboring_relation, problem.n_public
+    clip, batch = estimator.clip_norm, estimator.batch_size
+    if clip == "auto":
+        clip = {
+            "all": defaults.NETWORK_CLIP,
+            "last": defaults.LAST_LAYER_CLIP,
+        }[layers]
+    reach = 2.0 if relation == "replace_one" else 1.0
+    if layers == "last" and relation == "replace_one" and problem.public_target:
+        # Activations are not negative and the target fixes the signs of the errors.
+        reach = math.sqrt(2)
+    if batch == "auto":
+        batch = defaults.network_batch(n) if layers == "all" else None
+    rate = 1.0 if batch is None else min(1.0, batch / n)
+    n_steps = estimator.max_iter
+    if n_steps == "auto":
+        n_steps = defaults.NETWORK_STEPS
+        if rate < 1:
+            n_steps = math.ceil(defaults.NETWORK_EPOCHS / rate)
+    weights = None
+    if rate == 1:
+        weights = defaults.noise_weights(n_steps, estimator.noise_decay)
+    return calibrate(
+        estimator.epsilon,
+        estimator.delta,
+        n_steps=n_steps,
+        sampling_rate=rate,
+        clip_norm=clip,
+        sensitivity=reach * clip,
+        neighboring_relation=relation,
+        noise_weights=weights,
+        other_events=others,
+        accountant=estimator.accountant,
+    )
+
+
+def _learning_rate(estimator, problem: Problem, layers: str, plan: PrivacyPlan):
+    if estimator.learning_rate != "auto":
+        return estimator.learning_rate
+    n, momentum = problem.n_public, estimator.momentum
+    first = float(plan.noise_std[0]) / plan.clip_norm
+    if layers == "last" and plan.sampling_rate == 1:
+        # mu of the loop for sensitivity clip_norm, as the rule wants it
+        mu = math.sqrt(float((plan.clip_norm**2 / plan.noise_std**2).sum()))
+        return defaults.last_layer_learning_rate(
+            mu,
+            n,
+            problem.widths[-2] + 1,
+            len(problem.classes),
+            plan.n_steps,
+            momentum,
+        )
+    return defaults.network_learning_rate(
+        first, plan.sampling_rate * n, plan.n_steps, momentum
+    )

@@ -1,0 +1,446 @@
+"""Feature-DP networks: part of every record is public (paper 1)."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import types
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.neural_network import MLPClassifier
+from sklearn.utils.validation import check_is_fitted
+
+from skfdp import defaults
+from skfdp.checks import check_choice, check_number
+from skfdp.losses import LOSSES
+from skfdp.network_loops import start_of_loop
+from skfdp.network_plans import NetworkTraining, Problem, plan_network
+from skfdp.networks import Network
+from skfdp.noise import Streams
+from skfdp.privacy.ledger import PrivacyLedger
+from skfdp.privacy.report import Assumption, PrivacyReport
+from skfdp.queries.mlp import BACKENDS, DTYPES, WIDEST
+from skfdp.rows import RowMap, blocks
+from skfdp.sampling import uniform_batch
+from skfdp.solvers import descent
+from skfdp.splits import public_mask
+from skfdp.steps import AVERAGES, HeavyBall
+from skfdp.validation import (
+    ASSUMPTIONS,
+    check_arrays,
+    check_nothing_public,
+    check_privacy_parameters,
+    encode_labels,
+    feature_labels,
+    forget,
+    public_count,
+    resolve_class_weight,
+    resolve_row_map,
+)
+
+_PUBLIC_LOSSES = ("auto", None, "zero", "gaussian", "impute")
+_ON_A_DEVICE = Assumption(
+    "Products of small integers on the device are exact: no TensorFloat-32, no "
+    "reduced precision.",
+    enforced=False,
+)
+
+
+class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """A ReLU network that protects what is private of each record."""
+
+    def __init__(
+        self,
+        hidden_layer_sizes=(300,),
+        epsilon=1.0,
+        delta=1e-5,
+        *,
+        public_features=None,
+        public_target=False,
+        pretraining="auto",
+        sums_share="auto",
+        trained_layers="auto",
+        public_loss="auto",
+        public_batch_size=None,
+        private_weight=1.0,
+        padding_scale=1.0,
+        neighboring_relation="replace_one",
+        n_records=None,
+        bounds=None,
+        feature_bound="auto",
+        normalize=False,
+        clip_norm="auto",
+        max_iter="auto",
+        batch_size="auto",
+        learning_rate="auto",
+        learning_rate_decay=1.0,
+        momentum=0.9,
+        average="last",
+        noise_decay=0.75,
+        radius=None,
+        class_weight=None,
+        classes=None,
+        backend="numpy",
+        device=None,
+        dtype="float32",
+        accountant="auto",
+        ledger=None,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.epsilon = epsilon
+        self.delta = delta
+        self.public_features = public_features
+        self.public_target = public_target
+        self.pretraining = pretraining
+        self.sums_share = sums_share
+        self.trained_layers = trained_layers
+        self.public_loss = public_loss
+        self.public_batch_size = public_batch_size
+        self.private_weight = private_weight
+        self.padding_scale = padding_scale
+        self.neighboring_relation = neighboring_relation
+        self.n_records = n_records
+        self.bounds = bounds
+        self.feature_bound = feature_bound
+        self.normalize = normalize
+        self.clip_norm = clip_norm
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.learning_rate_decay = learning_rate_decay
+        self.momentum = momentum
+        self.average = average
+        self.noise_decay = noise_decay
+        self.radius = radius
+        self.class_weight = class_weight
+        self.classes = classes
+        self.backend = backend
+        self.device = device
+        self.dtype = dtype
+        self.accountant = accountant
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether a fit came to its end."""
+        return hasattr(self, "coefs_")
+
+    @with_callbacks
+    def fit(self, X, y):
+        """Train on X, y within the budget, charging the ledger first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Dense. Each record once. Values outside `bounds` and rows longer than
+            `feature_bound` are clipped, silently.
+        y : array-like of shape (n_samples,)
+            Labels of any type.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or malformed input; nothing is charged, no datum is
+            quoted.
+        ImportError
+            For ``backend="torch"`` where torch is not installed; nothing is charged.
+        PrivacyBudgetError
+            If the ledger's ceiling would be passed; nothing is charged or trained.
+        """
+        forget(self)
+        self._check_parameters()
+        ledger = PrivacyLedger.resolve(self.ledger)
+        problem = self._resolve(X, y)
+        name = type(self).__name__
+        if math.isinf(self.epsilon):
+            if ledger is not None:
+                ledger.charge_nonprivate(label=name)
+            return self._fit_without_privacy(problem)
+        streams = Streams(
+            self.random_state,
+            name,
+            (problem.X, problem.codes),
+            self.get_params(deep=False),
+        )
+        training = plan_network(self, problem, streams.seeded)
+        if ledger is not None:
+            ledger.charge(training.events, label=name)
+        return self._fit_private(problem, training, streams)
+
+    def _check_parameters(self) -> None:
+        auto = ("auto",)
+        check_number("feature_bound", self.feature_bound, also=auto)
+        check_privacy_parameters(self._with_feature_bound(1.0))
+        hidden_layers(self.hidden_layer_sizes)
+        check_choice("public_target", self.public_target, (True, False))
+        check_choice(
+            "pretraining", self.pretraining, ("auto", None, "public", "class_sums")
+        )
+        check_number("sums_share", self.sums_share, high=1 + 1e-9, also=auto)
+        check_choice("trained_layers", self.trained_layers, ("auto", "all", "last"))
+        check_choice("public_loss", self.public_loss, _PUBLIC_LOSSES)
+        check_number(
+            "public_batch_size", self.public_batch_size, integral=True, also=(None,)
+        )
+        check_number("private_weight", self.private_weight)
+        check_number("padding_scale", self.padding_scale, include_low=True)
+        check_number("clip_norm", self.clip_norm, also=auto)
+        check_number("max_iter", self.max_iter, integral=True, also=auto)
+        check_number("batch_size", self.batch_size, integral=True, also=("auto", None))
+        check_number("learning_rate", self.learning_rate, also=auto)
+        check_number(
+            "learning_rate_decay",
+            self.learning_rate_decay,
+            high=1 + 1e-9,
+            include_low=True,
+        )
+        check_number("momentum", self.momentum, high=1, include_low=True)
+        check_number("noise_decay", self.noise_decay, include_low=True)
+        check_number("radius", self.radius, also=(None,))
+        check_choice("average", self.average, AVERAGES)
+        check_choice("accountant", self.accountant, ("auto", "pld"))
+        check_choice("backend", self.backend, BACKENDS)
+        check_choice("dtype", self.dtype, DTYPES)
+        if self.backend == "torch":
+            from skfdp.queries.torch_mlp import check_device
+
+            check_device(self.device)
+        elif self.device is not None:
+            raise ValueError(
+                f"device={self.device!r} is only for backend='torch': leave it out."
+            )
+        if self.n_jobs is not None:
+            effective_n_jobs(self.n_jobs)  # raises for 0
+
+    def _with_feature_bound(self, bound: float) -> types.SimpleNamespace:
+        """Return the parameters as validation reads them, with a number as bound."""
+        return types.SimpleNamespace(
+            **self.get_params(deep=False) | {"feature_bound": bound}
+        )
+
+    def _resolve(self, X, y) -> Problem:
+        """Validate and split; the last time that the user's objects are touched."""
+        frame = X
+        X, y = check_arrays(self, X, y)
+        labels = encode_labels(y, self.classes)
+        names = getattr(self, "feature_names_in_", None)
+        mask = public_mask(self.public_features, X.shape[1], names, frame)
+        infinite = math.isinf(self.epsilon)
+        if not infinite:
+            check_nothing_public(self, mask, bool(self.public_target))
+        source = labels.source
+        if source == "data" and self.public_target:
+            source = "public target"
+        row_map = RowMap(feature_bound=math.inf)
+        if not infinite:
+            bound = self.feature_bound
+            if bound == "auto":
+                bound = defaults.network_row_bound(X.shape[1])
+            row_map = resolve_row_map(
+                self._with_feature_bound(bound), X.shape[1], names
+            )
+        return Problem(
+            X=X,
+            codes=labels.codes,
+            classes=labels.classes,
+            classes_source=source,
+            columns=feature_labels(self),
+            public=mask,
+            public_target=bool(self.public_target),
+            row_map=row_map,
+            n_public=public_count(self, len(X)),
+            loss=LOSSES["log_loss"],
+            class_weight=resolve_class_weight(self.class_weight, labels.classes),
+            hidden=hidden_layers(self.hidden_layer_sizes),
+        )
+
+    def _fit_without_privacy(self, problem: Problem):
+        """Fit scikit-learn's network, with its defaults."""
+        context = self._init_callback_context()
+        context.call_on_fit_task_begin(estimator=self)
+        model = MLPClassifier(problem.hidden, random_state=self.random_state)
+        weight = problem.class_weight[problem.codes]
+        model.fit(problem.X, problem.codes, sample_weight=weight)
+        network = Network(model.coefs_, model.intercepts_).spread(
+            model.classes_, len(problem.classes)
+        )
+        self._publish(self._fitted(problem, network, model.n_iter_))
+        self.privacy_ = self._report(problem, ())
+        context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        return self
+
+    def _fit_private(
+        self, problem: Problem, training: NetworkTraining, streams: Streams
+    ):
+        context = self._init_callback_context(max_subtasks=training.n_steps)
+        context.call_on_fit_task_begin(estimator=self)
+        privacy = self._report(problem, training.events)
+        loop = start_of_loop(
+            self, problem, training, streams, n_jobs=effective_n_jobs(self.n_jobs)
+        )
+
+        def fitted(theta: np.ndarray, n_iter: int) -> dict:
+            network = loop.network(theta).on_mapped_rows(problem.row_map)
+            return self._fitted(problem, network, n_iter)
+
+        def on_step(step: int, theta: np.ndarray) -> bool:
+            task = context.subcontext(task_name="step")
+            task.call_on_fit_task_begin(estimator=self)
+            return task.call_on_fit_task_end(
+                estimator=self,
+                reconstruction_attributes=lambda: {
+                    **fitted(theta, step + 1),
+                    "privacy_": privacy,
+                },
+            )
+
+        theta, n_iter = loop.start, 0
+        if training.plan is not None:
+            theta, n_iter = self._descend(problem, training, streams, loop, on_step)
+        self._publish(fitted(theta, n_iter))
+        self.privacy_ = privacy
+        context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        return self
+
+    def _descend(self, problem, training, streams, loop, on_step):
+        plan, query = training.plan, loop.query
+        public_gradient = None
+        if getattr(query, "padded", None) is not None:
+            coins, size = streams.public("batch"), self.public_batch_size
+
+            def public_gradient(theta: np.ndarray) -> np.ndarray:
+                batch = uniform_batch(coins, query.n_rows, size)
+                return query.public_gradient(theta, batch)
+
+        return descent(
+            query,
+            plan,
+            HeavyBall(
+                training.learning_rate,
+                self.momentum,
+                plan.n_steps,
+                self.radius,
+                self.learning_rate_decay,
+            ),
+            n_public=problem.n_public,
+            noise=streams.private("noise", plan),
+            coins=streams.private("coins", plan),
+            average=self.average,
+            private_weight=self.private_weight,
+            public_gradient=public_gradient,
+            on_step=on_step,
+            start=loop.start,
+        )
+
+    def _publish(self, fitted: dict) -> None:
+        for name, value in fitted.items():
+            setattr(self, name, value)
+
+    def _fitted(self, problem: Problem, network: Network, n_iter: int) -> dict:
+        return {
+            "classes_": problem.classes,
+            "coefs_": network.coefs,
+            "intercepts_": network.intercepts,
+            "n_iter_": n_iter,
+            "n_layers_": len(network.coefs) + 1,
+            "row_map_": problem.row_map,
+        }
+
+    def _report(self, problem: Problem, events: tuple) -> PrivacyReport:
+        on_device = self.backend == "torch" and self.device not in (None, "cpu")
+        return PrivacyReport.from_events(
+            subject=type(self).__name__,
+            events=events,
+            delta=self.delta,
+            target_epsilon=self.epsilon,
+            n_records=problem.n_public,
+            feature_names=problem.columns,
+            released=(
+                "coefs_",
+                "intercepts_",
+                "n_iter_",
+                "every iterate of the loop",
+            ),
+            assumptions=ASSUMPTIONS + (_ON_A_DEVICE,) * on_device,
+            seeded=self.random_state is not None,
+        )
+
+    def decision_function(self, X):
+        """Return the margins of the network on ``row_map_(X)``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            One column for each class; for two classes the margin of ``classes_[1]``.
+        """
+        check_is_fitted(self)
+        X = check_arrays(self, X, reset=False)
+        network = Network(self.coefs_, self.intercepts_)
+        margins = np.empty((len(X), len(self.intercepts_[-1])))
+        for block in blocks(*X.shape):
+            margins[block] = network.margins(self.row_map_(X[block]))
+        return margins[:, 0] if margins.shape[1] == 1 else margins
+
+    def predict(self, X):
+        """Return the most likely label of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        margins = self.decision_function(X)
+        if margins.ndim == 1:
+            return self.classes_[(margins > 0).astype(np.intp)]
+        return self.classes_[margins.argmax(axis=1)]
+
+    def predict_proba(self, X):
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+        """
+        margins = self.decision_function(X)
+        if margins.ndim == 1:
+            positive = expit(margins)
+            return np.column_stack([1 - positive, positive])
+        return softmax(margins, axis=1)
+
+
+def hidden_layers(hidden_layer_sizes) -> tuple[int, ...]:
+    """Return the widths of the hidden layers, or raise ValueError."""
+    sizes = hidden_layer_sizes
+    if isinstance(sizes, numbers.Integral) and not isinstance(sizes, bool):
+        sizes = (sizes,)
+    valid = isinstance(sizes, (tuple, list, np.ndarray)) and all(
+        isinstance(size, numbers.Integral) and 1 <= size <= WIDEST for size in sizes
+    )
+    if not valid:
+        raise ValueError(
+            f"hidden_layer_sizes={hidden_layer_sizes!r} must be an int or a sequence "
+            f"of ints from 1 to {WIDEST}."
+        )
+    return tuple(int(size) for size in sizes)

@@ -1,0 +1,183 @@
+"""Elementwise leaves of the network query, compiled, around BLAS products.
+
+Every matrix entry is an integer that its dtype holds exactly. Each row is treated by
+itself, and sums of squares are integers below 2**53: no result depends on the order
+or on the other rows. No fastmath: the guards against NaN need NaN.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+
+class Operations:
+    """What the network query needs, on NumPy arrays."""
+
+    def __init__(self, dtype: str, device: str | None = None):
+        self._dtype = np.dtype(dtype)
+
+    def place(self, values: np.ndarray) -> np.ndarray:
+        """Return int16 records where the products will be taken."""
+        return values
+
+    def weights(self, integers: np.ndarray) -> np.ndarray:
+        """Return integer weights, transposed, for products."""
+        return np.ascontiguousarray(integers.T, dtype=self._dtype)
+
+    def take(self, records: np.ndarray, part: np.ndarray) -> np.ndarray:
+        """Return some records in the dtype of the products."""
+        out = np.empty((len(part), records.shape[1]), dtype=self._dtype)
+        take(records, part, out)
+        return out
+
+    def product(self, a: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return ``a @ weights``: exact."""
+        return a @ weights
+
+    def activate(self, z, row_scale, column_scale, bias, bits):
+        """Return integers of the ReLU of z with the constant, and their scales."""
+        out = np.empty((len(z), z.shape[1] + 1), dtype=self._dtype)
+        scale = np.empty(len(z))
+        activate(z, row_scale, column_scale, bias, bits, out, scale)
+        return out, scale
+
+    def margins(self, z, row_scale, column_scale, n_rows: int) -> np.ndarray:
+        """Return float64 margins, zero-padded to `n_rows`."""
+        out = np.zeros((n_rows, z.shape[1]))
+        np.multiply(z, column_scale, out=out[: len(z)])
+        out[: len(z)] *= row_scale[:, None]
+        return out
+
+    def integers(self, errors: np.ndarray, bits: int):
+        """Return rows rounded to integers of `bits`, and their scales."""
+        out = np.empty(errors.shape, dtype=self._dtype)
+        scale = np.empty(len(errors))
+        integers(errors, bits, out, scale)
+        return out, scale
+
+    def shortened(self, errors, scale, bits: int):
+        """Return integer rows rounded to fewer bits, and their scales."""
+        out, factor = self.integers(errors, bits)
+        return out, scale * factor
+
+    def back(self, errors, scale, weights, weight_scale, inputs, bits):
+        """Return the errors of the layer below as integers, and their scales."""
+        z = errors @ weights
+        out = np.empty(z.shape, dtype=self._dtype)
+        factor = np.empty(len(z))
+        back(z, weight_scale, inputs, bits, out, factor)
+        return out, scale * factor
+
+    def dots(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return the inner product of each pair of rows: exact."""
+        out = np.empty(len(a))
+        dots(a, b, out)
+        return out
+
+    def largest(self, a: np.ndarray) -> np.ndarray:
+        """Return the largest absolute value of each row."""
+        return np.abs(a).max(axis=1).astype(np.float64)
+
+    def truncated(self, errors, multiplier, largest: float) -> np.ndarray:
+        """Return float64 ``trunc(errors * multiplier)``, saturated."""
+        out = np.empty(errors.shape)
+        truncated(errors, multiplier, largest, out)
+        return out
+
+    def scaled(self, errors, multiplier) -> np.ndarray:
+        """Return float64 ``errors * multiplier``."""
+        return errors * multiplier[:, None]
+
+    def sum_of_products(self, errors, inputs) -> np.ndarray:
+        """Return float64 ``errors.T @ inputs``: exact for integers."""
+        return errors.T @ inputs.astype(np.float64)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def take(records, part, out):
+    """out[i] = records[part[i]]."""
+    for i in range(out.shape[0]):
+        row = records[part[i]]
+        for j in range(out.shape[1]):
+            out[i, j] = row[j]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def activate(z, row_scale, column_scale, bias, bits, out, scale):
+    """ReLU, the constant, and one power of two for each row."""
+    width = z.shape[1]
+    for i in range(z.shape[0]):
+        constant = bias / row_scale[i]
+        largest = constant
+        for k in range(width):
+            largest = max(largest, z[i, k] * column_scale[k])
+        power = _power(largest, bits)
+        for k in range(width):
+            out[i, k] = np.rint(max(z[i, k], 0.0) * column_scale[k] * power)
+        out[i, width] = np.rint(constant * power)
+        scale[i] = row_scale[i] / power if power > 0 else 0.0
+        if power == 0.0:
+            out[i] = 0.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def integers(errors, bits, out, scale):
+    """Round each row to integers of at most `bits`; zeros where not finite."""
+    for i in range(errors.shape[0]):
+        largest = 0.0
+        finite = True
+        for k in range(errors.shape[1]):
+            size = abs(errors[i, k])
+            finite = finite and size < np.inf
+            largest = max(largest, size)
+        power = _power(largest, bits) if finite else 0.0
+        scale[i] = 1 / power if power > 0 else 0.0
+        for k in range(errors.shape[1]):
+            out[i, k] = np.rint(errors[i, k] * power) if power > 0 else 0.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def back(z, column_scale, inputs, bits, out, scale):
+    """Mask by the active neurons, and round as `integers` does."""
+    for i in range(z.shape[0]):
+        largest = 0.0
+        for k in range(z.shape[1]):
+            if inputs[i, k] > 0:
+                largest = max(largest, abs(z[i, k] * column_scale[k]))
+        power = _power(largest, bits)
+        scale[i] = 1 / power if power > 0 else 0.0
+        for k in range(z.shape[1]):
+            active = inputs[i, k] > 0 and power > 0
+            out[i, k] = np.rint(z[i, k] * column_scale[k] * power) if active else 0.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def dots(a, b, out):
+    """out[i] = a[i] . b[i], in float64."""
+    for i in range(a.shape[0]):
+        total = 0.0
+        for j in range(a.shape[1]):
+            total += np.float64(a[i, j]) * np.float64(b[i, j])
+        out[i] = total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def truncated(errors, multiplier, largest, out):
+    """Truncate toward zero and saturate; multiplier 0 is 0."""
+    for i in range(errors.shape[0]):
+        for k in range(errors.shape[1]):
+            value = errors[i, k] * multiplier[i]
+            # Saturate first: a float beyond int64 has no defined truncation.
+            out[i, k] = np.trunc(min(max(value, -largest), largest))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _power(largest, bits):
+    """Return the power of two that scales `largest` to at most ``2**bits``."""
+    if not 0.0 < largest < np.inf:
+        return 0.0
+    power = math.ldexp(1.0, bits - math.frexp(largest)[1])
+    return power if power < np.inf else 0.0

@@ -1,0 +1,338 @@
+"""The network query: oracle, exactness, bounded contributions, equal backends."""
+
+import dataclasses
+import importlib.util
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit, softmax
+
+from skfdp.losses import LOSSES
+from skfdp.queries.mlp import DTYPES, MLPQuery, Rows, precision
+from skfdp.rows import GRID, GridRows
+
+BACKENDS = [
+    "numpy",
+    pytest.param(
+        "torch",
+        marks=pytest.mark.skipif(
+            importlib.util.find_spec("torch") is None, reason="torch is not installed"
+        ),
+    ),
+]
+KINDS = ["plain", "padded", "padded, public target", "same rows"]
+HIDDEN = [(), (5,), (6, 4)]
+
+
+def make_query(
+    hidden=(5,), n_classes=3, n=203, d=9, seed=0, kind="plain", dtype="float64", **more
+):
+    rng = np.random.default_rng(seed)
+    p = precision(dtype, d)
+
+    def rows():
+        grid = GridRows.build(
+            rng.normal(size=(n, d)) / math.sqrt(d), lambda b: b, bias=0.25
+        )
+        return Rows.build(grid, 4.0, p.activation)
+
+    full = rows()
+    padded = (
+        {"plain": None, "same rows": full}.get(kind)
+        if kind
+        in (
+            "plain",
+            "same rows",
+        )
+        else rows()
+    )
+    parameters = {
+        "rows": full,
+        "target": rng.integers(0, n_classes, n),
+        "loss": LOSSES["log_loss"],
+        "widths": (d + 1, *hidden, 1 if n_classes == 2 else n_classes),
+        "bias": 1.0,
+        "clip_norm": 0.5,
+        "capacity": n,
+        "class_weight": np.linspace(0.5, 2, n_classes),
+        "precision": p,
+        "padded": padded,
+        "public_target": kind == "padded, public target",
+        **more,
+    }
+    return MLPQuery(**parameters)
+
+
+def make_theta(query, seed=1, scale=1.0):
+    rng = np.random.default_rng(seed)
+    return scale * np.concatenate(
+        [
+            (rng.normal(size=shape) / math.sqrt(shape[1])).ravel()
+            for shape in query.shapes
+        ]
+    )
+
+
+def contributions(query, theta, unit):
+    """Integer contribution of each record alone."""
+    return np.stack(
+        [query.exact_sum(theta, np.array([i]), unit) for i in range(query.n_rows)]
+    )
+
+
+def gradients(query, theta, rows, with_target=True):
+    """Materialised per-example gradients by plain float64 back-propagation."""
+    matrices, inputs = query.split(theta), [rows.values * rows.scale[:, None]]
+    for matrix in matrices[:-1]:
+        hidden = np.maximum(inputs[-1] @ matrix.T, 0)
+        inputs.append(np.column_stack([hidden, np.full(len(hidden), query.bias)]))
+    margins = inputs[-1] @ matrices[-1].T
+    n_outputs = margins.shape[1]
+    chance = expit(margins) if n_outputs == 1 else softmax(margins, axis=1)
+    if not with_target:
+        error = chance - (0.5 if n_outputs == 1 else 1 / n_outputs)
+    else:
+        label = query.target[:, None] if n_outputs == 1 else np.eye(n_outputs)
+        error = chance - (label if n_outputs == 1 else label[query.target])
+        error *= query.class_weight[query.target][:, None]
+    found = []
+    for number in reversed(range(len(matrices))):
+        found.append(error[:, :, None] * inputs[number][:, None, :])
+        if number:
+            error = (error @ matrices[number][:, :-1]) * (inputs[number][:, :-1] > 0)
+    return np.hstack([g.reshape(query.n_rows, -1) for g in found[::-1]])
+
+
+def oracle(query, theta):
+    """Materialised, subtracted and clipped, in float64."""
+    found = gradients(query, theta, query.rows)
+    if query.padded is not None:
+        found = found - gradients(query, theta, query.padded, query.public_target)
+    norms = np.linalg.norm(found, axis=1)
+    return found * np.minimum(1, query.clip_norm / np.maximum(norms, 1e-300))[:, None]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 2e-4), ("float32", 0.02)])
+def test_contributions_match_materialised_gradients(
+    backend, kind, n_classes, hidden, dtype, tolerance
+):
+    query = make_query(hidden, n_classes, kind=kind, dtype=dtype, backend=backend)
+    theta, unit = make_theta(query), query.unit(0.0)
+    alone = contributions(query, theta, unit) * unit
+    expected = oracle(query, theta)
+    assert (np.linalg.norm(expected, axis=1) > 0.05 * query.clip_norm).any()
+    errors = np.linalg.norm(alone - expected, axis=1) / query.clip_norm
+    if kind != "plain":  # what truncation might add is taken off the clip norm
+        tolerance += 1e-3
+    # a neuron at the edge of the ReLU may switch when it is rounded
+    assert np.quantile(errors, 0.9) < tolerance
+
+
+def factors(query, theta, part):
+    """The query's own factors as float64 arrays: (errors, inputs) of each layer."""
+    weights = query._weights(theta)
+    sides = [query._private_pass(weights, part)]
+    if query.padded is not None:
+        sides.append(query._public_pass(weights, part))
+    return sides
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_closed_form_norms_match_materialised_ones_to_ten_digits(
+    backend, kind, dtype, hidden
+):
+    query = make_query(hidden, 4, n=50, kind=kind, dtype=dtype, backend=backend)
+    theta, part = make_theta(query), np.arange(50)
+    sides = factors(query, theta, part)
+    materialised = 0
+    for sign, layers in zip((1, -1), sides, strict=False):
+        one = [
+            np.einsum(
+                "i,ik,ij->ikj",
+                layer.scale,
+                np.asarray(layer.errors, dtype=np.float64),
+                np.asarray(layer.inputs, dtype=np.float64),
+            ).reshape(50, -1)
+            for layer in layers
+        ]
+        materialised = materialised + sign * np.hstack(one)
+    norms = np.linalg.norm(materialised, axis=1)
+    with np.errstate(all="ignore"):
+        unit = 1e-30  # no slack for truncation, no saturation
+        wide = dataclasses.replace(query, clip_norm=1e-3)
+        wide = dataclasses.replace(
+            wide, precision=dataclasses.replace(query.precision, activation=-900)
+        )
+        factor = wide._clip_factor(sides[0], sides[1] if sides[1:] else None, unit)
+    expected = np.minimum(1, wide.clip_norm / np.maximum(norms, 1e-300))
+    if query.padded is None:
+        np.testing.assert_allclose(factor, expected, rtol=1e-8)
+    else:  # widened by 1e-9 of the terms before the subtraction
+        assert (factor <= expected * (1 + 1e-10)).all()
+        np.testing.assert_allclose(factor, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_permutation_threads_and_blocks_change_nothing(
+    kind, dtype, hidden, monkeypatch
+):
+    query = make_query(hidden, n=1100, d=6, kind=kind, dtype=dtype)
+    theta, unit = make_theta(query), query.unit(3.0)
+    total = query.exact_sum(theta, None, unit)
+    assert total.any()
+    order = np.random.default_rng(5).permutation(query.n_rows)
+    np.testing.assert_array_equal(query.exact_sum(theta, order, unit), total)
+    threads = dataclasses.replace(query, n_jobs=2)
+    np.testing.assert_array_equal(threads.exact_sum(theta, None, unit), total)
+    parts = [query.exact_sum(theta, part, unit) for part in np.array_split(order, 5)]
+    np.testing.assert_array_equal(np.sum(parts, axis=0), total)
+    monkeypatch.setattr("skfdp.queries.mlp._BLOCK", 37)
+    np.testing.assert_array_equal(query.exact_sum(theta, None, unit), total)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_record_cannot_touch_the_contribution_of_another(backend, kind, dtype):
+    query = make_query((40, 30), kind=kind, dtype=dtype, backend=backend)
+    theta, unit = make_theta(query), query.unit(3.0)
+    alone = contributions(query, theta, unit)
+    np.testing.assert_array_equal(query.exact_sum(theta, None, unit), alone.sum(axis=0))
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        batch = np.flatnonzero(rng.random(query.n_rows) < 0.3)
+        np.testing.assert_array_equal(
+            query.exact_sum(theta, batch, unit), alone[batch].sum(axis=0)
+        )
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    hidden=st.sampled_from(HIDDEN),
+    n_classes=st.sampled_from([2, 3, 7]),
+    kind=st.sampled_from(KINDS),
+    dtype=st.sampled_from(DTYPES),
+    clip_norm=st.floats(0.01, 3),
+    scale=st.floats(0, 50),
+    noise=st.floats(0, 1e4),
+    seed=st.integers(0, 1000),
+)
+def test_contributions_are_bounded_in_grid_units(
+    hidden, n_classes, kind, dtype, clip_norm, scale, noise, seed
+):
+    """Exact integer arithmetic: |v|^2 <= (clip_norm / unit)^2 for every record."""
+    query = make_query(hidden, n_classes, 30, 5, seed, kind, dtype, clip_norm=clip_norm)
+    theta, unit = make_theta(query, seed, scale), query.unit(noise)
+    bound = (clip_norm / unit) ** 2
+    for v in contributions(query, theta, unit):
+        assert sum(int(entry) ** 2 for entry in v) <= bound
+
+
+def test_clipped_contributions_come_close_to_the_bound():
+    for kind in ("plain", "padded"):
+        query = make_query((20,), kind=kind, clip_norm=0.05)
+        theta, unit = make_theta(query, scale=3.0), query.unit(1.0)
+        norms = np.linalg.norm(contributions(query, theta, unit), axis=1) * unit
+        assert np.quantile(norms, 0.5) > 0.99 * 0.05
+        assert norms.max() <= 0.05
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("huge", [1e30, 1e99, 1e150, 1e308])
+@pytest.mark.parametrize("kind", KINDS)
+def test_huge_weights_give_bounded_contributions_and_no_warning(huge, kind, backend):
+    query = make_query((6, 4), kind=kind, n=60, backend=backend)
+    for place in (0, -1):
+        theta = make_theta(query)
+        theta[place] = huge
+        unit = query.unit(1.0)
+        with warnings.catch_warnings(), np.errstate(all="raise"):
+            warnings.simplefilter("error")
+            alone = contributions(query, theta, unit)
+            total = query.exact_sum(theta, None, unit)
+        assert (np.linalg.norm(alone * unit, axis=1) <= query.clip_norm).all()
+        np.testing.assert_array_equal(total, alone.sum(axis=0))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308])
+def test_nothing_is_learnt_at_an_iterate_that_is_not_finite(bad):
+    query = make_query()
+    theta = make_theta(query)
+    theta[0] = bad
+    assert not query.exact_sum(theta, None, query.unit(1.0)).any()
+
+
+def test_an_empty_batch_sums_to_zero():
+    query = make_query()
+    total = query.exact_sum(make_theta(query), np.array([], dtype=np.int64), 2.0**-20)
+    assert not total.any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
+def test_products_stay_within_the_mantissa(dtype, scale):
+    """No partial sum of a product, in any order, can exceed what the dtype holds."""
+    query = make_query((40, 30), d=90, dtype=dtype)
+    p = query.precision
+    for layer in query._weights(make_theta(query, scale=scale)):
+        forward = np.abs(np.asarray(layer.forward, dtype=np.float64)).sum(axis=0)
+        assert (forward <= 2.0 ** (p.mantissa - p.activation)).all()
+        assert forward.max() > 2.0 ** (p.mantissa - p.activation - 2)
+        backward = np.abs(np.asarray(layer.backward, dtype=np.float64)).sum(axis=0)
+        assert (backward <= 2.0 ** (p.mantissa - p.error)).all()
+    for layers in factors(query, make_theta(query), np.arange(100)):
+        for layer in layers:
+            assert np.abs(layer.inputs).max() <= 2**p.activation
+            assert np.abs(layer.errors).max() <= 2**20
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_public_gradient_matches_the_loss(kind, backend):
+    query = make_query((6, 4), 4, kind=kind, backend=backend)
+    theta, batch = make_theta(query), np.arange(0, query.n_rows, 3)
+    expected = gradients(query, theta, query.padded, query.public_target)[batch]
+    np.testing.assert_allclose(
+        query.public_gradient(theta, batch), expected.mean(axis=0), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-3, 1.0, 1e4, 1e9, 1e15])
+@pytest.mark.parametrize("capacity", [10, 10**6, 10**9])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_units_leave_room_for_sum_and_noise(noise, capacity, dtype):
+    query = make_query(n=10, capacity=capacity, dtype=dtype)
+    unit = query.unit(noise)
+    assert math.frexp(unit)[0] == 0.5  # a power of two: scaling is exact
+    assert capacity * query.clip_norm / unit <= 2.0**62
+    assert noise / unit <= 2.0**34
+
+
+def test_rows_keep_what_their_bits_hold():
+    X = np.random.default_rng(0).normal(size=(600, 7)) / 4
+    X[3] = 0
+    grid = GridRows.build(X, lambda block: block, bias=0.1)
+    for bits in (9, 15):
+        rows = Rows.build(grid, 3.0, bits)
+        assert (np.abs(rows.values).max(axis=1) > 2 ** (bits - 1) - 1).all()
+        assert np.abs(rows.values).max() <= 2**bits
+        difference = rows.values * rows.scale[:, None] - grid.values * (3 * GRID)
+        assert (np.abs(difference) <= rows.scale[:, None] / 2).all()
+
+
+def test_wide_layers_fall_back_to_float64():
+    assert precision("float32", 4096).dtype == "float32"
+    assert precision("float32", 4097).dtype == "float64"
