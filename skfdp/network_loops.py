@@ -199,6 +199,7 @@ def _last_layer(
         class_weight=query.class_weight,
         n_jobs=query.n_jobs,
     )
+
     def read(last: np.ndarray) -> Network:
         return Network(
             [*network.coefs[:-1], last[:, :-1].T / scale],

@@ -74,9 +74,7 @@ class Network:
         else:
             coef[:, classes] = self.coefs[-1]
             intercept[classes] = self.intercepts[-1]
-        return Network(
-            [*self.coefs[:-1], coef], [*self.intercepts[:-1], intercept]
-        )
+        return Network([*self.coefs[:-1], coef], [*self.intercepts[:-1], intercept])
 
     def on_mapped_rows(self, row_map: RowMap) -> Network:
         """Return the network that meets ``row_map(X)`` in place of bounded rows."""
@@ -121,7 +119,9 @@ def trained(
         A public stream.
     """
     seed = int(generator.integers(2**31))
-    model = MLPClassifier(hidden, batch_size=min(_BATCH, len(target)), random_state=seed)
+    model = MLPClassifier(
+        hidden, batch_size=min(_BATCH, len(target)), random_state=seed
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for _ in range(n_epochs):
@@ -132,9 +132,7 @@ def trained(
     )
 
 
-def class_means(
-    sums: np.ndarray, counts: np.ndarray, noise_std: float
-) -> np.ndarray:
+def class_means(sums: np.ndarray, counts: np.ndarray, noise_std: float) -> np.ndarray:
     """Shrink noisy class sums to means: toward the grand mean, by the known noise.
 
     Parameters

@@ -239,7 +239,8 @@ class MLPQuery:
             )
             factor = scales[-1] / (scale * GRID)
             factor[~np.isfinite(factor)] = 0.0
-            values[part] = self._ops.truncated(inputs[-1], factor, 2.0**15 - 1)
+            integers = self._ops.truncated(inputs[-1], factor, 2.0**15 - 1)
+            values[part] = self._ops.host(integers)
             integers = values[part].astype(np.float64)
             squared_norms[part] = np.einsum("ij,ij->i", integers, integers)
         return GridRows(values, squared_norms)

@@ -23,6 +23,10 @@ class Operations:
         """Return int16 records where the products will be taken."""
         return values
 
+    def host(self, a: np.ndarray) -> np.ndarray:
+        """Return a NumPy array."""
+        return a
+
     def weights(self, integers: np.ndarray) -> np.ndarray:
         """Return integer weights, transposed, for products."""
         return np.ascontiguousarray(integers.T, dtype=self._dtype)

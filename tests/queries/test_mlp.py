@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
 from skfdp.losses import LOSSES
-from skfdp.queries.mlp import DTYPES, MLPQuery, Rows, precision
+from skfdp.queries.mlp import DTYPES, Layer, MLPQuery, Rows, precision
 from skfdp.rows import GRID, GridRows
 
 BACKENDS = [
@@ -29,7 +29,7 @@ HIDDEN = [(), (5,), (6, 4)]
 
 
 def make_query(
-    hidden=(5,), n_classes=3, n=203, d=9, seed=0, kind="plain", dtype="float64", **more
+    hidden=(5,), n_classes=3, n=83, d=9, seed=0, kind="plain", dtype="float64", **more
 ):
     rng = np.random.default_rng(seed)
     p = precision(dtype, d)
@@ -118,11 +118,10 @@ def oracle(query, theta):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize(("hidden", "n_classes"), [((), 4), ((5,), 2), ((6, 4), 4)])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 2e-4), ("float32", 0.02)])
 def test_contributions_match_materialised_gradients(
-    backend, kind, n_classes, hidden, dtype, tolerance
+    backend, kind, hidden, n_classes, dtype, tolerance
 ):
     query = make_query(hidden, n_classes, kind=kind, dtype=dtype, backend=backend)
     theta, unit = make_theta(query), query.unit(0.0)
@@ -219,7 +218,7 @@ def test_a_record_cannot_touch_the_contribution_of_another(backend, kind, dtype)
         )
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=50)
 @given(
     hidden=st.sampled_from(HIDDEN),
     n_classes=st.sampled_from([2, 3, 7]),
@@ -251,10 +250,10 @@ def test_clipped_contributions_come_close_to_the_bound():
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("huge", [1e30, 1e99, 1e150, 1e308])
+@pytest.mark.parametrize("huge", [1e99, 1e308])
 @pytest.mark.parametrize("kind", KINDS)
 def test_huge_weights_give_bounded_contributions_and_no_warning(huge, kind, backend):
-    query = make_query((6, 4), kind=kind, n=60, backend=backend)
+    query = make_query((6, 4), kind=kind, n=30, backend=backend)
     for place in (0, -1):
         theta = make_theta(query)
         theta[place] = huge
@@ -293,7 +292,7 @@ def test_products_stay_within_the_mantissa(dtype, scale):
         assert forward.max() > 2.0 ** (p.mantissa - p.activation - 2)
         backward = np.abs(np.asarray(layer.backward, dtype=np.float64)).sum(axis=0)
         assert (backward <= 2.0 ** (p.mantissa - p.error)).all()
-    for layers in factors(query, make_theta(query), np.arange(100)):
+    for layers in factors(query, make_theta(query), np.arange(80)):
         for layer in layers:
             assert np.abs(layer.inputs).max() <= 2**p.activation
             assert np.abs(layer.errors).max() <= 2**20
@@ -336,3 +335,84 @@ def test_rows_keep_what_their_bits_hold():
 def test_wide_layers_fall_back_to_float64():
     assert precision("float32", 4096).dtype == "float32"
     assert precision("float32", 4097).dtype == "float64"
+
+
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed"
+)
+
+
+@needs_torch
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("hidden", [(), (30, 20)])
+def test_backends_agree_to_the_last_bit(kind, dtype, hidden):
+    query = make_query(hidden, 7, n=700, kind=kind, dtype=dtype)
+    other = dataclasses.replace(query, backend="torch")
+    for scale in (0.1, 1.0, 10.0):
+        theta, unit = make_theta(query, scale=scale), query.unit(3.0)
+        np.testing.assert_array_equal(
+            query.exact_sum(theta, None, unit), other.exact_sum(theta, None, unit)
+        )
+        ours, theirs = (q.last_inputs(theta, 3.0).values for q in (query, other))
+        np.testing.assert_array_equal(ours, theirs)
+        assert ours.any()
+
+
+@needs_torch
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_closed_form_matches_torch_func_to_ten_digits(hidden):
+    """Norms from activations and errors, against per-example gradients of autograd."""
+    import torch
+
+    query = make_query(hidden, 4, n=40)
+    theta, rng = make_theta(query), np.random.default_rng(0)
+    rows = torch.from_numpy(rng.normal(size=(40, query.widths[0])))
+    target = torch.from_numpy(query.target)
+    matrices = [torch.from_numpy(m.copy()) for m in query.split(theta)]
+
+    def loss(matrices, row, label):
+        for matrix in matrices[:-1]:
+            row = torch.cat([(matrix @ row).clamp(min=0), torch.ones(1).double()])
+        return torch.nn.functional.cross_entropy(matrices[-1] @ row, label)
+
+    each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
+    expected = sum(
+        (gradient**2).sum(dim=(1, 2)) for gradient in each(matrices, rows, target)
+    )
+    # the closed form, on plain float64 activations and errors
+    inputs = [rows.numpy()]
+    for matrix in query.split(theta)[:-1]:
+        hidden_rows = np.maximum(inputs[-1] @ matrix.T, 0)
+        inputs.append(np.column_stack([hidden_rows, np.ones(40)]))
+    errors = softmax(inputs[-1] @ query.split(theta)[-1].T, axis=1)
+    errors -= np.eye(4)[query.target]
+    layers = []
+    for number in reversed(range(len(matrices))):
+        a = inputs[number]
+        layers.append(Layer(a, errors, np.ones(40), np.einsum("ij,ij->i", a, a)))
+        if number:
+            matrix = query.split(theta)[number]
+            errors = (errors @ matrix[:, :-1]) * (a[:, :-1] > 0)
+    np.testing.assert_allclose(
+        query._squared_norm(layers), expected.numpy(), rtol=1e-10
+    )
+
+
+@needs_torch
+def test_torch_refuses_what_would_be_inexact():
+    import torch
+
+    from skfdp.queries.torch_mlp import check_device
+
+    check_device(None)
+    with pytest.raises(ValueError, match="device='nowhere' must be a device"):
+        check_device("nowhere")
+    torch.set_float32_matmul_precision("high")
+    try:
+        with pytest.raises(ValueError, match="call torch.set_float32_matmul_prec"):
+            check_device("cpu")
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    with torch.autocast("cpu"), pytest.raises(ValueError, match="autocast is on"):
+        check_device("cpu")

@@ -1,0 +1,212 @@
+"""Purchase100: a loader of the user's own copy, and a generator of the same shape."""
+
+import os
+from numbers import Integral
+from pathlib import Path
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.utils import Bunch, check_random_state
+
+PURCHASE_DESCR = """\
+Shopping baskets: 600 columns, each 1 if the customer bought the product, and the
+cluster of the customer, one of 100, as the target.
+
+Reference: R. Shokri, M. Stronati, C. Song, V. Shmatikov, "Membership inference attacks
+against machine learning models", 2017, who derived it from Kaggle's Acquire Valued
+Shoppers data.
+"""
+_BLOCK = 4096
+# Rows that the cluster centres are computed from; the others get the nearest centre.
+_CLUSTERED = 10_000
+
+
+def load_purchase100(
+    path: str | os.PathLike[str], *, return_X_y: bool = False
+) -> Bunch | tuple[np.ndarray, np.ndarray]:
+    """Load your copy of Purchase100, in either of the formats in circulation.
+
+    Parameters
+    ----------
+    path : str or path-like
+        An ``.npz`` file with the arrays ``features`` and ``labels`` (one-hot, or the
+        classes themselves), or a text file without header, ``label, f1, f2, ...`` on
+        each line, labels counted from 1 or from 0.
+    return_X_y : bool, default=False
+        If True, return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    dataset : :class:`~sklearn.utils.Bunch`
+        With the attributes `data` (uint8 of shape (n_samples, n_features)), `target`
+        (int64, classes counted from 0), `feature_names` and `DESCR`.
+
+    Raises
+    ------
+    ValueError
+        If the file has neither format, or columns that are not 0 or 1.
+
+    Examples
+    --------
+    >>> from skfdp.datasets import load_purchase100
+    >>> X, y = load_purchase100("purchase100.npz", return_X_y=True)  # doctest: +SKIP
+    """
+    path = Path(path).expanduser()
+    X, y = _from_npz(path) if path.suffix == ".npz" else _from_text(path)
+    if len(X) != len(y) or not len(X):
+        raise ValueError(
+            f"path={str(path)!r} has {len(X)} rows of features and {len(y)} labels: "
+            "expected as many of each, at least one."
+        )
+    if not np.isin(X[: _BLOCK * 4], (0, 1)).all() or X.min() < 0 or X.max() > 1:
+        raise ValueError(
+            f"path={str(path)!r} holds features other than 0 and 1: this is not "
+            "Purchase100."
+        )
+    return _returned(X.astype(np.uint8), y.astype(np.int64), return_X_y)
+
+
+def _from_npz(path):
+    with np.load(path, allow_pickle=False) as arrays:
+        if not {"features", "labels"} <= set(arrays.files):
+            raise ValueError(
+                f"path={str(path)!r} holds the arrays {sorted(arrays.files)}: expected "
+                "'features' and 'labels'."
+            )
+        X, y = arrays["features"], arrays["labels"]
+    if X.ndim != 2 or y.ndim not in (1, 2):
+        raise ValueError(
+            f"path={str(path)!r} has features of {X.ndim} and labels of {y.ndim} "
+            "dimensions: expected 2, and 1 or 2 (one-hot)."
+        )
+    return X, y.argmax(axis=1) if y.ndim == 2 else y - y.min()
+
+
+def _from_text(path):
+    try:
+        table = np.loadtxt(path, delimiter=",", dtype=np.int16, ndmin=2)
+    except ValueError as error:
+        raise ValueError(
+            f"path={str(path)!r} is no comma-separated table of integers: expected "
+            "'label, f1, f2, ...' on each line, or an .npz file."
+        ) from error
+    if table.shape[1] < 2:
+        raise ValueError(
+            f"path={str(path)!r} has {table.shape[1]} columns: expected a label and "
+            "features."
+        )
+    return table[:, 1:], table[:, 0] - table[:, 0].min()
+
+
+def make_purchase100(
+    n_samples: int = 197_324,
+    n_features: int = 600,
+    n_classes: int = 100,
+    *,
+    return_X_y: bool = True,
+    random_state: int | np.random.RandomState | None = None,
+) -> Bunch | tuple[np.ndarray, np.ndarray]:
+    """Generate shopping baskets of the shape of Purchase100.
+
+    Purchase100 may not be redistributed. This stands in for it: sparse binary rows,
+    correlated through latent tastes, with popular and rare products and small and
+    large baskets; labels are k-means clusters of the rows, unbalanced.
+
+    Parameters
+    ----------
+    n_samples : int, default=197324
+        Number of rows, at least 2.
+    n_features : int, default=600
+        Number of products, at least 2.
+    n_classes : int, default=100
+        Number of clusters, at least 2 and at most `n_samples`.
+    return_X_y : bool, default=True
+        If False, return a Bunch instead of ``(X, y)``.
+    random_state : int, RandomState instance or None, default=None
+
+    Returns
+    -------
+    X : uint8 ndarray of shape (n_samples, n_features)
+    y : int64 ndarray of shape (n_samples,)
+        Classes, in 0, ..., n_classes - 1.
+    dataset : :class:`~sklearn.utils.Bunch`
+        Returned if `return_X_y` is False, with the attributes `data`, `target`,
+        `feature_names` and `DESCR`.
+
+    Notes
+    -----
+    A customer has a first and a second taste (tastes follow a power law), and buys
+    product j with probability ``1 - exp(-rate_j)``; rates mix the tastes' profiles
+    times a log-normal activity. A profile is the popularity of the products, a power
+    law, with a twentieth of them lifted. The clusters are those of the rows scaled to
+    norm 1; centres are computed from the first 10,000 rows.
+
+    Examples
+    --------
+    >>> from skfdp.datasets import make_purchase100
+    >>> X, y = make_purchase100(500, 50, 5, random_state=0)
+    >>> X.shape, X.dtype, sorted(set(y.tolist()))
+    ((500, 50), dtype('uint8'), [0, 1, 2, 3, 4])
+    """
+    _check_count("n_samples", n_samples)
+    _check_count("n_features", n_features)
+    _check_count("n_classes", n_classes)
+    if n_classes > n_samples:
+        raise ValueError(
+            f"n_classes={n_classes!r} must be at most n_samples={n_samples!r}."
+        )
+    rng = check_random_state(random_state)
+    profiles = _profiles(n_classes, n_features, rng)
+    tastes = np.arange(1, n_classes + 1) ** -0.7
+    tastes /= tastes.sum()
+    first, second = (rng.choice(n_classes, n_samples, p=tastes) for _ in range(2))
+    share = (0.5 * rng.beta(1, 3, n_samples))[:, None]
+    activity = 0.1 * n_features * rng.lognormal(-0.18, 0.6, n_samples)[:, None]
+    X = np.empty((n_samples, n_features), dtype=np.uint8)
+    for start in range(0, n_samples, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        mixed = (1 - share[block]) * profiles[first[block]]
+        mixed += share[block] * profiles[second[block]]
+        X[block] = rng.uniform(size=mixed.shape) < -np.expm1(-mixed * activity[block])
+    return _returned(X, _clusters(X, n_classes, rng), return_X_y)
+
+
+def _profiles(n_tastes, n_features, rng):
+    """Return what each taste buys, rows of sum 1."""
+    popularity = rng.permutation(np.arange(1, n_features + 1) ** -0.8)
+    lifted = rng.uniform(size=(n_tastes, n_features)) < 0.05
+    profiles = np.where(lifted, rng.lognormal(np.log(25), 0.5, lifted.shape), 1.0)
+    profiles *= popularity
+    return profiles / profiles.sum(axis=1, keepdims=True)
+
+
+def _clusters(X, n_classes, rng):
+    seed = rng.randint(2**31 - 1)
+    model = KMeans(n_classes, n_init=1, max_iter=15, random_state=seed)
+    model.fit(_unit(X[: max(_CLUSTERED, n_classes)]))
+    y = np.empty(len(X), dtype=np.int64)
+    for start in range(0, len(X), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        y[block] = model.predict(_unit(X[block]))
+    return y
+
+
+def _unit(X):
+    rows = X.astype(np.float32)
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
+
+
+def _returned(X, y, return_X_y):
+    if return_X_y:
+        return X, y
+    return Bunch(
+        data=X,
+        target=y,
+        feature_names=[f"product{j}" for j in range(X.shape[1])],
+        DESCR=PURCHASE_DESCR,
+    )
+
+
+def _check_count(name, value):
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 2:
+        raise ValueError(f"{name} must be an integer of at least 2, got {value!r}.")
