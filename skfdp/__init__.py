@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from skfdp.defaults import UtilityWarning
     from skfdp.linear_model import DPSGDFClassifier, FeatureDPLogisticRegression
     from skfdp.model_selection import PrivateSearchCV
+    from skfdp.neural_network import FeatureDPMLPClassifier
     from skfdp.preprocessing import PrivateCenteringTransformer
     from skfdp.privacy import (
         Event,
@@ -32,6 +33,7 @@ _HOMES = {
     "DPSGDFClassifier": "skfdp.linear_model",
     "Event": "skfdp.privacy",
     "FeatureDPLogisticRegression": "skfdp.linear_model",
+    "FeatureDPMLPClassifier": "skfdp.neural_network",
     "PrivacyBudgetError": "skfdp.privacy",
     "PrivacyLedger": "skfdp.privacy",
     "PrivacyPlan": "skfdp.privacy",
@@ -49,6 +51,7 @@ __all__ = [
     "DPSGDFClassifier",
     "Event",
     "FeatureDPLogisticRegression",
+    "FeatureDPMLPClassifier",
     "PrivacyBudgetError",
     "PrivacyLedger",
     "PrivacyPlan",

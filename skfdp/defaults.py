@@ -230,8 +230,6 @@ def n_draws(n: int) -> int:
 MANY_CLASSES = 20
 #: Passes over the rows of a network's Poisson loop, and steps on full batches.
 NETWORK_EPOCHS, NETWORK_STEPS = 10, 100
-#: Passes over synthetic or public rows before the loop; they cost nothing.
-PRETRAINING_EPOCHS = 15
 #: Clip norm of all layers together, and of the last layer alone.
 NETWORK_CLIP, LAST_LAYER_CLIP = 1.0, 0.3
 
@@ -241,8 +239,28 @@ def network_row_bound(n_features: int) -> float:
     return max(1.0, math.sqrt(n_features) / 2)
 
 
+def pretraining_epochs(n: int) -> int:
+    """Return the passes over synthetic rows: 160,000 rows, but at least 3 passes."""
+    return max(3, math.ceil(160_000 / n))
+
+
+def sums_bound(n_private: int, mean_square: float | None) -> float:
+    """L2 bound of the private columns of a row in the class sums.
+
+    Parameters
+    ----------
+    n_private : int
+        Private columns, in [0, 1].
+    mean_square : float or None
+        Mean square of the public columns in [0, 1], a guess for the private ones; None
+        without public columns.
+    """
+    guess = 0.25 if not mean_square else 1.5 * mean_square
+    return math.sqrt(n_private * min(guess, 1.0))
+
+
 def network_batch(n: int) -> int:
-    """Expected Poisson batch of a network: 1/16 of the rows, 1024 at least."""
+    """Return a network's expected Poisson batch: 1/16 of the rows, at least 1024."""
     return min(n, max(math.ceil(n / 16), 1024))
 
 

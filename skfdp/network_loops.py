@@ -17,7 +17,7 @@ from skfdp.queries.class_sums import ClassSums
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.mlp import MLPQuery, Rows, precision
 from skfdp.releases import release
-from skfdp.rows import GridRows, RowMap
+from skfdp.rows import GridRows, RowMap, blocks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,10 +70,17 @@ def _class_means(
     """Release the class sums once; return means of the bounded private columns."""
     private = ~problem.public
     row_map = problem.row_map
-    bound = row_map.feature_bound * math.sqrt(private.mean())
-    sides = (None, None)
+    sides, mean_square = (None, None), None
     if row_map.span is not None:
         sides = row_map.low[private], row_map.span[private]
+        if problem.public.any():
+            public = RowMap(row_map.low[~private], row_map.span[~private])
+            squares = (
+                float((public.scale(problem.X[block][:, ~private]) ** 2).sum())
+                for block in blocks(*problem.X.shape)
+            )
+            mean_square = sum(squares) / (len(problem.X) * int((~private).sum()))
+    bound = defaults.sums_bound(int(private.sum()), mean_square)
     sums = ClassSums(
         np.ascontiguousarray(problem.X[:, private]),
         RowMap(*sides, bound),
@@ -109,7 +116,7 @@ def _first_network(problem, training, means, streams):
         target,
         n_classes,
         problem.hidden,
-        n_epochs=defaults.PRETRAINING_EPOCHS,
+        n_epochs=defaults.pretraining_epochs(len(target)),
         generator=generator,
     )
     return network, draw

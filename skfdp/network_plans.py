@@ -122,7 +122,7 @@ def plan_network(estimator, problem: Problem, seeded: bool) -> NetworkTraining:
 def _pretraining(estimator, problem: Problem) -> tuple[str | None, float | None]:
     """Return what to learn from before the loop, and the sums' share of mu**2."""
     chosen, share = estimator.pretraining, estimator.sums_share
-    possible = problem.public_target and not problem.public.all()
+    possible = problem.public_target and problem.private_bounded
     if chosen == "auto":
         chosen = None
         if possible and defaults.sums_share(len(problem.classes)) is not None:
@@ -132,7 +132,7 @@ def _pretraining(estimator, problem: Problem) -> tuple[str | None, float | None]
     if chosen == "class_sums" and not possible:
         raise ValueError(
             "pretraining='class_sums' sums private columns by public class: it needs "
-            "public_target=True."
+            "public_target=True and bounds for every private column."
         )
     if chosen == "public" and not (problem.public_target and problem.public.any()):
         raise ValueError(
@@ -155,10 +155,13 @@ def _trained_layers(estimator, problem: Problem, pretraining: str | None) -> str
     layers = estimator.trained_layers
     if layers == "auto":
         layers = "last" if pretraining == "class_sums" else "all"
-        if estimator.public_loss not in ("auto", None):
+        if not problem.hidden or estimator.public_loss not in ("auto", None):
             layers = "all"
+    # Inputs may be negative, activations may not: the bound of the sensitivity.
     if layers == "last" and (
-        pretraining is None or estimator.public_loss not in ("auto", None)
+        not problem.hidden
+        or pretraining is None
+        or estimator.public_loss not in ("auto", None)
     ):
         raise ValueError(
             "trained_layers='last' needs hidden layers that were pretrained and no "

@@ -125,7 +125,8 @@ def trained(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for _ in range(n_epochs):
-            model.partial_fit(draw(), target, classes=np.arange(n_classes))
+            rows = draw().astype(np.float32)
+            model.partial_fit(rows, target, classes=np.arange(n_classes))
     return Network(
         [coef.astype(np.float64) for coef in model.coefs_],
         [intercept.astype(np.float64) for intercept in model.intercepts_],

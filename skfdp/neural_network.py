@@ -51,7 +51,155 @@ _ON_A_DEVICE = Assumption(
 
 
 class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    """A ReLU network that protects what is private of each record."""
+    r"""A ReLU network that protects what is private of each record.
+
+    Some columns, the target, or both may be public; the rest of every record is
+    protected. Hidden layers are rectified, the output is a softmax. Where the target
+    is public and has many classes, sums of the private columns by class are released
+    once; a network learns from rows drawn from them, without further noise, and the
+    loop of noisy gradients goes on from there. With a `public_loss` the loop is
+    Algorithm 1 of paper 1, else DP-SGD.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : int or sequence of int, default=(300,)
+        Widths of the hidden layers; empty: a linear model.
+    epsilon, delta : float, default=1.0, 1e-5
+        The budget of one `fit`. ``epsilon=float("inf")``: no privacy; scikit-learn's
+        `MLPClassifier` with its defaults.
+    public_features : None, "all", names, indices, mask, slice or callable, default=None
+        The public columns, as in `FeatureDPLogisticRegression`.
+    public_target : bool, default=False
+        Whether the target is public.
+    pretraining : {"auto", "class_sums", "public"} or None, default="auto"
+        What the network learns from before the loop, without noise. "public": public
+        columns and public target, private columns being 0. "class_sums": the same with
+        private columns drawn given the class, from sums that are released once; needs
+        `bounds` for the private columns. "auto": "class_sums" from 20 classes on,
+        else "public", where the target is public; None otherwise.
+    sums_share : float or "auto", default="auto"
+        Share of the squared Gaussian-DP budget for the class sums; 1: no loop.
+    trained_layers : {"auto", "all", "last"}, default="auto"
+        "last": the loop trains the last layer on the frozen others, where a replaced
+        record moves a sum by ``sqrt(2) * clip_norm`` only, if the target is public.
+        "auto": "last" after "class_sums" without a public loss.
+    public_loss : {"auto", "zero", "gaussian", "impute"} or None, default="auto"
+        None, also "auto": the whole gradient is private. Others: Algorithm 1, the
+        public loss being that of the public part padded with zeros, with normals, or
+        with draws given the class (after ``pretraining="class_sums"``); drawn once.
+    public_batch_size : int, default=None
+        Uniform public batch of each step; None: all rows.
+    private_weight : float, default=1.0
+        Factor of the private gradient (alpha of paper 1).
+    padding_scale : float, default=1.0
+        Standard deviation of the "gaussian" padding, for columns within [0, 1].
+    neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
+        What changes between neighbouring data sets; see :ref:`protected`.
+    n_records : int, default=None
+        Public nominal count, for "add_or_remove_one" only, where n is private.
+    bounds : pair, mapping, False or None, default=None
+        Declared public bounds of the columns, clipped and scaled to [0, 1]. False: as
+        they are. None: the same, with a warning.
+    feature_bound : float or "auto", default="auto"
+        L2 bound of a row after `bounds`; longer rows are scaled back. "auto":
+        ``sqrt(n_features) / 2``. The network meets rows of up to this length.
+    normalize : bool, default=False
+        Scale every non-zero row to the norm `feature_bound`.
+    clip_norm : float or "auto", default="auto"
+        L2 bound of one record's contribution to one gradient sum, all layers together.
+    max_iter : int or "auto", default="auto"
+        Number of noisy steps.
+    batch_size : int, None or "auto", default="auto"
+        Expected private batch, None: every row. "auto": a 16th of the rows, at least
+        1024, for "all" layers; every row for the "last".
+    learning_rate : float or "auto", default="auto"
+        First step size, on the clipped sum over ``q n clip_norm`` (for Algorithm 1 the
+        public gradient is divided by `clip_norm` as well).
+    learning_rate_decay : float, default=1.0
+        Share of the step size that is gone at the end, linearly; 0: constant steps.
+    momentum : float, default=0.9
+    average : {"last", "tail", "uniform"}, default="last"
+        The published iterate.
+    noise_decay : float, default=0.75
+        Exponent of the schedule of the noise over time (full batch only); 0: constant.
+    radius : float, default=None
+        Project all weights onto this L2 ball after each step, paper 1's W.
+    class_weight : dict, default=None
+        Public weights of the classes; the contribution is clipped after weighting.
+    classes : array-like, default=None
+        The public label set. None: read from y, an assumption of the report if the
+        target is private.
+    backend : {"numpy", "torch"}, default="numpy"
+        Who multiplies. Both give the same result, to the last bit.
+    device : str, default=None
+        Of torch, "cuda" for example.
+    dtype : {"float32", "float64"}, default="float32"
+        Of the matrix products: with "float32" the gradients are those of a network
+        with about 9 bits in each activation, with "float64" 15. The guarantee is the
+        same.
+    accountant : {"auto", "pld"}, default="auto"
+        "auto": closed form on full batches.
+    ledger : str, path or PrivacyLedger, default=None
+        Charged before anything private is read.
+    random_state : int, default=None
+        None: cryptographic randomness. An int: reproducible, **no guarantee**.
+    n_jobs : int, default=None
+        Threads; they do not change the result.
+
+    Attributes
+    ----------
+    coefs_ : list of ndarray of shape (inputs, outputs)
+        Weights, the first on ``row_map_(X)``, in the units of X.
+    intercepts_ : list of ndarray of shape (outputs,)
+    classes_ : ndarray of shape (n_classes,)
+    row_map_ : RowMap
+        Bounds and norm; the same function in `fit` and `predict`.
+    n_iter_ : int
+        Steps taken.
+    n_layers_ : int
+        Layers, input and output included.
+    privacy_ : PrivacyReport
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+
+    Notes
+    -----
+    **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
+    for the private part of a record under `neighboring_relation`, if `random_state`
+    is None:
+
+    * neighbours share every public column, and the target if that is public; what
+      depends on these and on released sums alone is free, and uses coins of its own;
+    * a record's contribution to a gradient sum is the difference of two gradients,
+      clipped to `clip_norm` after the subtraction; it moves the sum by at most twice
+      that under "replace_one", by `clip_norm` otherwise;
+    * where only the last layer is trained and the target is public, no entry of a
+      contribution can change its sign, and the sum moves by at most
+      ``sqrt(2) * clip_norm``; the same holds of the class sums;
+    * all releases are one composition, exactly accounted. Activations, errors and
+      weights are integers, every product and sum of them is exact, and so is the sum
+      with the noise. On a device other than the CPU this rests on its float32
+      products, an assumption of the report.
+
+    Not covered: what chose the parameters, upstream steps, scores on training data.
+
+    References
+    ----------
+    Mahloujifar, Guo, Suh and Chaudhuri (2023), *Machine Learning with Feature
+    Differential Privacy*, Algorithm 1 and section 3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skfdp import FeatureDPMLPClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = FeatureDPMLPClassifier(
+    ...     (30,), epsilon=4.0, public_features=slice(0, 32), public_target=True,
+    ...     bounds=(0, 16), random_state=0,
+    ... )
+    >>> model.fit(X, y).privacy_.public_target
+    True
+    """
 
     def __init__(
         self,

@@ -30,9 +30,13 @@ LEVELS = {
     "coordinates": 3,
     "copula": 3,
     "one_shot": 3,
+    "networks": 3,
     "solvers": 4,
     "validation": 4,
     "linear_model": 5,
+    "network_plans": 5,
+    "network_loops": 6,
+    "neural_network": 7,
     "preprocessing": 5,
     "completion": 5,
     "inspection": 6,
@@ -55,6 +59,11 @@ ONLY = {
     "torch": set(),
     "matplotlib": {"privacy/plotting.py"},
     "sqlite3": {"privacy/ledger_file.py", "privacy/schema.py"},
+        "queries/mlp_kernels.py",
+    },
+    "randomgen": {"noise.py"},
+    "torch": {"queries/torch_mlp.py"},
+    "sqlite3": {"privacy/store.py", "privacy/ledger.py"},
 }
 ids = [str(path.relative_to(ROOT)) for path in FILES]
 

@@ -1,0 +1,506 @@
+"""The network as a user of scikit-learn meets it, and its guarantee end to end."""
+
+import importlib.util
+import math
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.callback import FitCallback
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import KFold
+from sklearn.neural_network import MLPClassifier
+
+from skfdp import FeatureDPMLPClassifier, PrivacyBudgetError, PrivacyLedger, defaults
+from skfdp.networks import Network, class_means, glorot
+from skfdp.privacy import compose
+from skfdp.queries.class_sums import ClassSums
+from skfdp.queries.linear import LinearQuery
+from skfdp.queries.mlp import MLPQuery
+from skfdp.rows import RowMap
+
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed"
+)
+INFINITE = float("inf")
+QUICK = {"hidden_layer_sizes": (8,), "bounds": (0, 1), "max_iter": 6}
+PUBLIC = {"public_features": [0, 1], "public_target": True}
+KINDS = {
+    "everything private": {},
+    "dp-sgd": {"batch_size": 100},
+    "replace_special": {"neighboring_relation": "replace_special"},
+    "add/remove": {
+        "neighboring_relation": "add_or_remove_one",
+        "n_records": 280,
+        "batch_size": 90,
+    },
+    "label": {"public_features": "all", "public_loss": "zero"},
+    "pretrained": PUBLIC,
+    "gaussian": PUBLIC | {"public_loss": "gaussian", "pretraining": None},
+    "class sums, last layer": PUBLIC
+    | {"pretraining": "class_sums", "trained_layers": "last"},
+    "class sums, all layers": PUBLIC
+    | {"pretraining": "class_sums", "trained_layers": "all", "batch_size": 100},
+    "impute": PUBLIC | {"pretraining": "class_sums", "public_loss": "impute"},
+    "class sums alone": PUBLIC | {"pretraining": "class_sums", "sums_share": 1.0},
+}
+each = pytest.mark.parametrize("more", KINDS.values(), ids=KINDS)
+
+
+@pytest.fixture
+def network_releases(monkeypatch):
+    """Record every release of a fit: its exact sum, its noise, what was asked."""
+    from skfdp import network_loops, releases, solvers
+
+    seen = []
+
+    def recorded(query, theta, *, noise_std, generator, batch=None):
+        unit = query.unit(noise_std)
+        exact = query.exact_sum(theta, batch, unit) * unit
+        out = releases.release(
+            query, theta, noise_std=noise_std, generator=generator, batch=batch
+        )
+        seen.append(
+            {
+                "query": query,
+                "std": noise_std,
+                "batch": batch,
+                "noise": out - exact,
+            }
+        )
+        return out
+
+    for module in (solvers, network_loops):
+        monkeypatch.setattr(module, "release", recorded)
+    return seen
+
+
+# -- the guarantee --------------------------------------------------------------------
+@each
+def test_the_events_describe_the_releases_that_ran(more, small, network_releases):
+    model = FeatureDPMLPClassifier(epsilon=2.0, **QUICK | more).fit(*small)
+    events = model.privacy_.events
+    charged = [
+        std
+        for event in events
+        for std in (
+            event.noise_std * (event.n_steps if len(event.noise_std) == 1 else 1)
+        )
+    ]
+    ran = [seen["std"] for seen in network_releases]
+    np.testing.assert_allclose(ran, charged, rtol=1e-12)
+    for event, seen in zip(events, network_releases, strict=False):
+        assert seen["query"].clip_norm == event.clip_norm
+    for seen in network_releases[len(events) - 1 :]:
+        assert (seen["batch"] is None) == (events[-1].sampling_rate == 1)
+    assert compose(events).epsilon(1e-5) == pytest.approx(model.privacy_.epsilon)
+    assert 1.98 < model.privacy_.epsilon <= 2.0
+    noise = np.concatenate(
+        [seen["noise"].ravel() / seen["std"] for seen in network_releases]
+    )
+    assert abs(np.mean(noise**2) - 1) < 5 * math.sqrt(2 / noise.size)
+
+
+def test_smaller_sensitivities_are_claimed_only_where_they_hold(small):
+    def events(**more):
+        model = FeatureDPMLPClassifier(epsilon=2.0, **QUICK | PUBLIC | more)
+        return model.fit(*small).privacy_.events
+
+    def reach(event):
+        return event.sensitivity / event.clip_norm
+
+    sums, last = events(pretraining="class_sums", trained_layers="last")
+    assert reach(sums) == pytest.approx(math.sqrt(2))
+    assert reach(last) == pytest.approx(math.sqrt(2))
+    _, both = events(pretraining="class_sums", trained_layers="all")
+    assert reach(both) == 2
+    _, imputed = events(pretraining="class_sums", public_loss="impute")
+    assert reach(imputed) == 2
+    special = {"neighboring_relation": "replace_special"}
+    assert {reach(e) for e in events(pretraining="class_sums", **special)} == {1}
+
+
+def moved(ours, theirs):
+    return math.sqrt(sum(int(entry) ** 2 for entry in (ours - theirs).ravel()))
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_class_sums_move_by_their_sensitivity_at_most(signed):
+    """Brute force over replaced private parts, in exact grid integers."""
+    rng = np.random.default_rng(0)
+    X, target = rng.uniform(-0.5, 1.5, (12, 3)), rng.integers(0, 3, 12)
+    row_map = RowMap(np.zeros(3), np.ones(3), 0.7)
+    if signed:
+        row_map = RowMap(feature_bound=0.7)
+    query = ClassSums(X, row_map, target, 3, capacity=12)
+    unit, largest = query.unit(1.0), 0.0
+    for _ in range(300):
+        other = X.copy()
+        other[0] = rng.uniform(-2, 2, 3) * (rng.random(3) < 0.5)
+        X[0] = rng.uniform(-2, 2, 3) * (rng.random(3) < 0.5)
+        sums = [
+            ClassSums(rows, row_map, target, 3, capacity=12).exact_sum(None, None, unit)
+            for rows in (X, other)
+        ]
+        largest = max(largest, moved(*sums) * unit)
+    assert query.sensitivity == (2.0 if signed else math.sqrt(2))
+    assert 0.9 * query.sensitivity < largest <= query.sensitivity
+
+
+def test_the_last_layer_moves_by_sqrt_two_clip_norms_at_most(small, network_releases):
+    """Replace a record's private part: the sums of the loop, in exact grid integers."""
+    X, y = small
+    FeatureDPMLPClassifier(
+        epsilon=8.0,
+        **QUICK | KINDS["class sums, last layer"],
+        clip_norm=0.05,
+        random_state=0,
+    ).fit(X, y)
+    query = network_releases[-1]["query"]
+    assert isinstance(query, LinearQuery)
+    assert (query.rows.values >= 0).all()
+    rng, unit, largest = np.random.default_rng(0), query.unit(1.0), 0.0
+    for _ in range(300):
+        theta = rng.normal(size=query.shape) * 10.0 ** rng.uniform(-1, 2)
+        i, j = rng.integers(0, query.n_rows, 2)
+        # whatever the two records hold, give them one public target
+        query.target[j] = query.target[i]
+        ours, theirs = (query.exact_sum(theta, np.array([k]), unit) for k in (i, j))
+        assert (ours * theirs >= 0).all()
+        largest = max(largest, moved(ours, theirs) * unit / query.clip_norm)
+    assert 0.3 < largest <= math.sqrt(2)
+
+
+def test_private_values_cannot_reach_what_is_public(small, monkeypatch):
+    """Public gradients and pretraining do not move when private columns do."""
+    seen = []
+
+    def spied(self, theta, batch):
+        seen.append((gradient(self, np.ones(self.shape), batch), batch))
+        return np.zeros(self.shape)
+
+    gradient = MLPQuery.public_gradient
+    monkeypatch.setattr(MLPQuery, "public_gradient", spied)
+    X, y = small
+    other = X.copy()
+    other[:, 2:] = np.random.default_rng(0).random((len(X), 2))
+    for kind in ("zero", "gaussian"):
+        for rows in (X, other):
+            FeatureDPMLPClassifier(
+                random_state=0,
+                public_loss=kind,
+                public_batch_size=17,
+                batch_size=50,
+                **QUICK | PUBLIC,
+            ).fit(rows, y)
+    for kind in (0, 12):
+        for k in range(kind, kind + 6):
+            np.testing.assert_array_equal(seen[k][0], seen[k + 6][0])
+            np.testing.assert_array_equal(seen[k][1], seen[k + 6][1])
+
+
+def test_two_folds_with_one_seed_draw_different_noise(small, network_releases):
+    X, y = small
+    for train, _ in KFold(3).split(X):
+        FeatureDPMLPClassifier(random_state=0, **QUICK).fit(X[train], y[train])
+    drawn = [seen["noise"].ravel()[0] / seen["std"] for seen in network_releases]
+    assert len(set(np.round(drawn, 6))) == len(drawn) == 18
+
+
+def test_the_charge_comes_before_the_first_release(
+    small, network_releases, monkeypatch
+):
+    counts, charge = [], PrivacyLedger.charge
+
+    def spied(self, events, **kw):
+        counts.append(len(network_releases))
+        return charge(self, events, **kw)
+
+    monkeypatch.setattr(PrivacyLedger, "charge", spied)
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    more = KINDS["class sums, last layer"]
+    model = FeatureDPMLPClassifier(epsilon=2.0, ledger=ledger, **QUICK | more)
+    assert model.fit(*small).privacy_.epsilon <= 2.0
+    assert counts == [0]
+    n_releases = len(network_releases)
+    with pytest.raises(PrivacyBudgetError):
+        model.fit(*small)
+    assert len(network_releases) == n_releases
+    with pytest.raises(NotFittedError):
+        model.predict(small[0])
+    with pytest.raises(PrivacyBudgetError):
+        clone(model).set_params(epsilon=INFINITE).fit(*small)
+
+
+def test_a_seed_reproduces_and_is_marked(small):
+    fits = [FeatureDPMLPClassifier(random_state=3, **QUICK).fit(*small) for _ in "ab"]
+    np.testing.assert_array_equal(fits[0].coefs_[0], fits[1].coefs_[0])
+    assert fits[0].privacy_.seeded
+    unseeded = [FeatureDPMLPClassifier(**QUICK).fit(*small) for _ in "ab"]
+    assert (unseeded[0].coefs_[0] != unseeded[1].coefs_[0]).all()
+
+
+# -- backends -------------------------------------------------------------------------
+@needs_torch
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "kind", ["dp-sgd", "gaussian", "impute", "class sums, last layer"]
+)
+def test_backends_give_the_same_network(kind, dtype, small):
+    fits = [
+        FeatureDPMLPClassifier(
+            backend=backend, dtype=dtype, random_state=0, **QUICK | KINDS[kind]
+        )
+        for backend in ("numpy", "torch")
+    ]
+    # The seed's streams depend on the parameters: make them see the same ones.
+    parameters = fits[0].get_params(deep=False)
+    ours = fits[0].fit(*small)
+    theirs = fits[1]
+    theirs.get_params = lambda deep=True: parameters
+    theirs.fit(*small)
+    for a, b in zip(ours.coefs_, theirs.coefs_, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-6)
+
+
+def test_importing_and_fitting_without_torch_does_not_import_it():
+    code = (
+        "import sys, numpy as np; from skfdp import FeatureDPMLPClassifier as M; "
+        "M((3,), bounds=(0, 1), max_iter=2).fit(np.eye(40), np.arange(40) % 2); "
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "False"
+
+
+def test_missing_torch_names_the_extra(small, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "skfdp.queries.torch_mlp", raising=False)
+    ledger = PrivacyLedger()
+    model = FeatureDPMLPClassifier(backend="torch", ledger=ledger, **QUICK)
+    with pytest.raises(ImportError, match=r"pip install 'skfdp\[torch\]'"):
+        model.fit(*small)
+    assert not ledger.entries
+
+
+# -- the model ------------------------------------------------------------------------
+def test_infinite_epsilon_is_as_accurate_as_scikit_learn(digits):
+    X, y = digits
+    theirs = MLPClassifier((50,), random_state=0).fit(X[:1200], y[:1200])
+    ours = FeatureDPMLPClassifier((50,), epsilon=INFINITE, random_state=0)
+    score = ours.fit(X[:1200], y[:1200]).score(X[1200:], y[1200:])
+    assert abs(score - theirs.score(X[1200:], y[1200:])) <= 0.01
+    assert ours.privacy_.epsilon == INFINITE
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_loop_without_much_noise_learns_as_scikit_learn_does(digits, dtype):
+    X, y = digits
+    ours = FeatureDPMLPClassifier(
+        (50,),
+        epsilon=1e7,
+        bounds=(0, 16),
+        max_iter=100,
+        batch_size=None,
+        clip_norm=3.0,
+        learning_rate=1.5,
+        dtype=dtype,
+        random_state=0,
+    ).fit(X[:1200], y[:1200])
+    assert ours.score(X[1200:], y[1200:]) > 0.93
+
+
+def test_accuracy_grows_with_epsilon(digits):
+    X, y = digits
+    scores = [
+        FeatureDPMLPClassifier((30,), epsilon, bounds=(0, 16), random_state=0)
+        .fit(X, y)
+        .score(X, y)
+        for epsilon in (0.5, 8.0, 100.0)
+    ]
+    assert scores[0] < scores[1] < scores[2]
+    assert scores[2] > 0.75
+
+
+@each
+def test_probabilities_margins_and_coefficients_agree(more, small):
+    X, y = small
+    model = FeatureDPMLPClassifier(random_state=0, **QUICK | more).fit(X, y)
+    margins = model.decision_function(X)
+    rows = model.row_map_(X)
+    hidden = np.maximum(rows @ model.coefs_[0] + model.intercepts_[0], 0)
+    expected = hidden @ model.coefs_[1] + model.intercepts_[1]
+    np.testing.assert_allclose(margins, expected[:, 0], rtol=1e-9, atol=1e-12)
+    chances = model.predict_proba(X)
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[chances.argmax(1)])
+    assert model.n_layers_ == 3
+
+
+@pytest.mark.parametrize("hidden", [(), 4, (4, 3)])
+@pytest.mark.parametrize("last", [2, 3])
+def test_the_loop_and_predict_see_one_network(hidden, last):
+    """The margins of the released weights are those that the query computes."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-3, 5, (60, 5)), np.arange(60) % last
+    model = FeatureDPMLPClassifier(
+        hidden,
+        bounds=(-3, 5),
+        feature_bound=1.2,
+        max_iter=1,
+        dtype="float64",
+        random_state=0,
+    )
+    seen, original = {}, MLPQuery._error
+
+    def spied(self, margins, part):
+        seen.setdefault("first", margins[: len(part)].copy())
+        return original(self, margins, part)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MLPQuery, "_error", spied)
+        patch.setattr("skfdp.neural_network.HeavyBall.update", lambda s, t, *_: t)
+        model.fit(X, y)
+    margins = model.decision_function(X).reshape(60, -1)
+    np.testing.assert_allclose(seen["first"], margins, atol=3e-3)
+
+
+def test_pickling_cloning_and_dataframes(small, tmp_path):
+    X, y = small
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = FeatureDPMLPClassifier(
+        random_state=0, **QUICK | {"public_features": ["a", "b"]}
+    )
+    model.fit(frame, np.where(y == 1, "yes", "no"))
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+    assert set(model.predict(frame)) <= {"yes", "no"}
+    assert model.privacy_.public_features == ("a", "b")
+    assert not hasattr(clone(model), "coefs_")
+
+
+def test_callbacks_see_released_iterates(small):
+    seen = []
+
+    class Spy(FitCallback):
+        max_propagation_depth = 0
+
+        def setup(self, estimator, context):
+            pass
+
+        def teardown(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, estimator, context):
+            pass
+
+        def on_fit_task_end(self, estimator, context, **kwargs):
+            seen.append(context.task_name)
+            return len(seen) == 3
+
+    model = FeatureDPMLPClassifier(random_state=0, **QUICK)
+    model.set_callbacks(Spy()).fit(*small)
+    assert model.n_iter_ == 3
+    assert model.privacy_.events[-1].n_steps == 6  # the whole plan stays charged
+
+
+def test_class_weights_move_the_decision(small):
+    X, y = small
+    shares = [
+        FeatureDPMLPClassifier(
+            epsilon=50.0, class_weight={1: w}, random_state=0, batch_size=None, **QUICK
+        )
+        .set_params(max_iter=60)
+        .fit(X, y)
+        .predict(X)
+        .mean()
+        for w in (0.02, 1.0, 50.0)
+    ]
+    assert shares[0] < shares[1] < shares[2]
+
+
+# -- parts ----------------------------------------------------------------------------
+def test_class_means_shrink_by_their_noise():
+    rng = np.random.default_rng(0)
+    truth = rng.uniform(0.1, 0.6, (5, 400))
+    counts, std = np.array([5, 50, 500, 5000, 0]), 20.0
+    noisy = truth * counts[:, None] + std * rng.normal(size=truth.shape)
+    means = class_means(noisy, counts, std)
+    errors = np.sqrt(((means - truth) ** 2).mean(axis=1))
+    raw = std / np.maximum(counts, 1)
+    assert (errors[:4] < np.minimum(1.1 * raw[:4], 0.25)).all()
+    assert ((means >= 1e-3) & (means <= 1)).all()
+
+
+def test_networks_survive_the_way_to_theta_and_back():
+    network = glorot((4, 3, 2), np.random.default_rng(0))
+    theta = network.to_theta(0.5)
+    matrices = [theta[:15].reshape(3, 5), theta[15:].reshape(2, 4)]
+    again = Network.from_matrices(matrices, 0.5)
+    rows = np.random.default_rng(1).normal(size=(6, 4))
+    np.testing.assert_allclose(again.margins(rows), network.margins(rows))
+
+
+def test_unseen_classes_are_improbable():
+    network = glorot((4, 3, 2), np.random.default_rng(0)).spread(np.array([0, 2]), 3)
+    assert network.intercepts[-1][1] == -10
+    binary = glorot((4, 3, 1), np.random.default_rng(0))
+    rows = np.ones((1, 4))
+    spread = binary.spread(np.array([1, 2]), 3).margins(rows)[0]
+    assert spread[2] - spread[1] == pytest.approx(binary.margins(rows)[0, 0])
+
+
+def test_defaults_are_monotone():
+    steps = [defaults.network_learning_rate(s, 1000, 160, 0.9) for s in (0.1, 3, 30)]
+    assert steps[0] == 1.0 > steps[1] > steps[2]
+    assert defaults.sums_share(10) is None
+    assert defaults.sums_share(100) == 0.5
+    assert defaults.network_batch(100) == 100
+    assert defaults.sums_bound(500, 0.06) == pytest.approx(math.sqrt(45))
+
+
+PARAMETERS = [
+    ({"epsilon": 0}, "epsilon=0 must be a positive number"),
+    ({"hidden_layer_sizes": (0,)}, r"hidden_layer_sizes=\(0,\) must be an int or a"),
+    ({"hidden_layer_sizes": "big"}, "hidden_layer_sizes='big' must be an int"),
+    ({"feature_bound": 0}, "feature_bound=0 must be a number > 0 or 'auto'"),
+    ({"pretraining": "imagenet"}, "pretraining='imagenet' is unknown"),
+    ({"pretraining": "class_sums"}, "it needs public_target=True and bounds"),
+    ({"pretraining": "public"}, "it needs public_target=True and public_features"),
+    ({"sums_share": 2}, "sums_share=2 must be a number > 0"),
+    ({"trained_layers": "first"}, "trained_layers='first' is unknown"),
+    ({"trained_layers": "last"}, "needs hidden layers that were pretrained"),
+    (
+        PUBLIC | {"trained_layers": "last", "hidden_layer_sizes": ()},
+        "needs hidden layers that were pretrained",
+    ),
+    ({"public_loss": "mean"}, "public_loss='mean' is unknown"),
+    ({"public_loss": "impute"}, "public_loss='impute' draws private columns"),
+    ({"learning_rate_decay": 2}, "learning_rate_decay=2 must be a number >= 0"),
+    ({"backend": "jax"}, "backend='jax' is unknown"),
+    ({"device": "cuda"}, "device='cuda' is only for backend='torch'"),
+    ({"dtype": "float16"}, "dtype='float16' is unknown"),
+    ({"clip_norm": -1}, "clip_norm=-1 must be a number > 0 or 'auto'"),
+    ({"max_iter": 0}, "max_iter=0 must be an int > 0 or 'auto'"),
+    ({"public_target": True, "public_features": "all"}, "there is nothing to protect"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "message"), PARAMETERS)
+def test_bad_parameters(parameters, message, small):
+    ledger = PrivacyLedger()
+    model = FeatureDPMLPClassifier(**QUICK | parameters, ledger=ledger)
+    with pytest.raises(ValueError, match=message):
+        model.fit(*small)
+    assert not ledger.entries
+    assert not hasattr(model, "coefs_")
