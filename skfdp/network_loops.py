@@ -13,7 +13,7 @@ from skfdp.coordinates import Coordinates
 from skfdp.network_plans import NetworkTraining, Problem
 from skfdp.networks import Network, class_means, glorot, trained
 from skfdp.noise import Streams
-from skfdp.queries.class_sums import ClassSums
+from skfdp.queries.class_sums import ClassSum
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.mlp import MLPQuery, Rows, precision
 from skfdp.releases import release
@@ -81,12 +81,11 @@ def _class_means(
             )
             mean_square = sum(squares) / (len(problem.X) * int((~private).sum()))
     bound = defaults.sums_bound(int(private.sum()), mean_square)
-    sums = ClassSums(
-        np.ascontiguousarray(problem.X[:, private]),
-        RowMap(*sides, bound),
+    sums = ClassSum(
+        GridRows.build(problem.X[:, private], RowMap(*sides, bound).unit),
         problem.codes,
         len(problem.classes),
-        problem.capacity,
+        problem.private_bounded,
     )
     event = training.sums_event
     total = release(

@@ -175,7 +175,7 @@ def _sums_event(estimator, problem: Problem, share: float, facts: dict) -> Event
     """Return the event of the class sums, in units of rows of norm 1."""
     reach = 1.0
     if estimator.neighboring_relation == "replace_one":
-        # A replaced record keeps its class: see ClassSums.
+        # A replaced record keeps its class: see ClassSum.
         reach = math.sqrt(2) if problem.private_bounded else 2.0
     mu = math.sqrt(share) * gdp_mu(estimator.epsilon, estimator.delta)
     # Rounding may not push the sums alone above the budget.
