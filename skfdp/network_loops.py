@@ -203,6 +203,7 @@ def _last_layer(
         clip_norm=query.clip_norm,
         capacity=query.capacity,
         class_weight=query.class_weight,
+        orthant=True,  # what the sensitivity of the last layer rests on
         n_jobs=query.n_jobs,
     )
 

@@ -53,17 +53,13 @@ ONLY = {
     "numba": {
         "losses/residuals.py",
         "queries/linear_kernels.py",
+        "queries/mlp_kernels.py",
         "queries/sparse_kernels.py",
     },
     "randomgen": {"noise.py"},
-    "torch": set(),
+    "torch": {"queries/torch_mlp.py"},
     "matplotlib": {"privacy/plotting.py"},
     "sqlite3": {"privacy/ledger_file.py", "privacy/schema.py"},
-        "queries/mlp_kernels.py",
-    },
-    "randomgen": {"noise.py"},
-    "torch": {"queries/torch_mlp.py"},
-    "sqlite3": {"privacy/store.py", "privacy/ledger.py"},
 }
 ids = [str(path.relative_to(ROOT)) for path in FILES]
 

@@ -72,7 +72,10 @@ def make_queries(kind="plain", loss="log_loss", n_classes=3, seed=0, n=203, **mo
         if kind == "same rows":
             padded = rows
         elif kind.startswith("padded"):
-            padded = coordinates.padded_grid(data, np.arange(d) < 8, 0.0, rng)
+            public = np.arange(d) < 8
+            padded = coordinates.padded_grid(
+                data[:, public], public, lambda rows: np.zeros((len(rows), d - 8))
+            )
         queries.append(LinearQuery(rows=rows, padded=padded, **common))
     return queries
 
