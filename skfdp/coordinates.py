@@ -10,6 +10,9 @@ from scipy.sparse import csr_array, issparse
 
 from skfdp.rows import GRID, GridRows, RowMap, SparseGridRows, on_grid, times_columns
 
+# Factors of columns further apart than this share no factor of the integers.
+_MOST_APART = 64.0
+
 
 @dataclasses.dataclass(frozen=True)
 class Coordinates:
@@ -21,8 +24,8 @@ class Coordinates:
     mean : ndarray of shape (n_features,)
         Released, or a function of public columns alone; on the grid.
     scale : float or ndarray of shape (n_features,)
-        Public or released. A float multiplies the integer rows, factors by column
-        multiply the rows before they become integers.
+        Public or released. The largest factor multiplies the integer rows, what is
+        left of the others multiplies the rows before they become integers.
     bias : float or None
         Value of the constant last column, on the grid; None: no intercept.
     """
@@ -36,7 +39,8 @@ class Coordinates:
     def centred(cls, row_map, mean, scale, bias) -> Coordinates:
         """Build coordinates; mean and bias are rounded as the grid will hold them."""
         before, after = _factors(scale)
-        mean = on_grid(mean * before) / before
+        if not _is_far(mean, before):
+            mean = on_grid(mean * before) / before
         if bias is not None:
             bias = max(on_grid(bias / after), GRID) * after
         return cls(row_map, mean, scale, bias)
@@ -48,16 +52,23 @@ class Coordinates:
     def _grid(self, X, unit, n_features=None) -> GridRows | SparseGridRows:
         before, after = _factors(self.scale)
         by_column = np.ndim(before) > 0
+        centre: np.ndarray | None = self.mean * before
+        if _is_far(self.mean, before) and not issparse(X):
+            # Public columns without bounds: what is far from zero is centred first.
+            centre = None
 
         def transform(block):
-            return times_columns(unit(block), before) if by_column else unit(block)
+            rows = unit(block)
+            if centre is None:
+                rows = rows - self.mean
+            return times_columns(rows, before) if by_column else rows
 
         return GridRows.build(
             X,
             transform,
             bias=self.bias,
             n_features=n_features,
-            centre=self.mean * before,
+            centre=centre,
             scale=after,
         )
 
@@ -130,4 +141,14 @@ class Coordinates:
 
 def _factors(scale: float | np.ndarray) -> tuple[float | np.ndarray, float]:
     """Return what multiplies the rows before they become integers, and after."""
-    return (1.0, float(scale)) if np.ndim(scale) == 0 else (scale, 1.0)
+    if np.ndim(scale) == 0:
+        return 1.0, float(scale)
+    after = float(np.max(scale))
+    if np.min(scale) < after / _MOST_APART:
+        after = 1.0  # or the small ones would fall between the integers
+    return scale / after, after
+
+
+def _is_far(mean: np.ndarray, before: float | np.ndarray) -> bool:
+    """Whether a mean does not fit into the range of the grid beside a row."""
+    return bool((np.abs(mean * before) > 1).any())

@@ -27,13 +27,12 @@ def centred_coordinates(
     public = problem.public
     if public.all():
         return public_coordinates(problem, training, fit_intercept)
-    mean, scale = np.zeros(public.size), np.ones(public.size)
-    mean[~public], scale[~public] = _private_block(problem, training, streams)
+    mean = np.zeros(public.size)
+    mean[~public], scale = _private_block(problem, training, streams)
     if public.any():
         mean[public], spread = _public_moments(problem, training.exact_mean)
         ours, theirs = training.block_norms
-        scale[public] = ours / spread if spread > 0 else 1.0
-        scale[~public] *= theirs
+        scale = np.where(public, ours / spread if spread > 0 else 1.0, theirs * scale)
     return Coordinates.centred(problem.row_map, mean, scale, _bias(fit_intercept))
 
 
