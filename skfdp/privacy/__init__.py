@@ -6,20 +6,23 @@ dp_accounting: whoever reviews the accounting reads these files alone.
 
 from skfdp.privacy.curves import PrivacyCurve, compose, gdp_delta, gdp_epsilon, gdp_mu
 from skfdp.privacy.events import RELATIONS, Event, PrivacyBudgetError
-from skfdp.privacy.ledger import PrivacyLedger
+from skfdp.privacy.ledger import PrivacyLedger, WhatIf
 from skfdp.privacy.plan import PrivacyPlan, calibrate
 from skfdp.privacy.report import PrivacyReport, read_report, report
 from skfdp.privacy.selection import Selection
+from skfdp.privacy.store import LedgerEntry
 
 __all__ = [
     "RELATIONS",
     "Event",
+    "LedgerEntry",
     "PrivacyBudgetError",
     "PrivacyCurve",
     "PrivacyLedger",
     "PrivacyPlan",
     "PrivacyReport",
     "Selection",
+    "WhatIf",
     "calibrate",
     "compose",
     "gdp_delta",
