@@ -76,7 +76,7 @@ class LedgerDisplay:
         >>> for _ in range(3):
         ...     ledger.charge([calibrate(0.3, 1e-5, n_steps=1).event])
         >>> LedgerDisplay.from_ledger(ledger).epsilons.round(2)
-        array([0.3 , 0.43, 0.54])
+        array([0.3 , 0.44, 0.55])
         """
         if not isinstance(ledger, PrivacyLedger):
             ledger = PrivacyLedger.resolve(ledger)
