@@ -292,6 +292,8 @@ class TestForks:
                 ledger.spent()
             except RuntimeError as error:
                 messages.put((str(error), repr(ledger)))
+            else:
+                messages.put(("read", ""))
 
         process = context.Process(target=child)
         process.start()
