@@ -74,9 +74,9 @@ class PrivateSearchCV(
         "select": publish the best of a random number of runs. "compose": fit all points
         of the grid, or `n_iter` drawn candidates, each of them charged, and publish all
         noisy scores; for two or three candidates.
-    runs : {"geometric", "logarithmic", "negative_binomial", "poisson"}, \
-            default="geometric"
-        Law of the number of runs, for "select". All have at least one.
+    runs : {"geometric", "logarithmic", "negative_binomial", "poisson"}
+        Law of the number of runs, for "select"; geometric by default. All have at
+        least one.
     mean_runs : float, default=10.0
         Expected number of runs (for "poisson": before the condition that there is one).
     eta : float, default=1.0
