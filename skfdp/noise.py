@@ -110,7 +110,7 @@ class Streams:
 def _stable(parameters: Mapping[str, object]) -> str:
     """Return the parameters as text that is equal in every process."""
     # These do not change what is trained; a repr may hold an address.
-    left_out = {"ledger", "n_jobs", "random_state"}
+    left_out = {"backend", "device", "ledger", "n_jobs", "random_state"}
     return repr(
         [(k, _text(v)) for k, v in sorted(parameters.items()) if k not in left_out]
     )
