@@ -7,7 +7,7 @@ GLM's loss is linear in the weights,
           S = \sum_i \phi_i \otimes (e_{y_i} - \bar e),
 
 so S is released once and everything after it is post-processing: the basis of phi and
-the penalty come from public rows, for free.
+the penalty come from public rows and the level of the noise, for free.
 """
 
 from __future__ import annotations
@@ -18,69 +18,88 @@ import math
 import numpy as np
 from scipy.linalg import eigh
 from scipy.optimize import minimize
+from sklearn.utils.extmath import randomized_svd
 
 from skfdp.losses import Loss
 from skfdp.rows import GRID, GridRows, RowMap, blocks, on_grid
 
-#: Directions beyond this share of the variance mostly add noise.
-VARIANCE_KEPT = 0.95
 MOST_DIRECTIONS = 512
+#: More columns than this: a randomised PCA, not the covariance of all of them.
+MOST_COLUMNS = 4096
+#: Share of the target's variance that `water_filling` expects a model to explain.
+EXPLAINED = 0.5
+#: How many times its own variance the chance of the labels counts there.
+CHANCE = 10.0
 #: Rows longer than this quantile of the public norms are shortened before the sum.
 NORM_QUANTILE = 0.25
 #: Constant last column of phi, whose rows have norm at most 1 without it.
 BIAS_FEATURE = 0.2
-#: Penalties per record that `choose_penalty` compares, over the noise per record.
-PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-#: A strong penalty finds good directions but too small a length; factors to try.
-LENGTHS = (1.0, 1.5, 2.5, 5.0)
-#: Public rows that estimate the mean of a, and simulated data sets per penalty.
-BOOTSTRAP_ROWS, BOOTSTRAP_DRAWS = 4000, 10
+LONGEST_ROW = math.hypot(1.0, on_grid(BIAS_FEATURE))
+#: Prior variance of the target's mean, in units of the target's variance.
+MEAN_PRIOR = 0.1
+#: Factors of the prior's penalty that `choose_factor` compares, and the usual one.
+FACTORS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
+USUAL_FACTOR = 3.0
+#: Standard errors by which another factor has to be better than the usual one.
+CAUTION = 0.5
+#: Public rows that estimate the mean of a, and simulated data sets.
+BOOTSTRAP_ROWS, BOOTSTRAP_DRAWS = 4000, 8
 #: How the noise is split between fitting and judging: variances 1.25 and 5.
 SPLIT = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class Whitening:
-    """Public map from unit rows to phi: centred, rotated, half whitened, shortened.
+    """Public map from unit rows to phi: centred, rotated, weighted, shortened.
 
     Attributes
     ----------
     mean : ndarray of shape (n_features,)
     basis : ndarray of shape (n_features, n_directions)
-        Principal directions over the fourth root of their variance, over the radius.
+        Principal directions, weighted by `water_filling`, over the radius.
     bias : float or None
         Value of the constant last column, on the grid; None: no intercept.
+    precision : ndarray of shape (n_columns,)
+        Penalty per record of the prior that `water_filling` holds, for a loss whose
+        curvature is 1.
     """
 
     mean: np.ndarray
     basis: np.ndarray
     bias: float | None
+    precision: np.ndarray
 
     @classmethod
-    def learn(cls, X: np.ndarray, row_map: RowMap, fit_intercept: bool) -> Whitening:
+    def learn(
+        cls, X: np.ndarray, row_map: RowMap, fit_intercept: bool, noise: float
+    ) -> Whitening:
         """Learn the map from public rows.
 
-        The exponent of the variance is -1/4 per row (-1/2 per Gram matrix): half way
-        between isotropic noise, exponent 0, and full whitening, both measured worse.
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Public.
+        row_map : RowMap
+        fit_intercept : bool
+            Centre the rows, and add the bias.
+        noise : float
+            See `water_filling`.
         """
         mean = np.zeros(X.shape[1])
         if fit_intercept:
             for block in blocks(*X.shape):
                 mean += row_map.unit(X[block]).sum(axis=0) / len(X)
-        covariance = np.zeros((X.shape[1], X.shape[1]))
-        for block in blocks(*X.shape):
-            rows = row_map.unit(X[block]) - mean
-            covariance += rows.T @ rows / len(X)
-        n_features = X.shape[1]
-        first = max(0, n_features - MOST_DIRECTIONS)
-        variance, directions = eigh(covariance, subset_by_index=(first, n_features - 1))
-        variance, directions = variance[::-1], directions[:, ::-1]
-        share = np.cumsum(variance) / np.trace(covariance)
+        variance, directions = _principal(X, row_map, mean)
         kept = variance > 1e-12 * variance[0]
-        kept &= np.r_[True, share[:-1] < VARIANCE_KEPT]
+        bias = on_grid(BIAS_FEATURE) if fit_intercept else None
+        of_bias = np.full(int(fit_intercept), noise**2 / MEAN_PRIOR)
         if not kept.any():  # constant rows
-            return cls(mean, np.zeros((n_features, 1)), cls._bias(fit_intercept))
-        basis = directions[:, kept] / variance[kept] ** 0.25
+            return cls(mean, np.zeros((X.shape[1], 1)), bias, np.r_[1.0, of_bias])
+        variance, directions = variance[kept], directions[:, kept]
+        share, prior = water_filling(variance, noise, len(X))
+        kept = share > 0
+        precision = (noise**2 + share[kept] / len(X)) / prior[kept]
+        basis = directions[:, kept] * np.sqrt(share[kept] / variance[kept])
         norms = np.concatenate(
             [
                 np.linalg.norm((row_map.unit(X[block]) - mean) @ basis, axis=1)
@@ -88,11 +107,7 @@ class Whitening:
             ]
         )
         radius = np.quantile(norms, NORM_QUANTILE) or norms.max() or 1.0
-        return cls(mean, basis / radius, cls._bias(fit_intercept))
-
-    @staticmethod
-    def _bias(fit_intercept: bool) -> float | None:
-        return on_grid(BIAS_FEATURE) if fit_intercept else None
+        return cls(mean, basis / radius, bias, np.r_[precision, of_bias])
 
     def grid(self, X: np.ndarray, row_map: RowMap) -> GridRows:
         """Quantise phi of the rows of X, rows longer than 1 shortened."""
@@ -115,6 +130,72 @@ class Whitening:
         if self.bias is not None:
             intercept = intercept + self.bias * theta[:, -1]
         return coef, intercept
+
+
+def _principal(
+    X: np.ndarray, row_map: RowMap, mean: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return variances, largest first, and the directions as columns."""
+    n_rows, n_features = X.shape
+    if n_features > MOST_COLUMNS:
+        rows = np.empty(X.shape, dtype=np.float32)
+        for block in blocks(*X.shape):
+            rows[block] = row_map.unit(X[block]) - mean
+        _, scale, directions = randomized_svd(
+            rows, min(MOST_DIRECTIONS, n_rows), random_state=0
+        )
+        return scale.astype(np.float64) ** 2 / n_rows, directions.T.astype(np.float64)
+    covariance = np.zeros((n_features, n_features))
+    for block in blocks(*X.shape):
+        rows = row_map.unit(X[block]) - mean
+        covariance += rows.T @ rows / n_rows
+    first = max(0, n_features - MOST_DIRECTIONS)
+    variance, directions = eigh(covariance, subset_by_index=(first, n_features - 1))
+    return variance[::-1], directions[:, ::-1]
+
+
+def water_filling(
+    variance: np.ndarray, noise: float, n_rows: int
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Share out the squared norm of the rows among the directions.
+
+    Let direction j have the share a_j of the squared norm. The release then tells the
+    correlation of its coordinate with the target up to noise of variance
+    ``noise**2 / a_j``, beside the chance of the labels, c. Where a correlation has the
+    prior variance v_j, proportional to the variance of the direction, the best linear
+    estimates explain ``sum v_j**2 / (v_j + c + noise**2 / a_j)`` of the target's
+    variance, which is largest at
+
+    .. math:: a_j = \max(0, \theta v_j - noise^2) / (v_j + c), \qquad \sum_j a_j = 1.
+
+    So weak directions are left out, the more of them the louder the noise, and the
+    others are nearly whitened: reverse water-filling (Cover and Thomas, *Elements of
+    Information Theory*, section 10.3.3), with a prior in place of the known variance.
+
+    Parameters
+    ----------
+    variance : ndarray of shape (n_directions,)
+        Positive, largest first.
+    noise : float
+        Standard deviation of the noise of the released statistic over the number of
+        records, for rows of norm 1 and a target of standard deviation 1.
+    n_rows : int
+
+    Returns
+    -------
+    share : ndarray of shape (n_directions,)
+        Zero beyond the last direction that is kept.
+    prior : ndarray of shape (n_directions,)
+        v, the variances of the correlations.
+    """
+    prior = EXPLAINED * variance / variance.sum()
+    total = prior + CHANCE / n_rows
+    # The level if the first k directions are kept, for every k.
+    level = (1 + noise**2 * np.cumsum(1 / total)) / np.cumsum(prior / total)
+    last = np.nonzero(level * prior > noise**2)[0].max(initial=0)
+    share = np.maximum(0, level[last] * prior - noise**2) / total
+    share[0] = share[0] or 1.0  # where the noise drowns even the rounding
+    return share, prior
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,14 +272,15 @@ def denoised(statistic: np.ndarray) -> np.ndarray:
     return statistic - statistic.mean(axis=0)
 
 
-def choose_penalty(
+def choose_factor(
     rows: GridRows,
     statistic: np.ndarray,
     loss: Loss,
+    penalty: np.ndarray,
     noise_std: float,
     generator: np.random.Generator,
-) -> tuple[float, float, np.ndarray]:
-    """Choose the penalty and a factor for its model, for free.
+) -> tuple[float, np.ndarray]:
+    """Choose a factor of the prior's penalty, for free.
 
     The statistic differs from its expectation by the noise of the release, Gaussian of
     known size, and by the chance of the labels, nearly Gaussian, whose covariance a
@@ -207,6 +289,10 @@ def choose_penalty(
     fitted to the one and judged by the other (coupled bootstrap: Oliveira, Lei and
     Tibshirani 2021, https://arxiv.org/abs/2111.09447); all of it post-processing.
 
+    The noise of S itself does not average out over the draws of Z; its standard error
+    is gamma times the standard deviation over the draws. Another factor than the usual
+    one has to be better by a share of that, so that noise alone decides nothing.
+
     Parameters
     ----------
     rows : GridRows
@@ -214,6 +300,8 @@ def choose_penalty(
     statistic : ndarray of shape (n_outputs, n_columns)
         The released one, denoised.
     loss : Loss
+    penalty : ndarray of shape (n_columns, n_columns)
+        Of the prior, per record.
     noise_std : float
         Of the release.
     generator : Generator
@@ -221,38 +309,34 @@ def choose_penalty(
 
     Returns
     -------
-    penalty : float
-        Per record.
-    length : float
-        Factor of the penalised model.
+    factor : float
     pilot : ndarray of shape (n_outputs, n_columns)
-        A model to start from.
+        The model of the usual factor, to start from.
     """
-    n_rows, n_columns = rows.values.shape
-    penalties = np.array(PENALTIES) * noise_std / n_rows
-    identity = np.eye(n_columns)
-    everyone = Objective(float_rows(rows), loss, penalties[0] * identity)
-    pilot, _ = dataclasses.replace(everyone, penalty=penalties[2] * identity).minimise(
-        statistic / n_rows, None, 100
-    )
+    n_rows = len(rows.values)
+    everyone = Objective(float_rows(rows), loss, penalty)
+    usual = dataclasses.replace(everyone, penalty=USUAL_FACTOR * penalty)
+    pilot, _ = usual.minimise(statistic / n_rows, None, 100)
     # A sample of the rows stands in for all, its gradient corrected at the pilot.
     some = np.sort(generator.permutation(n_rows)[:BOOTSTRAP_ROWS])
     sample = dataclasses.replace(everyone, phi=everyone.phi[some].astype(np.float64))
     expected = everyone.moment(pilot)
     shift = expected - sample.moment(pilot)
-    risks = np.zeros((len(penalties), len(LENGTHS)))
-    for _ in range(BOOTSTRAP_DRAWS):
+    losses = np.zeros((BOOTSTRAP_DRAWS, len(FACTORS)))
+    for draw in losses:
         fresh = denoised(noise_std * generator.standard_normal(statistic.shape))
         fresh += _label_noise(everyone.phi, pilot, generator) - n_rows * expected
         fitted = (statistic + SPLIT * fresh) / n_rows - shift
         judged = (statistic - fresh / SPLIT) / n_rows - shift
         theta = pilot
-        for index, penalty in enumerate(penalties):
-            objective = dataclasses.replace(sample, penalty=penalty * identity)
+        for index, factor in enumerate(FACTORS):
+            objective = dataclasses.replace(sample, penalty=factor * penalty)
             theta, _ = objective.minimise(fitted, theta, 100)
-            risks[index] += [objective.loss_of(c * theta, judged) for c in LENGTHS]
-    best, length = np.unravel_index(risks.argmin(), risks.shape)
-    return float(penalties[best]), LENGTHS[length], pilot
+            draw[index] = objective.loss_of(theta, judged)
+    worse = losses - losses[:, [FACTORS.index(USUAL_FACTOR)]]
+    error = SPLIT * worse.std(axis=0)
+    best = np.argmin(worse.mean(axis=0) + CAUTION * error)
+    return FACTORS[best], pilot
 
 
 def _label_noise(

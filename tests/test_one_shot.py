@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -9,9 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from skfdp import FeatureDPLogisticRegression, PrivacyLedger
+from skfdp import (
+    FeatureDPLogisticRegression,
+    PrivacyLedger,
+    UtilityWarning,
+    one_shot,
+)
+from skfdp.linear_model.label_dp import plan_one_shot
 from skfdp.losses import LOSSES
-from skfdp.one_shot import Objective, Whitening, choose_penalty, denoised, largest_norm
+from skfdp.one_shot import (
+    Objective,
+    Whitening,
+    choose_factor,
+    denoised,
+    largest_norm,
+    water_filling,
+)
 from skfdp.privacy import gdp_epsilon
 from skfdp.queries.statistics import LabelSum
 from skfdp.rows import GRID, GridRows, RowMap
@@ -79,26 +93,86 @@ def test_the_statistic_matches_its_definition(n_classes):
     )
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_basis_is_half_whitened_and_bounded(n_classes):
+def explained(share, variance, noise, n_rows):
+    """Return what the best linear estimates explain, as `water_filling` states it."""
+    prior = one_shot.EXPLAINED * variance / variance.sum()
+    chance = one_shot.CHANCE / n_rows
+    return (prior**2 * share / ((prior + chance) * share + noise**2)).sum()
+
+
+@settings(deadline=None, max_examples=50)
+@given(seed=st.integers(0, 10**6), log_noise=st.floats(-4, 2))
+def test_no_other_share_explains_more(seed, log_noise):
+    rng = np.random.default_rng(seed)
+    variance = np.sort(rng.lognormal(0, 2, rng.integers(1, 30)))[::-1]
+    noise, n_rows = 10.0**log_noise, int(rng.integers(2, 10**5))
+    share, prior = water_filling(variance, noise, n_rows)
+    assert share.sum() == pytest.approx(1)
+    assert share.min() >= 0
+    assert prior.sum() == pytest.approx(one_shot.EXPLAINED)
+    best = explained(share, variance, noise, n_rows)
+    for concentration in (0.1, 1.0, 1000.0):
+        towards = rng.dirichlet(concentration * share + 1e-3)
+        for step in (0.01, 0.1, 1.0):
+            other = (1 - step) * share + step * towards
+            assert explained(other, variance, noise, n_rows) <= best * (1 + 1e-9)
+
+
+def test_more_noise_leaves_fewer_directions():
+    variance = 0.8 ** np.arange(40)
+    kept = [
+        int((water_filling(variance, noise, 1000)[0] > 0).sum())
+        for noise in (1e-6, 1e-2, 1e-1, 1.0, 1e12)
+    ]
+    assert kept[0] == 40
+    assert kept == sorted(kept, reverse=True)
+    assert kept[-1] == 1
+
+
+def test_the_basis_shares_the_norm_and_is_bounded():
     X = np.random.default_rng(0).normal(size=(500, 6)) * [5, 3, 1, 1, 0.3, 0.1]
     row_map = RowMap()
-    whitening = Whitening.learn(X, row_map, True)
+    whitening = Whitening.learn(X, row_map, True, noise=0.01)
     rows = whitening.grid(X, row_map)
     phi = rows.values[:, :-1] * GRID
     assert np.linalg.norm(phi, axis=1).max() <= 1
     free = (row_map.unit(X) - whitening.mean) @ whitening.basis
     variance = np.linalg.eigvalsh(np.cov(row_map.unit(X).T))[::-1]
+    share, _ = water_filling(variance, 0.01, 500)
     kept = free.shape[1]
-    ratio = free.var(axis=0) / np.sqrt(variance[:kept])
-    np.testing.assert_allclose(ratio, ratio[0], rtol=0.02)
+    assert kept == (share > 0).sum()
+    np.testing.assert_allclose(
+        free.var(axis=0) / free.var(axis=0).sum(), share[:kept], rtol=1e-6
+    )
+    assert whitening.precision.shape == (kept + 1,)
+    assert whitening.precision.min() > 0
+
+
+def test_many_columns_have_the_same_leading_directions(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5)) @ rng.normal(size=(5, 40))
+    row_map = RowMap(feature_bound=100.0)
+    exact = Whitening.learn(X, row_map, True, noise=0.01)
+    monkeypatch.setattr(one_shot, "MOST_COLUMNS", 10)
+    sketched = Whitening.learn(X, row_map, True, noise=0.01)
+    np.testing.assert_allclose(
+        exact.basis @ exact.basis.T, sketched.basis @ sketched.basis.T, atol=1e-4
+    )
+
+
+def test_constant_rows_make_a_model_of_the_classes_alone():
+    X, y = np.ones((60, 3)), np.repeat([0, 1, 1], 20)
+    model = FeatureDPLogisticRegression(
+        30.0, public_features="all", bounds=(0, 2), random_state=0
+    ).fit(X, y)
+    assert (model.predict(X) == 1).all()
 
 
 def test_fold_meets_the_rows_in_input_units():
     rng = np.random.default_rng(0)
     X = rng.uniform(1, 9, (200, 5))
     row_map = RowMap(np.zeros(5), np.full(5, 10.0), feature_bound=1.0)
-    whitening = Whitening.learn(X, row_map, True)
+    whitening = Whitening.learn(X, row_map, True, noise=0.01)
     theta = rng.normal(size=(3, whitening.basis.shape[1] + 1))
     coef, intercept = whitening.fold(theta, row_map)
     phi = (row_map.unit(X) - whitening.mean) @ whitening.basis
@@ -124,7 +198,8 @@ def test_without_noise_the_optimum_is_scikit_learns(n_classes):
     np.testing.assert_allclose(theta, theirs.fit(phi, y).coef_, atol=2e-3)
 
 
-def test_more_noise_asks_for_more_penalty():
+def test_a_penalty_that_is_far_off_is_mended_for_free():
+    """Far too large a penalty asks for a small factor, too small a one for a large."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 8))
     y = (X @ rng.normal(size=(8, 3))).argmax(axis=1)
@@ -132,12 +207,13 @@ def test_more_noise_asks_for_more_penalty():
     query = LabelSum(rows, y, 3, largest_norm(rows))
     unit = query.unit(1.0)
     exact = query.exact_sum(None, None, unit) * unit
-    strengths = []
-    for std in (1.0, 300.0):
-        noisy = denoised(exact + std * rng.normal(size=exact.shape))
-        penalty, _, _ = choose_penalty(rows, noisy, LOSSES["log_loss"], std, rng)
-        strengths.append(penalty)
-    assert strengths[1] > 10 * strengths[0]
+    noisy = denoised(exact + 100.0 * rng.normal(size=exact.shape))
+    loss = LOSSES["log_loss"]
+    factors = [
+        choose_factor(rows, noisy, loss, penalty * np.eye(8), 100.0, rng)[0]
+        for penalty in (1.0, 1e-3)
+    ]
+    assert factors[0] < one_shot.USUAL_FACTOR < factors[1]
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
@@ -208,6 +284,90 @@ def test_it_learns_and_grows_with_epsilon(n_classes, parameters, digits):
     assert scores[1] > 0.85
 
 
+def solver_of(model):
+    (*_, event) = model.privacy_.events
+    return {"label statistic": "one-shot", "descent": "loop"}[event.label]
+
+
+@pytest.mark.parametrize("target", [2, 3])
+def test_label_dp_is_one_shot_by_default(target, small):
+    X, y = small
+    y = np.arange(len(y)) % target
+    model = FeatureDPLogisticRegression(public_features="all", bounds=(0, 1))
+    assert solver_of(model.fit(X, y)) == "one-shot"
+    assert solver_of(model.set_params(solver="dp-gd").fit(X, y)) == "loop"
+    assert solver_of(model.set_params(solver="dp-sgd").fit(X, y)) == "loop"
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"public_features": [0]},
+        {"public_features": None, "public_target": True},
+        {"class_weight": {0: 2.0}},
+        {"public_loss": "zero"},
+        {"batch_size": 50, "solver": "dp-sgd"},
+        {"clip_norm": 0.5},
+        {"learning_rate": 1.0},
+        {"momentum": 0.5},
+        {"average": "tail"},
+        {"noise_decay": 0},
+        {"radius": 2.0},
+        {"centering": None},
+        {"private_weight": 0.5},
+    ],
+)
+def test_what_only_the_loop_can_do_chooses_the_loop(parameters, small):
+    model = FeatureDPLogisticRegression(
+        **{"public_features": "all", "bounds": (0, 1)} | parameters
+    )
+    assert solver_of(model.fit(*small)) == "loop"
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"public_loss": None}, {"batch_size": None}, {"C": 1.0}]
+)
+def test_what_both_can_do_leaves_the_choice(parameters, small):
+    model = FeatureDPLogisticRegression(
+        public_features="all", bounds=(0, 1), **parameters
+    )
+    assert solver_of(model.fit(*small)) == "one-shot"
+
+
+def test_a_budget_below_the_noise_warns(small):
+    X, y = small
+    model = FeatureDPLogisticRegression(0.01, public_features="all", bounds=(0, 1))
+    with pytest.warns(UtilityWarning, match=f"small for n={len(X)} records: the noise"):
+        model.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.set_params(epsilon=100.0).fit(X, y)
+
+
+def test_noise_beyond_the_grid_is_left_to_the_loop(small):
+    model = FeatureDPLogisticRegression(
+        epsilon=1e-9, delta=1e-8, public_features="all", bounds=(0, 1)
+    )
+    with pytest.warns(UserWarning):
+        model.fit(*small)
+    assert solver_of(model) == "loop"
+
+
+def test_the_plan_does_not_see_the_labels(digits, monkeypatch):
+    """Whitening, noise and bounds are made before the ledger is charged."""
+    X, y = digits
+    seen = []
+
+    def without_labels(estimator, problem, seeded):
+        seen.append(problem)
+        blind = dataclasses.replace(problem, codes=None, public_labels=None)
+        return plan_one_shot(estimator, blind, seeded)
+
+    monkeypatch.setattr("skfdp.linear_model.feature_dp.plan_one_shot", without_labels)
+    FeatureDPLogisticRegression(public_features="all", bounds=(0, 16)).fit(X, y)
+    assert len(seen) == 1
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -215,7 +375,7 @@ def test_it_learns_and_grows_with_epsilon(n_classes, parameters, digits):
         ({"class_weight": {0: 2.0}}, "class_weight=.* is not for solver='one-shot'"),
         ({"public_loss": "zero"}, "public_loss='zero' is not for solver='one-shot'"),
         ({"batch_size": 50}, "batch_size=50 is not for solver='one-shot'"),
-        ({"epsilon": 1e-9, "delta": 1e-12}, "more noise than the grid"),
+        ({"epsilon": 1e-9, "delta": 1e-8}, "more noise than the grid"),
     ],
 )
 def test_refusals(parameters, message, small):

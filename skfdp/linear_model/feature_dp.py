@@ -10,7 +10,12 @@ from scipy.sparse import issparse
 from skfdp import defaults
 from skfdp.checks import check_choice, check_number
 from skfdp.linear_model.base import DPLinearClassifier, probabilities
-from skfdp.linear_model.label_dp import OneShot, plan_one_shot, run_one_shot
+from skfdp.linear_model.label_dp import (
+    OneShot,
+    plan_one_shot,
+    run_one_shot,
+    takes_one_shot,
+)
 from skfdp.linear_model.label_loop import with_label_sensitivity
 from skfdp.linear_model.padding import PADDINGS, padded_rows
 from skfdp.linear_model.public_model import (
@@ -47,9 +52,10 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
     public_target : bool, default=False
         Whether the target is public.
     solver : {"auto", "dp-gd", "dp-sgd", "one-shot"}, default="auto"
-        Noisy descent on full batches ("dp-gd", also "auto") or on Poisson batches
-        ("dp-sgd"); or "one-shot", only for label-DP (every column public, private
-        target): the label statistic is released once, and the rest is public.
+        Noisy descent on full batches ("dp-gd") or on Poisson batches ("dp-sgd"); or
+        "one-shot", only for label-DP (every column public, private target): the label
+        statistic is released once, and the rest is public. "auto" is "one-shot"
+        where that is possible and no parameter of the loop is set, else "dp-gd".
     public_model : "auto", classifier or None, default="auto"
         Model of the public columns, in whose margins the private descent starts.
         "auto": with a public target a logistic regression on standardised columns (the
@@ -105,8 +111,8 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         Project the weights (in the loop's coordinates) onto this L2 ball, paper 1's W.
     C : float or "auto", default="auto"
         scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
-        no penalty (1.0 at ``epsilon=inf``); for "one-shot" a penalty in the whitened
-        basis, chosen by splitting the known noise of the release, for free.
+        no penalty (1.0 at ``epsilon=inf``); for "one-shot" that of a prior, with a
+        factor chosen by splitting the known noise of the release, for free.
     fit_intercept : bool, default=True
         False also turns the centring off.
     class_weight : dict, default=None
@@ -277,34 +283,8 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
                 "uses the full batch: choose solver='dp-sgd'."
             )
 
-    def _check_one_shot(self, problem: Problem) -> None:
-        """Refuse what the one release cannot do."""
-        if issparse(problem.X):
-            raise ValueError(
-                "solver='one-shot' learns a dense basis of the columns and needs a "
-                "dense X: choose 'dp-gd', or reduce the columns first "
-                "(TruncatedSVD)."
-            )
-        if not problem.public.all() or problem.public_target:
-            raise ValueError(
-                "solver='one-shot' is label-DP: it needs public_features='all' and "
-                "public_target=False; choose 'dp-gd' otherwise."
-            )
-        for name, wanted in {
-            "class_weight": (None,),
-            "public_loss": ("auto", None),
-            "batch_size": ("auto", None),
-        }.items():
-            value = getattr(self, name)
-            if not any(value is choice or value == choice for choice in wanted):
-                raise ValueError(
-                    f"{name}={value!r} is not for solver='one-shot', which releases "
-                    "one statistic of the labels: choose 'dp-gd'."
-                )
-
     def _plan(self, problem, seeded):
-        if self.solver == "one-shot":
-            self._check_one_shot(problem)
+        if takes_one_shot(self, problem):
             return plan_one_shot(self, problem, seeded)
         if self.public_loss in ("gaussian", "impute") and issparse(problem.X):
             raise ValueError(
