@@ -39,3 +39,18 @@ def test_there_are_some():
     names = {path.name for path in EXAMPLES.glob("*.py")}
     assert {"plot_privacy_officer.py", "plot_monthly_training.py"} <= names
     assert all(name.startswith(("plot_", "data_")) for name in names)
+
+
+def test_label_dp_on_images():
+    if not EXAMPLES.is_dir():
+        pytest.skip("the examples are not beside the tests")
+    run = subprocess.run(
+        [sys.executable, str(EXAMPLES / "data_label_dp_images.py"), "--quick"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert run.returncode == 0, run.stderr
+    accuracy = float(run.stdout.split("test accuracy ")[1].split(" %")[0])
+    assert accuracy > 50  # one of ten classes

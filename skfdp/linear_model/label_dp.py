@@ -92,7 +92,7 @@ def _refusal(estimator, problem: Problem) -> str | None:
         )
     if issparse(problem.X):
         return (
-            "solver='one-shot' learns a dense basis of the columns and needs a dense X: "
+            "solver='one-shot' learns a basis of the columns and needs a dense X: "
             "choose 'dp-gd', or reduce the columns first (TruncatedSVD)."
         )
     for name, wanted in _ONE_SHOT_VALUES.items():
