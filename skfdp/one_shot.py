@@ -28,8 +28,9 @@ MOST_DIRECTIONS = 512
 MOST_COLUMNS = 4096
 #: Share of the target's variance that `water_filling` expects a model to explain.
 EXPLAINED = 0.5
-#: How many times its own variance the chance of the labels counts there.
-CHANCE = 10.0
+#: How many times its own variance the chance of the labels counts there, and the rows
+#: beyond which it counts no less: what a linear model misses does not vanish with n.
+CHANCE, CHANCE_ROWS = 10.0, 5000
 #: Rows longer than this quantile of the public norms are shortened before the sum.
 NORM_QUANTILE = 0.25
 #: Constant last column of phi, whose rows have norm at most 1 without it.
@@ -189,7 +190,7 @@ def water_filling(
         v, the variances of the correlations.
     """
     prior = EXPLAINED * variance / variance.sum()
-    total = prior + CHANCE / n_rows
+    total = prior + CHANCE / min(n_rows, CHANCE_ROWS)
     # The level if the first k directions are kept, for every k.
     level = (1 + noise**2 * np.cumsum(1 / total)) / np.cumsum(prior / total)
     last = np.nonzero(level * prior > noise**2)[0].max(initial=0)
