@@ -119,7 +119,7 @@ def full_size_fit(data: str, features: str, solver: str, seed: int) -> dict:
 def rbf_steps(seed: int) -> list:
     """Return steps from pixels to random Fourier features, learnt from X alone."""
     return [
-        FunctionTransformer(np.divide, kw_args={"x2": np.float32(255)}),
+        FunctionTransformer(functools.partial(np.multiply, np.float32(1 / 255))),
         PCA(60, svd_solver="covariance_eigh"),
         RBFSampler(gamma=0.02, n_components=1500, random_state=seed),
     ]

@@ -197,7 +197,9 @@ def test_every_combination_learns_and_stays_within_budget(
 
 def test_label_dp_centres_exactly_and_releases_no_mean(digits):
     X, y = digits
-    model = FeatureDPLogisticRegression(public_features="all", bounds=(0, 16))
+    model = FeatureDPLogisticRegression(
+        public_features="all", bounds=(0, 16), solver="dp-gd"
+    )
     events = model.fit(X, y).privacy_.events
     assert [event.label for event in events] == ["descent"]
     assert len(events[0].public_features) == 64
