@@ -6,7 +6,7 @@ If only the labels are private, features can be learnt from the images for free.
 a dictionary of small patches, found by k-means and used as a convolution, then pooled.
 `FeatureDPLogisticRegression` releases one statistic of the labels on top of it.
 
-Run ``python examples/plot_label_dp_images.py`` (minutes), with ``--data fashion`` for
+Run ``python examples/data_label_dp_images.py`` (minutes), with ``--data fashion`` for
 Fashion-MNIST, or with ``--quick`` to see that it works.
 """
 

@@ -6,7 +6,7 @@ continues:
 ``--full-size``
     MNIST and Fashion-MNIST at epsilon 1 and delta 1e-5, with marks to meet: pixels in
     one shot and by the loop, random Fourier features, and the convolutional
-    dictionary of ``examples/plot_label_dp_images.py``. The features are made from X
+    dictionary of ``examples/data_label_dp_images.py``. The features are made from X
     alone.
 ``--suite``
     Small and middle-sized data sets and five budgets: one-shot against the loop.
@@ -129,7 +129,7 @@ def rbf_steps(seed: int) -> list:
 def dictionary_split(data: str, seed: int) -> Split:
     """Return the features of the example's convolutional dictionary."""
     sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
-    from plot_label_dp_images import Dictionary
+    from data_label_dp_images import Dictionary
 
     X, y = images(data, "train", pooled=False)
     X_test, y_test = images(data, "test", pooled=False)
