@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from skfdp import datasets as datasets
     from skfdp.completion import PrivateCompletionClassifier
     from skfdp.defaults import UtilityWarning
-    from skfdp.linear_model import DPSGDFClassifier, FeatureDPLogisticRegression
+    from skfdp.linear_model import (
+        DPSGDFClassifier,
+        DPSGDFRegressor,
+        FeatureDPLogisticRegression,
+        FeatureDPRegressor,
+    )
     from skfdp.model_selection import PrivateSearchCV
     from skfdp.neural_network import FeatureDPMLPClassifier
     from skfdp.preprocessing import PrivateCenteringTransformer
@@ -31,9 +36,11 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "DPSGDFClassifier": "skfdp.linear_model",
+    "DPSGDFRegressor": "skfdp.linear_model",
     "Event": "skfdp.privacy",
     "FeatureDPLogisticRegression": "skfdp.linear_model",
     "FeatureDPMLPClassifier": "skfdp.neural_network",
+    "FeatureDPRegressor": "skfdp.linear_model",
     "PrivacyBudgetError": "skfdp.privacy",
     "PrivacyLedger": "skfdp.privacy",
     "PrivacyPlan": "skfdp.privacy",
@@ -49,9 +56,11 @@ _HOMES = {
 
 __all__ = [
     "DPSGDFClassifier",
+    "DPSGDFRegressor",
     "Event",
     "FeatureDPLogisticRegression",
     "FeatureDPMLPClassifier",
+    "FeatureDPRegressor",
     "PrivacyBudgetError",
     "PrivacyLedger",
     "PrivacyPlan",

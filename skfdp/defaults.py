@@ -26,8 +26,8 @@ PUBLIC_NORM = 0.25
 # Below this clip norm most residuals are cut: the loss is no steeper to step on.
 _CAP_CLIP = 0.6
 # Standard deviation of the noise that the loop leaves in one weight: the largest that
-# a logit tolerates.
-_WEIGHT_NOISE = 1.5
+# a logit tolerates; a prediction in units of the target's spread tolerates less.
+_WEIGHT_NOISE, _WEIGHT_NOISE_OF_TARGETS = 1.5, 0.75
 
 
 class UtilityWarning(UserWarning):
@@ -86,7 +86,7 @@ def block_bound(n_private: int) -> float:
     return float(np.clip(math.sqrt(n_private / 2), 1.0, 2.0))
 
 
-def clip_norm(s2n: float, largest: float) -> float:
+def clip_norm(s2n: float, largest: float, *, regression: bool = False) -> float:
     """Clip norm: a small one pulls harder, a large one is unbiased.
 
     Parameters
@@ -95,7 +95,12 @@ def clip_norm(s2n: float, largest: float) -> float:
         See `signal_to_noise`.
     largest : float
         Norm that no gradient of a unit row exceeds; inf where there is none.
+    regression : bool, default=False
+        Residuals of targets of spread 1 have no bound, and cutting many of them biases
+        the mean: the clip norm grows with the signal without a plateau, up to 4.
     """
+    if regression:
+        return float(np.clip(0.8 * math.sqrt(s2n / 128), 0.1, min(largest, 4.0)))
     if s2n > 1000:
         return min(largest, 2.0, 0.8 * math.sqrt(s2n / 1000))
     return float(np.clip(0.8 * math.sqrt(s2n / 128), 0.1, 0.8))
@@ -109,18 +114,20 @@ def learning_rate(
     clip_norm: float,
     momentum: float,
     curvature: float,
+    regression: bool = False,
 ) -> float:
     """First step size, on the clipped sum over ``n * clip_norm``.
 
     Below the cap the noise that accumulates in a weight has a standard deviation of
-    1.5 whatever the problem; the cap keeps heavy-ball steps on the unclipped loss
-    stable, and is lower for losses of higher curvature than the softmax. A small clip
-    norm does not lower the cap in proportion: nearly all residuals are cut there, and
-    the loss is nearly linear.
+    1.5 whatever the problem (0.75 in a regression); the cap keeps heavy-ball steps on
+    the unclipped loss stable, and is lower for losses of higher curvature than the
+    softmax. A small clip norm does not lower the cap in proportion: nearly all
+    residuals are cut there, and the loss is nearly linear.
     """
     pace = 2 * (1 - momentum) / n_steps
     cap = float(np.clip(2.5 * n * pace, 10, 40)) * min(1.0, 0.5 / curvature)
-    return min(_WEIGHT_NOISE * mu * n * pace, cap * max(clip_norm, _CAP_CLIP))
+    noise = _WEIGHT_NOISE_OF_TARGETS if regression else _WEIGHT_NOISE
+    return min(noise * mu * n * pace, cap * max(clip_norm, _CAP_CLIP))
 
 
 def block_norms(public: np.ndarray, has_public_model: bool) -> tuple[float, float]:

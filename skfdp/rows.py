@@ -268,6 +268,15 @@ def _with_data(X: csr_array, data: np.ndarray) -> csr_array:
     return csr_array((data, X.indices, X.indptr), shape=X.shape)
 
 
+def squared_norms(rows: np.ndarray) -> np.ndarray:
+    """Return the squared norm of each row, the same in whatever block it stands."""
+    if len(rows) == 1:
+        # Alone, a long row would be summed in another order than among others.
+        return squared_norms(np.vstack([rows, np.zeros_like(rows)]))[:1]
+    rows = np.ascontiguousarray(rows)
+    return np.einsum("ij,ij->i", rows, rows)
+
+
 def resolve_bounds(
     bounds: Any, n_features: int, names: Sequence[str] | None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:

@@ -208,7 +208,7 @@ def check_privacy_parameters(estimator) -> None:
     """Check what every private estimator shares: budget, relation, bounds, seed."""
     check_budget(estimator.epsilon, estimator.delta, allow_infinite=True)
     check_relation(estimator.neighboring_relation)
-    check_number("feature_bound", estimator.feature_bound)
+    check_number("feature_bound", estimator.feature_bound, also=("auto",))
     check_random_state(estimator.random_state)
     n_records = estimator.n_records
     if estimator.neighboring_relation == "add_or_remove_one":
@@ -282,9 +282,12 @@ def resolve_row_map(
             UtilityWarning,
             stacklevel=4,
         )
-    row_map = RowMap(
-        low, span, float(estimator.feature_bound), bool(estimator.normalize)
-    )
+    bound = estimator.feature_bound
+    if bound == "auto":
+        # No row within bounds is longer. Columns without bounds are taken as scaled.
+        bounded = span is not None and bool(np.isfinite(span).all())
+        bound = math.sqrt(n_features) if bounded else 1.0
+    row_map = RowMap(low, span, float(bound), bool(estimator.normalize))
     if sparse:
         row_map.check_sparse()
     return row_map

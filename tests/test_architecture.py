@@ -31,6 +31,7 @@ LEVELS = {
     "copula": 3,
     "one_shot": 3,
     "networks": 3,
+    "least_squares": 3,
     "solvers": 4,
     "validation": 4,
     "linear_model": 5,

@@ -7,7 +7,9 @@ import scipy.sparse as sp
 
 from skfdp import (
     DPSGDFClassifier,
+    DPSGDFRegressor,
     FeatureDPLogisticRegression,
+    FeatureDPRegressor,
     PrivateCenteringTransformer,
 )
 
@@ -197,6 +199,68 @@ def test_warnings_come_from_public_facts(estimator, small):
         estimator(delta=1e-3).fit(*small)
     with pytest.warns(match="delta=0.5 is not below 1/n"):
         estimator(delta=0.5, bounds=(0, 1)).fit(*small)
+
+
+REGRESSION = [
+    ({"target_bounds": None}, "target_bounds=None: a private target needs declared"),
+    ({"target_bounds": 3.0}, "target_bounds=3.0 must be a pair"),
+    ({"target_bounds": (1, 1)}, r"target_bounds=\(1, 1\) must be a pair"),
+    ({"target_bounds": (0, np.inf)}, "must be a pair .* of finite numbers"),
+    ({"target_bounds": ("a", "b")}, "must be a pair"),
+    ({"target_bounds": (-1, 5), "loss": "poisson"}, "must not be negative for loss="),
+    ({"loss": "log_loss"}, "loss='log_loss' is unknown"),
+    ({"huber_threshold": 0}, "huber_threshold=0 must be a number > 0"),
+    ({"alpha": -1}, "alpha=-1 must be a number >= 0 or 'auto'"),
+    ({"feature_bound": "wide"}, "feature_bound='wide' must be a number > 0 or 'auto'"),
+]
+ONE_SHOT = [
+    ({"loss": "huber"}, "loss='huber' is not for solver='one-shot'"),
+    ({"loss": "poisson"}, "with solver='one-shot' is label-DP"),
+    ({"batch_size": 9}, "batch_size=9 is not for solver='one-shot'"),
+]
+
+
+@pytest.mark.parametrize("estimator", [DPSGDFRegressor, FeatureDPRegressor])
+@pytest.mark.parametrize(("parameters", "message"), REGRESSION)
+def test_bad_parameters_of_regressors(estimator, parameters, message, small, releases):
+    model = estimator(**{"target_bounds": (0, 1)} | parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(*small)
+    assert not releases
+    assert not model.__sklearn_is_fitted__()
+
+
+@pytest.mark.parametrize(("parameters", "message"), ONE_SHOT)
+def test_what_one_release_cannot_do_for_a_regressor(
+    parameters, message, small, releases
+):
+    model = FeatureDPRegressor(target_bounds=(0, 1), solver="one-shot", **parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(*small)
+    assert not releases
+
+
+TARGETS = [
+    (["secret"] * 10, "squared_error", "y holds values that are not numbers"),
+    (np.array([Opaque()] * 10), "squared_error", "y holds values that are not numbers"),
+    (np.r_[np.nan, Y[1:]], "squared_error", "NaN"),
+    (np.r_[SECRET, np.inf, Y[2:]], "huber", "infinity"),
+    (np.r_[-SECRET, Y[1:]], "poisson", "y holds negative values: loss='poisson'"),
+    (None, "squared_error", "requires y to be passed"),
+    (np.full((10, 2), SECRET), "squared_error", "1d array"),
+]
+
+
+@pytest.mark.parametrize(("y", "loss", "message"), TARGETS)
+def test_malformed_targets_are_refused_without_a_datum(y, loss, message, releases):
+    model = FeatureDPRegressor(bounds=(0, 1), target_bounds=(0, 1), loss=loss)
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        model.fit(np.ones((10, 2)), y)
+    chain = [caught.value, caught.value.__cause__, caught.value.__context__]
+    told = " ".join(str(error) for error in chain if error is not None)
+    assert "secret" not in told
+    assert "4242" not in told
+    assert not releases
 
 
 def test_other_columns_at_predict_time(small):

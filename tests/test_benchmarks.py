@@ -51,6 +51,29 @@ def test_quick_mode_writes_a_complete_table(quick):
     assert "marks: mean 0.35, worst 1.8" in output
 
 
+def test_the_regressors_script_runs(tmp_path):
+    path = tmp_path / "regressors.json"
+    run = subprocess.run(
+        [
+            sys.executable,
+            str(SCRIPT.parent / "regressors.py"),
+            "--quick",
+            "--output",
+            str(path),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert run.returncode == 0, run.stderr
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    # two sets and two budgets: five models for squared error, four for counts
+    assert len(cells) == 2 + 2 * (5 + 4)
+    assert cells["ink | 8 | DPSGDF"]["score"] > 0.3
+    assert cells["diabetes | 8 | DPSGDF"]["score"] > 0.2
+
+
 def test_default_is_useful_at_a_large_budget(quick):
     content = json.loads(quick[0].read_text(encoding="utf-8"))
     rows = {(row["data"], row["epsilon"]): row for row in content["rows"]}

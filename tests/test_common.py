@@ -9,7 +9,9 @@ from sklearn.utils.estimator_checks import (
 
 from skfdp import (
     DPSGDFClassifier,
+    DPSGDFRegressor,
     FeatureDPLogisticRegression,
+    FeatureDPRegressor,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
     PrivateSearchCV,
@@ -35,6 +37,14 @@ INSTANCES = [
         epsilon=5000.0,
         mean_runs=2.0,
     ),
+    DPSGDFRegressor(target_bounds=(-9, 9)),
+    DPSGDFRegressor(target_bounds=(-9, 9), loss="huber"),
+    FeatureDPRegressor(target_bounds=(-9, 9)),
+    FeatureDPRegressor(target_bounds=(0, 9), loss="poisson"),
+    FeatureDPRegressor(target_bounds=(-9, 9), solver="one-shot"),
+    FeatureDPRegressor(target_bounds=(-9, 9), solver="one-shot", public_features="all"),
+    FeatureDPRegressor(epsilon=float("inf")),
+    FeatureDPRegressor(epsilon=float("inf"), loss="poisson"),
 ]
 
 

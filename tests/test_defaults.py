@@ -43,6 +43,19 @@ def test_steeper_losses_take_shorter_steps():
     assert rates[0] == rates[1] == 4 * rates[2]
 
 
+@given(s2n=st.floats(1e-3, 1e9))
+def test_regressions_clip_less_and_step_less(s2n):
+    assert 0.1 <= defaults.clip_norm(s2n, math.inf, regression=True) <= 4.0
+    assert defaults.clip_norm(s2n, 0.3, regression=True) <= 0.3
+    ours, theirs = (
+        defaults.learning_rate(
+            0.01, 1000, 200, clip_norm=1, momentum=0.9, curvature=1, regression=kind
+        )
+        for kind in (True, False)
+    )
+    assert ours == theirs / 2
+
+
 @given(n_steps=st.integers(1, 500), decay=st.floats(0.01, 3))
 def test_noise_weights_fall_and_stay_positive(n_steps, decay):
     weights = defaults.noise_weights(n_steps, decay)

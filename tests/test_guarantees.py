@@ -14,12 +14,14 @@ from sklearn.pipeline import make_pipeline
 
 from skfdp import (
     DPSGDFClassifier,
+    DPSGDFRegressor,
     FeatureDPLogisticRegression,
+    FeatureDPRegressor,
     PrivacyBudgetError,
     PrivacyLedger,
     PrivateCenteringTransformer,
 )
-from skfdp.losses import LOSSES
+from skfdp.losses import LOSSES, REGRESSION_LOSSES
 from skfdp.privacy import compose, gdp_epsilon
 from skfdp.queries import linear, linear_kernels
 from skfdp.queries.linear import LinearQuery
@@ -84,6 +86,41 @@ ESTIMATORS = {
         **kw,
     ),
 }
+REGRESSORS = {
+    "regressor": lambda **kw: FeatureDPRegressor(
+        bounds=(0, 1), target_bounds=(0, 2), **kw
+    ),
+    "regressor, public target": lambda **kw: FeatureDPRegressor(
+        bounds=(0, 1), public_target=True, loss="huber", **kw
+    ),
+    "regressor, label, poisson": lambda **kw: FeatureDPRegressor(
+        bounds=(0, 1),
+        public_features="all",
+        target_bounds=(0, 3),
+        loss="poisson",
+        **kw,
+    ),
+    "regressor, second moments": lambda **kw: FeatureDPRegressor(
+        bounds=(0, 1), target_bounds=(0, 2), solver="one-shot", **kw
+    ),
+    "regressor, target statistic": lambda **kw: FeatureDPRegressor(
+        bounds=(0, 1),
+        target_bounds=(0, 2),
+        solver="one-shot",
+        public_features="all",
+        **kw,
+    ),
+    "regressor, dpsgd-f, add/remove": lambda **kw: DPSGDFRegressor(
+        bounds=(0, 1),
+        target_bounds=(-1, 2),
+        neighboring_relation="add_or_remove_one",
+        n_records=250,
+        batch_size=60,
+        max_iter=50,
+        **kw,
+    ),
+}
+ESTIMATORS |= REGRESSORS
 both = pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
 
 
@@ -157,7 +194,9 @@ def neighbours(query, relation, rng):
         norms = query.rows.squared_norms.copy()
         values[0], norms[0] = rows.values[0], rows.squared_norms[0]
         target = query.target.copy()
-        if not query.public_target:
+        if query.class_weight is None:
+            target[0] = rng.choice([0.0, 1.0, 30.0, rng.random()])
+        elif not query.public_target:
             target[0] = rng.integers(0, max(2, query.n_outputs))
         yield dataclasses.replace(query, rows=GridRows(values, norms), target=target)
 
@@ -169,7 +208,7 @@ def check_sensitivity(relation, loss, public_target=False, padded=False, seed=0)
     query = LinearQuery(
         rows=GridRows.build(rng.normal(size=(n, d)), lambda b: b, bias=0.1),
         target=rng.integers(0, n_classes, n),
-        loss=LOSSES[loss],
+        loss=LOSSES.get(loss),
         n_outputs=n_classes,
         clip_norm=clip,
         capacity=n,
@@ -179,6 +218,14 @@ def check_sensitivity(relation, loss, public_target=False, padded=False, seed=0)
         else None,
         public_target=public_target,
     )
+    if loss in REGRESSION_LOSSES:
+        query = dataclasses.replace(
+            query,
+            target=rng.uniform(0, 3, n),
+            loss=REGRESSION_LOSSES[loss],
+            n_outputs=1,
+            class_weight=None,
+        )
     largest = 0.0
     for _ in range(10):
         theta = rng.normal(size=query.shape) * 10.0 ** rng.uniform(-1, 1)
@@ -201,7 +248,7 @@ def check_sensitivity(relation, loss, public_target=False, padded=False, seed=0)
 @pytest.mark.parametrize(
     "relation", ["replace_one", "replace_special", "add_or_remove_one"]
 )
-@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize("loss", [*LOSSES, *REGRESSION_LOSSES])
 def test_sensitivity_of_every_loss_and_relation(relation, loss):
     check_sensitivity(relation, loss)
 

@@ -8,7 +8,7 @@ import pytest
 SCRIPT = """
 import resource, sys, threading, time
 import numpy as np
-from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
+from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, FeatureDPRegressor
 
 dtype, batch, kind = sys.argv[1], int(sys.argv[2]) or None, sys.argv[3]
 n, d = 60000, 784
@@ -19,6 +19,10 @@ for start in range(0, n, 1000):
 y = rng.integers(0, 10, n)
 if kind == "dpsgd-f":
     model = DPSGDFClassifier(bounds=(0, 255), max_iter=2, batch_size=batch)
+elif kind == "moments":
+    model = FeatureDPRegressor(
+        bounds=(0, 255), target_bounds=(0, 9), solver="one-shot"
+    )
 else:
     model = FeatureDPLogisticRegression(
         bounds=(0, 255), max_iter=2, public_features=range(392), public_loss="zero"
@@ -60,6 +64,7 @@ def extra_megabytes(dtype, batch, kind):
         ("float32", 0, "dpsgd-f"),
         ("uint8", 0, "dpsgd-f"),
         ("uint8", 30_000, "dpsgd-f"),
+        ("uint8", 0, "moments"),
     ],
 )
 def test_a_fit_needs_one_int16_copy_and_64_megabytes(dtype, batch, kind):

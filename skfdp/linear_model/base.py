@@ -14,6 +14,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp.checks import check_choice, check_number
+from skfdp.coordinates import Coordinates
 from skfdp.linear_model.centring import centred_coordinates
 from skfdp.linear_model.training import Problem, Training, plan_training
 from skfdp.losses import LOSSES
@@ -151,9 +152,25 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         """Return the fields of `Problem` that the target and the loss determine."""
         raise NotImplementedError
 
-    def _penalty_strength(self, n: int) -> float | None:
-        """Return s of the penalty ``s / 2 |w|**2`` per record, None for "auto"."""
+    def _penalty_strength(self, problem: Problem, auto: float | None) -> float | None:
+        """Return s of the penalty ``s / 2 |w|**2`` per record.
+
+        `auto` is what the parameter "auto" stands for; None, also returned: nothing.
+        """
         raise NotImplementedError
+
+    def scale_events(self, problem: Problem, mu: float, reach: float, facts: dict):
+        """Return the events of what is released of the target and of lengths."""
+        return None, None
+
+    def _scaled(self, problem, training: Training | None, streams: Streams | None):
+        """Return the problem with its target in the loop's units."""
+        return problem
+
+    _assumptions = ASSUMPTIONS
+    _released: tuple[str, ...] = ("coef_", "intercept_", "n_iter_")
+    #: What a fit without a signal amounts to.
+    baseline = "the majority class"
 
     def _plan(self, problem: Problem, seeded: bool) -> Training:
         return plan_training(self, problem, seeded)
@@ -161,13 +178,14 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
     def _fit_optimum(self, problem: Problem):
         context = self._init_callback_context()
         context.call_on_fit_task_begin(estimator=self)
-        strength = self._penalty_strength(problem.X.shape[0])
+        problem = self._scaled(problem, None, None)
+        counted = dataclasses.replace(problem, n_public=problem.X.shape[0])
         coef, intercept, n_iter = optimum(
             problem.X,
             problem.target,
             problem.loss,
             problem.n_outputs,
-            penalty=1 / problem.X.shape[0] if strength is None else strength,
+            penalty=self._penalty_strength(counted, 1.0),
             class_weight=problem.class_weight,
             fit_intercept=self.fit_intercept,
         )
@@ -179,9 +197,8 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
     def _fit_private(self, problem: Problem, training: Training, streams: Streams):
         context = self._init_callback_context(max_subtasks=training.plan.n_steps)
         context.call_on_fit_task_begin(estimator=self)
-        coordinates = centred_coordinates(
-            problem, training, streams, self.fit_intercept
-        )
+        problem = self._scaled(problem, training, streams)
+        coordinates = self._coordinates(problem, training, streams)
         query = self._query(problem, training, coordinates, streams)
         privacy = self._report(problem, training.events, training.assumptions)
 
@@ -227,6 +244,12 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
         return self
 
+    def _coordinates(
+        self, problem: Problem, training: Training, streams: Streams
+    ) -> Coordinates:
+        """Return the coordinates of the loop; may release what the plan lists."""
+        return centred_coordinates(problem, training, streams, self.fit_intercept)
+
     def _query(self, problem, training, coordinates, streams) -> LinearQuery:
         rows = training.rows
         if rows is None:
@@ -257,7 +280,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
 
     def _public_gradient(self, problem, query, coordinates, streams):
         """Return the exact gradient of the penalty, None where there is none."""
-        strength = self._penalty_strength(problem.n_public)
+        strength = self._penalty_strength(problem, None)
         if strength is None:
             return None
         return lambda theta: coordinates.penalty_gradient(theta, strength)
@@ -288,9 +311,8 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
             target_epsilon=self.epsilon,
             n_records=problem.n_public,
             feature_names=problem.columns,
-            released=("coef_", "intercept_", "n_iter_")
-            + ("every iterate of the loop",) * loop,
-            assumptions=ASSUMPTIONS + assumptions,
+            released=self._released + ("every iterate of the loop",) * loop,
+            assumptions=self._assumptions + assumptions,
             seeded=self.random_state is not None,
         )
 
@@ -302,10 +324,11 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         """Return ``row_map_(X) @ coef_.T + intercept_`` and what is not linear."""
         check_is_fitted(self)
         X = check_arrays(self, X, reset=False, accept_sparse=True)
-        margins = np.empty((X.shape[0], len(self.coef_)))
+        coef = np.atleast_2d(self.coef_)  # regressors publish a vector
+        margins = np.empty((X.shape[0], len(coef)))
         for block in row_blocks(X):
             rows = self.row_map_(X[block])
-            margins[block] = rows @ self.coef_.T + self.intercept_
+            margins[block] = rows @ coef.T + self.intercept_
             margins[block] += self._offset(rows)
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
@@ -333,8 +356,9 @@ class DPLinearClassifier(ClassifierMixin, DPLinearModel):
             "class_weight": resolve_class_weight(self.class_weight, labels.classes),
         }
 
-    def _penalty_strength(self, n: int) -> float | None:
-        return None if self.C == "auto" else 1 / (self.C * n)
+    def _penalty_strength(self, problem: Problem, auto: float | None) -> float | None:
+        C = auto if self.C == "auto" else self.C
+        return None if C is None else 1 / (C * problem.n_public)
 
     def _fitted(self, problem, coef, intercept, n_iter) -> dict:
         fitted = super()._fitted(problem, coef, intercept, n_iter)

@@ -12,6 +12,7 @@ import numpy as np
 from skfdp import defaults
 from skfdp.linear_model.padding import cross_event
 from skfdp.linear_model.sensitivity import ORTHANT, relative_sensitivity
+from skfdp.linear_model.target import TargetMap
 from skfdp.losses import Loss
 from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_mu
 from skfdp.rows import GridRows, RowMap
@@ -42,6 +43,7 @@ class Problem:
     n_public: int
     loss: Loss
     class_weight: np.ndarray | None
+    target_map: TargetMap | None = None
 
     @property
     def n_outputs(self) -> int:
@@ -92,6 +94,8 @@ class Training:
         Centre the public columns by their exact mean.
     block_norms : (float, float)
         Typical norms of the public and of the private part of a row that has both.
+    target_event, length_event : Event or None
+        Released scales of the target, and of the centred rows; regressors only.
     learning_rate : float
         First step size, on the clipped sum over ``q n clip_norm``.
     private_weight : float
@@ -115,6 +119,8 @@ class Training:
     cross_event: Event | None
     exact_mean: bool
     block_norms: tuple[float, float]
+    target_event: Event | None
+    length_event: Event | None
     learning_rate: float
     private_weight: float
     events: tuple[Event, ...]
@@ -143,18 +149,20 @@ def plan_training(
     if s2n < 2 and public_model is None:
         warnings.warn(
             f"the budget is small for n={n} records and {d} features (signal-to-noise "
-            f"index {s2n:.2g} < 2): expect little more than the majority class.",
+            f"index {s2n:.2g} < 2): expect little more than {estimator.baseline}.",
             defaults.UtilityWarning,
             stacklevel=4,
         )
     facts = about(estimator, problem, seeded)
     mean_event = None
     if not orthant:
-        mean_event = _mean(estimator, problem, mu, reach, facts)
+        mean_event = plan_mean(estimator, problem, mu, reach, facts)
     cross = None
     if getattr(estimator, "public_loss", None) == "impute" and not problem.public.all():
         cross = cross_event(problem, reach * mu, facts)
-    first = tuple(event for event in (mean_event, cross) if event is not None)
+    target_event, length_event = estimator.scale_events(problem, mu, reach, facts)
+    first = (target_event, mean_event, length_event, cross)
+    first = tuple(event for event in first if event is not None)
     rate, n_steps = _schedule(estimator, n)
     clip = _clip_norm(estimator, problem, s2n, public_model)
     plan = calibrated_loop(
@@ -170,7 +178,9 @@ def plan_training(
         plan=plan,
         mean_event=mean_event,
         cross_event=cross,
-        exact_mean=_centres(estimator) and bool(problem.public.any()),
+        exact_mean=centres_exactly(estimator, problem),
+        target_event=target_event,
+        length_event=length_event,
         block_norms=defaults.block_norms(problem.public, public_model is not None),
         learning_rate=_learning_rate(estimator, problem, mu, plan, public_model),
         private_weight=getattr(estimator, "private_weight", 1.0),
@@ -224,7 +234,7 @@ def _clip_norm(estimator, problem: Problem, s2n: float, public_model) -> float:
     if public_model is not None:
         return defaults.clip_norm_from_public_model(len(problem.classes))
     largest = problem.largest_residual * math.hypot(1.0, defaults.BIAS_FEATURE)
-    return defaults.clip_norm(s2n, largest)
+    return defaults.clip_norm(s2n, largest, regression=problem.classes is None)
 
 
 def _learning_rate(
@@ -248,6 +258,7 @@ def _learning_rate(
         clip_norm=plan.clip_norm,
         momentum=estimator.momentum,
         curvature=problem.loss.curvature,
+        regression=problem.classes is None,
     )
 
 
@@ -267,7 +278,14 @@ def _centres(estimator) -> bool:
     return estimator.centering is not None and bool(estimator.fit_intercept)
 
 
-def _mean(estimator, problem, mu, reach, facts) -> Event | None:
+def centres_exactly(estimator, problem: Problem) -> bool:
+    """Whether there are public columns to be centred by their exact mean."""
+    return _centres(estimator) and bool(problem.public.any())
+
+
+def plan_mean(
+    estimator, problem: Problem, mu: float, reach: float, facts: dict
+) -> Event | None:
     """Return the event of the mean of the private columns, None for no centring."""
     if not _centres(estimator) or problem.public.all():
         return None

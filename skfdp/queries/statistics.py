@@ -1,4 +1,4 @@
-"""Sums of rows: the private mean, cross moments, and the label statistic."""
+"""Sums of rows: means, cross moments, and the statistics of labels and targets."""
 
 from __future__ import annotations
 
@@ -231,4 +231,56 @@ class LabelSum:
             else:
                 labels = np.eye(self.n_outputs)[target[block]]
             total += (labels.T @ rows).astype(np.int64)
+        return total
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetSum:
+    """The target statistic ``sum of x * y`` of public rows.
+
+    Parameters
+    ----------
+    rows : GridRows
+        Public, of norm at most 1, bias column included.
+    target : float64 ndarray of shape (n_rows,)
+        Private, cut to [-1, 1]: over half the width of its bounds, from their middle.
+
+    Notes
+    -----
+    **Guarantees.** A contribution has norm at most 1, and a replaced target moves the
+    sum by at most 2, in exact integers: the target is truncated toward zero to a grid
+    that divides 1.
+    """
+
+    rows: GridRows
+    target: np.ndarray
+    clip_norm: float = 1.0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return len(self.rows.values)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the sum."""
+        return 1, self.rows.values.shape[1]
+
+    def unit(self, noise_std: float) -> float:
+        """Return the grid unit of the sum: of the rows, times that of the target."""
+        return sum_unit(noise_std, self.clip_norm, self.n_rows, GRID**2)
+
+    def exact_sum(
+        self, theta: None, batch: np.ndarray | None, unit: float
+    ) -> np.ndarray:
+        """Return the int64 sum over the batch; None means every row."""
+        values, target = self.rows.values, self.target
+        if batch is not None:
+            values, target = values[batch], target[batch]
+        total = np.zeros(self.shape, dtype=np.int64)
+        for block in blocks(*values.shape):
+            # 4096 products of 15 + 15 bits stay below 2**53: exact in float64.
+            cut = np.clip(target[block], -1.0, 1.0)
+            integers = np.trunc(cut * (GRID / unit))
+            total += (integers[None] @ values[block].astype(np.float64)).astype(int)
         return total

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skfdp.losses import LOSSES
+from skfdp.losses import LOSSES, REGRESSION_LOSSES, huber
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.statistics import RowSum
 from skfdp.rows import GRID, GridRows, RowMap
@@ -243,6 +243,93 @@ def test_residuals_are_derivatives_of_the_values(loss, n_classes):
         np.testing.assert_allclose(residual[:, k], slope, atol=1e-5)
     reach = LOSSES[loss].max_residual(n_classes)
     assert (np.linalg.norm(residual, axis=1) <= reach + 1e-12).all()
+
+
+VALUES = {"squared_error": (-3, 3), "huber": (-3, 3), "poisson": (0, 6)}
+
+
+def make_regression(loss, n=203, d=6, seed=0, **more):
+    rng = np.random.default_rng(seed)
+    return dataclasses.replace(
+        make_query(n_classes=2, n=n, d=d, seed=seed, **more),
+        loss=REGRESSION_LOSSES[loss],
+        target=rng.uniform(*VALUES[loss], n),
+        class_weight=None,
+    )
+
+
+@pytest.mark.parametrize("loss", list(REGRESSION_LOSSES))
+def test_regression_residuals_are_derivatives_of_the_values(loss):
+    rng = np.random.default_rng(3)
+    kind = REGRESSION_LOSSES[loss]
+    margins, step = np.r_[rng.normal(size=(200, 1)) * 2, [[31.0]]], 1e-6
+    target = rng.uniform(*VALUES[loss], 201)
+    residual = kind.residual(margins, target)
+    slope = (
+        kind.value(margins + step, target) - kind.value(margins - step, target)
+    ) / (2 * step)
+    np.testing.assert_allclose(residual[:, 0], slope, rtol=1e-4, atol=1e-5)
+    assert (np.abs(residual) <= kind.max_residual(0) + 1e-12).all()
+
+
+def test_a_wide_huber_loss_is_the_squared_error_and_margins_of_counts_are_capped():
+    margins, target = np.array([[-4.0], [0.5], [9.0]]), np.array([1.0, 2.0, 3.0])
+    wide, squared = huber(math.inf), REGRESSION_LOSSES["squared_error"]
+    np.testing.assert_array_equal(
+        wide.residual(margins, target), squared.residual(margins, target)
+    )
+    np.testing.assert_array_equal(
+        wide.value(margins, target), squared.value(margins, target)
+    )
+    poisson = REGRESSION_LOSSES["poisson"]
+    assert np.isfinite(poisson.residual(np.full((3, 1), 1e4), target)).all()
+
+
+@pytest.mark.parametrize("loss", list(REGRESSION_LOSSES))
+def test_regression_sums_match_materialised_gradients(loss):
+    query = make_regression(loss)
+    theta, unit = make_theta(query), query.unit(0.0)
+    x = query.rows.values * GRID
+    gradients = query.loss.residual(x @ theta.T, query.target) * x
+    norms = np.linalg.norm(gradients, axis=1)
+    clipped = gradients * np.minimum(1, query.clip_norm / norms)[:, None]
+    np.testing.assert_allclose(
+        query.exact_sum(theta, None, unit)[0] * unit, clipped.sum(axis=0), atol=1e-4
+    )
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    loss=st.sampled_from(list(REGRESSION_LOSSES)),
+    clip_norm=st.floats(0.01, 4),
+    scale=st.floats(0, 200),
+    noise=st.floats(0, 1e4),
+    seed=st.integers(0, 1000),
+)
+def test_contributions_of_regressions_are_bounded_in_grid_units(
+    loss, clip_norm, scale, noise, seed
+):
+    query = make_regression(loss, n=40, seed=seed, clip_norm=clip_norm)
+    theta, unit = make_theta(query, seed, scale), query.unit(noise)
+    bound = (clip_norm / unit) ** 2
+    alone = contributions(query, theta, unit)
+    for v in alone:
+        assert sum(int(entry) ** 2 for entry in v.ravel()) <= bound
+    np.testing.assert_array_equal(query.exact_sum(theta, None, unit), alone.sum(axis=0))
+
+
+@pytest.mark.parametrize("loss", [*LOSSES.values(), *REGRESSION_LOSSES.values()])
+def test_only_classification_losses_have_residuals_of_a_fixed_sign(loss):
+    rng = np.random.default_rng(0)
+    margins = 3 * rng.normal(size=(500, 1))
+    kind = LOSSES.get(loss.name)
+    signs = [
+        np.sign(loss.residual(margins, np.full(500, value))).ravel()
+        for value in ((0, 1) if kind else (0.0, 1.0))
+    ]
+    fixed = (signs[0] >= 0).all() and (signs[1] <= 0).all()
+    # a count of 0 pulls down always, but a count of 1 does not always pull up
+    assert loss.sign_fixed == fixed == (kind is not None)
 
 
 def test_target_free_residual_is_the_mean_over_labels():

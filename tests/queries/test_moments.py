@@ -1,0 +1,189 @@
+"""Second moments and the target statistic: definition, exactness, sensitivity."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skfdp.queries import moments
+from skfdp.queries.moments import CROSS, PAIR, SQUARE, MomentSum, unpacked
+from skfdp.queries.statistics import TargetSum
+from skfdp.rows import GRID, GridRows
+
+
+def make_moments(rows):
+    """Return a query of the given columns of x, then y."""
+    return MomentSum.build(len(rows), rows.shape[1], lambda block: rows[block], 1000)
+
+
+def length(change, unit):
+    """Exact L2 norm of an integer vector, in float."""
+    return math.sqrt(sum(int(entry) ** 2 for entry in change.ravel())) * unit
+
+
+def neighbour_pairs(rng, d):
+    """Yield pairs of records, among them the worst of the proof."""
+    for _ in range(150):
+        pair = rng.normal(size=(2, d + 1)) * 10.0 ** rng.uniform(-1, 1, size=(2, 1))
+        yield pair
+        # |x| = |x'| = 1, y = y' = 1, and an angle near the worst: x.x' = -b / (2 a)
+        x, z = np.zeros((2, d))
+        x[0] = 1.0
+        angle = CROSS**2 / PAIR**2 + rng.uniform(-0.05, 0.05)
+        z[:2] = -angle, math.sqrt(1 - angle**2)
+        turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
+        yield np.array([[*(turn @ x), 1.0], [*(turn @ z), 1.0]])
+
+
+def check_moment_sensitivity(seed, d=3):
+    """Brute force: nulled and replaced records, in exact integers."""
+    rng = np.random.default_rng(seed)
+    others = rng.normal(size=(3, d + 1))
+    alone, moved = 0.0, 0.0
+    for first, second in neighbour_pairs(rng, d):
+        ours = make_moments(np.vstack([others, first]))
+        theirs = make_moments(np.vstack([others, second]))
+        unit = ours.unit(rng.choice([1.0, 1e9]))
+        a, b = (q.exact_sum(None, None, unit) for q in (ours, theirs))
+        rest = ours.exact_sum(None, np.arange(3), unit)
+        alone = max(alone, length(a - rest, unit))
+        moved = max(moved, length(a - b, unit))
+    assert alone <= moments.clip_norm()
+    assert moved <= moments.sensitivity()
+    assert alone > 0.99 * moments.clip_norm()
+    assert moved > 0.99 * moments.sensitivity()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_record_moves_the_moments_by_at_most_the_sensitivity(seed):
+    check_moment_sensitivity(seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("sensitivity", 24.0), ("clip_norm", 16.0)]
+)
+def test_sabotage_of_the_bounds_is_noticed(name, value, monkeypatch):
+    """sqrt(2) clip_norm = 24.02 would hold if products had a fixed sign."""
+    monkeypatch.setattr(moments, name, lambda: value)
+    with pytest.raises(AssertionError):
+        check_moment_sensitivity(0)
+
+
+def test_sabotage_of_the_weights_is_noticed(monkeypatch):
+    """A pair must count sqrt(2) times a square, but no more than its bound says."""
+    monkeypatch.setattr(moments, "PAIR", 18)
+    monkeypatch.setattr(moments, "clip_norm", lambda: math.sqrt(288.5))
+    monkeypatch.setattr(moments, "sensitivity", lambda: 25.4706)
+    with pytest.raises(AssertionError):
+        check_moment_sensitivity(0)
+
+
+def test_sabotage_of_the_shortening_is_noticed(monkeypatch):
+    monkeypatch.setattr(moments, "_SHRINK", 1.01)
+    with pytest.raises(AssertionError):
+        check_moment_sensitivity(0)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 10**6), d=st.integers(1, 6), noise=st.floats(1e-3, 1e14))
+def test_random_neighbours_stay_within_the_bound(seed, d, noise):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(6, d + 1)) * 10.0 ** rng.integers(-2, 3)
+    other = rows.copy()
+    other[2] = rng.normal(size=d + 1) * 10.0 ** rng.integers(-2, 3)
+    ours, theirs = make_moments(rows), make_moments(other)
+    unit = ours.unit(noise)
+    assert math.frexp(unit)[0] == 0.5
+    assert noise / unit <= 2.0**34 * (1 + 1e-9)
+    change = ours.exact_sum(None, None, unit) - theirs.exact_sum(None, None, unit)
+    assert length(change, unit) <= moments.sensitivity()
+
+
+def test_moments_match_their_definition_and_ignore_the_order():
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-0.4, 0.4, size=(5000, 5))
+    query = make_moments(rows)
+    unit = query.unit(1.0)
+    total = query.exact_sum(None, None, unit)
+    assert total.shape == query.shape == (14,)
+    gram, cross = unpacked(total * unit, 4)
+    x, y = rows[:, :-1], rows[:, -1]
+    np.testing.assert_allclose(gram, x.T @ x, atol=0.3)
+    np.testing.assert_allclose(cross, x.T @ y, atol=0.3)
+    order = rng.permutation(5000)
+    np.testing.assert_array_equal(query.exact_sum(None, order, unit), total)
+    parts = [query.exact_sum(None, part, unit) for part in np.array_split(order, 7)]
+    np.testing.assert_array_equal(np.sum(parts, axis=0), total)
+    assert not query.exact_sum(None, order[:0], unit).any()
+
+
+def test_a_long_record_is_scaled_as_a_whole():
+    query = make_moments(np.array([[3.0, 4.0, 2.0], [0.3, 0.4, 5.0]]))
+    unit = query.unit(1.0)
+    first, second = (
+        unpacked(query.exact_sum(None, np.array([i]), unit) * unit, 2) for i in (0, 1)
+    )
+    np.testing.assert_allclose(first[0], np.outer([0.6, 0.8], [0.6, 0.8]), atol=1e-3)
+    np.testing.assert_allclose(first[1], [0.24, 0.32], atol=1e-3)
+    np.testing.assert_allclose(second[1], [0.3, 0.4], atol=1e-3)  # y cut to 1
+
+
+# -- the target statistic -------------------------------------------------------------
+def check_target_sensitivity(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(8, 3))
+    x /= np.maximum(np.linalg.norm(x, axis=1), rng.uniform(0.9, 1.0))[:, None]
+    rows = GridRows.build(x * (1 - 1e-9), lambda block: block)
+    target = rng.uniform(-1.5, 1.5, 8)
+    query = TargetSum(rows, target)
+    largest = 0.0
+    for noise in (1.0, 1e8):
+        unit = query.unit(noise)
+        total = query.exact_sum(None, None, unit)
+        for i in range(8):
+            one = query.exact_sum(None, np.array([i]), unit)
+            assert length(one, unit) <= query.clip_norm
+            ends = []
+            for value in (-1e6, -1.0, 0.3, 1.0, 1e6):
+                other = target.copy()
+                other[i] = value
+                moved = dataclasses.replace(query, target=other)
+                ends.append(moved.exact_sum(None, None, unit))
+                assert length(total - ends[-1], unit) <= 2 * query.clip_norm
+            largest = max(largest, length(ends[0] - ends[-1], unit))
+    assert 1.99 < largest <= 2.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_replaced_target_moves_the_statistic_by_at_most_two(seed):
+    check_target_sensitivity(seed)
+
+
+def test_sabotage_of_the_cut_is_noticed(monkeypatch):
+    monkeypatch.setattr(np, "clip", lambda values, low, high: values)
+    with pytest.raises((AssertionError, OverflowError)):
+        check_target_sensitivity(0)
+
+
+def test_the_target_statistic_matches_its_definition():
+    rng = np.random.default_rng(1)
+    rows = GridRows.build(rng.normal(size=(6000, 4)) / 4, lambda block: block)
+    target = rng.uniform(-1, 1, 6000)
+    query = TargetSum(rows, target)
+    unit = query.unit(1.0)
+    np.testing.assert_allclose(
+        query.exact_sum(None, None, unit) * unit,
+        [target @ (rows.values * GRID)],
+        atol=0.3,
+    )
+
+
+def test_the_bounds_are_those_of_the_page():
+    a, b = PAIR**2 / 2, CROSS**2
+    assert 2 * SQUARE**2 < PAIR**2 and SQUARE == CROSS
+    assert moments.clip_norm() == pytest.approx(math.sqrt(a + b))
+    assert moments.sensitivity() ** 2 == pytest.approx(2 * a + 2 * b + b**2 / (2 * a))
+    assert moments.sensitivity() < 2 * moments.clip_norm()
