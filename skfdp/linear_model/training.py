@@ -146,13 +146,8 @@ def plan_training(
     mu = gdp_mu(estimator.epsilon, estimator.delta) / reach
     n, d = problem.n_public, problem.X.shape[1]
     s2n = defaults.signal_to_noise(mu, n, d, problem.n_outputs)
-    if s2n < 2 and public_model is None:
-        warnings.warn(
-            f"the budget is small for n={n} records and {d} features (signal-to-noise "
-            f"index {s2n:.2g} < 2): expect little more than {estimator.baseline}.",
-            defaults.UtilityWarning,
-            stacklevel=4,
-        )
+    if public_model is None:
+        _warn_of_noise(estimator, s2n, n, d)
     facts = about(estimator, problem, seeded)
     mean_event = None
     if not orthant:
@@ -189,6 +184,16 @@ def plan_training(
         public_model=public_model,
         assumptions=(ORTHANT,) * orthant,
     )
+
+
+def _warn_of_noise(estimator, s2n: float, n: int, d: int) -> None:
+    if s2n < 2:
+        warnings.warn(
+            f"the budget is small for n={n} records and {d} features (signal-to-noise "
+            f"index {s2n:.2g} < 2): expect little more than {estimator.baseline}.",
+            defaults.UtilityWarning,
+            stacklevel=5,
+        )
 
 
 def calibrated_loop(estimator, *, sampling_rate: float, **schedule) -> PrivacyPlan:
