@@ -1,0 +1,180 @@
+"""One training step on the same work, as each library takes it.
+
+Every function returns a callable that takes one whole step: draw the batch, gather what
+has to be gathered, compute, and move the weights. Rows are float32 of norm 1, labels
+0 .. K-1; batches are Poisson with rate `batch / n`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from skfdp.losses import LOSSES
+from skfdp.noise import Streams
+from skfdp.queries import linear_kernels
+from skfdp.queries.linear import LinearQuery
+from skfdp.releases import release
+from skfdp.rows import GridRows
+from skfdp.sampling import PoissonBatches
+from skfdp.steps import HeavyBall
+
+CLIP_NORM, NOISE_MULTIPLIER, LEARNING_RATE, STEPS = 0.5, 1.0, 0.1, 10**6
+
+
+def problem(n: int, d: int, n_classes: int, seed: int = 0):
+    """Return random unit rows, float32, and labels that depend on them."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d), dtype=np.float32)
+    X /= np.sqrt((X * X).sum(axis=1))[:, None]
+    weights = rng.normal(size=(max(2, n_classes), d)).astype(np.float32)
+    return X, (X @ weights.T).argmax(axis=1)
+
+
+def linear_query(X, y, n_classes: int, n_jobs: int = 1) -> LinearQuery:
+    """Return our query on the grid."""
+    return LinearQuery(
+        rows=GridRows.build(X, lambda block: block.astype(np.float64), bias=0.1),
+        target=y.astype(np.int64),
+        loss=LOSSES["log_loss"],
+        n_outputs=1 if n_classes <= 2 else n_classes,
+        clip_norm=CLIP_NORM,
+        capacity=X.shape[0],
+        n_jobs=n_jobs,
+    )
+
+
+def ours(query: LinearQuery, batch: int | None):
+    """Return skfdp's step: exact release, cryptographic coins and noise."""
+    streams = Streams(None, "benchmark")
+    noise, n = streams.private("noise"), query.n_rows
+    batches = None
+    if batch is not None:
+        batches = PoissonBatches(streams.private("coins"), n, batch / n)
+    rule = HeavyBall(LEARNING_RATE, 0.9, STEPS)
+    state = {"theta": np.zeros(query.shape), "velocity": np.zeros(query.shape)}
+
+    def step() -> None:
+        members = None if batches is None else batches.draw()
+        total = release(
+            query,
+            state["theta"],
+            noise_std=NOISE_MULTIPLIER * CLIP_NORM,
+            generator=noise,
+            batch=members,
+        )
+        gradient = total / ((batch or n) * CLIP_NORM)
+        state["theta"] = rule.update(state["theta"], state["velocity"], gradient, 0)
+
+    return step
+
+
+def same_kernels(X, y, n_classes: int, batch: int):
+    """Return our kernels on float32 rows without clip, noise and grid: the tax base."""
+    n, d = X.shape
+    n_outputs = 1 if n_classes <= 2 else n_classes
+    batches = PoissonBatches(Streams(None, "base").private("coins"), n, batch / n)
+    theta, velocity = np.zeros((n_outputs, d)), np.zeros((n_outputs, d))
+    total, block = np.empty((n_outputs, d)), max(64, 2**18 // d // 64 * 64)
+
+    def step() -> None:
+        members = batches.draw()
+        total[:] = 0.0
+        for start in range(0, len(members), block):
+            part = members[start : start + block]
+            margins = np.empty((len(part), n_outputs))
+            linear_kernels.margins(X, part, theta, margins)
+            residual = LOSSES["log_loss"].residual(margins, y[part])
+            linear_kernels.add_outer_products(X, part, residual, total)
+        velocity[:] = 0.9 * velocity + total / batch
+        theta[:] -= LEARNING_RATE * velocity
+
+    return step
+
+
+def two_products(X, y, n_classes: int, batch: int):
+    """Return NumPy's step without privacy: gather, two products, softmax between."""
+    n, d = X.shape
+    rng = np.random.default_rng(0)
+    theta = np.zeros((d, n_classes), dtype=np.float32)
+
+    def step() -> None:
+        members = np.flatnonzero(rng.random(n) < batch / n)
+        rows = X[members]
+        residual = rows @ theta
+        residual -= residual.max(axis=1, keepdims=True)
+        np.exp(residual, out=residual)
+        residual /= residual.sum(axis=1, keepdims=True)
+        residual[np.arange(len(members)), y[members]] -= 1
+        theta[:] -= (LEARNING_RATE / batch) * (rows.T @ residual)
+
+    return step
+
+
+def torch_step(X, y, n_classes: int, batch: int, kind: str):
+    """Return torch's step: "plain", or Opacus with "hooks" or "ghost"."""
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(1)
+    n, d = X.shape
+    rows, labels = torch.from_numpy(X), torch.from_numpy(y.astype(np.int64))
+    model: nn.Module = nn.Linear(d, n_classes)
+    loss = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=0.9)
+    if kind != "plain":
+        model, optimizer, loss = _opacus(model, optimizer, loss, batch, kind)
+
+    def step() -> None:
+        members = (torch.rand(n) < batch / n).nonzero()[:, 0]
+        optimizer.zero_grad()
+        loss(model(rows[members]), labels[members]).backward()
+        optimizer.step()
+
+    return step
+
+
+def _opacus(model, optimizer, loss, batch: int, kind: str):
+    from opacus.grad_sample import GradSampleModule, GradSampleModuleFastGradientClipping
+    from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
+    from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+
+    common = {
+        "noise_multiplier": NOISE_MULTIPLIER,
+        "max_grad_norm": CLIP_NORM,
+        "expected_batch_size": batch,
+    }
+    if kind == "hooks":
+        return GradSampleModule(model), DPOptimizer(optimizer, **common), loss
+    model = GradSampleModuleFastGradientClipping(
+        model, max_grad_norm=CLIP_NORM, use_ghost_clipping=True
+    )
+    optimizer = DPOptimizerFastGradientClipping(optimizer, **common)
+    return model, optimizer, DPLossFastGradientClipping(model, optimizer, loss)
+
+
+def peak_gemm(dtype=np.float64) -> float:
+    """Return the best measured multiply-adds per second of a matrix product."""
+    import time
+
+    A = np.ones((256, 256), dtype=dtype)
+    best = math.inf
+    for _ in range(200):
+        start = time.thread_time()
+        A @ A
+        best = min(best, time.thread_time() - start)
+    return 256**3 / best
+
+
+def read_bandwidth(megabytes: int = 128) -> float:
+    """Return the best measured bytes per second of a sum over int64."""
+    import time
+
+    A = np.ones(megabytes * 2**17, dtype=np.int64)
+    best = math.inf
+    for _ in range(9):
+        start = time.thread_time()
+        A.sum()
+        best = min(best, time.thread_time() - start)
+    return A.nbytes / best

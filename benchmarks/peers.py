@@ -1,0 +1,349 @@
+"""Peers side by side: the same work in one process, alternating, as paired ratios.
+
+    pip install "skfdp[bench]"
+    OPENBLAS_NUM_THREADS=1 python benchmarks/peers.py --output peers.json
+
+Each round takes every contestant once, in a new random order, and compares within the
+round. What is printed are medians over the rounds with the quartiles, times of the
+contestant over ours. A peer that is not installed is left out and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+import warnings
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np  # noqa: E402
+from _steps import (  # noqa: E402
+    linear_query,
+    ours,
+    peak_gemm,
+    problem,
+    read_bandwidth,
+    same_kernels,
+    torch_step,
+    two_products,
+)
+
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+
+
+def compare(contestants: dict, rounds: int, clock, seconds: float = 0.05) -> dict:
+    """Time every contestant once a round; ratios are within a round, to the first."""
+    repeats, order = {}, list(contestants)
+    for name, step in contestants.items():
+        step()
+        start = clock()
+        step()
+        repeats[name] = int(np.clip(seconds / max(clock() - start, 1e-6), 1, 200))
+    times = {name: [] for name in contestants}
+    rng = np.random.default_rng(0)
+    for _ in range(rounds):
+        rng.shuffle(order)
+        for name in order:
+            taken = []
+            for _ in range(repeats[name]):
+                start = clock()
+                contestants[name]()
+                taken.append(clock() - start)
+            times[name].append(float(np.median(taken)))
+    first = np.array(times[next(iter(contestants))])
+    return {
+        name: {
+            "ms": _quartiles(1e3 * np.array(values)),
+            "ratio": _quartiles(np.array(values) / first),
+        }
+        for name, values in times.items()
+    }
+
+
+def _quartiles(values: np.ndarray) -> list[float]:
+    return [float(q) for q in np.quantile(values, [0.25, 0.5, 0.75])]
+
+
+def steps(args) -> dict:
+    """Whole steps of MNIST's shape against everyone."""
+    n, d, k = 60_000, 784, 10
+    X, y = problem(n, d, k)
+    query = linear_query(X, y, k)
+    found = {}
+    for batch in args.batches:
+        contestants = {
+            "skfdp": ours(query, batch),
+            "same kernels, no privacy": same_kernels(X, y, k, batch),
+            "NumPy, two products": two_products(X, y, k, batch),
+        }
+        for name, kind in {
+            "torch, no privacy": "plain",
+            "Opacus ghost": "ghost",
+            "Opacus hooks": "hooks",
+        }.items():
+            try:
+                contestants[name] = torch_step(X, y, k, batch, kind)
+            except ImportError as error:
+                print(f"left out: {name} ({error})")
+        found[f"batch {batch}"] = compare(contestants, args.rounds, args.clock)
+    return found
+
+
+def roofline(args) -> dict:
+    """Share of the time that peak and bandwidth of this machine allow, batch 4096."""
+    batch, d, found = 4096, 784, {}
+    for k in (1, 10, 100):
+        X, y = problem(20_000, d, k)
+        query = linear_query(X, y, k)
+        step, shares = ours(query, batch), []
+        step()
+        for _ in range(args.rounds):
+            peak, bandwidth = peak_gemm(), read_bandwidth(64)
+            work = 2 * batch * (d + 1) * query.n_outputs
+            bound = max(work / peak, batch * (d + 1) * 2 / bandwidth)
+            taken = []
+            for _ in range(5):
+                start = args.clock()
+                step()
+                taken.append(args.clock() - start)
+            shares.append(bound / np.median(taken))
+        found[f"K = {k}"] = {"share": _quartiles(np.array(shares))}
+    return found
+
+
+def small(args) -> dict:
+    """Twenty columns, ten classes, against NumPy."""
+    X, y = problem(60_000, 20, 10)
+    query, found = linear_query(X, y, 10), {}
+    for batch in args.batches:
+        contestants = {
+            "skfdp": ours(query, batch),
+            "NumPy, two products": two_products(X, y, 10, batch),
+        }
+        found[f"batch {batch}"] = compare(contestants, args.rounds, args.clock)
+    return found
+
+
+def threads(args) -> dict:
+    """Two threads against one; wall clock, and of use on idle machines only."""
+    X, y = problem(60_000, 784, 10)
+    contestants = {
+        "two threads": ours(linear_query(X, y, 10, n_jobs=2), 16_384),
+        "one thread": ours(linear_query(X, y, 10), 16_384),
+    }
+    return {"batch 16384": compare(contestants, args.rounds, time.perf_counter)}
+
+
+def sparse(args) -> dict:
+    """CSR of 10,000 x 50,000, density .002, 20 classes, against scipy's products."""
+    from scipy.sparse import random_array
+
+    rng = np.random.default_rng(0)
+    X = random_array((10_000, 50_000), density=0.002, rng=rng, format="csr")
+    X.data /= 10.0
+    y, k, found = rng.integers(0, 20, 10_000), 20, {}
+    query = linear_query(X, y, k)
+    for batch in (300, 10_000):
+        contestants = {
+            "skfdp": ours(query, batch if batch < 10_000 else None),
+            "scipy": scipy_step(X, y, k, batch),
+        }
+        found[f"batch {batch}"] = compare(contestants, args.rounds, args.clock)
+    return found
+
+
+def scipy_step(X, y, n_classes: int, batch: int):
+    """Return DP-SGD as one would write it with scipy and NumPy's normals."""
+    n, d = X.shape
+    rng = np.random.default_rng(0)
+    theta, norms = np.zeros((d, n_classes)), np.sqrt((X * X).sum(axis=1))
+
+    def step() -> None:
+        members = np.flatnonzero(rng.random(n) < batch / n)
+        rows = X[members]
+        residual = rows @ theta
+        residual = np.exp(residual - residual.max(axis=1, keepdims=True))
+        residual /= residual.sum(axis=1, keepdims=True)
+        residual[np.arange(len(members)), y[members]] -= 1
+        length = np.sqrt((residual**2).sum(axis=1)) * norms[members]
+        residual *= np.minimum(1, 0.5 / np.maximum(length, 1e-12))[:, None]
+        total = rows.T @ residual + rng.normal(0, 0.5, theta.shape)
+        theta[:] -= (0.1 / batch) * total
+
+    return step
+
+
+def fits(args) -> dict:
+    """Whole fits, 50,000 x 100 binary, against scikit-learn."""
+    from sklearn.linear_model import LogisticRegression, SGDClassifier
+
+    from skfdp import DPSGDFClassifier
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60_000, 100))
+    logits = 11 * X @ rng.normal(size=100) / 10
+    y = (rng.random(60_000) < 1 / (1 + np.exp(-np.clip(logits, -700, 700)))).astype(int)
+    train, test = slice(0, 50_000), slice(50_000, 60_000)
+    models = {
+        "skfdp, 20 steps": DPSGDFClassifier(
+            bounds=False, feature_bound=10.0, max_iter=20
+        ),
+        "skfdp, default": DPSGDFClassifier(bounds=False, feature_bound=10.0),
+        "scikit-learn lbfgs": LogisticRegression(),
+        "scikit-learn SGD": SGDClassifier(loss="log_loss", max_iter=20, tol=None),
+    }
+    contestants = {
+        name: (lambda model=model: model.fit(X[train], y[train]))
+        for name, model in models.items()
+    }
+    found = compare(contestants, args.rounds, args.clock, seconds=0)
+    for name, model in models.items():
+        found[name]["accuracy"] = 100 * model.score(X[test], y[test])
+    return {"50,000 x 100": found}
+
+
+def growth(args) -> dict:
+    """Step time at batch 4096 as n grows a hundredfold, 20 columns."""
+    contestants = {}
+    for n in (20_000, 2_000_000):
+        X, y = problem(n, 20, 2)
+        contestants[f"n = {n}"] = ours(linear_query(X, y, 2), 4096)
+    return {"batch 4096": compare(contestants, args.rounds, args.clock)}
+
+
+def calibration(args) -> dict:
+    """Poisson calibration against dp_accounting's own search; memoised."""
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    from skfdp.privacy import calibrate, plan
+
+    arguments = {"n_steps": 1000, "sampling_rate": 0.05}
+
+    def fresh() -> None:
+        for cached in vars(plan).values():
+            getattr(cached, "cache_clear", lambda: None)()
+        calibrate(1.0, 1e-5, neighboring_relation="replace_special", **arguments)
+
+    def event(noise: float):
+        gaussian = dp_accounting.GaussianDpEvent(noise)
+        sampled = dp_accounting.PoissonSampledDpEvent(0.05, gaussian)
+        return dp_accounting.SelfComposedDpEvent(sampled, 1000)
+
+    def theirs() -> None:
+        dp_accounting.calibrate_dp_mechanism(PLDAccountant, event, 1.0, 1e-5)
+
+    def memoised() -> None:
+        calibrate(1.0, 1e-5, neighboring_relation="replace_special", **arguments)
+
+    contestants = {"skfdp": fresh, "memoised": memoised, "dp_accounting": theirs}
+    return {"1000 steps": compare(contestants, args.rounds, args.clock, seconds=0)}
+
+
+SECTIONS = {
+    "steps": steps,
+    "roofline": roofline,
+    "small": small,
+    "threads": threads,
+    "sparse": sparse,
+    "fits": fits,
+    "growth": growth,
+    "calibration": calibration,
+}
+
+
+def show(section: str, found: dict) -> None:
+    """Print a section as a table."""
+    print(f"\n{section}")
+    for case, rows in found.items():
+        if "share" in rows:
+            low, middle, high = rows["share"]
+            print(f"  {case:12s} share {middle:.2f}  ({low:.2f} .. {high:.2f})")
+            continue
+        for name, row in rows.items():
+            low, middle, high = row["ratio"]
+            more = f"  {row['accuracy']:.2f} %" if "accuracy" in row else ""
+            print(
+                f"  {case:12s} {name:26s} {row['ms'][1]:10.3f} ms"
+                f"  x {middle:7.2f}  ({low:.2f} .. {high:.2f}){more}"
+            )
+
+
+def draw(content: dict, path: str) -> None:
+    """Draw the ratios of whole steps over the batch size."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    cases = content["sections"]["steps"]
+    sizes = [int(case.split()[1]) for case in cases]
+    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+    for name in next(iter(cases.values())):
+        axis.plot(
+            sizes, [rows[name]["ratio"][1] for rows in cases.values()], "o-", label=name
+        )
+    axis.set(xscale="log", yscale="log", xlabel="expected batch")
+    axis.set_ylabel("time of a step / time of skfdp's")
+    axis.legend()
+    figure.savefig(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument(
+        "--batches", nargs="+", type=int, default=[256, 1024, 4096, 16_384]
+    )
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument(
+        "--clock",
+        choices=CLOCKS,
+        default="wall",
+        help="'cpu' on machines that others use as well",
+    )
+    parser.add_argument("--output", type=Path, help="JSON; sections are added to it")
+    parser.add_argument("--figure", help="draws the section 'steps'")
+    args = parser.parse_args()
+    content: dict = {"sections": {}}
+    if args.output and args.output.exists():
+        content = json.loads(args.output.read_text(encoding="utf-8"))
+    content["machine"] = {
+        "processor": _processor(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "clock": args.clock,
+        "rounds": args.rounds,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+    args.clock = CLOCKS[args.clock]
+    warnings.simplefilter("ignore")
+    for name in args.only:
+        content["sections"][name] = SECTIONS[name](args)
+        show(name, content["sections"][name])
+        if args.output:
+            text = json.dumps(content, indent=1, sort_keys=True)
+            args.output.write_text(text + "\n", encoding="utf-8")
+    if args.figure:
+        draw(content, args.figure)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    facts = dict(line.split(":", 1) for line in lines if ":" in line)
+    facts = {key.strip(): value.strip() for key, value in facts.items()}
+    widest = "avx512f" if "avx512f" in facts.get("flags", "") else "avx2"
+    family, model = facts.get("cpu family", "?"), facts.get("model", "?")
+    return f"{facts.get('model name', '')} family {family} model {model}, {widest}"
+
+
+if __name__ == "__main__":
+    main()
