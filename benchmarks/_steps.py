@@ -136,7 +136,10 @@ def torch_step(X, y, n_classes: int, batch: int, kind: str):
 
 
 def _opacus(model, optimizer, loss, batch: int, kind: str):
-    from opacus.grad_sample import GradSampleModule, GradSampleModuleFastGradientClipping
+    from opacus.grad_sample import (
+        GradSampleModule,
+        GradSampleModuleFastGradientClipping,
+    )
     from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 

@@ -22,8 +22,8 @@ from skfdp.rows import GridRows, SparseGridRows
 if TYPE_CHECKING:
     from skfdp.queries.products import Products
 
-# A block of rows stays in the second-level cache between the two products.
-_BLOCK_ENTRIES = 2**18
+# A block of rows stays in the cache between the two products.
+_BLOCK_ENTRIES = 2**19
 _LARGEST_BLOCK = 4096
 # Margins are padded to a multiple of this: whole vectors of any width.
 _WHOLE = 64
@@ -293,5 +293,5 @@ class _Workspace:
         """Return the int64 sum of the step, a fresh array."""
         total = self.rows.total()
         if self.padded is None or self.padded is self.rows:
-            return total.copy()
+            return total
         return total + self.padded.total()

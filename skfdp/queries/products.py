@@ -57,9 +57,10 @@ class Products:
             Bound on the entries of a residual times its row.
         """
         bits = _MANTISSA - 15 - math.ceil(math.log2(max(2, theta.shape[1])))
-        exponent = bits - int(np.frexp(np.abs(theta).max(initial=0.0))[1])
+        largest_weight = np.abs(theta).max(initial=0.0)
+        exponent = min(bits - int(np.frexp(largest_weight)[1]), 1000)
         self._factor = np.ldexp(self.rows.unit, -exponent)
-        self._start(np.rint(np.ldexp(theta, exponent)), largest)
+        self._start(theta, 2.0**exponent, largest)
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (len(part), n_outputs)."""
@@ -78,8 +79,9 @@ class DenseProducts(Products):
         shape = n_outputs, rows.n_columns
         self._partial, self._total = np.empty(shape), np.empty(shape, dtype=np.int64)
 
-    def _start(self, theta: np.ndarray, largest: float) -> None:
-        self._theta = theta
+    def _start(self, theta: np.ndarray, factor: float, largest: float) -> None:
+        self._theta = theta * factor
+        np.rint(self._theta, out=self._theta)
         self._most = int(2.0**_MANTISSA / max(1.0, min(largest, LARGEST_PRODUCT)))
         self._room = self._most
         self._partial[:] = 0.0
@@ -110,9 +112,9 @@ class DenseProducts(Products):
         self._room = self._most
 
     def total(self) -> np.ndarray:
-        """Return the int64 sum, shape (n_outputs, n_columns); valid until `start`."""
+        """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
         self._flush()
-        return self._total
+        return self._total.copy()
 
     def pull(self, part: np.ndarray, residual: np.ndarray) -> np.ndarray:
         """Return float residuals times rows, for what is public."""
@@ -135,8 +137,8 @@ class BlasProducts(DenseProducts):
             self._held = part
         return self._block[: len(part)]
 
-    def _start(self, theta: np.ndarray, largest: float) -> None:
-        super()._start(theta, largest)
+    def _start(self, theta: np.ndarray, factor: float, largest: float) -> None:
+        super()._start(theta, factor, largest)
         self._held = None  # the row numbers may be overwritten between steps
 
     def _margins(self, part: np.ndarray, out: np.ndarray) -> None:
@@ -155,9 +157,10 @@ class SparseProducts(Products):
         self._csr = rows.data, rows.indices, rows.indptr
         self._sum = np.empty((rows.n_columns, n_outputs), dtype=np.int64)
         self._residuals = np.empty(n_outputs, dtype=np.int64)
+        self._theta = np.empty((rows.n_columns, n_outputs))
 
-    def _start(self, theta: np.ndarray, largest: float) -> None:
-        self._theta = np.ascontiguousarray(theta.T)
+    def _start(self, theta: np.ndarray, factor: float, largest: float) -> None:
+        sparse_kernels.transposed_integers(theta, factor, self._theta)
         self._shifted = self.rows.shift.astype(np.float64) @ self._theta
         self._sum[:] = 0
         self._residuals[:] = 0
@@ -172,9 +175,11 @@ class SparseProducts(Products):
         )
 
     def total(self) -> np.ndarray:
-        """Return the int64 sum, shape (n_outputs, n_columns); valid until `start`."""
-        self._sum -= np.outer(self.rows.shift, self._residuals)
-        return self._sum.T
+        """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
+        out = np.empty(self._sum.shape[::-1], dtype=np.int64)
+        shift = self.rows.shift
+        sparse_kernels.shifted_sum(self._sum, shift, self._residuals, out)
+        return out
 
     def pull(self, part: np.ndarray, residual: np.ndarray) -> np.ndarray:
         """Return float residuals times rows, for what is public."""

@@ -13,6 +13,22 @@ from numba import njit
 
 
 @njit(nogil=True, cache=True)
+def transposed_integers(theta, factor, out):
+    """out[j, k] = theta[k, j] * factor, rounded; theta float64 (K, D)."""
+    for j in range(theta.shape[1]):
+        for k in range(theta.shape[0]):
+            out[j, k] = np.rint(theta[k, j] * factor)
+
+
+@njit(nogil=True, cache=True)
+def shifted_sum(sums, shift, total, out):
+    """out[k, j] = sums[j, k] - shift[j] * total[k], modulo 2**64; out int64 (K, D)."""
+    for j in range(out.shape[1]):
+        for k in range(out.shape[0]):
+            out[k, j] = sums[j, k] - shift[j] * total[k]
+
+
+@njit(nogil=True, cache=True)
 def margins(data, indices, indptr, rows, theta, start, out):
     """out[i] = x[rows[i]] . theta - start; start is ``shift . theta``, float64 (K,).
 

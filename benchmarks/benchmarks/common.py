@@ -1,0 +1,41 @@
+"""Problems that several benchmarks share: shapes of real tasks, made-up numbers."""
+
+import numpy as np
+
+from skfdp.losses import LOSSES
+from skfdp.noise import Streams
+from skfdp.queries.linear import LinearQuery
+from skfdp.releases import release
+from skfdp.rows import GridRows
+
+
+def unit_rows(n, d, seed=0):
+    X = np.random.default_rng(seed).random((n, d), dtype=np.float32)
+    return X / np.sqrt((X * X).sum(axis=1))[:, None]
+
+
+def labels(X, n_classes, seed=1):
+    weights = np.random.default_rng(seed).normal(size=(n_classes, X.shape[1]))
+    return np.asarray(X @ weights.T).argmax(axis=1)
+
+
+def linear_query(X, n_classes, n_jobs=1):
+    return LinearQuery(
+        rows=GridRows.build(X, lambda block: block.astype(np.float64), bias=0.1),
+        target=labels(X, n_classes),
+        loss=LOSSES["log_loss"],
+        n_outputs=1 if n_classes == 2 else n_classes,
+        clip_norm=0.5,
+        capacity=X.shape[0],
+        n_jobs=n_jobs,
+    )
+
+
+def release_of(query):
+    """Return ``(theta, batch) -> release`` with the noise of a real fit."""
+    noise = Streams(None, "benchmark").private("noise")
+
+    def step(theta, batch):
+        return release(query, theta, noise_std=0.5, generator=noise, batch=batch)
+
+    return step

@@ -1,0 +1,102 @@
+"""One exact release of the gradient, and its parts."""
+
+import numpy as np
+from scipy.sparse import random_array
+
+from skfdp.noise import Streams
+from skfdp.queries.products import BlasProducts, DenseProducts
+from skfdp.rows import GridRows
+from skfdp.sampling import PoissonBatches
+
+from .common import linear_query, release_of, unit_rows
+
+N = 20_000
+
+
+class Release:
+    """A step without the update of the weights: batch by batch, shape by shape."""
+
+    params = ([(20, 10), (100, 2), (784, 2), (784, 10), (784, 100)], [256, 4096, None])
+    param_names = ["columns, classes", "batch"]
+
+    def setup(self, shape, batch):
+        d, k = shape
+        self.query = linear_query(unit_rows(N, d), k)
+        rng = np.random.default_rng(0)
+        self.batch = None
+        if batch is not None:
+            self.batch = np.sort(rng.choice(N, batch, replace=False))
+        self.theta = rng.normal(size=self.query.shape)
+        self.release = release_of(self.query)
+        self.release(self.theta, self.batch)  # compiles
+
+    def time_release(self, shape, batch):
+        self.release(self.theta, self.batch)
+
+
+class Products:
+    """Tiled kernels against BLAS, where `products.BLAS_OUTPUTS` comes from."""
+
+    params = (["tiled", "blas"], [1, 10, 16, 24, 32, 48, 100])
+    param_names = ["kernels", "outputs"]
+
+    def setup(self, kernels, n_outputs):
+        rng = np.random.default_rng(0)
+        values = rng.integers(-900, 900, (512, 785)).astype(np.int16)
+        kind = DenseProducts if kernels == "tiled" else BlasProducts
+        self.work = kind(GridRows(values, np.zeros(512)), n_outputs)
+        self.part, self.out = np.arange(512), np.empty((512, n_outputs))
+        self.theta = rng.normal(size=(n_outputs, 785))
+        self.residual = np.rint(1000 * rng.normal(size=(512, n_outputs)))
+        self.time_both_products(kernels, n_outputs)  # compiles
+
+    def time_both_products(self, kernels, n_outputs):
+        self.work.start(self.theta)
+        self.work.margins(self.part, self.out)
+        self.work.add(self.part, self.residual)
+        self.work.total()
+
+
+class Threads:
+    params = [1, 2]
+    param_names = ["n_jobs"]
+
+    def setup(self, n_jobs):
+        self.query = linear_query(unit_rows(N, 784), 10, n_jobs)
+        self.theta = np.random.default_rng(0).normal(size=self.query.shape)
+        self.release = release_of(self.query)
+        self.release(self.theta, None)
+
+    def time_full_batch(self, n_jobs):
+        self.release(self.theta, None)
+
+
+class Sparse:
+    """A text-sized problem: 10,000 x 50,000, density .002, 20 classes."""
+
+    params = [300, None]
+    param_names = ["batch"]
+
+    def setup(self, batch):
+        rng = np.random.default_rng(0)
+        X = random_array((10_000, 50_000), density=0.002, rng=rng, format="csr")
+        self.query = linear_query(X * 0.1, 20)
+        self.batch = None if batch is None else np.arange(0, 10_000, 10_000 // batch)
+        self.theta = rng.normal(size=self.query.shape)
+        self.release = release_of(self.query)
+        self.release(self.theta, self.batch)
+
+    def time_release(self, batch):
+        self.release(self.theta, self.batch)
+
+
+class Coins:
+    params = ([10_000, 1_000_000], [0.005, 0.1, 0.5])
+    param_names = ["rows", "rate"]
+
+    def setup(self, n_rows, rate):
+        coins = Streams(None, "benchmark").private("coins")
+        self.batches = PoissonBatches(coins, n_rows, rate)
+
+    def time_batch(self, n_rows, rate):
+        self.batches.draw()
