@@ -21,8 +21,8 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import numpy as np  # noqa: E402
-from _steps import (  # noqa: E402
+import numpy as np
+from _steps import (
     linear_query,
     ours,
     peak_gemm,
