@@ -12,6 +12,9 @@ import math
 import numpy as np
 from numba import njit
 
+# Below this share of entries that are not zero, skipping the others beats BLAS.
+_SPARSE = 0.2
+
 
 class Operations:
     """What the network query needs, on NumPy arrays."""
@@ -38,8 +41,12 @@ class Operations:
         return out
 
     def product(self, a: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return ``a @ weights``: exact."""
-        return a @ weights
+        """Return ``a @ weights``: exact, so that skipping zeros changes nothing."""
+        if np.count_nonzero(a) > _SPARSE * a.size:
+            return a @ weights
+        out = np.zeros((len(a), weights.shape[1]), dtype=self._dtype)
+        sparse_product(a, weights, out)
+        return out
 
     def activate(self, z, row_scale, column_scale, bias, bits):
         """Return integers of the ReLU of z with the constant, and their scales."""
@@ -97,7 +104,11 @@ class Operations:
 
     def sum_of_products(self, errors, inputs) -> np.ndarray:
         """Return float64 ``errors.T @ inputs``: exact for integers."""
-        return errors.T @ inputs.astype(np.float64)
+        if np.count_nonzero(inputs) > _SPARSE * inputs.size:
+            return errors.T @ inputs.astype(np.float64)
+        out = np.zeros((inputs.shape[1], errors.shape[1]))
+        add_sparse_products(errors, inputs, out)
+        return out.T
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -107,6 +118,32 @@ def take(records, part, out):
         row = records[part[i]]
         for j in range(out.shape[1]):
             out[i, j] = row[j]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def sparse_product(a, weights, out):
+    """Out += a @ weights, without the zeros of a."""
+    for i in range(a.shape[0]):
+        row = out[i]
+        for j in range(a.shape[1]):
+            entry = a[i, j]
+            if entry != 0:
+                weight = weights[j]
+                for k in range(row.shape[0]):
+                    row[k] += entry * weight[k]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def add_sparse_products(errors, inputs, out):
+    """Out += inputs.T @ errors, without the zeros of inputs."""
+    for i in range(inputs.shape[0]):
+        error = errors[i]
+        for j in range(inputs.shape[1]):
+            entry = np.float64(inputs[i, j])
+            if entry != 0:
+                row = out[j]
+                for k in range(row.shape[0]):
+                    row[k] += entry * error[k]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -359,6 +359,20 @@ def test_backends_agree_to_the_last_bit(kind, dtype, hidden):
         assert ours.any()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["plain", "padded"])
+def test_skipping_zeros_changes_nothing(kind, dtype, monkeypatch):
+    query = make_query((30, 20), 7, n=600, d=40, kind=kind, dtype=dtype)
+    for rows in (query.rows, query.padded):
+        if rows is not None:
+            rows.values[:, :-1] *= np.random.default_rng(0).random((600, 40)) < 0.05
+    theta, unit = make_theta(query), query.unit(3.0)
+    total = query.exact_sum(theta, None, unit)
+    assert total.any()
+    monkeypatch.setattr("skfdp.queries.mlp_kernels._SPARSE", -1.0)
+    np.testing.assert_array_equal(query.exact_sum(theta, None, unit), total)
+
+
 @needs_torch
 @pytest.mark.parametrize("hidden", HIDDEN)
 def test_closed_form_matches_torch_func_to_ten_digits(hidden):
