@@ -15,7 +15,13 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from skfdp.defaults import UtilityWarning
-from skfdp.privacy import Event, PrivacyBudgetError, PrivacyLedger, gdp_epsilon
+from skfdp.privacy import (
+    Event,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    PrivacyPlan,
+    gdp_epsilon,
+)
 
 # What a candidate must not change: the search sets it, or the event promises it.
 FIXED = (
@@ -174,7 +180,13 @@ class DryGate(PrivacyLedger):
     def __init__(self) -> None:
         pass  # it records nothing
 
-    def charge(self, events: Iterable[Event], *, label: str | None = None) -> None:
+    def charge(
+        self,
+        events: Iterable[Event],
+        *,
+        label: str | None = None,
+        plan: PrivacyPlan | None = None,
+    ) -> None:
         """Raise `Planned`."""
         raise Planned(tuple(events))
 
@@ -201,7 +213,13 @@ class RunGate(DryGate):
     def __init__(self, share: Share, last: Any, released: list[Event]):
         self._share, self._last, self._released = share, last, released
 
-    def charge(self, events: Iterable[Event], *, label: str | None = None) -> None:
+    def charge(
+        self,
+        events: Iterable[Event],
+        *,
+        label: str | None = None,
+        plan: PrivacyPlan | None = None,
+    ) -> None:
         """Raise unless everything that the run releases is within its share."""
         self._released += events
         self._share.check(tuple(self._released))

@@ -13,8 +13,10 @@ import pytest
 from skfdp import (
     DPSGDFClassifier,
     FeatureDPLogisticRegression,
+    FeatureDPRegressor,
     PrivacyLedger,
     PrivateCenteringTransformer,
+    PrivateSearchCV,
     report,
 )
 from skfdp.privacy import Event, PrivacyReport
@@ -50,6 +52,17 @@ MODELS = {
     ),
     "one-shot": lambda: FeatureDPLogisticRegression(
         bounds=(0, 1), public_features="all", solver="one-shot"
+    ),
+    "public target": lambda: FeatureDPLogisticRegression(
+        bounds=(0, 1), public_features=[0], public_target=True, max_iter=3
+    ),
+    "regressor": lambda: FeatureDPRegressor(
+        bounds=(0, 1), target_bounds=(0, 1), epsilon=8.0, max_iter=3
+    ),
+    "search": lambda: PrivateSearchCV(
+        DPSGDFClassifier(bounds=(0, 1), max_iter=3),
+        {"clip_norm": [0.1, 0.5]},
+        epsilon=2.0,
     ),
     "whole records": lambda: DPSGDFClassifier(
         bounds=(0, 1),
