@@ -106,6 +106,26 @@ class Coordinates:
 
         return self._grid(known, padded, n_features=len(public))
 
+    def drawn_grid(
+        self,
+        X: np.ndarray | csr_array,
+        public: np.ndarray,
+        padding_scale: float,
+        generator: np.random.Generator,
+    ) -> GridRows | SparseGridRows:
+        """Quantise rows whose private columns hold N(0, padding_scale**2).
+
+        In units of the bounded columns; zeros where X is sparse. Private values in X
+        are never read.
+        """
+        width = int((~public).sum())
+
+        def fill(rows: np.ndarray) -> np.ndarray:
+            # drawn even at scale 0, so that both paddings share later public draws
+            return padding_scale * generator.standard_normal((len(rows), width))
+
+        return self.padded_grid(X[:, public], public, fill)
+
     def fold(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (coef, intercept) on ``row_map(X)``."""
         weights = self._weights(theta)

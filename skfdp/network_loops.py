@@ -150,7 +150,7 @@ def _query(
         scale = 0.0
         if estimator.public_loss == "gaussian":
             scale = estimator.padding_scale
-        grid = coordinates.padded_grid(
+        grid = coordinates.drawn_grid(
             problem.X, problem.public, scale, streams.public("padding")
         )
         padded = Rows.build(grid, bound, bits.activation)

@@ -116,7 +116,7 @@ def test_special_imports_stay_in_their_rooms(path):
 @pytest.mark.parametrize("path", FILES, ids=ids)
 def test_normal_generators_live_in_noise_only(path):
     """Others draw no private noise: padding, simulated experiments, synthetic data."""
-    allowed = {"noise.py", "linear_model/padding.py", "one_shot.py", "copula.py"}
+    allowed = {"noise.py", "coordinates.py", "one_shot.py", "copula.py"}
     name = path.relative_to(ROOT).as_posix()
     draws = {"standard_normal", "normal", "randn", "multivariate_normal"}
     used = {

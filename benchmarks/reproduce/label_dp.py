@@ -14,8 +14,8 @@ continues:
     The suite in miniature, to see that everything runs.
 
 The constants of one-shot were chosen by test accuracy on the data sets of `CHOSEN`, and
-MNIST and Fashion-MNIST were looked at. Seeds make the runs reproducible: **they are no private
-fits**.
+MNIST and Fashion-MNIST were looked at. Seeds make the runs reproducible: **they are no
+private fits**.
 """
 
 from __future__ import annotations

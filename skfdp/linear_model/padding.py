@@ -75,15 +75,10 @@ def padded_rows(
 
         known = blocks.X[:, public]
         return coordinates.padded_grid(known, problem.public, fill)
-    generator = streams.public("padding")
-    width = int((~problem.public).sum())
     scale = scale if kind == "gaussian" else 0.0
-
-    def draw(rows: np.ndarray) -> np.ndarray:
-        # drawn even at scale 0, so that both paddings share later public draws
-        return scale * generator.standard_normal((len(rows), width))
-
-    return coordinates.padded_grid(problem.X[:, problem.public], problem.public, draw)
+    return coordinates.drawn_grid(
+        problem.X, problem.public, scale, streams.public("padding")
+    )
 
 
 def _blocks(problem: Problem) -> Blocks:
