@@ -112,7 +112,11 @@ class RowMap:
         # vanish: a warning would tell of private values.
         with np.errstate(all="ignore"):
             exponent = -np.frexp(rows.largest())[1]
-            scaled = np.ldexp(rows.values, rows.spread(exponent))
+            scaled = rows.values * rows.spread(np.ldexp(1.0, exponent.clip(-999, 999)))
+            extreme = np.abs(exponent) > 999  # beyond float64 as one factor
+            if extreme.any():
+                rest = np.ldexp(1.0, exponent - exponent.clip(-999, 999))
+                scaled *= rows.spread(rest)
             norm = np.sqrt(dataclasses.replace(rows, values=scaled).squared_norms())
             bound = np.ldexp(self.feature_bound, exponent)
             longest = norm if self.normalize else np.maximum(norm, bound)

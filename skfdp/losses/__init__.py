@@ -67,9 +67,13 @@ class Loss:
         return out
 
     def _leaf(self, what: str) -> Callable:
-        # numba loads with the first fit, not with `import skfdp`.
-        leaves = importlib.import_module("skfdp.losses.residuals")
-        return getattr(leaves, f"{self.name}_{what}")
+        return _compiled(f"{self.name}_{what}")
+
+
+@functools.cache
+def _compiled(name: str) -> Callable:
+    # numba loads with the first fit, not with `import skfdp`.
+    return getattr(importlib.import_module("skfdp.losses.residuals"), name)
 
 
 def _log_loss(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
