@@ -11,10 +11,14 @@ contestant over ours. A peer that is not installed is left out and named.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import platform
+import subprocess
+import sys
 import time
+import tracemalloc
 import warnings
 from pathlib import Path
 
@@ -245,6 +249,59 @@ def calibration(args) -> dict:
     return {"1000 steps": compare(contestants, args.rounds, args.clock, seconds=0)}
 
 
+def memory(args) -> dict:
+    """Megabytes that steps allocate beyond the rows as held, at any batch."""
+    X, y = problem(60_000, 784, 10)
+    found = {}
+    for batch in (256, 16_384, None):
+        query = linear_query(X, y, 10)  # its working memory is made in the first step
+        query.exact_sum(np.zeros(query.shape), np.arange(9), 1.0)  # compiles
+        query.__dict__.pop("_workspaces")
+        tracemalloc.start()
+        step = ours(query, batch)
+        step(), step()
+        peak = tracemalloc.get_traced_memory()[1] / 2**20
+        tracemalloc.stop()
+        found[f"batch {batch}"] = {"megabytes": [peak] * 3}
+    return found
+
+
+FIRST_FIT = """
+import time, warnings
+import numpy as np
+import sklearn.base
+warnings.simplefilter("ignore")
+X, y = np.random.default_rng(0).random((500, 20)), np.arange(500) % 2
+start = time.process_time()
+from skfdp import DPSGDFClassifier
+DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(X, y)
+print(time.process_time() - start)
+"""
+
+
+def cold(args) -> dict:
+    """CPU seconds in new processes, caches on disk being warm."""
+    imported = (
+        "import time; start = time.process_time(); import {}; "
+        "print(time.process_time() - start)"
+    )
+    scripts = {
+        "skfdp": imported.format("skfdp"),
+        "sklearn.base": imported.format("sklearn.base"),
+        "first fit": FIRST_FIT,
+    }
+    found = {}
+    for name, script in scripts.items():
+        command = [sys.executable, "-c", script]
+        run = functools.partial(
+            subprocess.run, command, capture_output=True, text=True, check=True
+        )
+        run()
+        seconds = [float(run().stdout) for _ in range(args.rounds)]
+        found[name] = {"seconds": _quartiles(np.array(seconds))}
+    return found
+
+
 SECTIONS = {
     "steps": steps,
     "roofline": roofline,
@@ -254,6 +311,8 @@ SECTIONS = {
     "fits": fits,
     "growth": growth,
     "calibration": calibration,
+    "memory": memory,
+    "cold": cold,
 }
 
 
@@ -261,9 +320,9 @@ def show(section: str, found: dict) -> None:
     """Print a section as a table."""
     print(f"\n{section}")
     for case, rows in found.items():
-        if "share" in rows:
-            low, middle, high = rows["share"]
-            print(f"  {case:12s} share {middle:.2f}  ({low:.2f} .. {high:.2f})")
+        if kind := {"share", "megabytes", "seconds"} & set(rows):
+            low, middle, high = rows[min(kind)]
+            print(f"  {case:12s} {min(kind)} {middle:.3f}  ({low:.3f} .. {high:.3f})")
             continue
         for name, row in rows.items():
             low, middle, high = row["ratio"]

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array, issparse
 GRID = 2.0**-14
 _LARGEST = 2**15 - 1
 # Blocks of about this many float64 entries bound the memory of every pass.
-_BLOCK_ENTRIES = 2**18
+_BLOCK_ENTRIES = 2**17
 
 
 def blocks(n_rows: int, n_columns: int) -> Iterator[slice]:

@@ -110,3 +110,22 @@ def test_private_search_in_quick_mode(tmp_path):
             assert 0 <= row[arm]["accuracy"] <= 100
             assert f"{row[arm]['accuracy']:.2f}" in run.stdout
     assert "default" in rows[0] and "default" not in rows[1]
+
+
+def test_peers_writes_medians_with_quartiles(tmp_path):
+    path = tmp_path / "peers.json"
+    script = SCRIPT.parents[1] / "peers.py"
+    command = [sys.executable, str(script), "--only", "small", "--batches", "64"]
+    run = subprocess.run(
+        [*command, "--rounds", "2", "--clock", "cpu", "--output", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr
+    rows = json.loads(path.read_text(encoding="utf-8"))["sections"]["small"]["batch 64"]
+    assert set(rows) == {"skfdp", "NumPy, two products"}
+    assert rows["skfdp"]["ratio"] == [1, 1, 1]
+    for row in rows.values():
+        assert 0 < row["ms"][0] <= row["ms"][1] <= row["ms"][2]
+    assert "NumPy, two products" in run.stdout
