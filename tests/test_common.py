@@ -4,6 +4,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import (
     check_class_weight_classifiers,
+    check_classifiers_train,
     parametrize_with_checks,
 )
 
@@ -12,6 +13,7 @@ from skfdp import (
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
     FeatureDPRegressor,
+    FeatureDPMLPClassifier,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
     PrivateSearchCV,
@@ -45,11 +47,19 @@ INSTANCES = [
     FeatureDPRegressor(target_bounds=(-9, 9), solver="one-shot", public_features="all"),
     FeatureDPRegressor(epsilon=float("inf")),
     FeatureDPRegressor(epsilon=float("inf"), loss="poisson"),
+    FeatureDPMLPClassifier((10,)),
+    FeatureDPMLPClassifier((10,), epsilon=float("inf")),
 ]
 
 
 def expected_failures(estimator):
     """Only what privacy itself rules out."""
+    if isinstance(estimator, FeatureDPMLPClassifier) and estimator.epsilon < 1000:
+        few = "a network learns little from 25 to 300 private records at epsilon 1"
+        return {
+            "check_classifiers_train": few,
+            "check_class_weight_classifiers": few,
+        }
     if isinstance(estimator, CLASSIFIERS) and estimator.epsilon < 1000:
         return {
             "check_class_weight_classifiers": (
@@ -72,4 +82,10 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
 def test_class_weights_outweigh_where_the_budget_allows(estimator):
     check_class_weight_classifiers("epsilon=5000", estimator(epsilon=5000))
+    assert True
+
+
+@pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
+def test_a_network_trains_where_the_budget_allows():
+    check_classifiers_train("epsilon=5000", FeatureDPMLPClassifier(epsilon=5000))
     assert True

@@ -254,8 +254,8 @@ def main(argv: list[str] | None = None) -> None:
         neighboring_relation=options.relation,
     )
     print(
-        f"{n_rows} rows, {options.relation}; {N_STEPS} steps at rate 1/16 and "
-        f"epsilon 8 have noise multiplier {paper.noise_multiplier:.3f} (the paper: 1)."
+        f"{n_rows} rows, {options.relation}; {N_STEPS} steps at rate 1/16 and epsilon "
+        f"8 have noise multiplier {paper.noise_multiplier:.3f} (the paper: 1)."
     )
     stem = f"figure1_purchase100_{n_rows}_{options.relation}"
     path = options.output or RESULTS / f"{stem}.json"

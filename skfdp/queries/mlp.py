@@ -26,8 +26,8 @@ BACKENDS = ("numpy", "torch")
 DTYPES = ("float32", "float64")
 #: Wider hidden layers would make squared norms inexact.
 WIDEST = 8192
-_BLOCK = 512
-_SUM_BITS = 53 - 9  # of a product of two factors, 512 of which are summed
+_BLOCK = 1024
+_SUM_BITS = 53 - 10  # of a product of two factors, 1024 of which are summed
 _FACTOR_BITS = 20
 _LARGEST_WEIGHT = 1e100
 # How much longer than the clip norm each side of a difference may be.
@@ -304,7 +304,7 @@ class MLPQuery:
                     layer.errors, multiplier, 2.0**self.precision.residual - 1
                 )
                 block = self._ops.sum_of_products(errors, layer.inputs)
-                total += sign * block.astype(np.int64)
+                self._ops.add(block, sign, total)
 
     def _clip_factor(self, full, public, unit) -> np.ndarray:
         """Return what scales each record's contribution to the clip norm, below 1."""

@@ -2,7 +2,8 @@
 
 Every matrix entry is an integer that its dtype holds exactly. Each row is treated by
 itself, and sums of squares are integers below 2**53: no result depends on the order
-or on the other rows. No fastmath: the guards against NaN need NaN.
+or on the other rows. Sums may be reordered where they are exact; ``nnan`` and ``ninf``
+never, the guards against NaN need them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from numba import njit
 
 # Below this share of entries that are not zero, skipping the others beats BLAS.
 _SPARSE = 0.2
+# Sums of integers that are exact in any order.
+_REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
 class Operations:
@@ -42,10 +45,10 @@ class Operations:
 
     def product(self, a: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return ``a @ weights``: exact, so that skipping zeros changes nothing."""
-        if np.count_nonzero(a) > _SPARSE * a.size:
+        if not _sparse(a):
             return a @ weights
         out = np.zeros((len(a), weights.shape[1]), dtype=self._dtype)
-        sparse_product(a, weights, out)
+        add_combinations(*_compressed(a), weights, out)
         return out
 
     def activate(self, z, row_scale, column_scale, bias, bits):
@@ -104,11 +107,35 @@ class Operations:
 
     def sum_of_products(self, errors, inputs) -> np.ndarray:
         """Return float64 ``errors.T @ inputs``: exact for integers."""
-        if np.count_nonzero(inputs) > _SPARSE * inputs.size:
+        if not _sparse(inputs):
             return errors.T @ inputs.astype(np.float64)
+        by_row = _compressed(inputs)
+        starts = np.empty(inputs.shape[1] + 1, dtype=np.int64)
+        rows = np.empty(by_row[0][-1], dtype=np.int32)
+        entries = np.empty(len(rows))
+        turn(*by_row, starts, rows, entries)
         out = np.zeros((inputs.shape[1], errors.shape[1]))
-        add_sparse_products(errors, inputs, out)
+        add_combinations(starts, rows, entries, errors, out)
         return out.T
+
+    def add(self, block: np.ndarray, sign: int, total: np.ndarray) -> None:
+        """Add an integer-valued block to int64 sums."""
+        add(block, sign, total)
+
+
+def _sparse(a: np.ndarray) -> bool:
+    """Guess from the first rows; products are exact, so only the time depends on it."""
+    head = a[:64]
+    return np.count_nonzero(head) < _SPARSE * head.size
+
+
+def _compressed(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return where the rows start, and the columns and entries that are not zero."""
+    starts = np.empty(len(a) + 1, dtype=np.int64)
+    columns = np.empty(a.size + 1, dtype=np.int32)
+    entries = np.empty(a.size + 1, dtype=a.dtype)
+    compress(a, starts, columns, entries)
+    return starts, columns, entries
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -120,30 +147,63 @@ def take(records, part, out):
             out[i, j] = row[j]
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
-def sparse_product(a, weights, out):
-    """Out += a @ weights, without the zeros of a."""
+@njit(nogil=True, cache=True)
+def compress(a, starts, columns, entries):
+    """Write the entries of a that are not zero, row by row, without a branch."""
+    place = 0
     for i in range(a.shape[0]):
-        row = out[i]
-        for j in range(a.shape[1]):
-            entry = a[i, j]
-            if entry != 0:
-                weight = weights[j]
-                for k in range(row.shape[0]):
-                    row[k] += entry * weight[k]
+        starts[i] = place
+        row = a[i]
+        for j in range(row.shape[0]):
+            columns[place] = j
+            entries[place] = row[j]
+            place += row[j] != 0
+    starts[a.shape[0]] = place
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
-def add_sparse_products(errors, inputs, out):
-    """Out += inputs.T @ errors, without the zeros of inputs."""
-    for i in range(inputs.shape[0]):
-        error = errors[i]
-        for j in range(inputs.shape[1]):
-            entry = np.float64(inputs[i, j])
-            if entry != 0:
-                row = out[j]
-                for k in range(row.shape[0]):
-                    row[k] += entry * error[k]
+@njit(nogil=True, cache=True)
+def turn(starts, columns, entries, column_starts, rows, turned):
+    """Write what `compress` wrote, column by column."""
+    column_starts[:] = 0
+    for t in range(starts[-1]):
+        column_starts[columns[t] + 1] += 1
+    for j in range(column_starts.shape[0] - 1):
+        column_starts[j + 1] += column_starts[j]
+    place = column_starts[:-1].copy()
+    for i in range(starts.shape[0] - 1):
+        for t in range(starts[i], starts[i + 1]):
+            rows[place[columns[t]]] = i
+            turned[place[columns[t]]] = entries[t]
+            place[columns[t]] += 1
+
+
+@njit(nogil=True, cache=True, fastmath=_REORDER)
+def add_combinations(starts, indices, entries, vectors, out):
+    """out[i] += sum of entries[t] * vectors[indices[t]], four at a time."""
+    for i in range(out.shape[0]):
+        row, t = out[i], starts[i]
+        while t + 4 <= starts[i + 1]:
+            a, b = vectors[indices[t]], vectors[indices[t + 1]]
+            c, d = vectors[indices[t + 2]], vectors[indices[t + 3]]
+            p, q, r, s = entries[t], entries[t + 1], entries[t + 2], entries[t + 3]
+            for k in range(row.shape[0]):
+                row[k] += p * a[k] + q * b[k] + r * c[k] + s * d[k]
+            t += 4
+        while t < starts[i + 1]:
+            a, p = vectors[indices[t]], entries[t]
+            for k in range(row.shape[0]):
+                row[k] += p * a[k]
+            t += 1
+
+
+@njit(nogil=True, cache=True)
+def add(block, sign, total):
+    """Total += sign * block, one tile at a time: block may be transposed."""
+    for i in range(0, total.shape[0], 32):
+        for j in range(0, total.shape[1], 32):
+            for k in range(i, min(i + 32, total.shape[0])):
+                for m in range(j, min(j + 32, total.shape[1])):
+                    total[k, m] += sign * np.int64(block[k, m])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -186,8 +246,8 @@ def back(z, column_scale, inputs, bits, out, scale):
     for i in range(z.shape[0]):
         largest = 0.0
         for k in range(z.shape[1]):
-            if inputs[i, k] > 0:
-                largest = max(largest, abs(z[i, k] * column_scale[k]))
+            size = abs(z[i, k] * column_scale[k]) if inputs[i, k] > 0 else 0.0
+            largest = size if size > largest else largest
         power = _power(largest, bits)
         scale[i] = 1 / power if power > 0 else 0.0
         for k in range(z.shape[1]):
@@ -195,7 +255,7 @@ def back(z, column_scale, inputs, bits, out, scale):
             out[i, k] = np.rint(z[i, k] * column_scale[k] * power) if active else 0.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=_REORDER)
 def dots(a, b, out):
     """out[i] = a[i] . b[i], in float64."""
     for i in range(a.shape[0]):

@@ -127,6 +127,10 @@ class Operations:
         """Return float64 ``errors.T @ inputs``: exact for integers."""
         return self.host(errors.T @ inputs.double())
 
+    def add(self, block: np.ndarray, sign: int, total: np.ndarray) -> None:
+        """Add an integer-valued block to int64 sums."""
+        total += sign * block.astype(np.int64)
+
     def _rounded(self, a: torch.Tensor, bits: int):
         """Return rows as integers of at most `bits`, and the power of two of each."""
         largest = a.abs().amax(dim=1)
