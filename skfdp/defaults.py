@@ -237,6 +237,8 @@ def n_draws(n: int) -> int:
 MANY_CLASSES = 20
 #: Passes over the rows of a network's Poisson loop, and steps on full batches.
 NETWORK_EPOCHS, NETWORK_STEPS = 10, 100
+#: Class sums that keep less than this of their differences are noise: not used.
+LEAST_KEPT = 0.03
 #: Clip norm of all layers together, and of the last layer alone.
 NETWORK_CLIP, LAST_LAYER_CLIP = 1.0, 0.3
 

@@ -66,8 +66,11 @@ def start_of_loop(
 
 def _class_means(
     problem: Problem, training: NetworkTraining, streams: Streams
-) -> np.ndarray:
-    """Release the class sums once; return means of the bounded private columns."""
+) -> np.ndarray | None:
+    """Release the class sums once; return means of the bounded private columns.
+
+    None where the released sums turn out to be noise.
+    """
     private = ~problem.public
     row_map = problem.row_map
     sides, mean_square = (None, None), None
@@ -95,7 +98,8 @@ def _class_means(
         generator=streams.private("class sums", event),
     )
     counts = np.bincount(problem.codes, minlength=len(problem.classes))
-    return class_means(total * bound, counts, event.noise_std[0] * bound)
+    means, kept = class_means(total * bound, counts, event.noise_std[0] * bound)
+    return means if kept > defaults.LEAST_KEPT else None
 
 
 def _first_network(problem, training, means, streams):
@@ -107,8 +111,7 @@ def _first_network(problem, training, means, streams):
     target = problem.codes
 
     def draw() -> np.ndarray:
-        chances = None if means is None else means
-        return synthetic_rows(problem, chances, generator)
+        return synthetic_rows(problem, means, generator)
 
     network = trained(
         draw,
@@ -118,6 +121,9 @@ def _first_network(problem, training, means, streams):
         n_epochs=defaults.pretraining_epochs(len(target)),
         generator=generator,
     )
+    if means is None:
+        # What they were initialised to would pass private columns on as noise.
+        network = network.blind(~problem.public)
     return network, draw
 
 

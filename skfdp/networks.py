@@ -38,6 +38,12 @@ class Network:
         """Return the margins, shape (n_rows, n_outputs)."""
         return self.hidden(rows) @ self.coefs[-1] + self.intercepts[-1]
 
+    def blind(self, columns: np.ndarray) -> Network:
+        """Return the network with zero weights on some input columns."""
+        first = self.coefs[0].copy()
+        first[columns] = 0.0
+        return Network([first, *self.coefs[1:]], self.intercepts)
+
     def to_theta(self, input_bias: float) -> np.ndarray:
         """Return one vector; `input_bias` is the constant that the input layer sees."""
         biases = [input_bias] + [1.0] * (len(self.coefs) - 1)
@@ -148,10 +154,14 @@ def class_means(sums: np.ndarray, counts: np.ndarray, noise_std: float) -> np.nd
     Returns
     -------
     means : ndarray of shape (n_classes, n_columns), in [0, 1]
+    kept : float
+        Share of the classes' differences that the shrinkage left, on average over the
+        records: 0 where the sums are noise.
     """
     grand = sums.sum(axis=0) / max(counts.sum(), 1)
     sizes = np.maximum(counts, 1)[:, None]
     means, noise = sums / sizes, (noise_std / sizes) ** 2
     spread = np.maximum(((means - grand) ** 2).mean(axis=1, keepdims=True) - noise, 0.0)
     keep = spread / np.maximum(spread + noise, 1e-300)
-    return np.clip(grand + keep * (means - grand), 1e-3, 1.0)
+    kept = float((keep[:, 0] * counts).sum() / max(counts.sum(), 1))
+    return np.clip(grand + keep * (means - grand), 1e-3, 1.0), kept

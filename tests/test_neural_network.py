@@ -405,7 +405,9 @@ def test_class_means_shrink_by_their_noise():
     truth = rng.uniform(0.1, 0.6, (5, 400))
     counts, std = np.array([5, 50, 500, 5000, 0]), 20.0
     noisy = truth * counts[:, None] + std * rng.normal(size=truth.shape)
-    means = class_means(noisy, counts, std)
+    means, kept = class_means(noisy, counts, std)
+    assert 0.9 < kept < 1
+    assert class_means(noisy, counts, 1e6)[1] == 0
     errors = np.sqrt(((means - truth) ** 2).mean(axis=1))
     raw = std / np.maximum(counts, 1)
     assert (errors[:4] < np.minimum(1.1 * raw[:4], 0.25)).all()
@@ -419,6 +421,19 @@ def test_networks_survive_the_way_to_theta_and_back():
     again = Network.from_matrices(matrices, 0.5)
     rows = np.random.default_rng(1).normal(size=(6, 4))
     np.testing.assert_allclose(again.margins(rows), network.margins(rows))
+
+
+def test_a_network_that_learnt_from_public_columns_is_blind_to_private_ones(small):
+    X, y = small
+    other = X.copy()
+    other[:, 2:] = 0.5
+    model = FeatureDPMLPClassifier(
+        learning_rate=1e-12, pretraining="public", random_state=0, **QUICK | PUBLIC
+    ).fit(X, y)
+    np.testing.assert_allclose(
+        model.decision_function(X), model.decision_function(other), atol=1e-6
+    )
+    assert model.score(X, y) > 0.8
 
 
 def test_unseen_classes_are_improbable():

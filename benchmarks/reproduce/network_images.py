@@ -8,6 +8,7 @@ and of scikit-learn's network on the public half and on everything, without priv
 """
 
 import argparse
+import functools
 import warnings
 from pathlib import Path
 
@@ -56,6 +57,11 @@ def reference(X, y, X_test, y_test, columns, high):
     return {"accuracy": 100 * model.score(X_test[:, columns] / high, y_test)}
 
 
+def accuracy(model, X, y, X_test, y_test):
+    """Return the accuracy of our model in percent."""
+    return {"accuracy": 100 * model.fit(X, y).score(X_test, y_test)}
+
+
 def main(argv: list[str] | None = None) -> None:
     """Print one line for each cell, and save them."""
     parser = argparse.ArgumentParser(
@@ -76,15 +82,13 @@ def main(argv: list[str] | None = None) -> None:
         for label, columns in (("public half", half), ("no privacy", everything)):
             show(
                 f"{name} | {label}",
-                lambda columns=columns: reference(X, y, X_test, y_test, columns, high),
+                functools.partial(reference, X, y, X_test, y_test, columns, high),
             )
         for epsilon in EPSILONS:
             for label, model in estimators(epsilon, half, high):
                 show(
                     f"{name} | {label} | epsilon {epsilon:g}",
-                    lambda model=model: {
-                        "accuracy": 100 * model.fit(X, y).score(X_test, y_test)
-                    },
+                    functools.partial(accuracy, model, X, y, X_test, y_test),
                 )
 
 

@@ -141,6 +141,12 @@ def make_purchase100(
     law, with a twentieth of them lifted. The clusters are those of the rows scaled to
     norm 1; centres are computed from the first 10,000 rows.
 
+    With ``n_samples=64000, random_state=0``: 36.9 products in a basket on average (8,
+    33 and 98 at the 1st, 50th and 99th percentile), class shares from 0.18 % to
+    4.3 %, and a test accuracy of scikit-learn's `MLPClassifier` with 300 hidden units
+    of 90.2 % on all columns, 47.3 % on 100 random ones
+    (``benchmarks/reproduce/purchase_statistics.py``).
+
     Examples
     --------
     >>> from skfdp.datasets import make_purchase100
