@@ -92,6 +92,10 @@ class LinearQuery:
     orthant: bool = False
     n_jobs: int = 1
 
+    def __post_init__(self):
+        if self.padded is not None and self.padded.unit != self.rows.unit:
+            raise ValueError("rows and padded rows must share one centre and scale.")
+
     @property
     def n_rows(self) -> int:
         """Number of records."""

@@ -210,6 +210,14 @@ def test_nothing_is_learnt_at_an_iterate_that_is_not_finite(bad):
     assert not query.exact_sum(theta, None, query.unit(1.0)).any()
 
 
+def test_padded_rows_of_another_scale_are_refused():
+    """The norm of a difference would be wrong."""
+    query = make_query(kind="padded")
+    other = dataclasses.replace(query.padded, scale=2.0)
+    with pytest.raises(ValueError, match="must share one centre and scale"):
+        dataclasses.replace(query, padded=other)
+
+
 def test_an_empty_batch_sums_to_zero():
     query = make_query()
     total = query.exact_sum(make_theta(query), np.array([], dtype=np.int64), 2.0**-20)
