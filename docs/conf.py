@@ -41,8 +41,8 @@ doctest_test_doctest_blocks = "default"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    # Scripts named data_* are shown always, and run where their data are.
-    "filename_pattern": r"/(plot|data)_" if "SKFDP_DATA" in os.environ else r"/plot_",
+    # Scripts named data_* take real data and minutes: they are shown, and not run.
+    "filename_pattern": r"/plot_",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
