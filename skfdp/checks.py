@@ -32,6 +32,16 @@ def check_number(
     raise ValueError(f"{name}={value!r} must be {noun} {limits}{others}.")
 
 
+def check_clip_norm(value: Any) -> None:
+    """Raise ValueError unless value is "auto" or a number whose square is no zero."""
+    check_number("clip_norm", value, also=("auto",))
+    if value != "auto" and not 1e-30 < value < 1e30:
+        raise ValueError(
+            f"clip_norm={value!r} must lie between 1e-30 and 1e30: norms beyond cannot "
+            "be computed; rows have norm 1, so that 0.1 to 1 is usual."
+        )
+
+
 def check_choice(name: str, value: Any, choices: Collection) -> None:
     """Raise ValueError unless value is one of the choices."""
     if not any(value is choice or (value == choice) is True for choice in choices):

@@ -21,6 +21,8 @@ BIAS_FEATURE = 0.1
 N_STEPS = 200
 #: Expected batch and passes over the data of the Poisson loop.
 BATCH_SIZE, N_EPOCHS = 4096, 20
+#: From here on classes are many: class sums pay in networks.
+MANY_CLASSES = 20
 #: Norm of the public columns beside a public model that has seen them already.
 PUBLIC_NORM = 0.25
 # Below this clip norm most residuals are cut: the loss is no steeper to step on.
@@ -146,6 +148,21 @@ def block_norms(public: np.ndarray, has_public_model: bool) -> tuple[float, floa
     return math.sqrt(share), math.sqrt(1 - share)
 
 
+def starts_at_public_model(mu: float, n: float, n_classes: int, n_private: int) -> bool:
+    """Whether a descent with a public target starts at a model of the public part.
+
+    With many classes and a large budget the start is far from the joint model and is
+    left too slowly (measured on generated baskets of 100 classes).
+
+    Parameters
+    ----------
+    mu : float
+        The budget's own Gaussian-DP parameter.
+    """
+    many = n_classes >= MANY_CLASSES
+    return not many or mu * n * math.sqrt(2 / n_classes / max(1, n_private)) < 50
+
+
 def clip_norm_from_public_model(n_classes: int) -> float:
     """Clip norm of the descent from a public model; flat between half and double."""
     return 0.3 if n_classes == 2 else 0.1
@@ -233,8 +250,6 @@ def n_draws(n: int) -> int:
 
 
 # -- networks ------------------------------------------------------------------------
-#: Classes from which on class sums are worth half of the budget.
-MANY_CLASSES = 20
 #: Passes over the rows of a network's Poisson loop, and steps on full batches.
 NETWORK_EPOCHS, NETWORK_STEPS = 10, 100
 #: Class sums that keep less than this of their differences are noise: not used.

@@ -225,16 +225,18 @@ class PrivateSearchCV(
         streams, holdout = self._resolve(X, y)
         draws = streams.private("candidates")
         settings = self._settings(candidates, draws, streams)
-        event, shares = self._plan(holdout, settings)
+        with tuning.global_generators_kept():
+            event, shares = self._plan(holdout, settings)
         if ledger is not None:
             ledger.charge((event,), label=self._subject())
         # A leaf: callbacks see the search begin and end, and no run of it.
         context = self._init_callback_context()
         context.call_on_fit_task_begin(estimator=self)
-        if self.budget == "compose":
-            found = self._all(holdout, streams, settings, shares)
-        else:
-            found = self._random(holdout, streams, candidates, draws, event, shares)
+        with tuning.global_generators_kept():
+            if self.budget == "compose":
+                found = self._all(holdout, streams, settings, shares)
+            else:
+                found = self._random(holdout, streams, candidates, draws, event, shares)
         self._publish(event, holdout, *found)
         context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
         return self

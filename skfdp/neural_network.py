@@ -15,7 +15,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp import defaults
-from skfdp.checks import check_choice, check_number
+from skfdp.checks import check_choice, check_clip_norm, check_number
 from skfdp.losses import LOSSES
 from skfdp.network_loops import start_of_loop
 from skfdp.network_plans import NetworkTraining, Problem, plan_network
@@ -343,7 +343,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         )
         check_number("private_weight", self.private_weight)
         check_number("padding_scale", self.padding_scale, include_low=True)
-        check_number("clip_norm", self.clip_norm, also=auto)
+        check_clip_norm(self.clip_norm)
         check_number("max_iter", self.max_iter, integral=True, also=auto)
         check_number("batch_size", self.batch_size, integral=True, also=("auto", None))
         check_number("learning_rate", self.learning_rate, also=auto)

@@ -514,6 +514,8 @@ def _limits(
     """
     if centre is None:
         centre = np.zeros(n_features)
-    centre = np.clip(np.rint(centre / GRID), -_LARGEST, _LARGEST)
+    # NaN as an integer would be -2**63, and sums would wrap.
+    centre = np.nan_to_num(np.rint(centre / GRID))
+    centre = np.clip(centre, -_LARGEST, _LARGEST)
     low = np.maximum(-_LARGEST, centre - _LARGEST)
     return low, np.minimum(_LARGEST, centre + _LARGEST), centre

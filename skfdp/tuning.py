@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import random
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,10 @@ FIXED = (
 )
 # Rounding between the noise that is asked for and the event that is planned.
 MARGIN = 1e-9
+_WITHHELD = (
+    "a run of the search failed; its message is withheld because it may quote the "
+    "data: fit the estimator on made-up data of the same shape to see it."
+)
 NOT_OURS = (
     "estimator={!r} must be an unfitted classifier of this package, or a Pipeline that "
     "ends with one: others cannot say what a fit would disclose."
@@ -268,7 +273,8 @@ class Share:
                     "a candidate protects less than what the search was charged for: "
                     "let all steps have one neighboring_relation and public_target."
                 )
-            if own_columns and own_columns != columns:
+            if own_columns != columns:
+                # Also a step that treats none so: it mixes private columns into them.
                 raise PrivacyBudgetError(
                     "a candidate treats other columns as public than those that the "
                     "search was charged for: transform the columns before the search."
@@ -337,7 +343,11 @@ def prepared(
 def dry_events(
     model: Any, holdout: Holdout, epsilon: float, delta: float
 ) -> tuple[Event, ...]:
-    """Return the events that a fit would charge first; no private value is read."""
+    """Return the events that a fit would charge first.
+
+    None of our own steps reads a private value before it charges. Other steps of a
+    Pipeline do; what they raise is withheld.
+    """
     gates = {f"{prefix}ledger": DryGate() for prefix in private_parts(model)}
     prefix, _ = last_step(model)
     model.set_params(**gates, **{f"{prefix}epsilon": epsilon, f"{prefix}delta": delta})
@@ -345,7 +355,13 @@ def dry_events(
         model.fit(holdout.rows(holdout.fit), holdout.y[holdout.fit])
     except Planned as planned:
         return planned.events
-    raise ValueError(NOT_OURS.format(model))
+    except Exception as error:
+        if not isinstance(model, Pipeline) or isinstance(error, PrivacyBudgetError):
+            raise
+    else:
+        raise ValueError(NOT_OURS.format(model))
+    # Outside the handler, so that the original is not kept as a context.
+    raise RuntimeError(_WITHHELD)
 
 
 def fitted(model: Any, holdout: Holdout, share: Share) -> Any:
@@ -402,7 +418,18 @@ def silently(function: Callable[..., Any], *arguments: Any) -> Any:
         except Exception:
             pass
     # Outside the handler, so that the original is not kept as a context.
-    raise RuntimeError(
-        "a run of the search failed; its message is withheld because it may quote the "
-        "data: fit the estimator on made-up data of the same shape to see it."
-    )
+    raise RuntimeError(_WITHHELD)
+
+
+@contextlib.contextmanager
+def global_generators_kept() -> Iterator[None]:
+    """Leave NumPy's and Python's global generators as they were.
+
+    Steps that draw from them would count the runs.
+    """
+    states = np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(states[0])  # noqa: NPY002
+        random.setstate(states[1])

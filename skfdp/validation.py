@@ -78,15 +78,17 @@ def check_arrays(
             "estimators take CSR and centre it without filling it in."
         )
     try:
-        checked = validate_data(
-            estimator,
-            X,
-            y,
-            reset=reset,
-            dtype=_DTYPES,
-            ensure_min_samples=2 if reset else 1,
-            accept_sparse="csr" if accept_sparse else False,
-        )
+        # A sum that overflows in the check for finite numbers would warn.
+        with np.errstate(all="ignore"):
+            checked = validate_data(
+                estimator,
+                X,
+                y,
+                reset=reset,
+                dtype=_DTYPES,
+                ensure_min_samples=2 if reset else 1,
+                accept_sparse="csr" if accept_sparse else False,
+            )
         if not issparse(X):
             return checked
         if isinstance(checked, tuple):

@@ -10,6 +10,7 @@ from skfdp import (
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
     FeatureDPRegressor,
+    PrivacyLedger,
     PrivateCenteringTransformer,
 )
 
@@ -279,3 +280,25 @@ def test_a_refit_that_fails_leaves_nothing(small):
     with pytest.raises(ValueError, match="epsilon"):
         model.fit(*small)
     assert not [name for name in vars(model) if name.endswith("_")]
+
+
+@pytest.mark.parametrize("clip_norm", [1e-172, 1e40])
+def test_clip_norms_whose_squares_cannot_be_computed(small, clip_norm):
+    with pytest.raises(ValueError, match="must lie between 1e-30 and 1e30"):
+        DPSGDFClassifier(clip_norm=clip_norm, bounds=(0, 1)).fit(*small)
+
+
+@pytest.mark.parametrize("public_features", [None, "all"])
+def test_one_release_of_a_regression_needs_dense_rows(small, public_features):
+    X, y = small
+    ledger = PrivacyLedger()
+    model = FeatureDPRegressor(
+        solver="one-shot",
+        target_bounds=(0, 1),
+        bounds=(0, 1),
+        public_features=public_features,
+        ledger=ledger,
+    )
+    with pytest.raises(ValueError, match="needs a dense X"):
+        model.fit(sp.csr_array(X), y)
+    assert len(ledger) == 0

@@ -13,8 +13,9 @@ from scipy.stats import beta, loguniform
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.random_projection import GaussianRandomProjection
 
 from skfdp import (
     DPSGDFClassifier,
@@ -733,3 +734,47 @@ def test_nothing_is_printed(small, monkeypatch):
     import sys
 
     assert sys.stdout.getvalue() == ""
+
+
+def test_a_step_that_mixes_columns_cannot_precede_public_ones():
+    """`report` refuses this Pipeline, and so does a search over the step."""
+    rng = np.random.default_rng(0)
+    X, y = rng.random((200, 3)), rng.integers(0, 2, 200)
+    pipeline = Pipeline(
+        [
+            ("centre", "passthrough"),
+            ("model", FeatureDPLogisticRegression(public_features=[0], bounds=False)),
+        ]
+    )
+    step = PrivateCenteringTransformer(
+        bounds=(0, 1), neighboring_relation="replace_one"
+    )
+    search = PrivateSearchCV(
+        pipeline, {"centre": ["passthrough", step]}, epsilon=3.0, budget="compose"
+    )
+    with pytest.raises(PrivacyBudgetError, match="other columns as public"):
+        search.fit(X, y)
+
+
+def test_global_generators_do_not_count_the_runs(small):
+    before = np.random.get_state()[1].tolist()  # noqa: NPY002
+    model = make_pipeline(
+        GaussianRandomProjection(3), DPSGDFClassifier(bounds=False, max_iter=3)
+    )
+    PrivateSearchCV(
+        model, {"dpsgdfclassifier__clip_norm": [0.1, 0.5]}, epsilon=3.0
+    ).fit(*small)
+    assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
+
+
+def test_what_foreign_steps_raise_is_withheld(small):
+    def complain(X):
+        raise ValueError(f"value {X[0, 0]} too large")
+
+    model = make_pipeline(
+        FunctionTransformer(complain), DPSGDFClassifier(bounds=False, max_iter=3)
+    )
+    search = PrivateSearchCV(model, {"dpsgdfclassifier__clip_norm": [0.1]}, epsilon=3.0)
+    with pytest.raises(RuntimeError, match="withheld") as caught:
+        search.fit(*small)
+    assert caught.value.__context__ is None

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from skfdp.checks import check_choice, check_number
+from skfdp.checks import check_choice, check_clip_norm, check_number
 from skfdp.coordinates import Coordinates
 from skfdp.linear_model.centring import centred_coordinates
 from skfdp.linear_model.training import Problem, Training, plan_training
@@ -108,7 +108,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         check_privacy_parameters(self)
         auto = ("auto",)
-        check_number("clip_norm", self.clip_norm, also=auto)
+        check_clip_norm(self.clip_norm)
         check_number("max_iter", self.max_iter, integral=True, also=auto)
         check_number("batch_size", self.batch_size, integral=True, also=("auto", None))
         check_number("learning_rate", self.learning_rate, also=auto)

@@ -69,18 +69,30 @@ def _private_block(
 
 
 def _public_moments(problem: Problem, centre: bool) -> tuple[np.ndarray, float]:
-    """Return the mean of the public columns and the root mean square of the rest."""
-    X, public, n_rows = problem.X, problem.public, problem.X.shape[0]
+    """Return the mean of the public columns and the root mean square of the rest.
+
+    Blocks follow the public columns alone: a sum of floats depends on its order, and
+    the number of stored private entries must not show in it.
+    """
+    public = problem.public
+    U = problem.X[:, public] if issparse(problem.X) else problem.X
     row_map = problem.row_map.of_public(public)
-    mean, square = np.zeros(int(public.sum())), 0.0
-    if centre:
-        for block in row_blocks(X):
-            mean += row_map.unit(X[block][:, public]).sum(axis=0)
-        mean /= n_rows
-    for block in row_blocks(X):
-        rows = row_map.unit(X[block][:, public])
-        if issparse(rows):  # a difference would fill them in
-            square += np.vdot(rows.data, rows.data) - rows.shape[0] * (mean @ mean)
-        else:
-            square += np.sum((rows - mean) ** 2)
-    return mean, math.sqrt(max(0.0, square) / n_rows)
+
+    def blocks_of_rows():
+        for block in row_blocks(U):
+            yield row_map.unit(U[block] if issparse(U) else U[block][:, public])
+
+    mean, square, n_rows = np.zeros(int(public.sum())), 0.0, U.shape[0]
+    with np.errstate(all="ignore"):
+        if centre:
+            mean = sum(rows.sum(axis=0) for rows in blocks_of_rows()) / n_rows
+        for rows in blocks_of_rows():
+            if issparse(rows):  # a difference would fill them in
+                filled = rows.shape[0] * (mean @ mean)
+                square += np.vdot(rows.data, rows.data) - filled
+            else:
+                square += np.sum((rows - mean) ** 2)
+    spread = math.sqrt(square / n_rows) if square > 0 else 0.0
+    if not (np.isfinite(mean).all() and math.isfinite(spread)):
+        return np.zeros(len(mean)), 0.0  # beyond floats: leave the columns as they are
+    return mean, spread

@@ -26,6 +26,7 @@ from skfdp.linear_model.public_model import (
 )
 from skfdp.linear_model.sensitivity import has_public_signs
 from skfdp.linear_model.training import Problem, plan_training, walk_std
+from skfdp.privacy import gdp_mu
 from skfdp.sampling import uniform_batch
 
 _SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
@@ -59,7 +60,8 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
     public_model : "auto", classifier or None, default="auto"
         Model of the public columns, in whose margins the private descent starts.
         "auto": with a public target a logistic regression on standardised columns (the
-        class frequencies where no column is public), else none. A classifier with
+        class frequencies where no column is public), else none; also none with 20
+        classes or more and a large budget. A classifier with
         `predict_proba` is cloned and fitted on the public columns of ``row_map_(X)``
         and the public target, or used as it is if it is fitted already, also for a
         private target. None: start at zero.
@@ -305,7 +307,8 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
             training = with_label_sensitivity(self, problem, training)
         if model is None:
             return training
-        margins = model.training_margins(public_rows(problem), problem.target)
+        labels = problem.target if problem.public_target else None
+        margins = model.training_margins(public_rows(problem), labels)
         return dataclasses.replace(training, offset=margins)
 
     def _public_model(self, problem: Problem) -> PublicModel | None:
@@ -315,6 +318,13 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         if spec is None or problem.public.all():
             return None
         if automatic and (not problem.public_target or self.public_loss in PADDINGS):
+            return None
+        if automatic and not defaults.starts_at_public_model(
+            gdp_mu(self.epsilon, self.delta),
+            problem.n_public,
+            problem.n_classes,
+            int((~problem.public).sum()),
+        ):
             return None
         return resolve_public_model(spec, problem)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from scipy.sparse import issparse
+
 from skfdp import defaults
 from skfdp.checks import check_choice, check_number
 from skfdp.linear_model.moments import plan_one_release, run_moments
@@ -222,6 +224,11 @@ class FeatureDPRegressor(DPLinearRegressor):
 
     def _check_one_shot(self, problem) -> None:
         """Refuse what the one release cannot do."""
+        if issparse(problem.X):
+            raise ValueError(
+                "solver='one-shot' needs a dense X: choose 'dp-gd', or reduce the "
+                "columns first (TruncatedSVD)."
+            )
         if self.loss == "huber":
             raise ValueError(
                 "loss='huber' is not for solver='one-shot', because its private part "

@@ -71,7 +71,8 @@ def padded_rows(
         public = blocks.public
 
         def fill(rows: np.ndarray) -> np.ndarray:
-            return mean[~public] + (rows - mean[public]) @ coef
+            found = mean[~public] + (rows - mean[public]) @ coef
+            return found * problem.row_map.feature_bound  # not yet divided out
 
         known = blocks.X[:, public]
         return coordinates.padded_grid(known, problem.public, fill)

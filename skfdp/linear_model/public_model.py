@@ -23,6 +23,10 @@ from skfdp.rows import row_blocks
 #: and wrong.
 FLOOR = -12.0
 _N_FOLDS = 5
+_NOT_FITTED = (
+    "public_model is not fitted, and cannot be fitted on a private target: fit it on "
+    "other data, or set public_target=True if the target is public."
+)
 # Inverse penalty of the default model on standardised columns.
 _C = 0.1
 
@@ -39,11 +43,14 @@ class PublicModel:
         Fitted on the public columns of ``row_map(X)``; None: the class frequencies.
     linear : (ndarray of shape (n_outputs, n_public), ndarray of shape (n_outputs,))
         The same margins as weights and intercept, None where they are not linear.
+    prefitted : bool
+        Whether the margins of the training rows need no cross-validation.
     """
 
     classes: np.ndarray
     estimator: Any
     linear: tuple[np.ndarray, np.ndarray] | None
+    prefitted: bool = False
 
     def margins(self, rows: np.ndarray) -> np.ndarray:
         """Return margins of shape (n_rows, n_outputs), zero on average over classes.
@@ -59,13 +66,22 @@ class PublicModel:
         found = self.estimator.predict_proba(_named(self.estimator, rows))
         return self._margins_of(found)
 
-    def training_margins(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    def training_margins(
+        self, rows: np.ndarray, labels: np.ndarray | None
+    ) -> np.ndarray:
         """Return margins of rows that the estimator was fitted on, out of fold.
 
-        A flexible model is too sure of its own training rows, and would leave nothing
-        to learn from the private columns. Public data alone: cross-validation is free.
+        A model is too sure of its own training rows, and would leave nothing to learn
+        from the private columns; a linear one too where it has as many weights as
+        there are rows. Public data alone: cross-validation is free.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_public)
+        labels : int64 ndarray of shape (n_rows,) or None
+            None where the target is private; the model was fitted elsewhere then.
         """
-        if self.linear is not None or np.bincount(labels).min() < _N_FOLDS:
+        if self.prefitted or labels is None or np.bincount(labels).max() < _N_FOLDS:
             return self.margins(rows)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of folds that lack a class
@@ -138,7 +154,10 @@ def resolve_public_model(spec: Any, problem: Problem) -> PublicModel:
             return _frequencies(classes, counts, int(problem.public.sum()))
         scaler = StandardScaler(with_mean=not issparse(problem.X))
         spec = make_pipeline(scaler, LogisticRegression(C=_C, max_iter=1000))
-    if not is_fitted(spec):
+    prefitted = is_fitted(spec)
+    if not prefitted:
+        if not problem.public_target:
+            raise ValueError(_NOT_FITTED)
         spec = clone(spec).fit(public_rows(problem), classes[codes])
     unknown = set(spec.classes_.tolist()) - set(classes.tolist())
     if unknown:
@@ -146,7 +165,7 @@ def resolve_public_model(spec: Any, problem: Problem) -> PublicModel:
             f"public_model knows the labels {sorted(unknown)!r}, which are not in "
             f"`classes`={classes.tolist()!r}: fit it on the same labels."
         )
-    return PublicModel(classes, spec, _linear(spec, classes))
+    return PublicModel(classes, spec, _linear(spec, classes), prefitted)
 
 
 def check_public_model(spec: Any, public_target: bool) -> None:
@@ -160,16 +179,14 @@ def check_public_model(spec: Any, public_target: bool) -> None:
             "predict_proba."
         )
     if not public_target and not is_fitted(spec):
-        raise ValueError(
-            "public_model is not fitted, and cannot be fitted on a private target: "
-            "fit it on other data, or set public_target=True if the target is public."
-        )
+        raise ValueError(_NOT_FITTED)
 
 
 def _frequencies(classes: np.ndarray, counts: np.ndarray, width: int) -> PublicModel:
     logs = np.log((counts + 1) / (counts.sum() + len(counts)))
     intercept = logs[1:] - logs[:1] if len(classes) == 2 else logs - logs.mean()
-    return PublicModel(classes, None, (np.zeros((len(intercept), width)), intercept))
+    linear = np.zeros((len(intercept), width)), intercept
+    return PublicModel(classes, None, linear, prefitted=True)
 
 
 def _linear(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -67,8 +68,8 @@ class Part:
                 f"value={value!r} must be a str or an int, the value that column "
                 f"{column!r} has in every record of the part."
             )
-        # As text, so that 1 and "1" are not taken for different records.
-        return cls(column=column, value=str(value))
+        # As text, so that 1, "1" and "01" are not taken for different records.
+        return cls(column=column, value=_canonical(str(value)))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Part:
@@ -160,3 +161,14 @@ def together(parts: Sequence[Part | None]) -> tuple[tuple[int, ...], ...]:
             if not any(sets[group] < other for other in sets.values())
         )
     )
+
+
+def _canonical(value: str) -> str:
+    """Return one spelling of a number, and other text as it is."""
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    if not math.isfinite(number):
+        return value
+    return str(int(number)) if number.is_integer() else repr(number)

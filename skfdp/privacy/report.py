@@ -249,11 +249,11 @@ def _ledger_assumptions(entries: Sequence[LedgerEntry]) -> Iterator[Assumption]:
             "values.",
             False,
         )
-    sampled = any(entry.event and entry.event.sampling_rate < 1 for entry in entries)
+    sampled = any(entry.event and entry.event.mu is None for entry in entries)
     if sampled and len({entry.charge for entry in entries}) > 1:
         # Composing curves is no filter in general, as it is for Gaussian releases.
         yield Assumption(
-            "With Poisson batches: the budget of no fit was chosen by looking at the "
-            "results of earlier ones.",
+            "With Poisson batches or searches: the budget of no fit was chosen by "
+            "looking at the results of earlier ones.",
             False,
         )

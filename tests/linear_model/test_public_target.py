@@ -19,6 +19,7 @@ from skfdp import (
     PrivateCenteringTransformer,
 )
 from skfdp.linear_model import public_model
+from skfdp.linear_model.centring import _public_moments
 from skfdp.losses import LOSSES, Loss
 from skfdp.queries.linear import LinearQuery
 from skfdp.rows import GridRows
@@ -381,3 +382,57 @@ def test_units_of_unbounded_public_columns_do_not_matter(far, size, sparse):
         random_state=0,
     ).fit(csr_array(X) if sparse else X, y)
     assert model.score(X, y) > 0.95
+
+
+# -- what an attacker would try -------------------------------------------------------
+class Unfittable(DecisionTreeClassifier):
+    """A fitted model that must not be fitted again."""
+
+    def fit(self, X, y):
+        raise AssertionError("the private target was read")
+
+
+def test_a_fitted_model_never_meets_a_private_target(small):
+    X, y = small
+    other = DecisionTreeClassifier(max_depth=2).fit(X[:100, [0]], y[:100])
+    other.__class__ = Unfittable
+    offsets = []
+    for labels in (y, 1 - y):
+        model = feature_dp(public_target=False, public_model=other)
+        problem = model._resolve(X, labels)
+        offsets.append(model._plan(problem, seeded=False).offset)
+    np.testing.assert_array_equal(*offsets)
+
+
+def test_one_enormous_public_value_breaks_no_bound(small, releases):
+    """A NaN centre would be -2**63 in integers, and sums would wrap around."""
+    X, y = small
+    X = X.copy()
+    X[3, 0] = 1e200
+    for centering in (None, "auto"):
+        for public_target in (False, True):
+            feature_dp(
+                bounds=False,
+                public_model=None,
+                public_target=public_target,
+                centering=centering,
+                max_iter=2,
+            ).fit(csr_array(X), y)
+    for seen in releases:
+        assert np.abs(seen["exact"]).max() <= 300
+
+
+def test_stored_private_entries_do_not_reach_public_moments():
+    """The order of a sum of floats must not follow the number of private entries."""
+    rng = np.random.default_rng(0)
+    X = rng.random((5000, 60)) * (rng.random((5000, 60)) < 0.7)
+    y = rng.integers(0, 2, 5000)
+    scales = []
+    for other in (X, np.c_[X[:, :5], np.zeros((5000, 55))]):
+        model = feature_dp(
+            public_features=slice(5), public_target=False, bounds=False, centering=None
+        )
+        problem = model._resolve(csr_array(other), y)
+        scales.append(_public_moments(problem, centre=True))
+    np.testing.assert_array_equal(scales[0][0], scales[1][0])
+    assert scales[0][1] == scales[1][1]

@@ -237,3 +237,10 @@ def test_the_report_of_a_ledger_with_parts():
     for parts in (values["parts"], values["parts"][:1]):
         with pytest.raises(ValueError, match="it was edited"):
             type(found).from_dict(values | {"parts": parts})
+
+
+def test_one_number_is_one_part_however_it_is_spelt():
+    parts = [Part.of(column="m", value=value) for value in (1, "1", "01", "1.0", "+1")]
+    assert set(parts) == {Part(column="m", value="1")}
+    assert Part.of(column="m", value="north").value == "north"
+    assert Part.of(column="m", value="0.50").value == "0.5"
