@@ -170,5 +170,5 @@ def _factors(scale: float | np.ndarray) -> tuple[float | np.ndarray, float]:
 
 
 def _is_far(mean: np.ndarray, before: float | np.ndarray) -> bool:
-    """Whether a mean does not fit into the range of the grid beside a row."""
-    return bool((np.abs(mean * before) > 1).any())
+    """Whether a mean of columns of their own scale has no room on the grid."""
+    return np.ndim(before) > 0 and bool((np.abs(mean * before) > 1).any())

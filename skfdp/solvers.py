@@ -140,7 +140,7 @@ def optimum(
             rows, labels = X[block].astype(np.float64), target[block]
             margins = rows @ coef.T + intercept
             weight = (
-                np.ones(len(rows)) if class_weight is None else class_weight[labels]
+                np.ones(len(labels)) if class_weight is None else class_weight[labels]
             )
             value += weight @ loss.value(margins, labels)
             residual = loss.residual(margins, labels) * weight[:, None]

@@ -361,7 +361,7 @@ def test_the_plan_does_not_see_the_labels(digits, monkeypatch):
 
     def without_labels(estimator, problem, seeded):
         seen.append(problem)
-        blind = dataclasses.replace(problem, codes=None, public_labels=None)
+        blind = dataclasses.replace(problem, target=None, public_labels=None)
         return plan_one_shot(estimator, blind, seeded)
 
     monkeypatch.setattr("skfdp.linear_model.feature_dp.plan_one_shot", without_labels)

@@ -57,7 +57,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = getattr(self, "solver", None) != "one-shot"
         return tags
 
     @with_callbacks

@@ -92,8 +92,8 @@ def _refusal(estimator, problem: Problem) -> str | None:
         )
     if issparse(problem.X):
         return (
-            "solver='one-shot' learns a basis of the columns and needs a dense X: "
-            "choose 'dp-gd', or reduce the columns first (TruncatedSVD)."
+            "sparse X is not supported by solver='one-shot', which needs a dense X to "
+            "learn from: choose 'dp-gd', or reduce the columns first (TruncatedSVD)."
         )
     for name, wanted in _ONE_SHOT_VALUES.items():
         value = getattr(estimator, name)
