@@ -226,8 +226,8 @@ class FeatureDPRegressor(DPLinearRegressor):
         """Refuse what the one release cannot do."""
         if issparse(problem.X):
             raise ValueError(
-                "sparse X is not supported by solver='one-shot', which needs a dense X: "
-                "choose 'dp-gd', or reduce the columns first (TruncatedSVD)."
+                "sparse X is not supported by solver='one-shot', which needs a dense "
+                "X: choose 'dp-gd', or reduce the columns first (TruncatedSVD)."
             )
         if self.loss == "huber":
             raise ValueError(
