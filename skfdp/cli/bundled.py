@@ -29,10 +29,9 @@ Accuracy on a random quarter of the images, mean and standard deviation of {repe
 repetitions; private models under {relation}, delta = {delta:g}.
 """
 _EXPLANATION = """\
-DP on everything also protects what is public here. Feature-DP is Algorithm 1 of
-Mahloujifar et al. (2023): an exact gradient of the public half, a noisy one of what
-the private half adds. Its lead shrinks as epsilon grows (try --epsilon 2 4), and it
-is worth its price only where it beats the free model of the public half.
+DP on everything also protects what is public here. Feature-DP starts at
+a model of the public half, which is exact and free, and adds with noise what the
+private half tells. Its lead shrinks as epsilon grows (try --epsilon 2 4 8).
 These images are public, so the scores may be printed; scores on private data are not
 covered by what follows: the statement of the last feature-DP model.
 """
@@ -87,7 +86,6 @@ def _scores(arguments, X, y, split, repeat) -> Iterator[tuple]:
                 {
                     "public_features": slice(0, 32),
                     "public_target": True,
-                    "public_loss": "zero",
                 },
             ),
         ):
