@@ -86,3 +86,11 @@ def test_the_scale_undoes_the_loss_of_norm_and_no_more(length, noise_std):
     assert scale <= max(reach, math.sqrt(20)) * (1 + 1e-9)
     if length <= 0.9:
         assert scale == pytest.approx(1 / math.sqrt(1 - length**2))
+
+
+def test_many_classes_and_a_large_budget_start_at_zero():
+    starts = defaults.starts_at_public_model
+    assert starts(0.27, 10_000, 100, 500)
+    assert not starts(1.67, 10_000, 100, 500)
+    assert starts(1.67, 10_000, 10, 500)
+    assert starts(1e6, 10_000, 2, 0)
