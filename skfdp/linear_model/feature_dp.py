@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skfdp import defaults
-from skfdp.checks import check_choice, check_number
+from skfdp.checks import check_batch, check_choice, check_number
 from skfdp.linear_model.base import DPLinearClassifier, probabilities
 from skfdp.linear_model.label_dp import (
     OneShot,
@@ -279,11 +279,7 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         )
         check_number("private_weight", self.private_weight)
         check_number("padding_scale", self.padding_scale, include_low=True)
-        if self.solver == "dp-gd" and self.batch_size not in ("auto", None):
-            raise ValueError(
-                f"batch_size={self.batch_size!r} contradicts solver='dp-gd', which "
-                "uses the full batch: choose solver='dp-sgd'."
-            )
+        check_batch(self.solver, self.batch_size)
 
     def _plan(self, problem, seeded):
         if takes_one_shot(self, problem):

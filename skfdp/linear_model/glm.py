@@ -5,7 +5,7 @@ from __future__ import annotations
 from scipy.sparse import issparse
 
 from skfdp import defaults
-from skfdp.checks import check_choice, check_number
+from skfdp.checks import check_batch, check_choice, check_number
 from skfdp.linear_model.moments import plan_one_release, run_moments
 from skfdp.linear_model.regression import DPLinearRegressor
 from skfdp.linear_model.target_dp import run_target_sum
@@ -210,11 +210,7 @@ class FeatureDPRegressor(DPLinearRegressor):
         check_choice("solver", self.solver, _SOLVERS)
         check_choice("centering", self.centering, ("auto", None))
         check_choice("public_target", self.public_target, (True, False))
-        if self.solver == "dp-gd" and self.batch_size not in ("auto", None):
-            raise ValueError(
-                f"batch_size={self.batch_size!r} contradicts solver='dp-gd', which "
-                "uses the full batch: choose solver='dp-sgd'."
-            )
+        check_batch(self.solver, self.batch_size)
 
     def _plan(self, problem, seeded):
         if self.solver != "one-shot":

@@ -421,7 +421,7 @@ class Layer:
     ----------
     inputs, errors : integer-valued arrays of shape (n_rows, inputs + 1), (…, outputs)
     scale : float64 ndarray of shape (n_rows,)
-        Powers of two.
+        Powers of two; of the first layer times the public bound of the rows.
     squared_inputs : float64 ndarray of shape (n_rows,)
         Exact integers.
     """
