@@ -43,8 +43,8 @@ from skfdp.validation import (
 )
 
 _PUBLIC_LOSSES = ("auto", None, "zero", "gaussian", "impute")
-_ON_A_DEVICE = Assumption(
-    "Products of small integers on the device are exact: no TensorFloat-32, no "
+_EXACT_PRODUCTS = Assumption(
+    "Products of small integers by torch are exact: no TensorFloat-32, no "
     "reduced precision.",
     enforced=False,
 )
@@ -178,8 +178,8 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
       ``sqrt(2) * clip_norm``; the same holds of the class sums;
     * all releases are one composition, exactly accounted. Activations, errors and
       weights are integers, every product and sum of them is exact, and so is the sum
-      with the noise. On a device other than the CPU this rests on its float32
-      products, an assumption of the report.
+      with the noise. With the torch backend this rests on its float32 products, an
+      assumption of the report.
 
     Not covered: what chose the parameters, upstream steps, scores on training data.
 
@@ -506,7 +506,8 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         }
 
     def _report(self, problem: Problem, events: tuple) -> PrivacyReport:
-        on_device = self.backend == "torch" and self.device not in (None, "cpu")
+        # On the CPU too: some libraries round products if the environment says so.
+        with_torch = self.backend == "torch"
         return PrivacyReport.from_events(
             subject=type(self).__name__,
             events=events,
@@ -520,7 +521,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 "n_iter_",
                 "every iterate of the loop",
             ),
-            assumptions=ASSUMPTIONS + (_ON_A_DEVICE,) * on_device,
+            assumptions=ASSUMPTIONS + (_EXACT_PRODUCTS,) * with_torch,
             seeded=self.random_state is not None,
         )
 

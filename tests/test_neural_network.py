@@ -493,3 +493,15 @@ def test_bad_parameters(parameters, message, small):
         model.fit(*small)
     assert not ledger.entries
     assert not hasattr(model, "coefs_")
+
+
+def test_the_report_says_what_torch_must_be_trusted_for(small):
+    pytest.importorskip("torch")
+    told = {}
+    for backend in ("numpy", "torch"):
+        model = FeatureDPMLPClassifier(
+            (4,), backend=backend, bounds=(0, 1), max_iter=2
+        ).fit(*small)
+        texts = [a.text for a in model.privacy_.assumptions if not a.enforced]
+        told[backend] = any("integers by torch are exact" in text for text in texts)
+    assert told == {"numpy": False, "torch": True}
