@@ -15,6 +15,7 @@ from skfdp.losses import LOSSES
 from skfdp.noise import Streams
 from skfdp.queries import linear_kernels
 from skfdp.queries.linear import LinearQuery
+from skfdp.queries.products import LARGEST_SHORT_PRODUCT, products
 from skfdp.releases import release
 from skfdp.rows import GridRows
 from skfdp.sampling import PoissonBatches
@@ -71,7 +72,7 @@ def ours(query: LinearQuery, batch: int | None):
 
 
 def same_kernels(X, y, n_classes: int, batch: int):
-    """Return our kernels on float32 rows without clip, noise and grid: the tax base."""
+    """Return our float64 tiles on float32 rows without clip, noise and grid."""
     n, d = X.shape
     n_outputs = 1 if n_classes <= 2 else n_classes
     batches = PoissonBatches(Streams(None, "base").private("coins"), n, batch / n)
@@ -88,6 +89,31 @@ def same_kernels(X, y, n_classes: int, batch: int):
             residual = LOSSES["log_loss"].residual(margins, y[part])
             linear_kernels.add_outer_products(X, part, residual, total)
         velocity[:] = 0.9 * velocity + total / batch
+        theta[:] -= LEARNING_RATE * velocity
+
+    return step
+
+
+def same_products(query: LinearQuery, batch: int):
+    """Return our own products on the grid without clip and noise: the tax base."""
+    batches = PoissonBatches(
+        Streams(None, "base").private("coins"), query.n_rows, batch / query.n_rows
+    )
+    work = products(query.rows, query.n_outputs, LARGEST_SHORT_PRODUCT)
+    theta, velocity = np.zeros(query.shape), np.zeros(query.shape)
+    block = max(64, 2**19 // query.rows.n_columns // 64 * 64)
+
+    def step() -> None:
+        members = batches.draw()
+        work.start(theta)
+        for start in range(0, len(members), block):
+            part = members[start : start + block]
+            margins = np.empty((len(part), query.n_outputs))
+            work.margins(part, margins)
+            residual = query.loss.residual(margins, query.target[part])
+            residual *= 2.0**13
+            work.add(part, np.rint(residual, out=residual))
+        velocity[:] = 0.9 * velocity + work.total() * (query.rows.unit / 2**13 / batch)
         theta[:] -= LEARNING_RATE * velocity
 
     return step

@@ -33,6 +33,7 @@ from _steps import (
     problem,
     read_bandwidth,
     same_kernels,
+    same_products,
     torch_step,
     two_products,
 )
@@ -82,7 +83,8 @@ def steps(args) -> dict:
     for batch in args.batches:
         contestants = {
             "skfdp": ours(query, batch),
-            "same kernels, no privacy": same_kernels(X, y, k, batch),
+            "same products, no privacy": same_products(query, batch),
+            "float64 tiles, no privacy": same_kernels(X, y, k, batch),
             "NumPy, two products": two_products(X, y, k, batch),
         }
         for name, kind in {

@@ -22,6 +22,8 @@ from scipy.sparse import issparse
 # deviation the lattice of its values is finer than the grid; beyond 2**40 it shows.
 SAFE_STD = 2.0**34
 MAX_STD = 2.0**40
+# Noise is drawn in blocks that stay in the cache; the stream is that of one draw.
+_BLOCK_ENTRIES = 2**14
 
 
 def check_random_state(random_state: int | None) -> None:
@@ -153,8 +155,13 @@ def add_integer_gaussian(
         raise ValueError(
             f"std={std!r} grid units must lie in [0, 2**40]: coarsen the grid."
         )
-    noise = generator.standard_normal(total.shape)
-    noise *= std
-    noise += 0.5
-    total += np.floor(noise, out=noise).astype(np.int64)
+    if not total.flags.c_contiguous:
+        raise ValueError("total must be contiguous: noise is added in place.")
+    flat = total.reshape(-1)
+    for start in range(0, flat.size, _BLOCK_ENTRIES):
+        part = flat[start : start + _BLOCK_ENTRIES]
+        noise = generator.standard_normal(part.size)
+        noise *= std
+        noise += 0.5
+        part += np.floor(noise, out=noise).astype(np.int64)
     return total

@@ -83,7 +83,8 @@ def descent(
         gradient = total * (private_weight / expected)
         if public_gradient is not None:
             gradient += public_gradient(theta)
-        theta = rule.update(theta, velocity, gradient / query.clip_norm, step)
+        gradient /= query.clip_norm
+        theta = rule.update(theta, velocity, gradient, step)
         path.add(theta, step)
         if on_step is not None and on_step(step, path.value):
             break

@@ -71,7 +71,7 @@ class Average:
     def add(self, theta: np.ndarray, step: int) -> None:
         """Take in the iterate after step number `step`, counted from 0."""
         if step <= self._first or self._count == 0:
-            self._count, self.value = 1, theta.copy()
+            self._count, self.value = 1, theta
         else:
             self._count += 1
-            self.value += (theta - self.value) / self._count
+            self.value = self.value + (theta - self.value) / self._count

@@ -458,15 +458,15 @@ def test_sabotage_of_the_difference_is_noticed(monkeypatch):
 
 
 def test_sabotage_of_the_grid_is_noticed(monkeypatch):
-    """Rounding to nearest instead of toward zero breaks the bound."""
-    truncated = linear_kernels.clip_residuals
+    """Rounding breaks the bound if nothing is taken off the clip norm for it."""
+    careful = linear_kernels.clip_residuals
 
-    def nearest(residuals, norms, rows, clip, unit, largest):
-        finer = unit / 1024
-        truncated(residuals, norms, rows, clip, finer, largest * 1024)
-        np.ceil(np.abs(residuals) / 1024, out=residuals)
+    def careless(residuals, norms, rows, clip, unit, largest):
+        careful(residuals, norms, rows, clip, unit / 1024, largest * 1024)
+        np.rint(residuals / 1024, out=residuals)
 
-    monkeypatch.setattr(linear_kernels, "clip_residuals", nearest)
     monkeypatch.setattr(linear, "_FINEST_RESIDUAL", 0.25)
+    check_sensitivity("replace_special", "squared_hinge")
+    monkeypatch.setattr(linear_kernels, "clip_residuals", careless)
     with pytest.raises(AssertionError):
         check_sensitivity("replace_special", "squared_hinge")

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import random_array
 
 from skfdp.noise import Streams
-from skfdp.queries.products import BlasProducts, DenseProducts
+from skfdp.queries.products import DenseProducts, ShortProducts
 from skfdp.rows import GridRows
 from skfdp.sampling import PoissonBatches
 
@@ -35,15 +35,15 @@ class Release:
 
 
 class Products:
-    """Tiled kernels against BLAS, where `products.BLAS_OUTPUTS` comes from."""
+    """Vectors of int16 against float64 tiles, for the same integers."""
 
-    params = (["tiled", "blas"], [1, 10, 16, 24, 32, 48, 100])
+    params = (["int16", "float64"], [1, 5, 10, 100])
     param_names = ["kernels", "outputs"]
 
     def setup(self, kernels, n_outputs):
         rng = np.random.default_rng(0)
         values = rng.integers(-900, 900, (512, 785)).astype(np.int16)
-        kind = DenseProducts if kernels == "tiled" else BlasProducts
+        kind = ShortProducts if kernels == "int16" else DenseProducts
         self.work = kind(GridRows(values, np.zeros(512)), n_outputs)
         self.part, self.out = np.arange(512), np.empty((512, n_outputs))
         self.theta = rng.normal(size=(n_outputs, 785))

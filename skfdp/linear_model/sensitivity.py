@@ -64,9 +64,9 @@ def label_sensitivity(
 
     **Guarantees.** The clip projects onto a ball, which brings no two points further
     apart: contributions of two labels differ by at most
-    ``|residual - residual'| |x|`` before they are quantised. Truncation moves each
-    entry of a residual by less than a residual's unit, and 1e-8 covers the rounding of
-    the clip's factor.
+    ``|residual - residual'| |x|`` before they are quantised. Rounding moves each entry
+    of a residual by at most half of its unit, and 1e-8 covers the rounding of the
+    clip's factor.
 
     Parameters
     ----------
@@ -83,6 +83,6 @@ def label_sensitivity(
     apart = problem.loss.label_reach(problem.n_classes)
     unit = gradient_unit(rows, plan.noise_std.max(), plan.clip_norm, problem.capacity)
     longest = math.sqrt(rows.squared_norms.max(initial=0.0)) * rows.unit
-    slack = 2 * math.sqrt(problem.n_outputs) * unit / rows.unit * longest
+    slack = math.sqrt(problem.n_outputs) * unit / rows.unit * longest
     bound = apart * longest * (1 + 1e-12) + slack + 1e-8 * plan.clip_norm
     return min(plan.sensitivity, bound)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -29,8 +28,10 @@ _LARGEST_BLOCK = 4096
 _WHOLE = 64
 # Below this a thread costs more than it saves.
 _ROWS_PER_THREAD = 1024
-_LARGEST_RESIDUAL = 2.0**29 - 1
-_FINEST_RESIDUAL = 2.0**-24
+# Residuals are rounded to 16 bits, a few of which are left to short rows, unless they
+# are differences: rounding lengthens those by more.
+_LARGEST_RESIDUAL, _LARGEST_OF_DIFFERENCES = 2.0**15 - 1, 2.0**29 - 1
+_FINEST_RESIDUAL, _FINEST_OF_DIFFERENCES = 2.0**-12, 2.0**-24
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,8 +70,9 @@ class LinearQuery:
     -----
     **Guarantees.** Each vector of `exact_sum` depends on its own record and theta
     alone, and has an L2 norm of at most ``clip_norm / unit``, in exact arithmetic:
-    norms are taken from the quantised rows, widened by 1e-9, and residuals are
-    truncated toward zero after the clip. NaN and infinite residuals contribute 0.
+    norms are taken from the quantised rows and widened by 1e-9, and what rounding the
+    residuals may add is taken off the clip norm. NaN and infinite residuals
+    contribute 0.
 
     With `orthant`, if the target is public and every column of the rows is public or
     non-negative, and nothing is padded, then the sign of each entry of a contribution
@@ -108,7 +110,10 @@ class LinearQuery:
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
-        return gradient_unit(self.rows, noise_std, self.clip_norm, self.capacity)
+        if self._plain:
+            return gradient_unit(self.rows, noise_std, self.clip_norm, self.capacity)
+        finest = self.rows.unit * _FINEST_OF_DIFFERENCES
+        return sum_unit(noise_std, self.clip_norm, self.capacity, finest)
 
     def exact_sum(
         self, theta: np.ndarray, batch: np.ndarray | None, unit: float
@@ -141,6 +146,11 @@ class LinearQuery:
         )
         return np.sum(list(parts), axis=0)
 
+    @property
+    def _plain(self) -> bool:
+        """Whether contributions have rank one."""
+        return self.padded is None or self.padded is self.rows
+
     def public_gradient(self, theta: np.ndarray, batch: np.ndarray) -> np.ndarray:
         """Return the mean gradient of the public loss over a public batch, float64.
 
@@ -159,7 +169,7 @@ class LinearQuery:
     def _workspaces(self) -> list[_Workspace]:
         """The memory of each thread."""
         return [
-            _Workspace(self.rows, self.padded, self.n_outputs)
+            _Workspace(self.rows, None if self._plain else self.padded, self.n_outputs)
             for _ in range(self.n_jobs)
         ]
 
@@ -178,9 +188,7 @@ class LinearQuery:
         # Here and not in the caller, because threads start with their own state: an
         # overflow warning would tell of private margins.
         with np.errstate(all="ignore"):
-            # The clip bounds every entry of a rank-one contribution, not its parts.
-            plain = self.padded is None or self.padded is self.rows
-            work.start(theta, self.clip_norm / unit if plain else math.inf)
+            work.start(theta)
             for part in self._parts(batch, start, stop):
                 self._add(work, part, unit)
             return work.total()
@@ -200,8 +208,8 @@ class LinearQuery:
         residual = self._residual(work.rows, part)
         limits = self.clip_norm / self.rows.unit, unit / self.rows.unit
         norms = self.rows.squared_norms
-        if work.padded is None or work.padded is work.rows:
-            if work.padded is not None:
+        if work.padded is None:
+            if self.padded is not None:
                 residual -= self._public_residual(work.rows, part)
             kernels.clip_residuals(residual, norms, part, *limits, _LARGEST_RESIDUAL)
         else:
@@ -214,7 +222,7 @@ class LinearQuery:
                 self._inner,
                 part,
                 *limits,
-                _LARGEST_RESIDUAL,
+                _LARGEST_OF_DIFFERENCES,
             )
             work.padded.add(part, -public)
         work.rows.add(part, residual)
@@ -270,32 +278,39 @@ class LinearQuery:
 def gradient_unit(
     rows: GridRows | SparseGridRows, noise_std: float, clip_norm: float, capacity: int
 ) -> float:
-    """Return the grid unit of a sum of gradients."""
-    return sum_unit(noise_std, clip_norm, capacity, rows.unit * _FINEST_RESIDUAL)
+    """Return the grid unit of a sum of gradients of rank one.
+
+    No entry of a contribution exceeds `products.LARGEST_SHORT_PRODUCT` units.
+    """
+    finest = max(clip_norm * 2.0**-26, clip_norm * _FINEST_RESIDUAL * rows.unit)
+    return sum_unit(noise_std, clip_norm, capacity, finest)
 
 
 class _Workspace:
-    """The products of one thread, over the rows and over the padded rows."""
+    """The products of one thread, over the rows and over other padded rows."""
 
     def __init__(self, rows, padded, n_outputs: int):
         # numba loads with the first fit, not with `import skfdp`.
-        from skfdp.queries.products import products
+        from skfdp.queries import products
 
-        self.rows = products(rows, n_outputs)
         self.padded = None
-        if padded is not None:
-            same = padded is rows
-            self.padded = self.rows if same else products(padded, n_outputs)
+        if padded is None:
+            largest = products.LARGEST_SHORT_PRODUCT
+            self.rows = products.products(rows, n_outputs, largest)
+            return
+        # The clip bounds every entry of a contribution, not those of its two parts.
+        self.rows = products.products(rows, n_outputs)
+        self.padded = products.products(padded, n_outputs)
 
-    def start(self, theta: np.ndarray, largest: float) -> None:
+    def start(self, theta: np.ndarray) -> None:
         """Begin a step; see `Products.start`."""
-        self.rows.start(theta, largest)
-        if self.padded is not None and self.padded is not self.rows:
-            self.padded.start(theta, largest)
+        self.rows.start(theta)
+        if self.padded is not None:
+            self.padded.start(theta)
 
     def total(self) -> np.ndarray:
         """Return the int64 sum of the step, a fresh array."""
         total = self.rows.total()
-        if self.padded is None or self.padded is self.rows:
+        if self.padded is None:
             return total
         return total + self.padded.total()

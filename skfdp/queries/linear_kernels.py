@@ -1,4 +1,4 @@
-"""Compiled leaves of the linear query.
+"""Compiled leaves of the linear query, for rows of any length.
 
 Every product and sum here is an integer below 2**53 held in float64, therefore exact
 in any order: tiles, threads, blocks and fused multiply-adds cannot change a bit of
@@ -14,6 +14,34 @@ import numpy as np
 from numba import njit
 
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
+
+
+@njit(nogil=True, cache=True)
+def short_weights(theta, out):
+    """Round theta, finite, to integers: out = theta * 2**bits; return bits.
+
+    As many bits as keep the entries below 2**15 and each output's norm below 2**16.
+    """
+    largest = 0.0
+    for k in range(theta.shape[0]):
+        for j in range(theta.shape[1]):
+            largest = max(largest, abs(theta[k, j]))
+    size = math.frexp(largest)[1]
+    # A power of two may be too large for one factor.
+    first, second = math.ldexp(1.0, -size // 2), math.ldexp(1.0, -size - -size // 2)
+    longest = 0.0
+    for k in range(theta.shape[0]):
+        square = 0.0
+        for j in range(theta.shape[1]):
+            out[k, j] = theta[k, j] * first * second
+            square += out[k, j] * out[k, j]
+        longest = max(longest, square)
+    bits = min(15, 16 - math.frexp(math.sqrt(longest))[1])
+    factor = math.ldexp(1.0, bits)
+    for k in range(theta.shape[0]):
+        for j in range(theta.shape[1]):
+            out[k, j] = min(max(np.rint(out[k, j] * factor), -32767.0), 32767.0)
+    return bits - size
 
 
 @njit(nogil=True, cache=True, fastmath=_REORDER)
@@ -112,15 +140,6 @@ def move_integers(partial, total):
 
 
 @njit(nogil=True, cache=True)
-def gather(X, rows, out):
-    """out[i] = X[rows[i]], in float64."""
-    for i in range(rows.shape[0]):
-        x, y = X[rows[i]], out[i]
-        for j in range(x.shape[0]):
-            y[j] = x[j]
-
-
-@njit(nogil=True, cache=True)
 def inner_products(X, Z, out):
     """out[i] = X[i] . Z[i]; integers below 2**53."""
     for i in range(out.shape[0]):
@@ -135,18 +154,22 @@ def clip_residuals(residuals, squared_norms, rows, clip_norm, unit, largest):
     """Scale each rank-one contribution to the clip norm and quantise, in place.
 
     Row i contributes residuals[i] (x) x with ``|x| = sqrt(squared_norms[rows[i]])``;
-    clip_norm is in the units of residual times x, and the result is the integer
-    number of `unit`, toward zero and at most `largest`.
+    clip_norm is in the units of residual times x, and the result is the nearest integer
+    number of `unit`, at most `largest`. Rounding can lengthen a contribution by at most
+    unit sqrt(K) |x| / 2, which is taken off the clip norm first.
     """
+    half = 0.5 * unit * math.sqrt(residuals.shape[1])
     for i in range(residuals.shape[0]):
         square = 0.0
         for k in range(residuals.shape[1]):
             square += residuals[i, k] * residuals[i, k]
+        length = math.sqrt(squared_norms[rows[i]])
         # 1e-9 outweighs every rounding error of this norm and of the factor.
-        norm = math.sqrt(square) * math.sqrt(squared_norms[rows[i]]) * (1 + 1e-9)
-        factor = _clip_factor(norm, clip_norm)
+        norm = math.sqrt(square) * length * (1 + 1e-9)
+        room = clip_norm - half * length * (1 + 1e-9)
+        factor = _clip_factor(norm, room) if room > 0 else 0.0
         for k in range(residuals.shape[1]):
-            residuals[i, k] = _quantised(residuals[i, k], factor, unit, largest)
+            residuals[i, k] = _nearest(residuals[i, k], factor, unit, largest)
 
 
 @njit(nogil=True, cache=True)
@@ -200,3 +223,11 @@ def _quantised(residual, factor, unit, largest):
         return 0.0
     # Saturate before the conversion: a float beyond int64 has no defined truncation.
     return np.trunc(min(max(residual * factor / unit, -largest), largest))
+
+
+@njit(nogil=True, cache=True)
+def _nearest(residual, factor, unit, largest):
+    """Round to nearest and saturate; factor 0 is 0 even for NaN."""
+    if factor == 0.0:
+        return 0.0
+    return np.rint(min(max(residual * factor / unit, -largest), largest))

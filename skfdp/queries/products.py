@@ -1,7 +1,7 @@
 """The two products of a linear step over blocks of rows, dense or CSR, exact.
 
 `margins` are rows times weights, `add` collects residuals times rows. Every number is
-an integer, so that tiles, blocks, threads, BLAS and the format of the rows cannot
+an integer, so that tiles, blocks, threads, vectors and the format of the rows cannot
 change it.
 """
 
@@ -12,23 +12,33 @@ import math
 import numpy as np
 from scipy.sparse import csr_array
 
-from skfdp.queries import linear_kernels, sparse_kernels
+from skfdp.queries import linear_kernels, short_kernels, sparse_kernels, vectors
 from skfdp.rows import GridRows, SparseGridRows
 
-#: From this many outputs on, BLAS on float64 blocks is faster than the tiled kernels
-#: (benchmarks/benchmarks/kernels.py compares them).
-BLAS_OUTPUTS = 32
 #: Entries that residuals (29 bits) times rows (15 bits) cannot exceed.
 LARGEST_PRODUCT = 2.0**44
+#: Entries of short products: sums of 32 rows fit into int32.
+LARGEST_SHORT_PRODUCT = 2.0**26
 _MANTISSA = 53
 
 
-def products(rows: GridRows | SparseGridRows, n_outputs: int) -> Products:
-    """Return the products of the rows; one object for each thread."""
+def products(
+    rows: GridRows | SparseGridRows, n_outputs: int, largest: float = LARGEST_PRODUCT
+) -> Products:
+    """Return the products of the rows; one object for each thread.
+
+    Parameters
+    ----------
+    rows : GridRows or SparseGridRows
+    n_outputs : int
+    largest : float
+        Bound on the entries of a residual times its row.
+    """
     if isinstance(rows, SparseGridRows):
         return SparseProducts(rows, n_outputs)
-    kind = DenseProducts if n_outputs < BLAS_OUTPUTS else BlasProducts
-    return kind(rows, n_outputs)
+    if largest <= LARGEST_SHORT_PRODUCT and ShortProducts.fits(rows):
+        return ShortProducts(rows, n_outputs)
+    return DenseProducts(rows, n_outputs, largest)
 
 
 class Products:
@@ -44,51 +54,47 @@ class Products:
         self.rows = rows
         self._factor = 0.0
 
-    def start(self, theta: np.ndarray, largest: float = LARGEST_PRODUCT) -> None:
+    def start(self, theta: np.ndarray) -> None:
         """Take the weights of a step, and set the sum to zero.
 
-        theta is rounded to integers, as many bits as keep the inner products below
-        2**53. The margins are then exact, and the same wherever a row stands.
+        theta is rounded to integers of 16 bits, those of an output having a norm of at
+        most 2**16. The margins are then exact, and the same wherever a row stands. They
+        are those of a theta that differs by at most ``2**-15 |theta|`` in any entry,
+        far less than its noise.
 
         Parameters
         ----------
         theta : float64 ndarray of shape (n_outputs, n_columns)
-        largest : float
-            Bound on the entries of a residual times its row.
         """
-        bits = _MANTISSA - 15 - math.ceil(math.log2(max(2, theta.shape[1])))
-        largest_weight = np.abs(theta).max(initial=0.0)
-        exponent = min(bits - int(np.frexp(largest_weight)[1]), 1000)
-        self._factor = np.ldexp(self.rows.unit, -exponent)
-        self._start(theta, 2.0**exponent, largest)
-
-    def margins(self, part: np.ndarray, out: np.ndarray) -> None:
-        """Write the margins of some rows; out is float64 (len(part), n_outputs)."""
-        self._margins(part, out)
-        out *= self._factor
+        integers = np.empty(theta.shape)
+        bits = linear_kernels.short_weights(theta, integers)
+        self._factor = float(np.ldexp(self.rows.unit, -bits))
+        self._start(integers)
 
 
 class DenseProducts(Products):
-    """Products of `GridRows` by tiled kernels.
+    """Products of `GridRows` by tiled kernels in float64.
 
     Sums run in float64 for as many rows as stay below 2**53, and in int64 beyond.
     """
 
-    def __init__(self, rows: GridRows, n_outputs: int):
+    def __init__(self, rows: GridRows, n_outputs: int, largest=LARGEST_PRODUCT):
         super().__init__(rows, n_outputs)
         shape = n_outputs, rows.n_columns
         self._partial, self._total = np.empty(shape), np.empty(shape, dtype=np.int64)
-
-    def _start(self, theta: np.ndarray, factor: float, largest: float) -> None:
-        self._theta = theta * factor
-        np.rint(self._theta, out=self._theta)
         self._most = int(2.0**_MANTISSA / max(1.0, min(largest, LARGEST_PRODUCT)))
+        self._room = self._most
+
+    def _start(self, theta: np.ndarray) -> None:
+        self._theta = theta
         self._room = self._most
         self._partial[:] = 0.0
         self._total[:] = 0
 
-    def _margins(self, part: np.ndarray, out: np.ndarray) -> None:
+    def margins(self, part: np.ndarray, out: np.ndarray) -> None:
+        """Write the margins of some rows; out is float64 (len(part), n_outputs)."""
         linear_kernels.margins(self.rows.values, part, self._theta, out)
+        out *= self._factor
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals, integers below 2**29 in float64, times rows."""
@@ -100,9 +106,6 @@ class DenseProducts(Products):
         if len(part) > self._room:
             self._flush()
         self._room -= len(part)
-        self._add(part, residual)
-
-    def _add(self, part: np.ndarray, residual: np.ndarray) -> None:
         linear_kernels.add_outer_products(
             self.rows.values, part, residual, self._partial
         )
@@ -121,32 +124,52 @@ class DenseProducts(Products):
         return residual.T @ (self.rows.values[part] * self.rows.unit)
 
 
-class BlasProducts(DenseProducts):
-    """Products of `GridRows` by BLAS, a block of rows being held in float64."""
+class ShortProducts(Products):
+    """Products of `GridRows` in 16-bit integers, where they fit: the fast path.
+
+    An inner product is at most the product of the norms, hence below 2**31; the sum of
+    32 rows times residuals is as well. `fits` may look at private rows, because the
+    numbers are those of `DenseProducts`: it decides about time alone.
+    """
 
     def __init__(self, rows: GridRows, n_outputs: int):
         super().__init__(rows, n_outputs)
-        self._held = self._block = np.empty((0, rows.n_columns))
-        self._product = np.empty((n_outputs, rows.n_columns))
+        width = vectors.WIDTH * math.ceil(rows.n_columns / vectors.WIDTH)
+        self._theta = np.zeros((n_outputs, width), dtype=np.int16)
+        self._sum = np.empty((n_outputs, width), dtype=np.int64)
+        # Columns of the last tile that no other tile holds.
+        self._rest = rows.n_columns - (width - vectors.WIDTH)
+        tile = np.arange(0, width, vectors.WIDTH)[:, None]
+        held = np.minimum(tile, rows.n_columns - vectors.WIDTH) + vectors.PAIR_ORDER
+        self._places = np.empty(rows.n_columns, dtype=np.int64)
+        # The last of equal columns wins, and the last tile has the whole sum.
+        self._places[held.ravel()] = np.arange(width)
 
-    def _load(self, part: np.ndarray) -> np.ndarray:
-        if self._held is not part:
-            if len(self._block) < len(part):
-                self._block = np.empty((len(part), self.rows.n_columns))
-            linear_kernels.gather(self.rows.values, part, self._block)
-            self._held = part
-        return self._block[: len(part)]
+    @staticmethod
+    def fits(rows: GridRows) -> bool:
+        """Whether no inner product can leave int32, nor a tile the row."""
+        # Rounding lengthens theta by at most sqrt(n_columns) / 2.
+        room = 2.0**31 / (2.0**16 + math.sqrt(rows.n_columns))
+        longest = math.sqrt(rows.squared_norms.max(initial=0.0))
+        return rows.n_columns >= vectors.WIDTH and longest < room
 
-    def _start(self, theta: np.ndarray, factor: float, largest: float) -> None:
-        super()._start(theta, factor, largest)
-        self._held = None  # the row numbers may be overwritten between steps
+    def _start(self, theta: np.ndarray) -> None:
+        before = theta.shape[1] - self._rest
+        self._theta[:, :before] = theta[:, :before]
+        self._theta[:, -self._rest :] = theta[:, before:]
+        self._sum[:] = 0
 
-    def _margins(self, part: np.ndarray, out: np.ndarray) -> None:
-        np.matmul(self._load(part), self._theta.T, out=out)
+    def margins(self, part: np.ndarray, out: np.ndarray) -> None:
+        """Write the margins of some rows; out is float64 (len(part), n_outputs)."""
+        short_kernels.margins(self.rows.values, part, self._theta, self._factor, out)
 
-    def _add(self, part: np.ndarray, residual: np.ndarray) -> None:
-        np.matmul(residual.T, self._load(part), out=self._product)
-        self._partial += self._product
+    def add(self, part: np.ndarray, residual: np.ndarray) -> None:
+        """Add residuals, integers below 2**15 in float64, times rows."""
+        short_kernels.add_outer_products(self.rows.values, part, residual, self._sum)
+
+    def total(self) -> np.ndarray:
+        """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
+        return np.take(self._sum, self._places, axis=1)
 
 
 class SparseProducts(Products):
@@ -157,16 +180,20 @@ class SparseProducts(Products):
         self._csr = rows.data, rows.indices, rows.indptr
         self._sum = np.empty((rows.n_columns, n_outputs), dtype=np.int64)
         self._residuals = np.empty(n_outputs, dtype=np.int64)
-        self._theta = np.empty((rows.n_columns, n_outputs))
+        self._theta = np.empty((rows.n_columns, n_outputs), dtype=np.int16)
 
-    def _start(self, theta: np.ndarray, factor: float, largest: float) -> None:
-        sparse_kernels.transposed_integers(theta, factor, self._theta)
-        self._shifted = self.rows.shift.astype(np.float64) @ self._theta
+    def _start(self, theta: np.ndarray) -> None:
+        self._theta[:] = theta.T
+        # Integers below 2**53.
+        shifted = theta @ self.rows.shift.astype(np.float64)
+        self._shifted = shifted.astype(np.int64)
         self._sum[:] = 0
         self._residuals[:] = 0
 
-    def _margins(self, part: np.ndarray, out: np.ndarray) -> None:
-        sparse_kernels.margins(*self._csr, part, self._theta, self._shifted, out)
+    def margins(self, part: np.ndarray, out: np.ndarray) -> None:
+        """Write the margins of some rows; out is float64 (len(part), n_outputs)."""
+        weights = self._theta, self._shifted, self._factor
+        sparse_kernels.margins(*self._csr, part, *weights, out)
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals, integers below 2**29 in float64, times rows."""

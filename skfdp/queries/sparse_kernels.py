@@ -4,20 +4,12 @@ A row is ``x - shift``, x sparse and shift dense, all integers. What is written 
 integers that the dense kernels give for the difference.
 
 Shapes: data int16, indices int32, indptr int64, the CSR form of x; rows int64 (B,), the
-batch. theta float64 (D, K), integers, and out int64 (D, K): one column of X is one
-stretch of memory.
+batch. theta int16 (D, K), and out int64 (D, K): one column of X is one stretch of
+memory.
 """
 
 import numpy as np
 from numba import njit
-
-
-@njit(nogil=True, cache=True)
-def transposed_integers(theta, factor, out):
-    """out[j, k] = theta[k, j] * factor, rounded; theta float64 (K, D)."""
-    for j in range(theta.shape[1]):
-        for k in range(theta.shape[0]):
-            out[j, k] = np.rint(theta[k, j] * factor)
 
 
 @njit(nogil=True, cache=True)
@@ -29,20 +21,22 @@ def shifted_sum(sums, shift, total, out):
 
 
 @njit(nogil=True, cache=True)
-def margins(data, indices, indptr, rows, theta, start, out):
-    """out[i] = x[rows[i]] . theta - start; start is ``shift . theta``, float64 (K,).
+def margins(data, indices, indptr, rows, theta, start, factor, out):
+    """out[i] = factor * (x[rows[i]] . theta - start); start is ``shift . theta``.
 
-    Every partial sum is an integer below 2**53, therefore exact.
+    The sums are int64; start int64 (K,).
     """
     n_outputs = theta.shape[1]
+    total = np.empty(n_outputs, np.int64)
     for i in range(rows.shape[0]):
-        for k in range(n_outputs):
-            out[i, k] = -start[k]
+        total[:] = 0
         for place in range(indptr[rows[i]], indptr[rows[i] + 1]):
-            value = float(data[place])
+            value = np.int32(data[place])
             column = theta[indices[place]]
             for k in range(n_outputs):
-                out[i, k] += value * column[k]
+                total[k] += np.int32(value * np.int32(column[k]))
+        for k in range(n_outputs):
+            out[i, k] = factor * (total[k] - start[k])
 
 
 @njit(nogil=True, cache=True)

@@ -5,15 +5,24 @@ import pytest
 
 from skfdp.losses import LOSSES
 from skfdp.losses.residuals import exponentials
-from skfdp.queries import products as module
-from skfdp.queries.products import BlasProducts, DenseProducts, products
+from skfdp.queries.products import (
+    LARGEST_SHORT_PRODUCT,
+    DenseProducts,
+    ShortProducts,
+    products,
+)
 from skfdp.rows import GridRows
 
 
-def make_rows(n=150, d=37, seed=0, scale=1.3):
+def make_rows(n=150, d=37, seed=0, longest=2**15 - 40, scale=1.3):
+    """Rows of one length, or of the largest entries that the grid holds."""
     rng = np.random.default_rng(seed)
-    values = rng.integers(-(2**15) + 1, 2**15, (n, d)).astype(np.int16)
-    return GridRows(values, np.zeros(n), scale)
+    values = rng.integers(-(2**15) + 1, 2**15, (n, d))
+    if longest is not None:
+        norms = np.linalg.norm(values, axis=1, keepdims=True)
+        values = np.trunc(values * (longest / norms))
+    norms = np.square(values).astype(float).sum(axis=1)
+    return GridRows(values.astype(np.int16), norms, scale)
 
 
 def exact(rows, part, residual):
@@ -22,42 +31,87 @@ def exact(rows, part, residual):
     return left @ rows.values[part].astype(object)
 
 
-@pytest.mark.parametrize("kind", [DenseProducts, BlasProducts])
+def rounded(theta):
+    """What `Products.start` promises, in Python integers, and the power of two."""
+    for bits in range(60, -60, -1):
+        integers = np.rint(np.ldexp(theta, bits))
+        longest = np.sqrt(np.square(np.ldexp(theta, bits)).sum(axis=1).max())
+        if longest < 2**16 and np.abs(np.ldexp(theta, bits)).max() < 2**15:
+            return np.clip(integers, 1 - 2**15, 2**15 - 1).astype(int), bits
+    raise AssertionError
+
+
+KINDS = [ShortProducts, DenseProducts]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_outputs", [1, 2, 4, 5, 6, 11, 40])
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 64, 150])
-def test_products_are_exact_at_the_largest_numbers(kind, n_outputs, n):
-    rows = make_rows()
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 31, 32, 33, 64, 150])
+@pytest.mark.parametrize("d", [16, 17, 31, 32, 37])
+def test_products_are_exact_at_the_largest_numbers(kind, n_outputs, n, d):
+    rows = make_rows(d=d)
     rng = np.random.default_rng(n)
     part = rng.permutation(150)[:n]
-    theta = rng.normal(size=(n_outputs, 37))
+    theta = rng.normal(size=(n_outputs, d))
     theta[0, 0] = np.abs(theta).max() * (1 + 2**-40)
+    theta[-1] = rows.values[0]  # the largest inner product that there can be
+    theta[-1] *= np.linalg.norm(theta[0]) / np.linalg.norm(theta[-1])
     work = kind(rows, n_outputs)
     work.start(theta)
     out = np.empty((n, n_outputs))
     work.margins(part, out)
-    # As many bits of theta as keep the margins below 2**53, and no rounding after.
-    bits = 53 - 15 - 6
-    exponent = bits - int(np.frexp(np.abs(theta).max())[1])
-    integers = np.rint(np.ldexp(theta, exponent)).astype(int).astype(object)
-    inner = rows.values[part].astype(object) @ integers.T
-    expected = inner.astype(float) * np.ldexp(rows.unit, -exponent)
+    integers, bits = rounded(theta)
+    inner = rows.values[part].astype(object) @ integers.T.astype(object)
+    expected = inner.astype(float) * np.ldexp(rows.unit, -bits)
     np.testing.assert_array_equal(out, expected.reshape(out.shape))
-    residual = rng.integers(-(2**29) + 1, 2**29, (n, n_outputs)).astype(float)
+    widest = int(np.abs(rows.values).max())
+    largest = min(int(LARGEST_SHORT_PRODUCT) // widest, 2**15 - 1)
+    signs = rng.choice([-1, 1], n_outputs)  # sums of one sign are the largest
+    residual = np.tile(largest * signs.astype(float), (n, 1))
     work.add(part, residual)
     work.add(part[:3], residual[:3])
     total = exact(rows, part, residual) + exact(rows, part[:3], residual[:3])
     np.testing.assert_array_equal(work.total(), total.astype(np.int64))
 
 
-@pytest.mark.parametrize("kind", [DenseProducts, BlasProducts])
-def test_long_sums_move_to_int64_before_float64_would_round(kind):
+def test_32_rows_of_the_largest_products_fit():
+    """One entry holds all of the row, and every row has the same sign."""
+    values = np.zeros((64, 20), dtype=np.int16)
+    values[:, [0, 19]] = 2**13, -(2**13)
+    rows = GridRows(values, np.full(64, 2.0**27))
+    residual = np.full((64, 1), LARGEST_SHORT_PRODUCT / 2**13 - 1)
+    for kind in KINDS:
+        work = kind(rows, 1)
+        work.start(np.ones((1, 20)))
+        work.add(np.arange(64), residual)
+        assert work.total()[0, 0] == 64 * 2**13 * (2**13 - 1)
+        assert work.total()[0, 19] == -64 * 2**13 * (2**13 - 1)
+        assert not work.total()[0, 1:19].any()
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-3, 1.0, 1e6, 1e300])
+def test_theta_moves_little(size):
+    rng = np.random.default_rng(0)
+    rows = make_rows(d=20)
+    for theta in (rng.normal(size=(3, 20)), np.eye(3, 20)):
+        theta = theta * size
+        work = products(rows, 3)
+        work.start(theta)
+        out = np.empty((150, 3))
+        work.margins(np.arange(150), out)
+        error = np.abs(out / size - rows.values * rows.unit @ (theta / size).T)
+        length = np.sqrt(rows.squared_norms * 20)[:, None] * rows.unit
+        assert (error <= 2**-15 * np.linalg.norm(theta / size) * length).all()
+
+
+def test_long_sums_move_to_int64_before_float64_would_round():
     """All products equal and of the largest size: 2000 of them are beyond 2**53."""
     n = 2000
     rows = GridRows(np.full((n, 3), 2**15 - 1, dtype=np.int16), np.zeros(n))
     residual = np.full((n, 2), 2.0**29 - 1)
     part = np.arange(n)
     for size in (1, 500, 513, n):
-        work = kind(rows, 2)
+        work = DenseProducts(rows, 2)
         work.start(np.ones((2, 3)))
         for start in range(0, n, size):
             work.add(part[start : start + size], residual[start : start + size])
@@ -66,28 +120,17 @@ def test_long_sums_move_to_int64_before_float64_would_round(kind):
 
 def test_a_bound_on_the_products_lets_sums_run_longer():
     rows = GridRows(np.ones((10, 3), dtype=np.int16), np.zeros(10))
-    work = DenseProducts(rows, 1)
     for largest, rows_before in [(1.0, 2**53), (2.0**30, 2**23), (np.inf, 512)]:
-        work.start(np.ones((1, 3)), largest)
-        assert work._most == rows_before
+        assert DenseProducts(rows, 1, largest)._most == rows_before
 
 
-def test_many_outputs_go_to_blas(monkeypatch):
-    rows = make_rows()
-    assert type(products(rows, module.BLAS_OUTPUTS - 1)) is DenseProducts
-    assert type(products(rows, module.BLAS_OUTPUTS)) is BlasProducts
-
-
-def test_blas_sees_new_rows_in_an_old_buffer():
-    """The same array object may hold other row numbers in the next step."""
-    rows, part, out = make_rows(), np.arange(5), np.empty((5, 3))
-    work = BlasProducts(rows, 3)
-    for numbers in ([0, 1, 2, 3, 4], [9, 8, 7, 6, 5]):
-        part[:] = numbers
-        work.start(np.ones((3, 37)))
-        work.margins(part, out)
-        expected = rows.values[numbers].astype(int).sum(axis=1) * rows.unit
-        np.testing.assert_allclose(out[:, 0], expected)
+def test_who_takes_which_kernels():
+    short = LARGEST_SHORT_PRODUCT
+    assert type(products(make_rows(), 3, short)) is ShortProducts
+    assert type(products(make_rows(), 3)) is DenseProducts
+    assert type(products(make_rows(d=15), 3, short)) is DenseProducts
+    assert type(products(make_rows(longest=None), 3, short)) is DenseProducts
+    assert type(products(make_rows(longest=2**15), 3, short)) is DenseProducts
 
 
 def test_exponentials_are_accurate():

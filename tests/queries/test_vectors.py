@@ -1,0 +1,63 @@
+"""Vectors of integers against NumPy."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+from skfdp.queries import vectors as v
+
+
+@njit
+def dot(x, y, start, total):
+    product = v.multiply_add(v.zeros(), v.load(x, start), v.load(y, start))
+    v.add_to(total, start, product)
+    return v.sum_of(product)
+
+
+@njit
+def pairs(x, y, r, total):
+    weights = v.load_pair(r, 2)
+    low = v.low_pairs(v.load(x, 0), v.load(y, 0))
+    high = v.high_pairs(v.load(x, 0), v.load(y, 0))
+    v.add_to(total, 0, v.multiply_add(v.zeros(), low, weights))
+    v.add_to(total, 8, v.multiply_add(v.zeros(), high, weights))
+
+
+@njit
+def ask(x, place):
+    v.prefetch(x, place)
+
+
+@pytest.fixture
+def shorts():
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(-(2**15) + 1, 2**15, (2, 40)).astype(np.int16)
+    numbers[:, 3:9] = [[2**15 - 1], [1 - 2**15]]
+    return numbers
+
+
+@pytest.mark.parametrize("start", [0, 1, 3, 24])
+def test_multiply_add_is_that_of_integers_modulo_2_to_the_32(shorts, start):
+    total = np.full(40, 2**40)
+    here = slice(start, start + 16)
+    product = shorts[0, here].astype(int) * shorts[1, here]
+    both = product.reshape(8, 2).sum(axis=1)
+    found = dot(shorts[0], shorts[1], start, total)
+    assert found == both.sum().astype(np.int32)
+    np.testing.assert_array_equal(total[start : start + 8], both + 2**40)
+    assert (np.delete(total, np.arange(start, start + 8)) == 2**40).all()
+
+
+def test_pairs_come_in_their_order(shorts):
+    r = np.array([9, 9, -3, 1000], dtype=np.int16)
+    total = np.zeros(16, dtype=np.int64)
+    pairs(shorts[0], shorts[1], r, total)
+    expected = -3 * shorts[0, :16].astype(int) + 1000 * shorts[1, :16].astype(int)
+    np.testing.assert_array_equal(total, expected[list(v.PAIR_ORDER)])
+    assert sorted(v.PAIR_ORDER) == list(range(v.WIDTH))
+
+
+def test_prefetch_changes_nothing(shorts):
+    before = shorts.copy()
+    ask(shorts[0], 7)
+    np.testing.assert_array_equal(shorts, before)
