@@ -183,6 +183,54 @@ def _opacus(model, optimizer, loss, batch: int, kind: str):
     return model, optimizer, DPLossFastGradientClipping(model, optimizer, loss)
 
 
+def jax_step(X, y, n_classes: int, batch: int):
+    """Return jax-privacy's step: Poisson batches, padded so that few shapes compile."""
+    import jax
+    import jax.numpy as jnp
+    from jax_privacy import clipped_grad
+    from jax_privacy.batch_selection import CyclicPoissonSampling, pad_to_multiple_of
+
+    n, d = X.shape
+    rows, labels = jnp.asarray(X), jnp.asarray(y)
+    batches = CyclicPoissonSampling(batch / n, STEPS).batch_iterator(n)
+
+    def loss(weights, row, label):
+        margins = row @ weights[0] + weights[1]
+        return jax.nn.logsumexp(margins) - margins[label]
+
+    gradient = clipped_grad(
+        loss, l2_clip_norm=CLIP_NORM, batch_argnums=(1, 2), keep_batch_dim=False
+    )
+
+    @jax.jit
+    def update(weights, velocity, members, key):
+        total = gradient(
+            weights, rows[members], labels[members], is_padding_example=members < 0
+        )
+        keys = jax.random.split(key, len(total))
+        new_velocity = [
+            0.9 * v + g + NOISE_MULTIPLIER * CLIP_NORM * jax.random.normal(k, g.shape)
+            for v, g, k in zip(velocity, total, keys, strict=True)
+        ]
+        moved = [
+            w - LEARNING_RATE / batch * v
+            for w, v in zip(weights, new_velocity, strict=True)
+        ]
+        return moved, new_velocity
+
+    start = [jnp.zeros((d, n_classes)), jnp.zeros(n_classes)]
+    state = {"weights": start, "velocity": start, "key": jax.random.key(0)}
+
+    def step() -> None:
+        members = pad_to_multiple_of(next(batches).astype(np.int32), max(64, batch // 4))
+        state["key"], key = jax.random.split(state["key"])
+        state["weights"], state["velocity"] = jax.block_until_ready(
+            update(state["weights"], state["velocity"], members, key)
+        )
+
+    return step
+
+
 def peak_gemm(dtype=np.float64) -> float:
     """Return the best measured multiply-adds per second of a matrix product."""
     import time

@@ -24,9 +24,16 @@ from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# One thread for jax as well.
+os.environ.setdefault("NPROC", "1")
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+)
 
 import numpy as np
 from _steps import (
+    jax_step,
     linear_query,
     ours,
     peak_gemm,
@@ -96,6 +103,10 @@ def steps(args) -> dict:
                 contestants[name] = torch_step(X, y, k, batch, kind)
             except ImportError as error:
                 print(f"left out: {name} ({error})")
+        try:
+            contestants["jax-privacy"] = jax_step(X, y, k, batch)
+        except ImportError as error:
+            print(f"left out: jax-privacy ({error})")
         found[f"batch {batch}"] = compare(contestants, args.rounds, args.clock)
     return found
 

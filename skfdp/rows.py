@@ -382,6 +382,11 @@ class GridRows:
         return self.values.shape[1]
 
     @property
+    def stored_per_row(self) -> int:
+        """Entries that a product reads of a row, at least 1."""
+        return self.n_columns
+
+    @property
     def unit(self) -> float:
         """What one integer stands for."""
         return GRID * self.scale
@@ -478,6 +483,11 @@ class SparseGridRows:
     def n_columns(self) -> int:
         """Number of columns, the constant one included."""
         return len(self.shift)
+
+    @property
+    def stored_per_row(self) -> int:
+        """Entries that a product reads of a row on average, at least 1."""
+        return max(1, len(self.data) // max(1, self.n_rows))
 
     @property
     def unit(self) -> float:

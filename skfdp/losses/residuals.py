@@ -59,8 +59,9 @@ def log_loss_probabilities(margins, out):
         total = 0.0
         for k in range(n_outputs):
             total += out[i, k]
+        share = 1.0 / total
         for k in range(n_outputs):
-            out[i, k] /= total
+            out[i, k] *= share
 
 
 @njit(nogil=True, cache=True)

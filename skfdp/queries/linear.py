@@ -195,7 +195,7 @@ class LinearQuery:
 
     def _parts(self, batch, start: int, stop: int) -> Iterator[np.ndarray]:
         """Yield the row numbers of the batch (None: all rows), a block at a time."""
-        width = self.rows.n_columns
+        width = self.rows.stored_per_row
         size = min(_LARGEST_BLOCK, max(1, _BLOCK_ENTRIES // (width * _WHOLE)) * _WHOLE)
         for first in range(start, stop, size):
             last = min(first + size, stop)

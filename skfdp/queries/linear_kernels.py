@@ -167,9 +167,11 @@ def clip_residuals(residuals, squared_norms, rows, clip_norm, unit, largest):
         # 1e-9 outweighs every rounding error of this norm and of the factor.
         norm = math.sqrt(square) * length * (1 + 1e-9)
         room = clip_norm - half * length * (1 + 1e-9)
-        factor = _clip_factor(norm, room) if room > 0 else 0.0
+        factor = _clip_factor(norm, room) / unit if room > 0 else 0.0
         for k in range(residuals.shape[1]):
-            residuals[i, k] = _nearest(residuals[i, k], factor, unit, largest)
+            # Factor 0 is 0 even for NaN. Saturation comes before the rounding.
+            scaled = residuals[i, k] * factor if factor > 0.0 else 0.0
+            residuals[i, k] = np.rint(min(max(scaled, -largest), largest))
 
 
 @njit(nogil=True, cache=True)
@@ -223,11 +225,3 @@ def _quantised(residual, factor, unit, largest):
         return 0.0
     # Saturate before the conversion: a float beyond int64 has no defined truncation.
     return np.trunc(min(max(residual * factor / unit, -largest), largest))
-
-
-@njit(nogil=True, cache=True)
-def _nearest(residual, factor, unit, largest):
-    """Round to nearest and saturate; factor 0 is 0 even for NaN."""
-    if factor == 0.0:
-        return 0.0
-    return np.rint(min(max(residual * factor / unit, -largest), largest))

@@ -221,7 +221,7 @@ class MLPQuery:
             layers = self._public_pass(weights, part)
             for layer, out in zip(layers, split(total, self.shapes), strict=True):
                 errors = self._ops.scaled(layer.errors, layer.scale)
-                out += self._ops.sum_of_products(errors, layer.inputs)
+                out += self._ops.sum_of_products(layer.inputs, errors).T
         return total / len(batch)
 
     def last_inputs(self, theta: np.ndarray, scale: float) -> GridRows:
@@ -284,11 +284,11 @@ class MLPQuery:
         # Here and not in the caller, because threads start with their own state: an
         # overflow warning would tell of private margins.
         with np.errstate(all="ignore"):
-            total = np.zeros(self.shape, dtype=np.int64)
-            out = split(total, self.shapes)
+            # Transposed, as the products come.
+            out = [np.zeros(shape[::-1], dtype=np.int64) for shape in self.shapes]
             for part in _parts(batch):
                 self._add_block(weights, part, unit, out)
-        return total
+            return np.concatenate([total.T.ravel() for total in out])
 
     def _add_block(self, weights, part, unit, out) -> None:
         full = self._private_pass(weights, part)
@@ -303,7 +303,7 @@ class MLPQuery:
                 errors = self._ops.truncated(
                     layer.errors, multiplier, 2.0**self.precision.residual - 1
                 )
-                block = self._ops.sum_of_products(errors, layer.inputs)
+                block = self._ops.sum_of_products(layer.inputs, errors)
                 self._ops.add(block, sign, total)
 
     def _clip_factor(self, full, public, unit) -> np.ndarray:

@@ -105,10 +105,10 @@ class Operations:
         """Return float64 ``errors * multiplier``."""
         return errors * multiplier[:, None]
 
-    def sum_of_products(self, errors, inputs) -> np.ndarray:
-        """Return float64 ``errors.T @ inputs``: exact for integers."""
+    def sum_of_products(self, inputs, errors) -> np.ndarray:
+        """Return float64 ``inputs.T @ errors``: exact for integers."""
         if not _sparse(inputs):
-            return errors.T @ inputs.astype(np.float64)
+            return inputs.T.astype(np.float64) @ errors
         by_row = _compressed(inputs)
         starts = np.empty(inputs.shape[1] + 1, dtype=np.int64)
         rows = np.empty(by_row[0][-1], dtype=np.int32)
@@ -116,7 +116,7 @@ class Operations:
         turn(*by_row, starts, rows, entries)
         out = np.zeros((inputs.shape[1], errors.shape[1]))
         add_combinations(starts, rows, entries, errors, out)
-        return out.T
+        return out
 
     def add(self, block: np.ndarray, sign: int, total: np.ndarray) -> None:
         """Add an integer-valued block to int64 sums."""
@@ -198,61 +198,45 @@ def add_combinations(starts, indices, entries, vectors, out):
 
 @njit(nogil=True, cache=True)
 def add(block, sign, total):
-    """Total += sign * block, one tile at a time: block may be transposed."""
-    for i in range(0, total.shape[0], 32):
-        for j in range(0, total.shape[1], 32):
-            for k in range(i, min(i + 32, total.shape[0])):
-                for m in range(j, min(j + 32, total.shape[1])):
-                    total[k, m] += sign * np.int64(block[k, m])
+    """Total += sign * block."""
+    for i in range(total.shape[0]):
+        for j in range(total.shape[1]):
+            total[i, j] += sign * np.int64(block[i, j])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def activate(z, row_scale, column_scale, bias, bits, out, scale):
     """ReLU, the constant, and one power of two for each row."""
     width = z.shape[1]
+    row = np.empty(width + 2)
     for i in range(z.shape[0]):
-        constant = bias / row_scale[i]
-        largest = constant
         for k in range(width):
-            largest = max(largest, z[i, k] * column_scale[k])
-        power = _power(largest, bits)
-        for k in range(width):
-            out[i, k] = np.rint(max(z[i, k], 0.0) * column_scale[k] * power)
-        out[i, width] = np.rint(constant * power)
+            row[k] = z[i, k] * column_scale[k] if z[i, k] > 0 else 0.0
+        row[width] = bias / row_scale[i]
+        power = _round_row(row, bits, out[i])
         scale[i] = row_scale[i] / power if power > 0 else 0.0
-        if power == 0.0:
-            out[i] = 0.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def integers(errors, bits, out, scale):
     """Round each row to integers of at most `bits`; zeros where not finite."""
+    width = errors.shape[1]
+    row = np.empty(width + 1)
     for i in range(errors.shape[0]):
-        largest = 0.0
-        finite = True
-        for k in range(errors.shape[1]):
-            size = abs(errors[i, k])
-            finite = finite and size < np.inf
-            largest = max(largest, size)
-        power = _power(largest, bits) if finite else 0.0
+        row[:width] = errors[i]
+        power = _round_row(row, bits, out[i])
         scale[i] = 1 / power if power > 0 else 0.0
-        for k in range(errors.shape[1]):
-            out[i, k] = np.rint(errors[i, k] * power) if power > 0 else 0.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def back(z, column_scale, inputs, bits, out, scale):
     """Mask by the active neurons, and round as `integers` does."""
+    row = np.empty(z.shape[1] + 1)
     for i in range(z.shape[0]):
-        largest = 0.0
         for k in range(z.shape[1]):
-            size = abs(z[i, k] * column_scale[k]) if inputs[i, k] > 0 else 0.0
-            largest = size if size > largest else largest
-        power = _power(largest, bits)
+            row[k] = z[i, k] * column_scale[k] if inputs[i, k] > 0 else 0.0
+        power = _round_row(row, bits, out[i])
         scale[i] = 1 / power if power > 0 else 0.0
-        for k in range(z.shape[1]):
-            active = inputs[i, k] > 0 and power > 0
-            out[i, k] = np.rint(z[i, k] * column_scale[k] * power) if active else 0.0
 
 
 @njit(nogil=True, cache=True, fastmath=_REORDER)
@@ -273,6 +257,25 @@ def truncated(errors, multiplier, largest, out):
             value = errors[i, k] * multiplier[i]
             # Saturate first: a float beyond int64 has no defined truncation.
             out[i, k] = np.trunc(min(max(value, -largest), largest))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _round_row(row, bits, out):
+    """Write row, float64, as integers of at most `bits`; return its power of two.
+
+    Zeros, and 0, where an entry is not finite or all are zero. The row has one entry
+    more than out, which is overwritten.
+    """
+    # Without their sign, floats are ordered as their bits are, NaN beyond infinity;
+    # maxima of integers fill vectors.
+    sizes, largest = row.view(np.int64), np.int64(0)
+    for k in range(out.shape[0]):
+        largest = max(largest, sizes[k] & np.int64(0x7FFFFFFFFFFFFFFF))
+    sizes[-1] = largest
+    power = _power(row[-1], bits)
+    for k in range(out.shape[0]):
+        out[k] = np.rint(row[k] * power) if power > 0.0 else 0.0
+    return power
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

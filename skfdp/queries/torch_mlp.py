@@ -126,9 +126,9 @@ class Operations:
         """Return float64 ``errors * multiplier``."""
         return errors.double() * self._tensor(multiplier)[:, None]
 
-    def sum_of_products(self, errors, inputs) -> np.ndarray:
-        """Return float64 ``errors.T @ inputs``: exact for integers."""
-        return self.host(errors.T @ inputs.double())
+    def sum_of_products(self, inputs, errors) -> np.ndarray:
+        """Return float64 ``inputs.T @ errors``: exact for integers."""
+        return self.host(inputs.double().T @ errors)
 
     def add(self, block: np.ndarray, sign: int, total: np.ndarray) -> None:
         """Add an integer-valued block to int64 sums."""
