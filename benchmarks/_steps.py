@@ -222,7 +222,9 @@ def jax_step(X, y, n_classes: int, batch: int):
     state = {"weights": start, "velocity": start, "key": jax.random.key(0)}
 
     def step() -> None:
-        members = pad_to_multiple_of(next(batches).astype(np.int32), max(64, batch // 4))
+        members = pad_to_multiple_of(
+            next(batches).astype(np.int32), max(64, batch // 4)
+        )
         state["key"], key = jax.random.split(state["key"])
         state["weights"], state["velocity"] = jax.block_until_ready(
             update(state["weights"], state["velocity"], members, key)

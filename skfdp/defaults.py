@@ -288,9 +288,8 @@ def network_batch(n: int) -> int:
     return min(n, max(math.ceil(n / 16), 1024))
 
 
-def sums_share(n_classes: int) -> float | None:
-    """Share of ``mu**2`` for class sums; None where they do not pay."""
-    return 0.5 if n_classes >= MANY_CLASSES else None
+#: Shares of ``mu**2`` that are released before a network's loop.
+PRETRAINING_SHARES = {"class_sums": 0.5, "linear": 1.0}
 
 
 def network_learning_rate(

@@ -17,7 +17,7 @@ from skfdp.queries.class_sums import ClassSum
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.mlp import MLPQuery, Rows, precision
 from skfdp.releases import release
-from skfdp.rows import GridRows, RowMap, blocks
+from skfdp.rows import GridRows, RowMap
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ def start_of_loop(
     means = None
     if training.sums_event is not None:
         means = _class_means(problem, training, streams)
-    network, draw = _first_network(problem, training, means, streams)
+    network, draw = _first_network(estimator, problem, training, means, streams)
     bound = problem.row_map.feature_bound
     # The constant of the input layer is 1 for rows up to that length, on the grid.
     coordinates = Coordinates.centred(
@@ -71,19 +71,11 @@ def _class_means(
 
     None where the released sums turn out to be noise.
     """
-    private = ~problem.public
-    row_map = problem.row_map
-    sides, mean_square = (None, None), None
+    private, row_map = ~problem.public, problem.row_map
+    sides = (None, None)
     if row_map.span is not None:
         sides = row_map.low[private], row_map.span[private]
-        if problem.public.any():
-            public = RowMap(row_map.low[~private], row_map.span[~private])
-            squares = (
-                float((public.scale(problem.X[block][:, ~private]) ** 2).sum())
-                for block in blocks(*problem.X.shape)
-            )
-            mean_square = sum(squares) / (len(problem.X) * int((~private).sum()))
-    bound = defaults.sums_bound(int(private.sum()), mean_square)
+    bound = problem.private_bound
     sums = ClassSum(
         GridRows.build(problem.X[:, private], RowMap(*sides, bound).unit),
         problem.codes,
@@ -102,7 +94,7 @@ def _class_means(
     return means if kept > defaults.LEAST_KEPT else None
 
 
-def _first_network(problem, training, means, streams):
+def _first_network(estimator, problem, training, means, streams):
     """Return a network that saw public facts and class means alone, and its rows."""
     generator = streams.public("network")
     n_classes = len(problem.classes)
@@ -113,6 +105,15 @@ def _first_network(problem, training, means, streams):
     def draw() -> np.ndarray:
         return synthetic_rows(problem, means, generator)
 
+    if training.linear is not None:
+        own = Streams(
+            estimator.random_state,
+            f"{type(estimator).__name__}, linear model",
+            (problem.X, problem.codes),
+            estimator.get_params(deep=False),
+        )
+        weights = training.linear.run(own)
+        return Network.passing_on(*weights, problem.hidden, generator), draw
     network = trained(
         draw,
         target,

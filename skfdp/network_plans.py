@@ -8,9 +8,10 @@ import math
 import numpy as np
 
 from skfdp import defaults
+from skfdp.linear_start import LinearStart
 from skfdp.losses import Loss
 from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_mu
-from skfdp.rows import RowMap
+from skfdp.rows import RowMap, blocks
 from skfdp.validation import MOST_ROWS
 
 
@@ -53,6 +54,19 @@ class Problem:
         return tuple(name for name, public in pairs if public)
 
     @property
+    def private_bound(self) -> float:
+        """Guess of the norm of the private columns of a row, each within [0, 1]."""
+        private, mean_square = ~self.public, None
+        if self.row_map.span is not None and self.public.any():
+            public = self.row_map.of_public(self.public)
+            squares = (
+                float((public.scale(self.X[block][:, self.public]) ** 2).sum())
+                for block in blocks(*self.X.shape)
+            )
+            mean_square = sum(squares) / (len(self.X) * int(self.public.sum()))
+        return defaults.sums_bound(int(private.sum()), mean_square)
+
+    @property
     def private_bounded(self) -> bool:
         """Whether every private column has declared bounds."""
         span = self.row_map.span
@@ -66,10 +80,12 @@ class NetworkTraining:
     Attributes
     ----------
     plan : PrivacyPlan or None
-        Of the loop; None where the class sums take the whole budget.
+        Of the loop; None where what comes before takes the whole budget.
     sums_event : Event or None
         The class sums.
-    pretraining : {None, "public", "class_sums"}
+    linear : LinearStart or None
+        The linear model.
+    pretraining : {None, "public", "class_sums", "linear"}
         What the network learns from before the loop.
     trained_layers : {"all", "last"}
     learning_rate : float
@@ -80,6 +96,7 @@ class NetworkTraining:
 
     plan: PrivacyPlan | None
     sums_event: Event | None
+    linear: LinearStart | None
     pretraining: str | None
     trained_layers: str
     learning_rate: float
@@ -101,34 +118,49 @@ def plan_network(estimator, problem: Problem, seeded: bool) -> NetworkTraining:
         "seeded": seeded,
     }
     pretraining, share = _pretraining(estimator, problem)
-    sums = None
-    if share is not None:
+    sums, linear, first = None, None, ()
+    if pretraining == "class_sums":
         sums = _sums_event(estimator, problem, share, facts)
+        first = (sums,)
+    if pretraining == "linear":
+        linear = LinearStart.plan(
+            estimator, problem, problem.private_bound, share, facts
+        )
+        first = linear.events
     layers = _trained_layers(estimator, problem, pretraining)
     if share == 1.0:
-        return NetworkTraining(None, sums, pretraining, layers, 0.0, (sums,))
-    plan = _loop(estimator, problem, layers, () if sums is None else (sums,))
+        return NetworkTraining(None, sums, linear, pretraining, layers, 0.0, first)
+    plan = _loop(estimator, problem, layers, first)
     loop = dataclasses.replace(plan.event, label="descent", **facts)
     return NetworkTraining(
         plan=plan,
         sums_event=sums,
+        linear=linear,
         pretraining=pretraining,
         trained_layers=layers,
         learning_rate=_learning_rate(estimator, problem, layers, plan),
-        events=(loop,) if sums is None else (sums, loop),
+        events=(*first, loop),
     )
 
 
 def _pretraining(estimator, problem: Problem) -> tuple[str | None, float | None]:
-    """Return what to learn from before the loop, and the sums' share of mu**2."""
-    chosen, share = estimator.pretraining, estimator.sums_share
+    """Return what to learn from before the loop, and its share of mu**2, if any."""
+    chosen, share = estimator.pretraining, estimator.pretraining_share
     possible = problem.public_target and problem.private_bounded
+    wide = min(problem.hidden, default=0) >= 2 * problem.widths[-1]
     if chosen == "auto":
         chosen = None
-        if possible and defaults.sums_share(len(problem.classes)) is not None:
-            chosen = "class_sums"
+        if possible and len(problem.classes) >= defaults.MANY_CLASSES:
+            plain = estimator.public_loss in ("auto", None)
+            chosen = "linear" if plain and wide else "class_sums"
         elif problem.public_target and problem.public.any():
             chosen = "public"
+    if chosen == "linear" and not (problem.public_target and wide):
+        raise ValueError(
+            "pretraining='linear' starts from a linear model, which two neurons for "
+            "each output pass on: it needs public_target=True and hidden layers of at "
+            f"least {2 * problem.widths[-1]} neurons."
+        )
     if chosen == "class_sums" and not possible:
         raise ValueError(
             "pretraining='class_sums' sums private columns by public class: it needs "
@@ -144,17 +176,17 @@ def _pretraining(estimator, problem: Problem) -> tuple[str | None, float | None]
             "public_loss='impute' draws private columns given the class: it needs "
             "pretraining='class_sums'."
         )
-    if chosen != "class_sums":
+    if chosen not in defaults.PRETRAINING_SHARES:
         return chosen, None
     if share == "auto":
-        share = defaults.sums_share(len(problem.classes)) or 0.3
+        share = defaults.PRETRAINING_SHARES[chosen]
     return chosen, float(share)
 
 
 def _trained_layers(estimator, problem: Problem, pretraining: str | None) -> str:
     layers = estimator.trained_layers
     if layers == "auto":
-        layers = "last" if pretraining == "class_sums" else "all"
+        layers = "last" if pretraining in defaults.PRETRAINING_SHARES else "all"
         if not problem.hidden or estimator.public_loss not in ("auto", None):
             layers = "all"
     # Inputs may be negative, activations may not: the bound of the sensitivity.

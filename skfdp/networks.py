@@ -68,6 +68,36 @@ class Network:
             ],
         )
 
+    @classmethod
+    def passing_on(cls, coef, intercept, hidden, generator) -> Network:
+        """Return a network whose margins are those of a linear model.
+
+        Two neurons of each hidden layer carry a margin, its positive and its negative
+        part. The others are drawn, and nothing listens to them yet.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_outputs, n_inputs)
+        intercept : ndarray of shape (n_outputs,)
+        hidden : tuple of int
+            Widths of the hidden layers, each at least ``2 * n_outputs``.
+        generator : Generator
+            A public stream.
+        """
+        n_outputs, n_inputs = coef.shape
+        pair = 2 * n_outputs
+        drawn = glorot((n_inputs, *hidden, n_outputs), generator)
+        coefs, intercepts = drawn.coefs, drawn.intercepts
+        coefs[0][:, :pair] = np.hstack([coef.T, -coef.T])
+        intercepts[0][:pair] = np.r_[intercept, -intercept]
+        for weights, constant in zip(coefs[1:-1], intercepts[1:-1], strict=True):
+            weights[:, :pair] = np.eye(len(weights), pair)
+            constant[:pair] = 0.0
+        coefs[-1][:] = 0.0
+        coefs[-1][:pair] = np.vstack([np.eye(n_outputs), -np.eye(n_outputs)])
+        intercepts[-1][:] = 0.0
+        return cls(coefs, intercepts)
+
     def spread(self, classes: np.ndarray, n_classes: int) -> Network:
         """Return the network with an output for every class, seen or not."""
         if len(classes) == n_classes:

@@ -71,18 +71,22 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         The public columns, as in `FeatureDPLogisticRegression`.
     public_target : bool, default=False
         Whether the target is public.
-    pretraining : {"auto", "class_sums", "public"} or None, default="auto"
-        What the network learns from before the loop, without noise. "public": public
-        columns and public target, private columns being 0. "class_sums": the same with
-        private columns drawn given the class, from sums that are released once; needs
-        `bounds` for the private columns. "auto": "class_sums" from 20 classes on,
-        else "public", where the target is public; None otherwise.
-    sums_share : float or "auto", default="auto"
-        Share of the squared Gaussian-DP budget for the class sums; 1: no loop.
+    pretraining : {"auto", "linear", "class_sums", "public"} or None, default="auto"
+        Where the loop starts. "public": at a network of the public columns and the
+        public target, private columns being 0. "class_sums": the same with private
+        columns drawn given the class, from sums that are released once; needs `bounds`
+        for the private columns. "linear": at a `FeatureDPLogisticRegression`, which
+        two neurons of each hidden layer for each class pass on. "auto": "linear" from
+        20 classes on, "class_sums" where layers are too narrow for it, and "public"
+        for fewer classes, if the target is public; None otherwise.
+    pretraining_share : float or "auto", default="auto"
+        Share of the squared Gaussian-DP budget for the class sums or the linear model;
+        1: no loop. "auto": half for class sums, all of it for the linear model, which
+        no loop that follows has improved.
     trained_layers : {"auto", "all", "last"}, default="auto"
         "last": the loop trains the last layer on the frozen others, where a replaced
         record moves a sum by ``sqrt(2) * clip_norm`` only, if the target is public.
-        "auto": "last" after "class_sums" without a public loss.
+        "auto": "last" after "class_sums" or "linear" without a public loss.
     public_loss : {"auto", "zero", "gaussian", "impute"} or None, default="auto"
         None, also "auto": the whole gradient is private. Others: Algorithm 1, the
         public loss being that of the public part padded with zeros, with normals, or
@@ -210,7 +214,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         public_features=None,
         public_target=False,
         pretraining="auto",
-        sums_share="auto",
+        pretraining_share="auto",
         trained_layers="auto",
         public_loss="auto",
         public_batch_size=None,
@@ -246,7 +250,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         self.public_features = public_features
         self.public_target = public_target
         self.pretraining = pretraining
-        self.sums_share = sums_share
+        self.pretraining_share = pretraining_share
         self.trained_layers = trained_layers
         self.public_loss = public_loss
         self.public_batch_size = public_batch_size
@@ -333,9 +337,13 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         hidden_layers(self.hidden_layer_sizes)
         check_choice("public_target", self.public_target, (True, False))
         check_choice(
-            "pretraining", self.pretraining, ("auto", None, "public", "class_sums")
+            "pretraining",
+            self.pretraining,
+            ("auto", None, "public", "class_sums", "linear"),
         )
-        check_number("sums_share", self.sums_share, high=1 + 1e-9, also=auto)
+        check_number(
+            "pretraining_share", self.pretraining_share, high=1 + 1e-9, also=auto
+        )
         check_choice("trained_layers", self.trained_layers, ("auto", "all", "last"))
         check_choice("public_loss", self.public_loss, _PUBLIC_LOSSES)
         check_number(
@@ -433,7 +441,9 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     ):
         context = self._init_callback_context(max_subtasks=training.n_steps)
         context.call_on_fit_task_begin(estimator=self)
-        privacy = self._report(problem, training.events)
+        linear = training.linear
+        assumed = () if linear is None else linear.assumptions
+        privacy = self._report(problem, training.events, assumed)
         loop = start_of_loop(
             self, problem, training, streams, n_jobs=effective_n_jobs(self.n_jobs)
         )
@@ -505,7 +515,9 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             "row_map_": problem.row_map,
         }
 
-    def _report(self, problem: Problem, events: tuple) -> PrivacyReport:
+    def _report(
+        self, problem: Problem, events: tuple, assumed: tuple = ()
+    ) -> PrivacyReport:
         # On the CPU too: some libraries round products if the environment says so.
         with_torch = self.backend == "torch"
         return PrivacyReport.from_events(
@@ -521,7 +533,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 "n_iter_",
                 "every iterate of the loop",
             ),
-            assumptions=ASSUMPTIONS + (_EXACT_PRODUCTS,) * with_torch,
+            assumptions=ASSUMPTIONS + assumed + (_EXACT_PRODUCTS,) * with_torch,
             seeded=self.random_state is not None,
         )
 

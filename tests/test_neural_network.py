@@ -45,7 +45,18 @@ KINDS = {
     "class sums, all layers": PUBLIC
     | {"pretraining": "class_sums", "trained_layers": "all", "batch_size": 100},
     "impute": PUBLIC | {"pretraining": "class_sums", "public_loss": "impute"},
-    "class sums alone": PUBLIC | {"pretraining": "class_sums", "sums_share": 1.0},
+    "class sums alone": PUBLIC
+    | {"pretraining": "class_sums", "pretraining_share": 1.0},
+    "linear alone": PUBLIC | {"pretraining": "linear"},
+    "linear, last layer": PUBLIC | {"pretraining": "linear", "pretraining_share": 0.5},
+    "linear, all layers, special": PUBLIC
+    | {
+        "pretraining": "linear",
+        "pretraining_share": 0.7,
+        "trained_layers": "all",
+        "batch_size": 100,
+        "neighboring_relation": "replace_special",
+    },
 }
 each = pytest.mark.parametrize("more", KINDS.values(), ids=KINDS)
 
@@ -83,19 +94,18 @@ def network_releases(monkeypatch):
 def test_the_events_describe_the_releases_that_ran(more, small, network_releases):
     model = FeatureDPMLPClassifier(epsilon=2.0, **QUICK | more).fit(*small)
     events = model.privacy_.events
-    charged = [
-        std
+    steps = [
+        (event, std)
         for event in events
         for std in (
             event.noise_std * (event.n_steps if len(event.noise_std) == 1 else 1)
         )
     ]
     ran = [seen["std"] for seen in network_releases]
-    np.testing.assert_allclose(ran, charged, rtol=1e-12)
-    for event, seen in zip(events, network_releases, strict=False):
+    np.testing.assert_allclose(ran, [std for _, std in steps], rtol=1e-12)
+    for (event, _), seen in zip(steps, network_releases, strict=True):
         assert seen["query"].clip_norm == event.clip_norm
-    for seen in network_releases[len(events) - 1 :]:
-        assert (seen["batch"] is None) == (events[-1].sampling_rate == 1)
+        assert (seen["batch"] is None) == (event.sampling_rate == 1)
     assert compose(events).epsilon(1e-5) == pytest.approx(model.privacy_.epsilon)
     assert 1.98 < model.privacy_.epsilon <= 2.0
     noise = np.concatenate(
@@ -414,6 +424,55 @@ def test_class_means_shrink_by_their_noise():
     assert ((means >= 1e-3) & (means <= 1)).all()
 
 
+@pytest.mark.parametrize("hidden", [(6,), (8, 7), (9, 6, 11)])
+def test_a_network_passes_a_linear_model_on(hidden):
+    rng = np.random.default_rng(0)
+    coef, intercept = rng.normal(size=(3, 4)), rng.normal(size=3)
+    rows = rng.normal(size=(50, 4))
+    network = Network.passing_on(coef, intercept, hidden, rng)
+    np.testing.assert_allclose(network.margins(rows), rows @ coef.T + intercept)
+    # One sign of each margin is silent, the drawn neurons are not.
+    assert (network.hidden(rows)[:, :6] == 0).mean() == 0.5
+    assert (network.hidden(rows)[:, 6:] > 0).any() == (hidden[-1] > 6)
+
+
+def test_a_linear_start_is_the_linear_model(small):
+    """The same weights, but for rows that the linear model's map would shorten."""
+    X, y = small
+    network = FeatureDPMLPClassifier(
+        (8, 7), 8.0, pretraining="linear", bounds=(0, 1), feature_bound=2.0, **PUBLIC
+    ).fit(X, y)
+    assert {event.label for event in network.privacy_.events} == {
+        "linear model: descent"
+    }
+    assert network.score(X, y) > 0.7
+    (first, hidden, last), constants = network.coefs_, network.intercepts_
+    margins = network.decision_function(X)
+    slopes = np.linalg.lstsq(np.column_stack([X, np.ones(len(X))]), margins)[0]
+    np.testing.assert_allclose(slopes[:-1], first[:, 0], atol=1e-8)
+    np.testing.assert_allclose(first[:, 1], -first[:, 0])
+    assert len(constants) == 3
+    assert hidden[0, 0] == last[0, 0] == -last[1, 0] == 1
+    assumptions = [a.text for a in network.privacy_.assumptions]
+    assert any("sqrt(2) clip_norm" in text for text in assumptions)
+
+
+def test_many_classes_start_at_a_linear_model():
+    rng = np.random.default_rng(0)
+    X, y = rng.random((600, 5)), np.arange(600) % 20
+
+    def labels(**more):
+        given = {"hidden_layer_sizes": (40,), "bounds": (0, 1), "max_iter": 2}
+        model = FeatureDPMLPClassifier(**given | PUBLIC | more)
+        return [event.label for event in model.fit(X, y).privacy_.events]
+
+    assert labels() == ["linear model: descent"]
+    assert labels(hidden_layer_sizes=(39,)) == ["class sums", "descent"]
+    assert labels(pretraining_share=0.5) == ["linear model: descent", "descent"]
+    assert labels(public_loss="impute")[0] == "class sums"
+    assert labels(public_target=False) == ["descent"]
+
+
 def test_networks_survive_the_way_to_theta_and_back():
     network = glorot((4, 3, 2), np.random.default_rng(0))
     theta = network.to_theta(0.5)
@@ -452,8 +511,6 @@ def test_unseen_classes_are_improbable():
 def test_defaults_are_monotone():
     steps = [defaults.network_learning_rate(s, 1000, 160, 0.9) for s in (0.1, 3, 30)]
     assert steps[0] == 1.0 > steps[1] > steps[2]
-    assert defaults.sums_share(10) is None
-    assert defaults.sums_share(100) == 0.5
     assert defaults.network_batch(100) == 100
     assert defaults.sums_bound(500, 0.06) == pytest.approx(math.sqrt(45))
 
@@ -466,7 +523,12 @@ PARAMETERS = [
     ({"pretraining": "imagenet"}, "pretraining='imagenet' is unknown"),
     ({"pretraining": "class_sums"}, "it needs public_target=True and bounds"),
     ({"pretraining": "public"}, "it needs public_target=True and public_features"),
-    ({"sums_share": 2}, "sums_share=2 must be a number > 0"),
+    ({"pretraining": "linear"}, "it needs public_target=True and hidden layers of at"),
+    (
+        PUBLIC | {"pretraining": "linear", "hidden_layer_sizes": (9, 1)},
+        "hidden layers of at least 2 neurons",
+    ),
+    ({"pretraining_share": 2}, "pretraining_share=2 must be a number > 0"),
     ({"trained_layers": "first"}, "trained_layers='first' is unknown"),
     ({"trained_layers": "last"}, "needs hidden layers that were pretrained"),
     (
