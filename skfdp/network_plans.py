@@ -14,6 +14,15 @@ from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_mu
 from skfdp.rows import RowMap, blocks
 from skfdp.validation import MOST_ROWS
 
+#: Parameters that do nothing without a loop.
+_OF_THE_LOOP = (
+    "trained_layers",
+    "clip_norm",
+    "max_iter",
+    "batch_size",
+    "learning_rate",
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
@@ -150,9 +159,11 @@ def _pretraining(estimator, problem: Problem) -> tuple[str | None, float | None]
     wide = min(problem.hidden, default=0) >= 2 * problem.widths[-1]
     if chosen == "auto":
         chosen = None
-        if possible and len(problem.classes) >= defaults.MANY_CLASSES:
-            plain = estimator.public_loss in ("auto", None)
-            chosen = "linear" if plain and wide else "class_sums"
+        plain = estimator.public_loss in ("auto", None)
+        if problem.public_target and wide and plain:
+            chosen = "linear"
+        elif possible and len(problem.classes) >= defaults.MANY_CLASSES:
+            chosen = "class_sums"
         elif problem.public_target and problem.public.any():
             chosen = "public"
     if chosen == "linear" and not (problem.public_target and wide):
@@ -180,6 +191,8 @@ def _pretraining(estimator, problem: Problem) -> tuple[str | None, float | None]
         return chosen, None
     if share == "auto":
         share = defaults.PRETRAINING_SHARES[chosen]
+        if any(getattr(estimator, name) != "auto" for name in _OF_THE_LOOP):
+            share = min(share, 0.5)  # who sets them wants a loop
     return chosen, float(share)
 
 

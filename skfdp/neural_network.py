@@ -76,13 +76,15 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         public target, private columns being 0. "class_sums": the same with private
         columns drawn given the class, from sums that are released once; needs `bounds`
         for the private columns. "linear": at a `FeatureDPLogisticRegression`, which
-        two neurons of each hidden layer for each class pass on. "auto": "linear" from
-        20 classes on, "class_sums" where layers are too narrow for it, and "public"
-        for fewer classes, if the target is public; None otherwise.
+        two neurons of each hidden layer for each class pass on. "auto": "linear" if
+        the target is public; where layers are too narrow for that, or for a public
+        loss, "class_sums" from 20 classes on and "public" for fewer. None where the
+        target is private.
     pretraining_share : float or "auto", default="auto"
         Share of the squared Gaussian-DP budget for the class sums or the linear model;
-        1: no loop. "auto": half for class sums, all of it for the linear model, which
-        no loop that follows has improved.
+        1: no loop. "auto": half for class sums, and all of it for the linear model,
+        which no loop that follows has improved; but half if `trained_layers`,
+        `clip_norm`, `max_iter`, `batch_size` or `learning_rate` is set.
     trained_layers : {"auto", "all", "last"}, default="auto"
         "last": the loop trains the last layer on the frozen others, where a replaced
         record moves a sum by ``sqrt(2) * clip_norm`` only, if the target is public.

@@ -38,7 +38,8 @@ KINDS = {
         "batch_size": 90,
     },
     "label": {"public_features": "all", "public_loss": "zero"},
-    "pretrained": PUBLIC,
+    "pretrained": PUBLIC | {"pretraining": "public"},
+    "public target": PUBLIC,
     "gaussian": PUBLIC | {"public_loss": "gaussian", "pretraining": None},
     "class sums, last layer": PUBLIC
     | {"pretraining": "class_sums", "trained_layers": "last"},
@@ -47,8 +48,7 @@ KINDS = {
     "impute": PUBLIC | {"pretraining": "class_sums", "public_loss": "impute"},
     "class sums alone": PUBLIC
     | {"pretraining": "class_sums", "pretraining_share": 1.0},
-    "linear alone": PUBLIC | {"pretraining": "linear"},
-    "linear, last layer": PUBLIC | {"pretraining": "linear", "pretraining_share": 0.5},
+    "linear alone": PUBLIC | {"pretraining_share": 1.0},
     "linear, all layers, special": PUBLIC
     | {
         "pretraining": "linear",
@@ -457,20 +457,24 @@ def test_a_linear_start_is_the_linear_model(small):
     assert any("sqrt(2) clip_norm" in text for text in assumptions)
 
 
-def test_many_classes_start_at_a_linear_model():
+def test_where_networks_start_by_default():
     rng = np.random.default_rng(0)
     X, y = rng.random((600, 5)), np.arange(600) % 20
 
     def labels(**more):
-        given = {"hidden_layer_sizes": (40,), "bounds": (0, 1), "max_iter": 2}
+        given = {"hidden_layer_sizes": (40,), "bounds": (0, 1)}
         model = FeatureDPMLPClassifier(**given | PUBLIC | more)
         return [event.label for event in model.fit(X, y).privacy_.events]
 
     assert labels() == ["linear model: descent"]
     assert labels(hidden_layer_sizes=(39,)) == ["class sums", "descent"]
     assert labels(pretraining_share=0.5) == ["linear model: descent", "descent"]
+    assert labels(max_iter=2) == ["linear model: descent", "descent"]
     assert labels(public_loss="impute")[0] == "class sums"
     assert labels(public_target=False) == ["descent"]
+    y = y % 2
+    assert labels() == ["linear model: descent"]
+    assert labels(hidden_layer_sizes=(1,)) == ["descent"]
 
 
 def test_networks_survive_the_way_to_theta_and_back():

@@ -3,8 +3,9 @@
     python benchmarks/reproduce/network_images.py --rows 6000
 
 Accuracy on held-out images, replace_one, delta 1e-5, of `FeatureDPMLPClassifier` with
-its defaults, without pretraining (DP-SGD), with class sums, of the linear classifier,
-and of scikit-learn's network on the public half and on everything, without privacy.
+its defaults (a linear model to start from), without pretraining (DP-SGD), after class
+sums and after public pretraining, of the linear classifier, and of scikit-learn's network on the public half and on
+everything, without privacy.
 """
 
 import argparse
@@ -47,6 +48,8 @@ def estimators(epsilon, half, high):
     yield "dp-sgd", FeatureDPMLPClassifier(HIDDEN, **facts, pretraining=None)
     sums = FeatureDPMLPClassifier(HIDDEN, **facts, pretraining="class_sums")
     yield "class sums", sums
+    public = FeatureDPMLPClassifier(HIDDEN, **facts, pretraining="public")
+    yield "public start", public
     yield "linear", FeatureDPLogisticRegression(**facts)
 
 
