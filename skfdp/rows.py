@@ -93,7 +93,13 @@ class RowMap:
             private = dataclasses.replace(self, public=None)
             rows[:, ~self.public] = private.shorten(rows[:, ~self.public])
             return rows
-        return self._short(_Entries(rows, *rows.shape))
+        # numba loads with the first fit, not with `import skfdp`.
+        from skfdp.row_kernels import shorten
+
+        out = np.empty(rows.shape)
+        unit = _unit_of_squares(rows.shape[1])
+        shorten(rows, float(self.feature_bound), self.normalize, unit, out)
+        return out
 
     def of_public(self, public: np.ndarray) -> RowMap:
         """Return the map of the public columns alone; none of the others enters."""
@@ -254,13 +260,18 @@ class _Entries:
         below ``2**bits``. Their sums are exact, hence the same in any order: dense or
         sparse, and in whatever block a row stands.
         """
-        unit = 2.0 ** (52 - int(self.n_columns).bit_length())
+        unit = _unit_of_squares(self.n_columns)
         squares = self.values * self.values
         squares *= unit
         np.ceil(squares, out=squares)
         if self.row is None:
             return squares.sum(axis=1) / unit
         return np.bincount(self.row, squares, minlength=self.n_rows) / unit
+
+
+def _unit_of_squares(n_columns: int) -> float:
+    """Return how finely squares of entries below 1 are rounded: their sums are exact."""
+    return 2.0 ** (52 - int(n_columns).bit_length())
 
 
 def _row_of_entries(X: csr_array) -> np.ndarray:

@@ -24,6 +24,7 @@ LEVELS = {
     "steps": 1,
     "defaults": 1,
     "rows": 1,
+    "row_kernels": 0,
     "queries": 2,
     "releases": 3,
     "conditional": 3,
@@ -54,6 +55,7 @@ ONLY = {
     "dp_accounting": {"privacy/pld.py"},
     "numba": {
         "losses/residuals.py",
+        "row_kernels.py",
         "queries/linear_kernels.py",
         "queries/mlp_kernels.py",
         "queries/short_kernels.py",

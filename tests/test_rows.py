@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.sparse import csr_array
 
 from skfdp.rows import GRID, GridRows, RowMap, blocks, resolve_bounds
 
@@ -165,3 +166,16 @@ def test_bad_bounds(bounds, names, message):
 def test_undeclared_bounds():
     assert resolve_bounds(None, 2, None) == (None, None)
     assert resolve_bounds(False, 2, None) == (None, None)
+
+
+@pytest.mark.parametrize("d", [1, 7, 100, 1030])
+@pytest.mark.parametrize("bound", [1.0, 3.7, 1e-300, 1e300])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_the_compiled_norm_is_that_of_stored_entries(d, bound, normalize):
+    """Dense rows are shortened by a kernel, CSR rows by NumPy: to the last bit."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, d)) * 10.0 ** rng.uniform(-320, 305, (60, 1))
+    X[0], X[1], X[2], X[3, 0] = 0, 5e-324, 1.7e308, 1e-300
+    row_map = RowMap(feature_bound=bound, normalize=normalize)
+    sparse = row_map.shorten(csr_array(X)).toarray()
+    np.testing.assert_array_equal(row_map.shorten(X), sparse)

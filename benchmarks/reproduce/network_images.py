@@ -4,8 +4,8 @@
 
 Accuracy on held-out images, replace_one, delta 1e-5, of `FeatureDPMLPClassifier` with
 its defaults (a linear model to start from), without pretraining (DP-SGD), after class
-sums and after public pretraining, of the linear classifier, and of scikit-learn's network on the public half and on
-everything, without privacy.
+sums and after public pretraining, of the linear classifier, and of scikit-learn's
+network on the public half and on everything, without privacy.
 """
 
 import argparse
