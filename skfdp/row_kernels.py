@@ -1,6 +1,7 @@
 """The compiled row map: dense rows brought to a norm, to the bit as `rows` defines it.
 
-No fastmath: products and sums must round as NumPy's do on the stored entries of CSR rows.
+Products must round as NumPy's do on the stored entries of CSR rows; only exact sums may
+be reordered.
 """
 
 import math

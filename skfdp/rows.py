@@ -270,7 +270,7 @@ class _Entries:
 
 
 def _unit_of_squares(n_columns: int) -> float:
-    """Return how finely squares of entries below 1 are rounded: their sums are exact."""
+    """Return the unit of squares of entries below 1 that makes their sums exact."""
     return 2.0 ** (52 - int(n_columns).bit_length())
 
 

@@ -13,6 +13,10 @@ import math
 import numpy as np
 from numba import njit
 
+from skfdp.queries.vectors import prefetch
+
+# Records of a batch lie far apart: what is asked for this early has arrived in time.
+_AHEAD = 12
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
@@ -158,8 +162,9 @@ def clip_residuals(residuals, squared_norms, rows, clip_norm, unit, largest):
     number of `unit`, at most `largest`. Rounding can lengthen a contribution by at most
     unit sqrt(K) |x| / 2, which is taken off the clip norm first.
     """
-    half = 0.5 * unit * math.sqrt(residuals.shape[1])
+    half, last = 0.5 * unit * math.sqrt(residuals.shape[1]), residuals.shape[0] - 1
     for i in range(residuals.shape[0]):
+        prefetch(squared_norms, rows[min(i + _AHEAD, last)])
         square = 0.0
         for k in range(residuals.shape[1]):
             square += residuals[i, k] * residuals[i, k]

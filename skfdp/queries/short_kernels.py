@@ -44,9 +44,9 @@ def margins(X, rows, theta, factor, out):
     for i in range(0, n_rows, 2):
         h = min(i + 1, n_rows - 1)
         p, q = rows[i] * n_columns, rows[h] * n_columns
-        soon = min(i + _AHEAD, n_rows - 1)
-        prefetch(x, rows[soon] * n_columns)
-        prefetch(x, rows[min(soon + 1, n_rows - 1)] * n_columns)
+        for soon in (i + _AHEAD, i + _AHEAD + 1):
+            early = rows[min(soon, n_rows - 1)] * n_columns
+            prefetch(x, early), prefetch(x, early + last)
         k = 0
         while k + 5 <= n_outputs:
             a0, a1, a2, a3, a4 = zeros(), zeros(), zeros(), zeros(), zeros()
