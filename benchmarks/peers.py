@@ -233,6 +233,41 @@ def growth(args) -> dict:
     return {"batch 4096": compare(contestants, args.rounds, args.clock)}
 
 
+def slopes(args) -> dict:
+    """Log-log slopes of the time in columns, classes and steps, at batch 4096."""
+    shapes = {
+        "columns": [(d, 10, 1) for d in (200, 800, 3200)],
+        "classes": [(800, k, 1) for k in (10, 40, 160)],
+        "steps": [(200, 10, t) for t in (5, 20, 80)],
+    }
+    found = {}
+    for name, cases in shapes.items():
+        sizes = [case[list(shapes).index(name)] for case in cases]
+        contestants = {
+            size: _steps(*case) for size, case in zip(sizes, cases, strict=True)
+        }
+        times = {size: [] for size in sizes}
+        for _ in range(args.rounds):
+            for size, run in contestants.items():
+                start = args.clock()
+                run()
+                times[size].append(args.clock() - start)
+        fits = [
+            np.polyfit(np.log(sizes), np.log(of_round), 1)[0]
+            for of_round in zip(*times.values(), strict=True)
+        ]
+        found[name] = {"slope": _quartiles(np.array(fits))}
+    return found
+
+
+def _steps(d: int, n_classes: int, n_steps: int):
+    """Return a function that takes so many steps, warm."""
+    X, y = problem(10_000, d, n_classes)
+    step = ours(linear_query(X, y, n_classes), 4096)
+    step()
+    return lambda: [step() for _ in range(n_steps)]
+
+
 def calibration(args) -> dict:
     """Poisson calibration against dp_accounting's own search; memoised."""
     import dp_accounting
@@ -323,6 +358,7 @@ SECTIONS = {
     "sparse": sparse,
     "fits": fits,
     "growth": growth,
+    "slopes": slopes,
     "calibration": calibration,
     "memory": memory,
     "cold": cold,
@@ -333,7 +369,7 @@ def show(section: str, found: dict) -> None:
     """Print a section as a table."""
     print(f"\n{section}")
     for case, rows in found.items():
-        if kind := {"share", "megabytes", "seconds"} & set(rows):
+        if kind := {"share", "megabytes", "seconds", "slope"} & set(rows):
             low, middle, high = rows[min(kind)]
             print(f"  {case:12s} {min(kind)} {middle:.3f}  ({low:.3f} .. {high:.3f})")
             continue
