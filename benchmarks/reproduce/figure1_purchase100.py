@@ -33,7 +33,7 @@ DELTA, RATE, HIDDEN = 1e-5, 1 / 16, (300,)
 #: Steps of DP-SGD and of Algorithm 1: ten passes.
 N_STEPS = 160
 # On the clipped sum over q n clip_norm: 10 * the paper's step over its clip norm is 1.
-DP_SGD_STEPS = (0.1, 0.3, 1.0)
+DP_SGD_STEPS = (0.1, 0.3, 1.0, 3.0)
 PRIVATE_WEIGHTS = (100.0, 1000.0)
 TEST = 4000
 
