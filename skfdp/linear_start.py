@@ -59,6 +59,12 @@ class LinearStart:
         if share < 1:
             mu = math.sqrt(share) * gdp_mu(epsilon, estimator.delta)
             epsilon = gdp_epsilon(estimator.delta, mu)
+        if epsilon <= 0:
+            raise ValueError(
+                f"pretraining_share={estimator.pretraining_share!r} of "
+                f"epsilon={estimator.epsilon!r} is nothing for the linear model: raise "
+                "one of them."
+            )
         model = FeatureDPLogisticRegression(
             epsilon,
             estimator.delta,
@@ -87,28 +93,32 @@ class LinearStart:
         """What its sensitivity rests on."""
         return self.training.assumptions
 
-    def run(self, streams: Streams) -> tuple[np.ndarray, np.ndarray]:
-        """Release the model; return its weights on bounded columns, and intercepts.
+    def run(self, streams: Streams) -> FeatureDPLogisticRegression:
+        """Release the model.
 
         Parameters
         ----------
         streams : Streams
             Of this model alone: a stream that serves two releases would be no noise.
-
-        Returns
-        -------
-        coef : ndarray of shape (n_outputs, n_features)
-        intercept : ndarray of shape (n_outputs,)
         """
-        model = self.model._fit_private(self.problem, self.training, streams)
-        coef, intercept, row_map = model.coef_, model.intercept_, model.row_map_
-        if row_map.span is None:
-            return coef, intercept
-        bounded = np.isfinite(row_map.span)
-        return (
-            coef * np.where(bounded, row_map.span, 1.0),
-            intercept + coef @ np.where(bounded, row_map.low, 0.0),
-        )
+        return self.model._fit_private(self.problem, self.training, streams)
+
+
+def on_bounded_columns(
+    model: FeatureDPLogisticRegression,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return coef and intercept for columns that the declared bounds scaled to [0, 1].
+
+    The margins are those of the model but for rows that its map shortens.
+    """
+    coef, intercept, row_map = model.coef_, model.intercept_, model.row_map_
+    if row_map.span is None:
+        return coef, intercept
+    bounded = np.isfinite(row_map.span)
+    return (
+        coef * np.where(bounded, row_map.span, 1.0),
+        intercept + coef @ np.where(bounded, row_map.low, 0.0),
+    )
 
 
 def _bounds(row_map: RowMap):

@@ -10,6 +10,7 @@ import numpy as np
 
 from skfdp import defaults
 from skfdp.coordinates import Coordinates
+from skfdp.linear_start import on_bounded_columns
 from skfdp.network_plans import NetworkTraining, Problem
 from skfdp.networks import Network, class_means, glorot, trained
 from skfdp.noise import Streams
@@ -64,6 +65,25 @@ def start_of_loop(
     )
 
 
+def linear_network(
+    estimator, problem: Problem, training: NetworkTraining, streams: Streams
+) -> Network:
+    """Release the linear model; return a network that passes it on, on its rows."""
+    model = _linear_model(estimator, problem, training)
+    generator = streams.public("network")
+    return Network.passing_on(model.coef_, model.intercept_, problem.hidden, generator)
+
+
+def _linear_model(estimator, problem: Problem, training: NetworkTraining):
+    streams = Streams(
+        estimator.random_state,
+        f"{type(estimator).__name__}, linear model",
+        (problem.X, problem.codes),
+        estimator.get_params(deep=False),
+    )
+    return training.linear.run(streams)
+
+
 def _class_means(
     problem: Problem, training: NetworkTraining, streams: Streams
 ) -> np.ndarray | None:
@@ -106,13 +126,7 @@ def _first_network(estimator, problem, training, means, streams):
         return synthetic_rows(problem, means, generator)
 
     if training.linear is not None:
-        own = Streams(
-            estimator.random_state,
-            f"{type(estimator).__name__}, linear model",
-            (problem.X, problem.codes),
-            estimator.get_params(deep=False),
-        )
-        weights = training.linear.run(own)
+        weights = on_bounded_columns(_linear_model(estimator, problem, training))
         return Network.passing_on(*weights, problem.hidden, generator), draw
     network = trained(
         draw,

@@ -14,14 +14,22 @@ from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_mu
 from skfdp.rows import RowMap, blocks
 from skfdp.validation import MOST_ROWS
 
-#: Parameters that do nothing without a loop.
-_OF_THE_LOOP = (
-    "trained_layers",
-    "clip_norm",
-    "max_iter",
-    "batch_size",
-    "learning_rate",
-)
+#: Parameters that do nothing without a loop, and their defaults.
+OF_THE_LOOP = {
+    "trained_layers": "auto",
+    "public_loss": "auto",
+    "public_batch_size": None,
+    "private_weight": 1.0,
+    "clip_norm": "auto",
+    "max_iter": "auto",
+    "batch_size": "auto",
+    "learning_rate": "auto",
+    "learning_rate_decay": 1.0,
+    "momentum": 0.9,
+    "average": "last",
+    "noise_decay": 0.75,
+    "radius": None,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +84,12 @@ class Problem:
         return defaults.sums_bound(int(private.sum()), mean_square)
 
     @property
+    def bounded(self) -> bool:
+        """Whether every column has declared bounds."""
+        span = self.row_map.span
+        return span is not None and bool(np.isfinite(span).all())
+
+    @property
     def private_bounded(self) -> bool:
         """Whether every private column has declared bounds."""
         span = self.row_map.span
@@ -99,6 +113,8 @@ class NetworkTraining:
     trained_layers : {"all", "last"}
     learning_rate : float
         First step, on the clipped sum over ``q n clip_norm``.
+    row_map : RowMap
+        Of the rows that the network meets.
     events : tuple of Event
         Everything that will be released, to be charged before it is.
     """
@@ -109,6 +125,7 @@ class NetworkTraining:
     pretraining: str | None
     trained_layers: str
     learning_rate: float
+    row_map: RowMap
     events: tuple[Event, ...]
 
     @property
@@ -127,7 +144,7 @@ def plan_network(estimator, problem: Problem, seeded: bool) -> NetworkTraining:
         "seeded": seeded,
     }
     pretraining, share = _pretraining(estimator, problem)
-    sums, linear, first = None, None, ()
+    sums, linear, first, row_map = None, None, (), problem.row_map
     if pretraining == "class_sums":
         sums = _sums_event(estimator, problem, share, facts)
         first = (sums,)
@@ -136,9 +153,16 @@ def plan_network(estimator, problem: Problem, seeded: bool) -> NetworkTraining:
             estimator, problem, problem.private_bound, share, facts
         )
         first = linear.events
+        # Rows that the network shortened would meet other weights than were trained.
+        longest = math.sqrt(problem.X.shape[1])
+        row_map = dataclasses.replace(row_map, feature_bound=longest)
+        if share == 1:
+            row_map = linear.problem.row_map
     layers = _trained_layers(estimator, problem, pretraining)
     if share == 1.0:
-        return NetworkTraining(None, sums, linear, pretraining, layers, 0.0, first)
+        return NetworkTraining(
+            None, sums, linear, pretraining, layers, 0.0, row_map, first
+        )
     plan = _loop(estimator, problem, layers, first)
     loop = dataclasses.replace(plan.event, label="descent", **facts)
     return NetworkTraining(
@@ -148,30 +172,28 @@ def plan_network(estimator, problem: Problem, seeded: bool) -> NetworkTraining:
         pretraining=pretraining,
         trained_layers=layers,
         learning_rate=_learning_rate(estimator, problem, layers, plan),
+        row_map=row_map,
         events=(*first, loop),
     )
 
 
 def _pretraining(estimator, problem: Problem) -> tuple[str | None, float | None]:
     """Return what to learn from before the loop, and its share of mu**2, if any."""
-    chosen, share = estimator.pretraining, estimator.pretraining_share
+    chosen = estimator.pretraining
     possible = problem.public_target and problem.private_bounded
-    wide = min(problem.hidden, default=0) >= 2 * problem.widths[-1]
     if chosen == "auto":
         chosen = None
         plain = estimator.public_loss in ("auto", None)
-        if problem.public_target and wide and plain:
+        if plain and _refusal_of_linear(estimator, problem) is None:
             chosen = "linear"
         elif possible and len(problem.classes) >= defaults.MANY_CLASSES:
             chosen = "class_sums"
         elif problem.public_target and problem.public.any():
             chosen = "public"
-    if chosen == "linear" and not (problem.public_target and wide):
-        raise ValueError(
-            "pretraining='linear' starts from a linear model, which two neurons for "
-            "each output pass on: it needs public_target=True and hidden layers of at "
-            f"least {2 * problem.widths[-1]} neurons."
-        )
+    if chosen == "linear":
+        refusal = _refusal_of_linear(estimator, problem)
+        if refusal is not None:
+            raise ValueError(f"pretraining='linear' {refusal}")
     if chosen == "class_sums" and not possible:
         raise ValueError(
             "pretraining='class_sums' sums private columns by public class: it needs "
@@ -189,11 +211,38 @@ def _pretraining(estimator, problem: Problem) -> tuple[str | None, float | None]
         )
     if chosen not in defaults.PRETRAINING_SHARES:
         return chosen, None
-    if share == "auto":
-        share = defaults.PRETRAINING_SHARES[chosen]
-        if any(getattr(estimator, name) != "auto" for name in _OF_THE_LOOP):
-            share = min(share, 0.5)  # who sets them wants a loop
-    return chosen, float(share)
+    return chosen, _share(estimator, chosen)
+
+
+def _share(estimator, pretraining: str) -> float:
+    """Return the share of mu**2 for what is released before the loop."""
+    if estimator.pretraining_share != "auto":
+        return min(1.0, float(estimator.pretraining_share))
+    share = defaults.PRETRAINING_SHARES[pretraining]
+    if any(getattr(estimator, name) != auto for name, auto in OF_THE_LOOP.items()):
+        share = min(share, 0.5)  # who sets them wants a loop
+    return share
+
+
+def _refusal_of_linear(estimator, problem: Problem) -> str | None:
+    """Return why a network cannot start at a linear model, None if it can."""
+    least = 2 * problem.widths[-1]
+    if not problem.public_target or min(problem.hidden, default=0) < least:
+        return (
+            "starts from a linear model, which two neurons for each output pass on: it "
+            f"needs public_target=True and hidden layers of at least {least} neurons."
+        )
+    if estimator.normalize or estimator.feature_bound != "auto":
+        return (
+            "maps the rows as FeatureDPLogisticRegression does: it needs "
+            "normalize=False and feature_bound='auto'."
+        )
+    if _share(estimator, "linear") < 1 and not problem.bounded:
+        return (
+            "with a loop needs bounds for every column: declare them, or set "
+            "pretraining_share=1.0 and no parameter of the loop."
+        )
+    return None
 
 
 def _trained_layers(estimator, problem: Problem, pretraining: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import numbers
 import types
@@ -17,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfdp import defaults
 from skfdp.checks import check_choice, check_clip_norm, check_number
 from skfdp.losses import LOSSES
-from skfdp.network_loops import start_of_loop
+from skfdp.network_loops import linear_network, start_of_loop
 from skfdp.network_plans import NetworkTraining, Problem, plan_network
 from skfdp.networks import Network
 from skfdp.noise import Streams
@@ -55,10 +56,10 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     Some columns, the target, or both may be public; the rest of every record is
     protected. Hidden layers are rectified, the output is a softmax. Where the target
-    is public and has many classes, sums of the private columns by class are released
-    once; a network learns from rows drawn from them, without further noise, and the
-    loop of noisy gradients goes on from there. With a `public_loss` the loop is
-    Algorithm 1 of paper 1, else DP-SGD.
+    is public, a private linear model comes first, which the network passes on, and by
+    default it takes the whole budget. Else, or with a part of the budget, a loop of
+    noisy gradients trains the network: DP-SGD, or with a `public_loss` Algorithm 1 of
+    paper 1.
 
     Parameters
     ----------
@@ -76,15 +77,17 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         public target, private columns being 0. "class_sums": the same with private
         columns drawn given the class, from sums that are released once; needs `bounds`
         for the private columns. "linear": at a `FeatureDPLogisticRegression`, which
-        two neurons of each hidden layer for each class pass on. "auto": "linear" if
-        the target is public; where layers are too narrow for that, or for a public
+        two neurons of each hidden layer for each class pass on; it maps the rows, and
+        refuses `feature_bound` and `normalize`. "auto": "linear" if the target is
+        public; where that is refused, layers are too narrow for it, or for a public
         loss, "class_sums" from 20 classes on and "public" for fewer. None where the
         target is private.
     pretraining_share : float or "auto", default="auto"
         Share of the squared Gaussian-DP budget for the class sums or the linear model;
         1: no loop. "auto": half for class sums, and all of it for the linear model,
-        which no loop that follows has improved; but half if `trained_layers`,
-        `clip_norm`, `max_iter`, `batch_size` or `learning_rate` is set.
+        which no loop that follows has improved; but half if a parameter is set that
+        only the loop has (from `trained_layers` to `private_weight`, and from
+        `clip_norm` to `radius`).
     trained_layers : {"auto", "all", "last"}, default="auto"
         "last": the loop trains the last layer on the frozen others, where a replaced
         record moves a sum by ``sqrt(2) * clip_norm`` only, if the target is public.
@@ -108,7 +111,8 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         they are. None: the same, with a warning.
     feature_bound : float or "auto", default="auto"
         L2 bound of a row after `bounds`; longer rows are scaled back. "auto":
-        ``sqrt(n_features) / 2``. The network meets rows of up to this length.
+        ``sqrt(n_features) / 2``, and no bound after a linear model. The network meets
+        rows of up to this length.
     normalize : bool, default=False
         Scale every non-zero row to the norm `feature_bound`.
     clip_norm : float or "auto", default="auto"
@@ -328,6 +332,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             self.get_params(deep=False),
         )
         training = plan_network(self, problem, streams.seeded)
+        problem = dataclasses.replace(problem, row_map=training.row_map)
         if ledger is not None:
             ledger.charge(training.events, label=name)
         return self._fit_private(problem, training, streams)
@@ -446,6 +451,12 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         linear = training.linear
         assumed = () if linear is None else linear.assumptions
         privacy = self._report(problem, training.events, assumed)
+        if linear is not None and training.plan is None:
+            network = linear_network(self, problem, training, streams)
+            self._publish(self._fitted(problem, network, 0))
+            self.privacy_ = privacy
+            context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+            return self
         loop = start_of_loop(
             self, problem, training, streams, n_jobs=effective_n_jobs(self.n_jobs)
         )

@@ -16,6 +16,8 @@ from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPClassifier
 
 from skfdp import FeatureDPMLPClassifier, PrivacyBudgetError, PrivacyLedger, defaults
+from skfdp.linear_start import LinearStart
+from skfdp.network_plans import OF_THE_LOOP
 from skfdp.networks import Network, class_means, glorot
 from skfdp.privacy import compose
 from skfdp.queries.linear import LinearQuery
@@ -436,25 +438,59 @@ def test_a_network_passes_a_linear_model_on(hidden):
     assert (network.hidden(rows)[:, 6:] > 0).any() == (hidden[-1] > 6)
 
 
-def test_a_linear_start_is_the_linear_model(small):
-    """The same weights, but for rows that the linear model's map would shorten."""
+@pytest.fixture
+def linear_models(monkeypatch):
+    """The linear models that networks started at."""
+    seen, run = [], LinearStart.run
+
+    def spied(self, streams):
+        seen.append(run(self, streams))
+        return seen[-1]
+
+    monkeypatch.setattr(LinearStart, "run", spied)
+    return seen
+
+
+@pytest.mark.parametrize(
+    "bounds", [(0, 1), False, {0: (0, 1), 3: (0.2, 0.4)}, (0.3, 0.6), (-5, 0.5)]
+)
+@pytest.mark.parametrize("hidden", [(2,), (8, 7)])
+def test_a_linear_start_is_the_linear_model(small, linear_models, bounds, hidden):
+    """Long rows, short rows, unbounded columns: one map, the same margins."""
+    X, y = small
+    X = X * np.linspace(0.2, 3, 4)
+    network = FeatureDPMLPClassifier(hidden, 8.0, bounds=bounds, **PUBLIC).fit(X, y)
+    (linear,) = linear_models
+    np.testing.assert_allclose(
+        network.decision_function(X), linear.decision_function(X), atol=1e-9
+    )
+    assert network.n_iter_ == 0
+    labels = {event.label for event in network.privacy_.events}
+    assert "linear model: descent" in labels
+    assert "descent" not in labels
+    again = pickle.loads(pickle.dumps(network))
+    np.testing.assert_array_equal(again.predict(X), network.predict(X))
+    if bounds == (0, 1):
+        texts = [assumption.text for assumption in network.privacy_.assumptions]
+        assert any("sqrt(2) clip_norm" in text for text in texts)
+
+
+def test_a_loop_begins_at_the_linear_model(small, linear_models):
+    """The margins agree but for rows that the linear model's own map shortens."""
     X, y = small
     network = FeatureDPMLPClassifier(
-        (8, 7), 8.0, pretraining="linear", bounds=(0, 1), feature_bound=2.0, **PUBLIC
+        (8, 7), 8.0, bounds=(0, 1), learning_rate=1e-9, max_iter=1, **PUBLIC
     ).fit(X, y)
-    assert {event.label for event in network.privacy_.events} == {
-        "linear model: descent"
-    }
-    assert network.score(X, y) > 0.7
-    (first, hidden, last), constants = network.coefs_, network.intercepts_
-    margins = network.decision_function(X)
-    slopes = np.linalg.lstsq(np.column_stack([X, np.ones(len(X))]), margins)[0]
-    np.testing.assert_allclose(slopes[:-1], first[:, 0], atol=1e-8)
-    np.testing.assert_allclose(first[:, 1], -first[:, 0])
-    assert len(constants) == 3
-    assert hidden[0, 0] == last[0, 0] == -last[1, 0] == 1
-    assumptions = [a.text for a in network.privacy_.assumptions]
-    assert any("sqrt(2) clip_norm" in text for text in assumptions)
+    (linear,) = linear_models
+    bound = linear.row_map_.feature_bound
+    short = np.linalg.norm(X[:, 2:], axis=1) < bound
+    assert 0 < short.sum()
+    np.testing.assert_allclose(
+        network.decision_function(X)[short],
+        linear.decision_function(X)[short],
+        atol=1e-5,
+    )
+    assert [event.label for event in network.privacy_.events][-1] == "descent"
 
 
 def test_where_networks_start_by_default():
@@ -470,11 +506,20 @@ def test_where_networks_start_by_default():
     assert labels(hidden_layer_sizes=(39,)) == ["class sums", "descent"]
     assert labels(pretraining_share=0.5) == ["linear model: descent", "descent"]
     assert labels(max_iter=2) == ["linear model: descent", "descent"]
+    assert labels(radius=3.0) == ["linear model: descent", "descent"]
+    assert labels(normalize=True, max_iter=2)[0] == "class sums"
+    assert labels(feature_bound=1.0, max_iter=2)[0] == "class sums"
+    assert labels(bounds=False) == ["linear model: mean", "linear model: descent"]
     assert labels(public_loss="impute")[0] == "class sums"
     assert labels(public_target=False) == ["descent"]
     y = y % 2
     assert labels() == ["linear model: descent"]
     assert labels(hidden_layer_sizes=(1,)) == ["descent"]
+
+
+def test_parameters_of_the_loop_are_named_with_their_defaults():
+    given = FeatureDPMLPClassifier().get_params()
+    assert {name: given[name] for name in OF_THE_LOOP} == OF_THE_LOOP
 
 
 def test_networks_survive_the_way_to_theta_and_back():
@@ -531,6 +576,18 @@ PARAMETERS = [
     (
         PUBLIC | {"pretraining": "linear", "hidden_layer_sizes": (9, 1)},
         "hidden layers of at least 2 neurons",
+    ),
+    (
+        PUBLIC | {"pretraining": "linear", "normalize": True},
+        "normalize=False and feature_bound='auto'",
+    ),
+    (
+        PUBLIC | {"pretraining": "linear", "bounds": False, "max_iter": 2},
+        "with a loop needs bounds for every column",
+    ),
+    (
+        PUBLIC | {"pretraining_share": 1e-12, "bounds": (0, 1)},
+        "is nothing for the linear model: raise one of them",
     ),
     ({"pretraining_share": 2}, "pretraining_share=2 must be a number > 0"),
     ({"trained_layers": "first"}, "trained_layers='first' is unknown"),

@@ -47,7 +47,7 @@ def sum_unit(noise_std: float, clip_norm: float, n_rows: int, finest: float) -> 
     n_rows : int
         A public bound on the number of contributions.
     finest : float
-        Smallest unit of use, a power of two.
+        Smallest unit of use.
     """
     room = max(noise_std / SAFE_STD, n_rows * clip_norm / 2.0**62, finest)
     return 2.0 ** math.ceil(math.log2(room))

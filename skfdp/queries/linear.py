@@ -280,7 +280,8 @@ def gradient_unit(
 ) -> float:
     """Return the grid unit of a sum of gradients of rank one.
 
-    No entry of a contribution exceeds `products.LARGEST_SHORT_PRODUCT` units.
+    Every entry of a contribution is below `products.LARGEST_SHORT_PRODUCT` units:
+    strictly, because the clip leaves a margin of 1e-9.
     """
     finest = max(clip_norm * 2.0**-26, clip_norm * _FINEST_RESIDUAL * rows.unit)
     return sum_unit(noise_std, clip_norm, capacity, finest)

@@ -84,7 +84,7 @@ def margins(X, rows, theta, factor, out):
 def add_outer_products(X, rows, residuals, out):
     """Add residuals.T @ X[rows] to out, two rows and five outputs at a time.
 
-    residuals float64 (B, K), integers of int16; a row times its residual is at most
+    residuals float64 (B, K), integers of int16; a row times its residual is below
     2**26 in every entry. out int64 (K, W), each tile in `PAIR_ORDER`.
     """
     n_pairs, n_outputs = (len(rows) + 1) // 2, residuals.shape[1]
