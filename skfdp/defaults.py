@@ -191,7 +191,8 @@ def learning_rate_from_public_model(
     if n_classes == 2:
         pull = min(0.15 * signal, float(np.clip(signal / 40, 1.2, 2.0)))
     else:
-        pull = min(signal / 8, 2.0)
+        # Below a signal of 6.5 even less: what is learnt there is mostly noise.
+        pull = min(signal / 8, 2.0) * min(1.0, signal / 6.5)
     return pull * mu * n * 2 * (1 - momentum) / n_steps
 
 
