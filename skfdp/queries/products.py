@@ -20,6 +20,8 @@ LARGEST_PRODUCT = 2.0**44
 #: Entries of short products: sums of 32 rows fit into int32.
 LARGEST_SHORT_PRODUCT = 2.0**26
 _MANTISSA = 53
+# Fewer CSR rows than this are added one by one.
+_FEW_ROWS = 64
 
 
 def products(
@@ -180,6 +182,7 @@ class SparseProducts(Products):
         self._csr = rows.data, rows.indices, rows.indptr
         self._sum = np.empty((rows.n_columns, n_outputs), dtype=np.int64)
         self._residuals = np.empty(n_outputs, dtype=np.int64)
+        self._by_columns: dict[tuple[int, int], tuple] = {}
         self._theta = np.empty((rows.n_columns, n_outputs), dtype=np.int16)
 
     def _start(self, theta: np.ndarray) -> None:
@@ -197,9 +200,36 @@ class SparseProducts(Products):
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals, integers below 2**29 in float64, times rows."""
-        sparse_kernels.add_outer_products(
-            *self._csr, part, residual, self._sum, self._residuals
-        )
+        sums, columns = (self._sum, self._residuals), self._columns(part)
+        if columns is None:
+            sparse_kernels.add_outer_products(*self._csr, part, residual, *sums)
+        else:
+            sparse_kernels.add_by_columns(*columns, residual.astype(np.int32), *sums)
+
+    def _columns(self, part: np.ndarray) -> tuple | None:
+        """Return the CSC form of neighbouring rows, None if they are not.
+
+        Neighbours are a block of a full batch, which comes in every step. Each row is
+        held twice at most.
+        """
+        if len(part) < _FEW_ROWS or part[-1] - part[0] != len(part) - 1:
+            return None
+        start, stop = int(part[0]), int(part[0]) + len(part)
+        if not np.array_equal(part, np.arange(start, stop)):
+            return None
+        if (start, stop) not in self._by_columns:
+            held = sum(last - first for first, last in self._by_columns)
+            if held + len(part) > self.rows.n_rows:
+                return None
+            data, indices, indptr = self._csr
+            stored = slice(indptr[start], indptr[stop])
+            places = indptr[start : stop + 1] - indptr[start]
+            shape = len(part), self.rows.n_columns
+            block = csr_array((data[stored], indices[stored], places), shape=shape)
+            block = block.tocsc()
+            columns = block.data, block.indices, block.indptr
+            self._by_columns[start, stop] = columns
+        return self._by_columns[start, stop]
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""

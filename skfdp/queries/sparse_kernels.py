@@ -60,6 +60,24 @@ def add_outer_products(data, indices, indptr, rows, residuals, out, total):
 
 
 @njit(nogil=True, cache=True)
+def add_by_columns(data, rows, starts, residuals, out, total):
+    """Add what `add_outer_products` adds, of neighbouring rows in CSC form.
+
+    residuals int32 (B, K), one for each of these rows. The sum of a column is written
+    once, whereas row by row the sums lie all over the memory.
+    """
+    for i in range(residuals.shape[0]):
+        for k in range(residuals.shape[1]):
+            total[k] += residuals[i, k]
+    for j in range(out.shape[0]):
+        column = out[j]
+        for place in range(starts[j], starts[j + 1]):
+            value, residual = np.int32(data[place]), residuals[rows[place]]
+            for k in range(column.shape[0]):
+                column[k] += np.int64(value) * np.int64(residual[k])
+
+
+@njit(nogil=True, cache=True)
 def inner_products(data, indices, indptr, data_2, indices_2, indptr_2, shift, out):
     """out[i] = (x - shift) . (z - shift) for two CSR matrices; integers below 2**53."""
     far = 0
