@@ -186,6 +186,8 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     * where only the last layer is trained and the target is public, no entry of a
       contribution can change its sign, and the sum moves by at most
       ``sqrt(2) * clip_norm``; the same holds of the class sums;
+    * a linear model that comes first has the sensitivities of
+      `FeatureDPLogisticRegression`; passing it on is free;
     * all releases are one composition, exactly accounted. Activations, errors and
       weights are integers, every product and sum of them is exact, and so is the sum
       with the noise. With the torch backend this rests on its float32 products, an
