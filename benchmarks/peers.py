@@ -20,6 +20,7 @@ import sys
 import time
 import tracemalloc
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -44,6 +45,8 @@ from _steps import (
     torch_step,
     two_products,
 )
+
+from skfdp.queries.products import LARGEST_SHORT_PRODUCT, products
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
@@ -147,13 +150,46 @@ def small(args) -> dict:
 
 
 def threads(args) -> dict:
-    """Two threads against one; wall clock, and of use on idle machines only."""
+    """Two threads against one; wall clock, and of use on idle machines only.
+
+    Beside it what the machine allows: the same products of a few rows, in the cache.
+    """
     X, y = problem(60_000, 784, 10)
     contestants = {
         "two threads": ours(linear_query(X, y, 10, n_jobs=2), 16_384),
         "one thread": ours(linear_query(X, y, 10), 16_384),
     }
-    return {"batch 16384": compare(contestants, args.rounds, time.perf_counter)}
+    some, queries = np.arange(256), [linear_query(X, y, 10) for _ in range(2)]
+    works = [products(q.rows, 10, LARGEST_SHORT_PRODUCT) for q in queries]
+    out = np.empty((2, 256, 10))
+
+    def compute(i: int) -> None:
+        for _ in range(100):
+            works[i].margins(some, out[i])
+
+    def with_two() -> None:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(compute, range(2)))
+
+    for work in works:
+        work.start(np.ones((10, 785)))
+    limit = {"two threads": with_two, "one thread": lambda: (compute(0), compute(1))}
+    return {
+        "batch 16384": compare(contestants, args.rounds, time.perf_counter),
+        "in the cache": compare(limit, args.rounds, time.perf_counter),
+    }
+
+
+def normals(args) -> dict:
+    """A million normals: from the cryptographic generator, and from NumPy's."""
+    from skfdp.noise import Streams
+
+    ours_, theirs = Streams(None, "benchmark").private("noise"), np.random.default_rng()
+    contestants = {
+        "skfdp": lambda: ours_.standard_normal(10**6),
+        "NumPy": lambda: theirs.standard_normal(10**6),
+    }
+    return {"a million": compare(contestants, args.rounds, args.clock)}
 
 
 def sparse(args) -> dict:
@@ -355,6 +391,7 @@ SECTIONS = {
     "roofline": roofline,
     "small": small,
     "threads": threads,
+    "normals": normals,
     "sparse": sparse,
     "fits": fits,
     "growth": growth,

@@ -31,6 +31,7 @@ def test_a_small_figure(tmp_path):
     assert "noise multiplier 1.0" in run.stdout
     (row,) = json.loads(output.read_text(encoding="utf-8"))["rows"]
     names = {"default", "dp-sgd", "dp-sgd, paper", "paper 1", "linear"}
+    names |= {"with a loop", "class sums"}
     assert {"epsilon", "public", "none", *names} == set(row)
     assert row["dp-sgd"][0] >= row["dp-sgd, paper"][0]
     assert all(0 <= row[name][0] <= 100 for name in names)

@@ -61,8 +61,7 @@ class Products:
 
         theta is rounded to integers of 16 bits, those of an output having a norm of at
         most 2**16. The margins are then exact, and the same wherever a row stands. They
-        are those of a theta that differs by at most ``2**-15 |theta|`` in any entry,
-        far less than its noise.
+        are those of a theta that differs by at most ``2**-15 |theta|`` in any entry.
 
         Parameters
         ----------
