@@ -140,11 +140,11 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         The public label set. None: read from y, an assumption of the report if the
         target is private.
     backend : {"numpy", "torch"}, default="numpy"
-        Who multiplies. Both give the same result, to the last bit.
+        Who multiplies in the loop. Both give the same result, to the last bit.
     device : str, default=None
         Of torch, "cuda" for example.
     dtype : {"float32", "float64"}, default="float32"
-        Of the matrix products: with "float32" the gradients are those of a network
+        Of the products in the loop: with "float32" the gradients are those of a network
         with about 9 bits in each activation, with "float64" 15. The guarantee is the
         same.
     accountant : {"auto", "pld"}, default="auto"
