@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from skfdp.losses import LOSSES
+from skfdp.losses.residuals import log_loss
 from skfdp.noise import Streams
 from skfdp.queries import linear_kernels
 from skfdp.queries.linear import LinearQuery
@@ -78,16 +79,17 @@ def same_kernels(X, y, n_classes: int, batch: int):
     batches = PoissonBatches(Streams(None, "base").private("coins"), n, batch / n)
     theta, velocity = np.zeros((n_outputs, d)), np.zeros((n_outputs, d))
     total, block = np.empty((n_outputs, d)), max(64, 2**18 // d // 64 * 64)
+    labels = y.astype(np.int16)
 
     def step() -> None:
         members = batches.draw()
         total[:] = 0.0
         for start in range(0, len(members), block):
             part = members[start : start + block]
-            margins = np.empty((len(part), n_outputs))
-            linear_kernels.margins(X, part, theta, margins)
-            residual = LOSSES["log_loss"].residual(margins, y[part])
-            linear_kernels.add_outer_products(X, part, residual, total)
+            residuals = np.empty((n_outputs, len(part)))
+            linear_kernels.margins(X, part, theta, residuals)
+            log_loss(residuals, labels[part])
+            linear_kernels.add_outer_products(X, part, residuals, total)
         velocity[:] = 0.9 * velocity + total / batch
         theta[:] -= LEARNING_RATE * velocity
 
@@ -102,17 +104,18 @@ def same_products(query: LinearQuery, batch: int):
     work = products(query.rows, query.n_outputs, LARGEST_SHORT_PRODUCT)
     theta, velocity = np.zeros(query.shape), np.zeros(query.shape)
     block = max(64, 2**19 // query.rows.n_columns // 64 * 64)
+    labels = query.target.astype(np.int16)
 
     def step() -> None:
         members = batches.draw()
         work.start(theta)
         for start in range(0, len(members), block):
             part = members[start : start + block]
-            margins = np.empty((len(part), query.n_outputs))
-            work.margins(part, margins)
-            residual = query.loss.residual(margins, query.target[part])
-            residual *= 2.0**13
-            work.add(part, np.rint(residual, out=residual))
+            residuals = np.empty((query.n_outputs, len(part)))
+            work.margins(part, residuals)
+            log_loss(residuals, labels[part])
+            residuals *= 2.0**13
+            work.add(part, np.rint(residuals, out=residuals))
         velocity[:] = 0.9 * velocity + work.total() * (query.rows.unit / 2**13 / batch)
         theta[:] -= LEARNING_RATE * velocity
 

@@ -73,17 +73,16 @@ def descent(
     theta = np.zeros(query.shape) if start is None else start
     velocity = np.zeros(query.shape)
     path = Average(average, plan.n_steps)
-    expected = plan.sampling_rate * n_public
+    average_of_clipped = plan.sampling_rate * n_public * query.clip_norm
     batches = None
     if plan.sampling_rate < 1:
         batches = PoissonBatches(coins, query.n_rows, plan.sampling_rate)
     for step, std in enumerate(plan.noise_std):
         batch = None if batches is None else batches.draw()
-        total = release(query, theta, noise_std=std, generator=noise, batch=batch)
-        gradient = total * (private_weight / expected)
+        gradient = release(query, theta, noise_std=std, generator=noise, batch=batch)
+        gradient *= private_weight / average_of_clipped
         if public_gradient is not None:
-            gradient += public_gradient(theta)
-        gradient /= query.clip_norm
+            gradient += public_gradient(theta) / query.clip_norm
         theta = rule.update(theta, velocity, gradient, step)
         path.add(theta, step)
         if on_step is not None and on_step(step, path.value):

@@ -10,6 +10,8 @@ import dataclasses
 import numpy as np
 
 AVERAGES = ("last", "tail", "uniform")
+# Stays in the cache.
+_BLOCK_ENTRIES = 2**14
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,11 +41,17 @@ class HeavyBall:
     def update(
         self, theta: np.ndarray, velocity: np.ndarray, gradient: np.ndarray, step: int
     ) -> np.ndarray:
-        """Return the next iterate; `velocity` changes in place."""
-        velocity *= self.momentum
-        velocity += gradient
+        """Return the next iterate, in the memory of `gradient`; `velocity` changes."""
         rate = self.learning_rate * (1 - self.decay * step / self.n_steps)
-        theta = theta - rate * velocity
+        flat = (velocity.reshape(-1), theta.reshape(-1), gradient.reshape(-1))
+        # Four passes over many weights would go through the memory four times.
+        for start in range(0, velocity.size, _BLOCK_ENTRIES):
+            speed, here, out = (part[start : start + _BLOCK_ENTRIES] for part in flat)
+            speed *= self.momentum
+            speed += out
+            np.multiply(speed, -rate, out=out)
+            out += here
+        theta = gradient
         if self.radius is not None:
             norm = np.linalg.norm(theta)
             if norm > self.radius:

@@ -56,6 +56,7 @@ ONLY = {
     "numba": {
         "losses/residuals.py",
         "row_kernels.py",
+        "queries/contributions.py",
         "queries/linear_kernels.py",
         "queries/mlp_kernels.py",
         "queries/short_kernels.py",

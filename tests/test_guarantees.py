@@ -23,8 +23,9 @@ from skfdp import (
 )
 from skfdp.losses import LOSSES, REGRESSION_LOSSES
 from skfdp.privacy import compose, gdp_epsilon
-from skfdp.queries import linear, linear_kernels
+from skfdp.queries import contributions, linear
 from skfdp.queries.linear import LinearQuery
+from skfdp.queries.products import ShortProducts
 from skfdp.rows import GridRows
 
 ESTIMATORS = {
@@ -189,7 +190,7 @@ def neighbours(query, relation, rng):
     n_columns = query.rows.values.shape[1]
     for _ in range(30):
         row = rng.normal(size=n_columns - 1) * 10.0 ** rng.uniform(-2, 1)
-        rows = GridRows.build(row[None], lambda block: block, bias=0.1)
+        rows = GridRows.build(row[None], row_map(n_columns - 1), bias=0.1)
         values = query.rows.values.copy()
         norms = query.rows.squared_norms.copy()
         values[0], norms[0] = rows.values[0], rows.squared_norms[0]
@@ -201,12 +202,21 @@ def neighbours(query, relation, rng):
         yield dataclasses.replace(query, rows=GridRows(values, norms), target=target)
 
 
-def check_sensitivity(relation, loss, public_target=False, padded=False, seed=0):
+def row_map(d):
+    """Rows of few columns as they are; of many, short enough for the short kernels."""
+
+    def shortened(block):
+        return block / np.maximum(1, np.linalg.norm(block, axis=1, keepdims=True) / 1.9)
+
+    return (lambda block: block) if d < 16 else shortened
+
+
+def check_sensitivity(relation, loss, public_target=False, padded=False, seed=0, d=4):
     """Brute force over neighbours: no sum moves by more than Delta, in grid units."""
     rng = np.random.default_rng(seed)
-    n, d, n_classes, clip = 12, 4, 3, 0.3
+    n, n_classes, clip = 12, 3, 0.3
     query = LinearQuery(
-        rows=GridRows.build(rng.normal(size=(n, d)), lambda b: b, bias=0.1),
+        rows=GridRows.build(rng.normal(size=(n, d)), row_map(d), bias=0.1),
         target=rng.integers(0, n_classes, n),
         loss=LOSSES.get(loss),
         n_outputs=n_classes,
@@ -241,6 +251,7 @@ def check_sensitivity(relation, loss, public_target=False, padded=False, seed=0)
             square = sum(int(entry) ** 2 for entry in moved.ravel())
             largest = max(largest, math.sqrt(square) * unit / clip)
     bound = 2 if relation == "replace_one" else 1
+    assert isinstance(query._workspaces[0].rows, ShortProducts) == (d >= 16)
     assert largest <= bound
     assert largest > 0.5 * bound  # the search came near enough to mean something
 
@@ -249,8 +260,10 @@ def check_sensitivity(relation, loss, public_target=False, padded=False, seed=0)
     "relation", ["replace_one", "replace_special", "add_or_remove_one"]
 )
 @pytest.mark.parametrize("loss", [*LOSSES, *REGRESSION_LOSSES])
-def test_sensitivity_of_every_loss_and_relation(relation, loss):
-    check_sensitivity(relation, loss)
+@pytest.mark.parametrize("d", [4, 20])
+def test_sensitivity_of_every_loss_and_relation(relation, loss, d):
+    """By the kernels for rows of any kind, and by those for short rows."""
+    check_sensitivity(relation, loss, d=d)
 
 
 @pytest.mark.parametrize("public_target", [False, True])
@@ -431,27 +444,41 @@ def test_sabotage_of_the_noise_is_noticed(small, releases, monkeypatch):
         check_noise_level(ESTIMATORS["dpsgd-f"], small, releases)
 
 
-def test_sabotage_of_the_clip_is_noticed(monkeypatch):
-    original = linear_kernels.clip_residuals
-    monkeypatch.setattr(
-        linear_kernels,
-        "clip_residuals",
-        lambda residuals, norms, rows, clip, unit, largest: original(
-            residuals, norms, rows, 1.01 * clip, unit, largest
-        ),
-    )
+def sabotage_limits(monkeypatch, **factors):
+    """Every kernel that clips is told other limits than the query's."""
+    honest = linear.LinearQuery._clip
+
+    def false(query, unit):
+        clip = honest(query, unit)
+        return clip._replace(**{k: getattr(clip, k) * f for k, f in factors.items()})
+
+    monkeypatch.setattr(linear.LinearQuery, "_clip", false)
+
+
+@pytest.mark.parametrize("d", [4, 20])
+def test_sabotage_of_the_clip_is_noticed(monkeypatch, d):
+    """In either kernel: rows of 16 columns and more take the short one."""
+    check_sensitivity("replace_special", "squared_hinge", d=d)
+    sabotage_limits(monkeypatch, clip_norm=1.01)
     with pytest.raises(AssertionError):
-        check_sensitivity("replace_special", "squared_hinge")
+        check_sensitivity("replace_special", "squared_hinge", d=d)
+
+
+@pytest.mark.parametrize("d", [4, 20])
+def test_sabotage_of_the_norms_is_noticed(monkeypatch, d):
+    sabotage_limits(monkeypatch, squared_norms=0.98)
+    with pytest.raises(AssertionError):
+        check_sensitivity("replace_special", "squared_hinge", d=d)
 
 
 def test_sabotage_of_the_difference_is_noticed(monkeypatch):
     """Forgetting the mixed term of the norm lets contributions grow."""
-    original = linear_kernels.clip_differences
+    original = contributions.clip_differences
 
-    def forgetful(full, public, xx, zz, inner, *rest):
-        original(full, public, xx, zz, np.abs(inner) * 0 + xx / 2, *rest)
+    def forgetful(full, public, rows, clip, norms, inner):
+        original(full, public, rows, clip, norms, np.abs(inner) * 0 + norms / 2)
 
-    monkeypatch.setattr(linear_kernels, "clip_differences", forgetful)
+    monkeypatch.setattr(contributions, "clip_differences", forgetful)
     with pytest.raises(AssertionError):
         for seed in range(5):
             check_sensitivity("replace_one", "log_loss", True, True, seed)
@@ -459,14 +486,16 @@ def test_sabotage_of_the_difference_is_noticed(monkeypatch):
 
 def test_sabotage_of_the_grid_is_noticed(monkeypatch):
     """Rounding breaks the bound if nothing is taken off the clip norm for it."""
-    careful = linear_kernels.clip_residuals
+    careful = contributions.clip_residuals
 
-    def careless(residuals, norms, rows, clip, unit, largest):
-        careful(residuals, norms, rows, clip, unit / 1024, largest * 1024)
+    def careless(residuals, rows, task, clip):
+        contributions.weighted_residuals(residuals, rows, task)
+        finer = clip._replace(unit=clip.unit / 1024, largest=clip.largest * 1024)
+        careful(residuals, rows, finer)
         np.rint(residuals / 1024, out=residuals)
 
     monkeypatch.setattr(linear, "_FINEST_RESIDUAL", 0.25)
     check_sensitivity("replace_special", "squared_hinge")
-    monkeypatch.setattr(linear_kernels, "clip_residuals", careless)
+    monkeypatch.setattr(contributions, "clipped_residuals", careless)
     with pytest.raises(AssertionError):
         check_sensitivity("replace_special", "squared_hinge")

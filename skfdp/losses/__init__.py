@@ -1,9 +1,9 @@
 """Losses in margin space: pointwise, compiled, ignorant of the linear algebra.
 
 A loss maps (target, margins) to values and residuals, the residual being the
-derivative with respect to the margins. To add one, write its leaf in `residuals`,
-its value below, and register it; the common tests find it in `LOSSES` or
-`REGRESSION_LOSSES`.
+derivative with respect to the margins. To add one, write its leaf in `residuals` and
+name it there, write its value below, and register it; the common tests find it in
+`LOSSES` or `REGRESSION_LOSSES`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import functools
 import importlib
 import math
 from collections.abc import Callable
+from types import ModuleType
 
 import numpy as np
 
@@ -29,7 +30,7 @@ class Loss:
     Attributes
     ----------
     name : str
-        Key of the registry, and prefix of its leaves in `losses.residuals`.
+        Key of the registry, and of `losses.residuals.NAMES`.
     value : callable
         ``value(margins, target) -> float64 ndarray of shape (n_rows,)``.
     curvature : float
@@ -42,8 +43,8 @@ class Loss:
     label_reach : callable, default=None
         ``label_reach(n_classes)``: largest distance between the residuals of two
         labels at equal margins; None: no bound below twice the largest residual.
-    parameters : tuple of float, default=()
-        What the residual's leaf takes after the target.
+    parameter : float, default=0.0
+        What the residual depends on besides margins and target.
     """
 
     name: str
@@ -52,28 +53,36 @@ class Loss:
     max_residual: Callable[[int], float]
     sign_fixed: bool = False
     label_reach: Callable[[int], float] | None = None
-    parameters: tuple[float, ...] = ()
+    parameter: float = 0.0
+
+    @property
+    def kind(self) -> int:
+        """What compiled loops know the residual by."""
+        return _compiled().NAMES.index(self.name)
+
+    @property
+    def target_free_kind(self) -> int:
+        """What they know the residual by that margins alone tell."""
+        return _compiled().NAMES.index(f"target_free_{self.name}")
 
     def residual(self, margins: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Return the residuals; see `losses.residuals` for shapes."""
-        out = np.empty_like(margins)
-        self._leaf("residual")(margins, target, *self.parameters, out)
-        return out
+        """Return the residuals; both are float64 (n_rows, n_outputs)."""
+        narrow = np.float64 if target.dtype.kind == "f" else np.int16
+        return self._of(self.kind, margins, target.astype(narrow))
 
     def target_free_residual(self, margins: np.ndarray) -> np.ndarray:
         """Return the residuals averaged over all labels: what margins alone tell."""
-        out = np.empty_like(margins)
-        self._leaf("target_free_residual")(margins, out)
-        return out
+        return self._of(self.target_free_kind, margins, np.empty(0, dtype=np.int16))
 
-    def _leaf(self, what: str) -> Callable:
-        return _compiled(f"{self.name}_{what}")
+    def _of(self, kind: int, margins: np.ndarray, target: np.ndarray) -> np.ndarray:
+        out = np.array(margins.T, dtype=np.float64, order="C")
+        _compiled().residuals(kind, self.parameter, out, target)
+        return np.ascontiguousarray(out.T)
 
 
-@functools.cache
-def _compiled(name: str) -> Callable:
+def _compiled() -> ModuleType:
     # numba loads with the first fit, not with `import skfdp`.
-    return getattr(importlib.import_module("skfdp.losses.residuals"), name)
+    return importlib.import_module("skfdp.losses.residuals")
 
 
 def _log_loss(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -160,7 +169,7 @@ def huber(threshold: float) -> Loss:
         functools.partial(_huber, threshold),
         1.0,
         lambda n_classes: threshold,
-        parameters=(float(threshold),),
+        parameter=float(threshold),
     )
 
 
@@ -172,6 +181,6 @@ REGRESSION_LOSSES = {
         Loss("squared_error", _squared_error, 1.0, _unbounded),
         huber(1.35),
         # The curvature is the rate, which the loop's unit makes 1 on average.
-        Loss("poisson", _poisson, 1.0, _unbounded, parameters=(_LARGEST_LOG_RATE,)),
+        Loss("poisson", _poisson, 1.0, _unbounded, parameter=_LARGEST_LOG_RATE),
     )
 }

@@ -1,67 +1,109 @@
 """Compiled residuals: derivative of a loss with respect to the margins.
 
-``<loss>_residual(margins, target, out)``:
+Every leaf replaces the margins of some rows by their residuals:
 
-* margins : float64 (n_rows, n_outputs); one output for two classes;
-* target : int64 (n_rows,), the class of each row, 0-based; for the regression losses
-  float64, its value;
-* out : float64 (n_rows, n_outputs), written.
+* margins : float64 (n_outputs, n_rows), changed in place; one output for two classes;
+* target : int16 (n_rows,), the class of each row, 0-based; for the regression losses
+  float64, its value.
 
-The inner loop runs over the outputs of one row, in one order: what a row contributes
-cannot depend on where it stands. No fastmath: the NaN guard of the clip needs NaN.
-For the same reason leaves call `exponentials` and not `math.exp`.
+Loops run over the rows, so that they become vectors; those over the outputs of a row go
+in one order. What a row contributes cannot depend on where it stands: additions,
+multiplications, divisions, square roots and comparisons round alike in vectors and in
+scalars, and nothing else is used. No fastmath: the NaN guard of the clip needs NaN. For
+the same reasons leaves call `exponentials` and not `math.exp`.
 """
 
 import numpy as np
 from numba import njit
 
+#: Compiled loops know a residual by its place here.
+NAMES = (
+    "log_loss",
+    "hinge",
+    "squared_hinge",
+    "squared_error",
+    "huber",
+    "poisson",
+    "target_free_log_loss",
+)
+_HINGE, _SQUARED_HINGE = NAMES.index("hinge"), NAMES.index("squared_hinge")
+_SQUARED_ERROR, _HUBER = NAMES.index("squared_error"), NAMES.index("huber")
+_POISSON, _TARGET_FREE = NAMES.index("poisson"), NAMES.index("target_free_log_loss")
 
-@njit(nogil=True, cache=True)
-def log_loss_residual(margins, target, out):
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def residuals(kind, parameter, margins, target):
+    """Call the leaf of a kind, a place in `NAMES`; most ignore the parameter."""
+    if kind == _HINGE:
+        hinge(margins, target)
+    elif kind == _SQUARED_HINGE:
+        squared_hinge(margins, target)
+    elif kind == _SQUARED_ERROR:
+        huber(margins, target, np.inf)
+    elif kind == _HUBER:
+        huber(margins, target, parameter)
+    elif kind == _POISSON:
+        poisson(margins, target, parameter)
+    elif kind == _TARGET_FREE:
+        target_free_log_loss(margins)
+    else:
+        log_loss(margins, target)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def log_loss(margins, target):
     """Sigmoid or softmax minus one-hot."""
-    log_loss_probabilities(margins, out)
-    for i in range(margins.shape[0]):
-        if margins.shape[1] == 1:
-            out[i, 0] -= target[i]
+    probabilities(margins)
+    for i in range(margins.shape[1]):
+        # The cast is for regressors, whose targets get no classes.
+        k = np.int64(target[i])
+        if margins.shape[0] == 1:
+            margins[0, i] -= k
         else:
-            out[i, target[i]] -= 1.0
+            margins[k, i] -= 1.0
 
 
-@njit(nogil=True, cache=True)
-def log_loss_target_free_residual(margins, out):
+@njit(nogil=True, cache=True, error_model="numpy")
+def target_free_log_loss(margins):
     """Sigmoid or softmax minus the uniform distribution."""
-    log_loss_probabilities(margins, out)
-    centre = 0.5 if margins.shape[1] == 1 else 1.0 / margins.shape[1]
-    for i in range(margins.shape[0]):
-        for k in range(margins.shape[1]):
-            out[i, k] -= centre
+    probabilities(margins)
+    centre = 1.0 / max(2, margins.shape[0])
+    for k in range(margins.shape[0]):
+        for i in range(margins.shape[1]):
+            margins[k, i] -= centre
 
 
-@njit(nogil=True, cache=True)
-def log_loss_probabilities(margins, out):
+@njit(nogil=True, cache=True, error_model="numpy")
+def probabilities(margins):
     """Sigmoid of one margin, softmax of several."""
-    n_rows, n_outputs = margins.shape
+    n_outputs, n_rows = margins.shape
+    if n_outputs == 1:
+        # One margin m against 0: exp(-|m|), which is exp(m) / 1 or 1 / exp(m).
+        m = margins[0].copy()
+        for i in range(n_rows):
+            margins[0, i] = -abs(m[i])
+        exponentials(margins)
+        for i in range(n_rows):
+            e = margins[0, i]
+            margins[0, i] = (1.0 if m[i] > 0.0 else e) / (1.0 + e)
+        return
+    largest = margins[0].copy()
+    for k in range(1, n_outputs):
+        for i in range(n_rows):
+            largest[i] = margins[k, i] if margins[k, i] > largest[i] else largest[i]
+    for k in range(n_outputs):
+        for i in range(n_rows):
+            margins[k, i] -= largest[i]
+    exponentials(margins)
+    share = np.zeros(n_rows)
+    for k in range(n_outputs):
+        for i in range(n_rows):
+            share[i] += margins[k, i]
     for i in range(n_rows):
-        largest = max(margins[i, 0], 0.0) if n_outputs == 1 else margins[i, 0]
-        for k in range(1, n_outputs):
-            largest = max(largest, margins[i, k])
-        for k in range(n_outputs):
-            # One margin m against 0: exp(-|m|), which is exp(m) / 1 or 1 / exp(m).
-            out[i, k] = margins[i, k] - largest
-            if n_outputs == 1 and margins[i, 0] > 0.0:
-                out[i, 0] = -largest
-    exponentials(out)
-    for i in range(n_rows):
-        if n_outputs == 1:
-            top = 1.0 if margins[i, 0] > 0.0 else out[i, 0]
-            out[i, 0] = top / (1.0 + out[i, 0])
-            continue
-        total = 0.0
-        for k in range(n_outputs):
-            total += out[i, k]
-        share = 1.0 / total
-        for k in range(n_outputs):
-            out[i, k] *= share
+        share[i] = 1.0 / share[i]
+    for k in range(n_outputs):
+        for i in range(n_rows):
+            margins[k, i] *= share[i]
 
 
 @njit(nogil=True, cache=True)
@@ -103,51 +145,43 @@ def exponentials(values):
 
 
 @njit(nogil=True, cache=True)
-def hinge_residual(margins, target, out):
+def hinge(margins, target):
     """Subgradient of max(0, 1 - sign * margin), one-vs-rest."""
-    for i in range(margins.shape[0]):
-        for k in range(margins.shape[1]):
-            sign = _sign(target[i], k, margins.shape[1])
-            out[i, k] = -sign if sign * margins[i, k] < 1.0 else 0.0
+    for k in range(margins.shape[0]):
+        for i in range(margins.shape[1]):
+            sign = _sign(target[i], k, margins.shape[0])
+            margins[k, i] = -sign if sign * margins[k, i] < 1.0 else 0.0
 
 
 @njit(nogil=True, cache=True)
-def squared_hinge_residual(margins, target, out):
+def squared_hinge(margins, target):
     """Gradient of max(0, 1 - sign * margin)**2, one-vs-rest."""
-    for i in range(margins.shape[0]):
-        for k in range(margins.shape[1]):
-            sign = _sign(target[i], k, margins.shape[1])
-            out[i, k] = -2.0 * sign * max(0.0, 1.0 - sign * margins[i, k])
+    for k in range(margins.shape[0]):
+        for i in range(margins.shape[1]):
+            sign = _sign(target[i], k, margins.shape[0])
+            margins[k, i] = -2.0 * sign * max(0.0, 1.0 - sign * margins[k, i])
 
 
 @njit(nogil=True, cache=True)
-def squared_error_residual(margins, target, out):
-    """Margin minus target."""
-    for i in range(margins.shape[0]):
-        out[i, 0] = margins[i, 0] - target[i]
-
-
-@njit(nogil=True, cache=True)
-def huber_residual(margins, target, threshold, out):
+def huber(margins, target, threshold):
     """Margin minus target, cut at the threshold; NaN stays NaN."""
-    for i in range(margins.shape[0]):
-        error = margins[i, 0] - target[i]
+    for i in range(margins.shape[1]):
+        error = margins[0, i] - target[i]
         if error > threshold:
             error = threshold
         elif error < -threshold:
             error = -threshold
-        out[i, 0] = error
+        margins[0, i] = error
 
 
 @njit(nogil=True, cache=True)
-def poisson_residual(margins, target, largest, out):
+def poisson(margins, target, largest):
     """Rate minus target; margins are capped, or a huge rate would count as nothing."""
-    for i in range(margins.shape[0]):
-        margin = margins[i, 0]
-        out[i, 0] = largest if margin > largest else margin
-    exponentials(out)
-    for i in range(margins.shape[0]):
-        out[i, 0] -= target[i]
+    for i in range(margins.shape[1]):
+        margins[0, i] = largest if margins[0, i] > largest else margins[0, i]
+    exponentials(margins)
+    for i in range(margins.shape[1]):
+        margins[0, i] -= target[i]
 
 
 @njit(nogil=True, cache=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -19,13 +18,9 @@ from skfdp.queries import sum_unit
 from skfdp.rows import GridRows, SparseGridRows
 
 if TYPE_CHECKING:
+    from skfdp.queries.contributions import Clip, Task
     from skfdp.queries.products import Products
 
-# A block of rows stays in the cache between the two products.
-_BLOCK_ENTRIES = 2**19
-_LARGEST_BLOCK = 4096
-# Margins are padded to a multiple of this: whole vectors of any width.
-_WHOLE = 64
 # Below this a thread costs more than it saves.
 _ROWS_PER_THREAD = 1024
 # Residuals are rounded to 16 bits, a few of which are left to short rows, unless they
@@ -97,6 +92,8 @@ class LinearQuery:
     def __post_init__(self):
         if self.padded is not None and self.padded.unit != self.rows.unit:
             raise ValueError("rows and padded rows must share one centre and scale.")
+        if self.n_outputs > 2**15:
+            raise ValueError(f"n_outputs={self.n_outputs} must be at most 32,768.")
 
     @property
     def n_rows(self) -> int:
@@ -156,13 +153,13 @@ class LinearQuery:
 
         It reads the padded rows, and the target only if that is public.
         """
-        from skfdp.queries.products import products
+        from skfdp.queries.products import parts, products
 
         work = products(self.padded, self.n_outputs)
         work.start(theta)
         total = np.zeros(self.shape)
-        for part in self._parts(batch, 0, len(batch)):
-            total += work.pull(part, self._public_residual(work, part))
+        for part in parts(self.padded, batch, 0, len(batch)):
+            total += work.pull(part, self._residual(work, part, self._public_task))
         return total / len(batch)
 
     @functools.cached_property
@@ -189,90 +186,76 @@ class LinearQuery:
         # overflow warning would tell of private margins.
         with np.errstate(all="ignore"):
             work.start(theta)
-            for part in self._parts(batch, start, stop):
-                self._add(work, part, unit)
+            clip = self._clip(unit)
+            if self.padded is None:
+                work.rows.add_clipped(batch, start, stop, self._task, clip)
+            else:
+                self._add_differences(work, batch, start, stop, clip)
             return work.total()
 
-    def _parts(self, batch, start: int, stop: int) -> Iterator[np.ndarray]:
-        """Yield the row numbers of the batch (None: all rows), a block at a time."""
-        width = self.rows.stored_per_row
-        size = min(_LARGEST_BLOCK, max(1, _BLOCK_ENTRIES // (width * _WHOLE)) * _WHOLE)
-        for first in range(start, stop, size):
-            last = min(first + size, stop)
-            yield np.arange(first, last) if batch is None else batch[first:last]
+    def _clip(self, unit: float) -> Clip:
+        """Return the bounds of a contribution, in the units of residual times row."""
+        from skfdp.queries.contributions import Clip
 
-    def _add(self, work: _Workspace, part: np.ndarray, unit: float) -> None:
-        """Add the clipped contributions of one block."""
-        from skfdp.queries import linear_kernels as kernels
+        rows = self.rows
+        largest = _LARGEST_RESIDUAL if self._plain else _LARGEST_OF_DIFFERENCES
+        norms = self.clip_norm / rows.unit, unit / rows.unit
+        return Clip(rows.squared_norms, *norms, largest)
 
-        residual = self._residual(work.rows, part)
-        limits = self.clip_norm / self.rows.unit, unit / self.rows.unit
-        norms = self.rows.squared_norms
-        if work.padded is None:
-            if self.padded is not None:
-                residual -= self._public_residual(work.rows, part)
-            kernels.clip_residuals(residual, norms, part, *limits, _LARGEST_RESIDUAL)
-        else:
-            public = self._public_residual(work.padded, part)
-            kernels.clip_differences(
-                residual,
-                public,
-                norms,
-                self.padded.squared_norms,
-                self._inner,
-                part,
-                *limits,
-                _LARGEST_OF_DIFFERENCES,
-            )
-            work.padded.add(part, -public)
-        work.rows.add(part, residual)
+    def _add_differences(self, work: _Workspace, batch, start, stop, clip) -> None:
+        """Add clipped differences to the public loss, block by block."""
+        from skfdp.queries import contributions, products
 
-    def _residual(self, rows: Products, part: np.ndarray) -> np.ndarray:
-        residual = self._weighted_residual(self._margins(rows, part), part)
-        if self.orthant:
-            # In exact arithmetic the signs hold anyway; a rounded softmax may exceed 1.
-            towards = self._signs[part]
-            np.maximum(residual * towards, 0.0, out=residual)
-            residual *= towards
-        return residual
+        for part in products.parts(self.rows, batch, start, stop):
+            residual = self._residual(work.rows, part, self._task)
+            if work.padded is None:
+                residual -= self._residual(work.rows, part, self._public_task)
+                contributions.clip_residuals(residual, part, clip)
+            else:
+                public = self._residual(work.padded, part, self._public_task)
+                norms = self.padded.squared_norms, self._inner
+                contributions.clip_differences(residual, public, part, clip, *norms)
+                work.padded.add(part, -public)
+            work.rows.add(part, residual)
 
-    @functools.cached_property
-    def _weighted(self) -> bool:
-        return self.class_weight is not None and bool((self.class_weight != 1).any())
+    def _residual(self, rows: Products, part: np.ndarray, task: Task) -> np.ndarray:
+        """Return the residuals of one block, float64 (n_outputs, len(part))."""
+        from skfdp.queries.contributions import weighted_residuals
 
-    @functools.cached_property
-    def _signs(self) -> np.ndarray:
-        """Signs of the residuals, -1 toward the target and 1 away from it."""
-        outputs = np.arange(self.n_outputs)
-        toward = outputs + (self.n_outputs == 1) == self.target[:, None]
-        return np.where(toward, -1.0, 1.0)
-
-    def _margins(self, rows: Products, part: np.ndarray) -> np.ndarray:
-        """Return the margins of some rows, padded with zero rows to whole vectors.
-
-        The residuals must not depend on how many others are in the block, and compiled
-        loops may treat a last fraction of a vector otherwise than the rest.
-        """
-        whole = -(-len(part) // _WHOLE) * _WHOLE
-        margins = np.zeros((whole, self.n_outputs))
-        rows.margins(part, margins[: len(part)])
-        if self.offset is not None:
-            margins[: len(part)] += self.offset[part]
+        margins = np.empty((self.n_outputs, len(part)))
+        rows.margins(part, margins)
+        weighted_residuals(margins, part, task)
         return margins
 
-    def _public_residual(self, padded: Products, part: np.ndarray) -> np.ndarray:
-        margins = self._margins(padded, part)
-        if self.public_target:
-            return self._weighted_residual(margins, part)
-        return self.loss.target_free_residual(margins)[: len(part)]
+    @functools.cached_property
+    def _task(self) -> Task:
+        """What turns margins into residuals."""
+        from skfdp.queries.contributions import Task
 
-    def _weighted_residual(self, margins: np.ndarray, part: np.ndarray) -> np.ndarray:
-        target = np.zeros(len(margins), dtype=self.target.dtype)
-        target[: len(part)] = self.target[part]
-        residual = self.loss.residual(margins, target)
-        if self._weighted:
-            residual *= self.class_weight[target][:, None]
-        return residual[: len(part)]
+        narrow = np.float64 if self.target.dtype.kind == "f" else np.int16
+        weight = np.empty(0)
+        if self.class_weight is not None and (self.class_weight != 1).any():
+            weight = np.asarray(self.class_weight, dtype=np.float64)
+        offset = np.empty((0, 0)) if self.offset is None else self.offset
+        return Task(
+            kind=self.loss.kind,
+            parameter=self.loss.parameter,
+            target=self.target.astype(narrow),
+            class_weight=weight,
+            offset=np.ascontiguousarray(offset, dtype=np.float64),
+            orthant=self.orthant,
+        )
+
+    @property
+    def _public_task(self) -> Task:
+        """What turns margins into the residuals of the public loss."""
+        if self.public_target:
+            return self._task
+        return self._task._replace(
+            kind=self.loss.target_free_kind,
+            target=self._task.target[:0],
+            class_weight=np.empty(0),
+        )
 
 
 def gradient_unit(

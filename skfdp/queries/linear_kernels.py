@@ -5,7 +5,7 @@ in any order: tiles, threads, blocks and fused multiply-adds cannot change a bit
 the result. That is why ``reassoc`` is allowed; ``nnan`` and ``ninf`` never are.
 
 Shapes: X int16 (n, D); rows int64 (B,), the batch; theta float64 (K, D), integers;
-residuals float64 (B, K). Arrays written come last.
+residuals float64 (K, B). Arrays written come last.
 """
 
 import math
@@ -13,49 +13,73 @@ import math
 import numpy as np
 from numba import njit
 
-from skfdp.queries.vectors import prefetch
+from skfdp.queries.vectors import WIDTH
 
-# Records of a batch lie far apart: what is asked for this early has arrived in time.
-_AHEAD = 12
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
-@njit(nogil=True, cache=True)
-def short_weights(theta, out):
-    """Round theta, finite, to integers: out = theta * 2**bits; return bits.
+@njit(nogil=True, cache=True, fastmath=_REORDER)
+def weight_bits(theta):
+    """Return by which power of two to multiply theta, finite, before it is rounded.
 
     As many bits as keep the entries below 2**15 and each output's norm below 2**16.
     """
     largest = 0.0
     for k in range(theta.shape[0]):
         for j in range(theta.shape[1]):
-            largest = max(largest, abs(theta[k, j]))
+            size = abs(theta[k, j])
+            largest = size if size > largest else largest
     size = math.frexp(largest)[1]
-    # A power of two may be too large for one factor.
-    first, second = math.ldexp(1.0, -size // 2), math.ldexp(1.0, -size - -size // 2)
+    exponent = max(size, -1000)  # of a factor that float64 holds
+    factor = math.ldexp(1.0, -exponent)
     longest = 0.0
     for k in range(theta.shape[0]):
         square = 0.0
         for j in range(theta.shape[1]):
-            out[k, j] = theta[k, j] * first * second
-            square += out[k, j] * out[k, j]
+            square += (theta[k, j] * factor) ** 2
         longest = max(longest, square)
-    bits = min(15, 16 - math.frexp(math.sqrt(longest))[1])
-    factor = math.ldexp(1.0, bits)
+    return min(15 - size, 16 - math.frexp(math.sqrt(longest))[1] - exponent)
+
+
+@njit(nogil=True, cache=True)
+def round_weights(theta, bits, out):
+    """Out = theta * 2**bits to the nearest integer, saturating at 2**15 - 1.
+
+    Where out, of any type, has more columns, the last `WIDTH` columns of out are those
+    of theta, and the columns before them that theta does not fill are left alone.
+    """
+    first, second = powers(bits)
+    wider = out.shape[1] - theta.shape[1]
+    rest = out.shape[1] - WIDTH if wider > 0 else theta.shape[1]
     for k in range(theta.shape[0]):
-        for j in range(theta.shape[1]):
-            out[k, j] = min(max(np.rint(out[k, j] * factor), -32767.0), 32767.0)
-    return bits - size
+        for j in range(rest):
+            out[k, j] = saturated(theta[k, j] * first * second)
+        for j in range(rest, theta.shape[1]):
+            out[k, j + wider] = saturated(theta[k, j] * first * second)
+
+
+@njit(nogil=True, cache=True)
+def saturated(scaled):
+    """Return the nearest integer that fits into int16, or its negative."""
+    scaled = 32767.0 if scaled > 32767.0 else scaled
+    return np.rint(-32767.0 if scaled < -32767.0 else scaled)
+
+
+@njit(nogil=True, cache=True)
+def powers(bits):
+    """Return two factors of 2**bits: one may be too large."""
+    half = bits // 2
+    return math.ldexp(1.0, half), math.ldexp(1.0, bits - half)
 
 
 @njit(nogil=True, cache=True, fastmath=_REORDER)
 def margins(X, rows, theta, out):
-    """out[i, k] = X[rows[i]] . theta[k], two rows and five outputs at a time.
+    """out[k, i] = X[rows[i]] . theta[k], two rows and five outputs at a time.
 
     Ten accumulators, two rows and one weight fit into 16 vector registers. An odd last
     row is paired with itself.
     """
-    n_rows, n_outputs = out.shape
+    n_outputs, n_rows = out.shape
     n_columns = X.shape[1]
     for i in range(0, n_rows, 2):
         h = min(i + 1, n_rows - 1)
@@ -77,10 +101,10 @@ def margins(X, rows, theta, out):
                 b2 += b * t2[j]
                 b3 += b * t3[j]
                 b4 += b * t4[j]
-            out[i, k], out[i, k + 1], out[i, k + 2] = a0, a1, a2
-            out[i, k + 3], out[i, k + 4] = a3, a4
-            out[h, k], out[h, k + 1], out[h, k + 2] = b0, b1, b2
-            out[h, k + 3], out[h, k + 4] = b3, b4
+            out[k, i], out[k + 1, i], out[k + 2, i] = a0, a1, a2
+            out[k + 3, i], out[k + 4, i] = a3, a4
+            out[k, h], out[k + 1, h], out[k + 2, h] = b0, b1, b2
+            out[k + 3, h], out[k + 4, h] = b3, b4
             k += 5
         while k < n_outputs:
             t = theta[k]
@@ -88,7 +112,7 @@ def margins(X, rows, theta, out):
             for j in range(n_columns):
                 a0 += x0[j] * t[j]
                 b0 += x1[j] * t[j]
-            out[i, k], out[h, k] = a0, b0
+            out[k, i], out[k, h] = a0, b0
             k += 1
 
 
@@ -99,7 +123,7 @@ def add_outer_products(X, rows, residuals, out):
     out is float64 (K, D), integers below 2**53. Rows that the last four lack count with
     a residual of 0.
     """
-    n_rows, n_outputs = residuals.shape
+    n_outputs, n_rows = residuals.shape
     n_columns = X.shape[1]
     r = np.zeros((4, n_outputs))
     for i in range(0, n_rows, 4):
@@ -108,7 +132,7 @@ def add_outer_products(X, rows, residuals, out):
         x2, x3 = X[rows[min(i + 2, last)]], X[rows[min(i + 3, last)]]
         for h in range(4):
             for k in range(n_outputs):
-                r[h, k] = residuals[i + h, k] if i + h < n_rows else 0.0
+                r[h, k] = residuals[k, i + h] if i + h < n_rows else 0.0
         k = 0
         while k + 5 <= n_outputs:
             a0, b0, c0, d0 = r[0, k], r[1, k], r[2, k], r[3, k]
@@ -151,82 +175,3 @@ def inner_products(X, Z, out):
         for j in range(X.shape[1]):
             total += np.int64(X[i, j]) * np.int64(Z[i, j])
         out[i] = total
-
-
-@njit(nogil=True, cache=True)
-def clip_residuals(residuals, squared_norms, rows, clip_norm, unit, largest):
-    """Scale each rank-one contribution to the clip norm and quantise, in place.
-
-    Row i contributes residuals[i] (x) x with ``|x| = sqrt(squared_norms[rows[i]])``;
-    clip_norm is in the units of residual times x, and the result is the nearest integer
-    number of `unit`, at most `largest`. Rounding can lengthen a contribution by at most
-    unit sqrt(K) |x| / 2, which is taken off the clip norm first.
-    """
-    half, last = 0.5 * unit * math.sqrt(residuals.shape[1]), residuals.shape[0] - 1
-    for i in range(residuals.shape[0]):
-        prefetch(squared_norms, rows[min(i + _AHEAD, last)])
-        square = 0.0
-        for k in range(residuals.shape[1]):
-            square += residuals[i, k] * residuals[i, k]
-        length = math.sqrt(squared_norms[rows[i]])
-        # 1e-9 outweighs every rounding error of this norm and of the factor.
-        norm = math.sqrt(square) * length * (1 + 1e-9)
-        room = clip_norm - half * length * (1 + 1e-9)
-        factor = _clip_factor(norm, room) / unit if room > 0 else 0.0
-        for k in range(residuals.shape[1]):
-            # Factor 0 is 0 even for NaN. Saturation comes before the rounding.
-            scaled = residuals[i, k] * factor if factor > 0.0 else 0.0
-            residuals[i, k] = np.rint(min(max(scaled, -largest), largest))
-
-
-@njit(nogil=True, cache=True)
-def clip_differences(
-    full, public, squared, squared_public, inner, rows, clip_norm, unit, largest
-):
-    """Clip and quantise ``full[i] (x) x - public[i] (x) x_public``, in place.
-
-    The norm of a difference of two rank-one matrices is exact:
-    |f|^2 |x|^2 + |p|^2 |z|^2 - 2 (f.p)(x.z). Quantising f and p toward zero can
-    lengthen their difference by at most unit sqrt(K) (|x| + |z|), which is taken off
-    the clip norm first.
-    """
-    n_outputs = full.shape[1]
-    for i in range(full.shape[0]):
-        ff = pp = fp = 0.0
-        for k in range(n_outputs):
-            ff += full[i, k] * full[i, k]
-            pp += public[i, k] * public[i, k]
-            fp += full[i, k] * public[i, k]
-        xx, zz, xz = squared[rows[i]], squared_public[rows[i]], inner[rows[i]]
-        # The subtraction cancels; its error is relative to the terms, not to the rest.
-        terms = ff * xx + pp * zz
-        square = max(terms - 2 * fp * xz, 0.0) + 1e-9 * terms
-        slack = unit * math.sqrt(n_outputs) * (math.sqrt(xx) + math.sqrt(zz))
-        room = clip_norm * (1 - 1e-9) - slack
-        factor = _clip_factor(math.sqrt(square), room) if room > 0 else 0.0
-        # One factor for both sides: saturating one of them alone could lengthen v.
-        limit = largest * unit * 0.999
-        for k in range(n_outputs):
-            bound = max(abs(full[i, k]), abs(public[i, k])) * factor
-            if bound > limit:
-                factor *= limit / bound
-        for k in range(n_outputs):
-            full[i, k] = _quantised(full[i, k], factor, unit, largest)
-            public[i, k] = _quantised(public[i, k], factor, unit, largest)
-
-
-@njit(nogil=True, cache=True)
-def _clip_factor(norm, clip_norm):
-    """At most 1 and clip_norm / norm; 0 where the norm is not a number."""
-    if not norm < np.inf:
-        return 0.0
-    return min(1.0, clip_norm / norm) if norm > 0 else 1.0
-
-
-@njit(nogil=True, cache=True)
-def _quantised(residual, factor, unit, largest):
-    """Truncate toward zero and saturate; factor 0 is 0 even for NaN."""
-    if factor == 0.0:
-        return 0.0
-    # Saturate before the conversion: a float beyond int64 has no defined truncation.
-    return np.trunc(min(max(residual * factor / unit, -largest), largest))

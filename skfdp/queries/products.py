@@ -8,11 +8,18 @@ change it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from skfdp.queries import linear_kernels, short_kernels, sparse_kernels, vectors
+from skfdp.queries import (
+    contributions,
+    linear_kernels,
+    short_kernels,
+    sparse_kernels,
+    vectors,
+)
 from skfdp.rows import GridRows, SparseGridRows
 
 #: Entries that residuals (29 bits) times rows (15 bits) cannot exceed.
@@ -22,6 +29,9 @@ LARGEST_SHORT_PRODUCT = 2.0**26
 _MANTISSA = 53
 # Fewer CSR rows than this are added one by one.
 _FEW_ROWS = 64
+# A block of rows stays in the cache between the two products.
+_BLOCK_ENTRIES = 2**19
+_LARGEST_BLOCK = 4096
 
 
 def products(
@@ -54,6 +64,7 @@ class Products:
 
     def __init__(self, rows, n_outputs: int):
         self.rows = rows
+        self.n_outputs = n_outputs
         self._factor = 0.0
 
     def start(self, theta: np.ndarray) -> None:
@@ -67,10 +78,25 @@ class Products:
         ----------
         theta : float64 ndarray of shape (n_outputs, n_columns)
         """
-        integers = np.empty(theta.shape)
-        bits = linear_kernels.short_weights(theta, integers)
-        self._factor = float(np.ldexp(self.rows.unit, -bits))
-        self._start(integers)
+        bits = linear_kernels.weight_bits(theta)
+        self._factor = math.ldexp(self.rows.unit, -bits)
+        self._start(theta, bits)
+
+    def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
+        """Add the clipped contributions of rows ``batch[start:stop]``.
+
+        Parameters
+        ----------
+        batch : int64 ndarray or None
+            Row numbers; None means every row.
+        start, stop : int
+        task, clip : contributions.Task, contributions.Clip
+        """
+        for part in parts(self.rows, batch, start, stop):
+            residuals = np.empty((self.n_outputs, len(part)))
+            self.margins(part, residuals)
+            contributions.clipped_residuals(residuals, part, task, clip)
+            self.add(part, residuals)
 
 
 class DenseProducts(Products):
@@ -82,18 +108,19 @@ class DenseProducts(Products):
     def __init__(self, rows: GridRows, n_outputs: int, largest=LARGEST_PRODUCT):
         super().__init__(rows, n_outputs)
         shape = n_outputs, rows.n_columns
-        self._partial, self._total = np.empty(shape), np.empty(shape, dtype=np.int64)
+        self._theta, self._partial = np.empty(shape), np.empty(shape)
+        self._total = np.empty(shape, dtype=np.int64)
         self._most = int(2.0**_MANTISSA / max(1.0, min(largest, LARGEST_PRODUCT)))
         self._room = self._most
 
-    def _start(self, theta: np.ndarray) -> None:
-        self._theta = theta
+    def _start(self, theta: np.ndarray, bits: int) -> None:
+        linear_kernels.round_weights(theta, bits, self._theta)
         self._room = self._most
         self._partial[:] = 0.0
         self._total[:] = 0
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
-        """Write the margins of some rows; out is float64 (len(part), n_outputs)."""
+        """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
         linear_kernels.margins(self.rows.values, part, self._theta, out)
         out *= self._factor
 
@@ -101,8 +128,8 @@ class DenseProducts(Products):
         """Add residuals, integers below 2**29 in float64, times rows."""
         if len(part) > self._most:
             half = len(part) // 2
-            self.add(part[:half], residual[:half])
-            self.add(part[half:], residual[half:])
+            self.add(part[:half], residual[:, :half].copy())
+            self.add(part[half:], residual[:, half:].copy())
             return
         if len(part) > self._room:
             self._flush()
@@ -122,7 +149,7 @@ class DenseProducts(Products):
 
     def pull(self, part: np.ndarray, residual: np.ndarray) -> np.ndarray:
         """Return float residuals times rows, for what is public."""
-        return residual.T @ (self.rows.values[part] * self.rows.unit)
+        return residual @ (self.rows.values[part] * self.rows.unit)
 
 
 class ShortProducts(Products):
@@ -138,8 +165,6 @@ class ShortProducts(Products):
         width = vectors.WIDTH * math.ceil(rows.n_columns / vectors.WIDTH)
         self._theta = np.zeros((n_outputs, width), dtype=np.int16)
         self._sum = np.empty((n_outputs, width), dtype=np.int64)
-        # Columns of the last tile that no other tile holds.
-        self._rest = rows.n_columns - (width - vectors.WIDTH)
         tile = np.arange(0, width, vectors.WIDTH)[:, None]
         held = np.minimum(tile, rows.n_columns - vectors.WIDTH) + vectors.PAIR_ORDER
         self._places = np.empty(rows.n_columns, dtype=np.int64)
@@ -149,28 +174,34 @@ class ShortProducts(Products):
     @staticmethod
     def fits(rows: GridRows) -> bool:
         """Whether no inner product can leave int32, nor a tile the row."""
-        # Rounding lengthens theta by at most sqrt(n_columns) / 2.
-        room = 2.0**31 / (2.0**16 + math.sqrt(rows.n_columns))
-        longest = math.sqrt(rows.squared_norms.max(initial=0.0))
-        return rows.n_columns >= vectors.WIDTH and longest < room
+        return rows.n_columns >= vectors.WIDTH and _inner_products_are_short(rows)
 
-    def _start(self, theta: np.ndarray) -> None:
-        before = theta.shape[1] - self._rest
-        self._theta[:, :before] = theta[:, :before]
-        self._theta[:, -self._rest :] = theta[:, before:]
-        self._sum[:] = 0
+    def _start(self, theta: np.ndarray, bits: int) -> None:
+        linear_kernels.round_weights(theta, bits, self._theta)
+        self._sum[:], self._excess = 0, 0
+
+    def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
+        """Do so in one compiled loop."""
+        weights = self._theta, self._factor
+        self._excess += short_kernels.add_clipped(
+            self.rows.values, batch, start, stop, *weights, task, clip, self._sum
+        )
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
-        """Write the margins of some rows; out is float64 (len(part), n_outputs)."""
+        """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
         short_kernels.margins(self.rows.values, part, self._theta, self._factor, out)
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals, integers below 2**15 in float64, times rows."""
-        short_kernels.add_outer_products(self.rows.values, part, residual, self._sum)
+        self._excess += short_kernels.add_outer_products(
+            self.rows.values, part, residual, self._sum
+        )
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
-        return np.take(self._sum, self._places, axis=1)
+        total = np.take(self._sum, self._places, axis=1)
+        total -= self._excess << 31
+        return total
 
 
 class SparseProducts(Products):
@@ -181,21 +212,22 @@ class SparseProducts(Products):
         self._csr = rows.data, rows.indices, rows.indptr
         self._sum = np.empty((rows.n_columns, n_outputs), dtype=np.int64)
         self._residuals = np.empty(n_outputs, dtype=np.int64)
+        self._shifted = np.empty(n_outputs, dtype=np.int64)
+        narrow = np.int32 if _inner_products_are_short(rows) else np.int64
+        self._row_sum = np.empty(n_outputs, dtype=narrow)
         self._by_columns: dict[tuple[int, int], tuple] = {}
         self._theta = np.empty((rows.n_columns, n_outputs), dtype=np.int16)
 
-    def _start(self, theta: np.ndarray) -> None:
-        self._theta[:] = theta.T
-        # Integers below 2**53.
-        shifted = theta @ self.rows.shift.astype(np.float64)
-        self._shifted = shifted.astype(np.int64)
+    def _start(self, theta: np.ndarray, bits: int) -> None:
+        weights = self._theta, self._shifted
+        sparse_kernels.round_weights(theta, bits, self.rows.shift, *weights)
         self._sum[:] = 0
         self._residuals[:] = 0
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
-        """Write the margins of some rows; out is float64 (len(part), n_outputs)."""
+        """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
         weights = self._theta, self._shifted, self._factor
-        sparse_kernels.margins(*self._csr, part, *weights, out)
+        sparse_kernels.margins(*self._csr, part, *weights, self._row_sum, out)
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals, integers below 2**29 in float64, times rows."""
@@ -203,7 +235,8 @@ class SparseProducts(Products):
         if columns is None:
             sparse_kernels.add_outer_products(*self._csr, part, residual, *sums)
         else:
-            sparse_kernels.add_by_columns(*columns, residual.astype(np.int32), *sums)
+            by_rows = np.ascontiguousarray(residual.T, dtype=np.int32)
+            sparse_kernels.add_by_columns(*columns, by_rows, *sums)
 
     def _columns(self, part: np.ndarray) -> tuple | None:
         """Return the CSC form of neighbouring rows, None if they are not.
@@ -240,8 +273,25 @@ class SparseProducts(Products):
     def pull(self, part: np.ndarray, residual: np.ndarray) -> np.ndarray:
         """Return float residuals times rows, for what is public."""
         x = csr_array(self._csr, shape=(self.rows.n_rows, self.rows.n_columns))[part]
-        moved = np.outer(residual.sum(axis=0), self.rows.shift)
-        return ((x.T @ residual).T - moved) * self.rows.unit
+        moved = np.outer(residual.sum(axis=1), self.rows.shift)
+        return ((x.T @ residual.T).T - moved) * self.rows.unit
+
+
+def _inner_products_are_short(rows: GridRows | SparseGridRows) -> bool:
+    """Whether rows times rounded weights fit into int32."""
+    # Rounding lengthens theta by at most sqrt(n_columns) / 2.
+    room = 2.0**31 / (2.0**16 + math.sqrt(rows.n_columns))
+    return math.sqrt(rows.squared_norms.max(initial=0.0)) < room
+
+
+def parts(
+    rows: GridRows | SparseGridRows, batch: np.ndarray | None, start: int, stop: int
+) -> Iterator[np.ndarray]:
+    """Yield the row numbers ``batch[start:stop]`` (None: all rows), block by block."""
+    size = min(_LARGEST_BLOCK, max(_FEW_ROWS, _BLOCK_ENTRIES // rows.stored_per_row))
+    for first in range(start, stop, size):
+        last = min(first + size, stop)
+        yield np.arange(first, last) if batch is None else batch[first:last]
 
 
 def inner_products(

@@ -13,9 +13,11 @@ times 16. Arrays written come last.
 import numpy as np
 from numba import njit
 
+from skfdp.queries.contributions import clipped_residuals
 from skfdp.queries.vectors import (
     WIDTH,
-    add_to,
+    add_unsigned_to,
+    halfway,
     high_pairs,
     load,
     load_pair,
@@ -28,24 +30,27 @@ from skfdp.queries.vectors import (
 
 #: Pairs of rows whose sum is taken in int32.
 PAIRS = 16
+# A block of rows and its residuals stay in the cache between the two products.
+_BLOCK_ENTRIES = 2**16
 # Rows of a batch lie far apart; one that is asked for this early has arrived in time.
 _AHEAD = 12
 
 
 @njit(nogil=True, cache=True)
 def margins(X, rows, theta, factor, out):
-    """out[i, k] = factor * (X[rows[i]] . theta[k]), two rows and five outputs a tile.
+    """out[k, i] = factor * (X[rows[i]] . theta[k]), two rows and five outputs a tile.
 
     theta int16 (K, W). The inner products must fit into int32; partial sums may wrap.
+    There may be more rows than are asked for, those of the blocks to come.
     """
-    n_rows, n_outputs = out.shape
+    n_outputs, n_rows = out.shape
     n_columns, width = X.shape[1], theta.shape[1]
     x, w, last = X.ravel(), theta.ravel(), n_columns - WIDTH
     for i in range(0, n_rows, 2):
         h = min(i + 1, n_rows - 1)
         p, q = rows[i] * n_columns, rows[h] * n_columns
         for soon in (i + _AHEAD, i + _AHEAD + 1):
-            early = rows[min(soon, n_rows - 1)] * n_columns
+            early = rows[min(soon, len(rows) - 1)] * n_columns
             prefetch(x, early), prefetch(x, early + last)
         k = 0
         while k + 5 <= n_outputs:
@@ -64,41 +69,69 @@ def margins(X, rows, theta, factor, out):
                 a3, b3 = multiply_add(a3, a, v), multiply_add(b3, b, v)
                 v = load(w, at + 4 * width)
                 a4, b4 = multiply_add(a4, a, v), multiply_add(b4, b, v)
-            out[i, k], out[h, k] = factor * sum_of(a0), factor * sum_of(b0)
-            out[i, k + 1], out[h, k + 1] = factor * sum_of(a1), factor * sum_of(b1)
-            out[i, k + 2], out[h, k + 2] = factor * sum_of(a2), factor * sum_of(b2)
-            out[i, k + 3], out[h, k + 3] = factor * sum_of(a3), factor * sum_of(b3)
-            out[i, k + 4], out[h, k + 4] = factor * sum_of(a4), factor * sum_of(b4)
+            out[k, i], out[k, h] = factor * sum_of(a0), factor * sum_of(b0)
+            out[k + 1, i], out[k + 1, h] = factor * sum_of(a1), factor * sum_of(b1)
+            out[k + 2, i], out[k + 2, h] = factor * sum_of(a2), factor * sum_of(b2)
+            out[k + 3, i], out[k + 3, h] = factor * sum_of(a3), factor * sum_of(b3)
+            out[k + 4, i], out[k + 4, h] = factor * sum_of(a4), factor * sum_of(b4)
             k += 5
         while k < n_outputs:
-            a0, b0 = zeros(), zeros()
-            for t in range(0, width, WIDTH):
-                v = load(w, k * width + t)
-                a0 = multiply_add(a0, load(x, p + min(t, last)), v)
-                b0 = multiply_add(b0, load(x, q + min(t, last)), v)
-            out[i, k], out[h, k] = factor * sum_of(a0), factor * sum_of(b0)
+            sums = _inner_products(x, w, p, q, k * width, width, last)
+            out[k, i], out[k, h] = factor * sums[0], factor * sums[1]
             k += 1
+
+
+@njit(nogil=True, cache=True)
+def _inner_products(x, w, p, q, at, width, last):
+    """Return the inner products of two rows with one output, two tiles at a time."""
+    a0, a1, b0, b1 = zeros(), zeros(), zeros(), zeros()
+    whole = last // (2 * WIDTH) * (2 * WIDTH)
+    for t in range(0, whole, 2 * WIDTH):
+        v0, v1 = load(w, at + t), load(w, at + t + WIDTH)
+        a0 = multiply_add(a0, load(x, p + t), v0)
+        b0 = multiply_add(b0, load(x, q + t), v0)
+        a1 = multiply_add(a1, load(x, p + t + WIDTH), v1)
+        b1 = multiply_add(b1, load(x, q + t + WIDTH), v1)
+    for t in range(whole, width, WIDTH):
+        v = load(w, at + t)
+        a0 = multiply_add(a0, load(x, p + min(t, last)), v)
+        b0 = multiply_add(b0, load(x, q + min(t, last)), v)
+    # A sum of int32 is an int64 here.
+    return np.int32(sum_of(a0) + sum_of(a1)), np.int32(sum_of(b0) + sum_of(b1))
 
 
 @njit(nogil=True, cache=True)
 def add_outer_products(X, rows, residuals, out):
     """Add residuals.T @ X[rows] to out, two rows and five outputs at a time.
 
-    residuals float64 (B, K), integers of int16; a row times its residual is below
-    2**26 in every entry. out int64 (K, W), each tile in `PAIR_ORDER`.
+    residuals float64 (K, B), integers of int16; a row times its residual is below
+    2**26 in every entry. out int64 (K, W), each tile in `PAIR_ORDER`. What is returned
+    times 2**31 is what every entry of out is too large by.
     """
-    n_pairs, n_outputs = (len(rows) + 1) // 2, residuals.shape[1]
+    n_outputs, n_rows = residuals.shape
+    n_pairs = (n_rows + 1) // 2
     x, u, width = X.ravel(), out.ravel(), out.shape[1]
     r, first, second = _paired(rows, residuals, X.shape[1])
     step = 2 * n_outputs
-    for start in range(0, n_pairs, PAIRS):
-        stop = min(start + PAIRS, n_pairs)
-        for t in range(0, width, WIDTH):
-            shift = min(t, X.shape[1] - WIDTH)
-            k = 0
-            while k + 5 <= n_outputs:
-                a0, a1, a2, a3, a4 = zeros(), zeros(), zeros(), zeros(), zeros()
-                b0, b1, b2, b3, b4 = zeros(), zeros(), zeros(), zeros(), zeros()
+    for t in range(0, width, WIDTH):
+        shift = min(t, X.shape[1] - WIDTH)
+        for start in range(0, n_pairs, PAIRS):
+            stop = min(start + PAIRS, n_pairs)
+            for k in range(0, n_outputs - 4, 5):
+                a0, a1, a2, a3, a4 = (
+                    halfway(),
+                    halfway(),
+                    halfway(),
+                    halfway(),
+                    halfway(),
+                )
+                b0, b1, b2, b3, b4 = (
+                    halfway(),
+                    halfway(),
+                    halfway(),
+                    halfway(),
+                    halfway(),
+                )
                 at = start * step + 2 * k
                 for i in range(np.uint64(start), np.uint64(stop)):
                     c, d = load(x, first[i] + shift), load(x, second[i] + shift)
@@ -115,27 +148,45 @@ def add_outer_products(X, rows, residuals, out):
                     a4, b4 = multiply_add(a4, a, v), multiply_add(b4, b, v)
                     at += step
                 at = k * width + t
-                add_to(u, at, a0), add_to(u, at + 8, b0)
+                add_unsigned_to(u, at, a0), add_unsigned_to(u, at + 8, b0)
                 at += width
-                add_to(u, at, a1), add_to(u, at + 8, b1)
+                add_unsigned_to(u, at, a1), add_unsigned_to(u, at + 8, b1)
                 at += width
-                add_to(u, at, a2), add_to(u, at + 8, b2)
+                add_unsigned_to(u, at, a2), add_unsigned_to(u, at + 8, b2)
                 at += width
-                add_to(u, at, a3), add_to(u, at + 8, b3)
+                add_unsigned_to(u, at, a3), add_unsigned_to(u, at + 8, b3)
                 at += width
-                add_to(u, at, a4), add_to(u, at + 8, b4)
-                k += 5
-            while k < n_outputs:
-                a0, b0 = zeros(), zeros()
-                at = start * step + 2 * k
-                for i in range(np.uint64(start), np.uint64(stop)):
-                    c, d = load(x, first[i] + shift), load(x, second[i] + shift)
-                    v = load_pair(r, at)
-                    a0 = multiply_add(a0, low_pairs(c, d), v)
-                    b0 = multiply_add(b0, high_pairs(c, d), v)
-                    at += step
-                add_to(u, k * width + t, a0), add_to(u, k * width + t + 8, b0)
-                k += 1
+                add_unsigned_to(u, at, a4), add_unsigned_to(u, at + 8, b4)
+    for k in range(n_outputs // 5 * 5, n_outputs):
+        _add_output(x, first, second, r, k, step, u, k * width, width, X.shape[1])
+    return (n_pairs + PAIRS - 1) // PAIRS
+
+
+@njit(nogil=True, cache=True)
+def _add_output(x, first, second, r, k, step, u, place, width, n_columns):
+    """Add one output of `add_outer_products` at a place of u, two tiles at a time."""
+    last = n_columns - WIDTH
+    for start in range(0, len(first), PAIRS):
+        stop = min(start + PAIRS, len(first))
+        for t in range(0, width, 2 * WIDTH):
+            # The second tile is the first once more where there is no second.
+            one, two = min(t, last), min(min(t + WIDTH, width - WIDTH), last)
+            a0, a1, b0, b1 = halfway(), halfway(), halfway(), halfway()
+            at = start * step + 2 * k
+            for i in range(np.uint64(start), np.uint64(stop)):
+                p, q, v = first[i], second[i], load_pair(r, at)
+                c, d = load(x, p + one), load(x, q + one)
+                a0 = multiply_add(a0, low_pairs(c, d), v)
+                b0 = multiply_add(b0, high_pairs(c, d), v)
+                c, d = load(x, p + two), load(x, q + two)
+                a1 = multiply_add(a1, low_pairs(c, d), v)
+                b1 = multiply_add(b1, high_pairs(c, d), v)
+                at += step
+            here = place + t
+            add_unsigned_to(u, here, a0), add_unsigned_to(u, here + 8, b0)
+            if t + WIDTH < width:
+                here += WIDTH
+                add_unsigned_to(u, here, a1), add_unsigned_to(u, here + 8, b1)
 
 
 @njit(nogil=True, cache=True)
@@ -144,7 +195,7 @@ def _paired(rows, residuals, n_columns):
 
     An odd last row is paired with itself, at a residual of 0.
     """
-    n_rows, n_outputs = residuals.shape
+    n_outputs, n_rows = residuals.shape
     n_pairs = (n_rows + 1) // 2
     r = np.zeros(2 * n_pairs * n_outputs, dtype=np.int16)
     first = np.empty(n_pairs, dtype=np.int64)
@@ -152,9 +203,28 @@ def _paired(rows, residuals, n_columns):
     for i in range(n_pairs):
         h = min(2 * i + 1, n_rows - 1)
         first[i], second[i] = rows[2 * i] * n_columns, rows[h] * n_columns
-        at = 2 * i * n_outputs
-        for k in range(n_outputs):
-            r[at + 2 * k] = residuals[2 * i, k]
-            if h > 2 * i:
-                r[at + 2 * k + 1] = residuals[h, k]
+    for k in range(n_outputs):
+        for i in range(n_rows):
+            r[(i - i % 2) * n_outputs + 2 * k + i % 2] = np.int16(residuals[k, i])
     return r, first, second
+
+
+@njit(nogil=True, cache=True)
+def add_clipped(X, batch, start, stop, theta, factor, task, clip, out):
+    """Add the clipped contributions of batch[start:stop], int64 (n,) or None for all.
+
+    The whole of a step, in blocks of rows that stay in the cache between the two
+    products. theta, factor: see `margins`; out: see `add_outer_products`.
+    """
+    n_outputs = theta.shape[0]
+    size = max(1, _BLOCK_ENTRIES // (X.shape[1] + 4 * n_outputs) // (2 * PAIRS))
+    size *= 2 * PAIRS
+    memory, excess = np.empty(size * n_outputs), 0
+    for first in range(start, stop, size):
+        last = min(first + size, stop)
+        rows = np.arange(first, last) if batch is None else batch[first:stop]
+        residuals = memory[: (last - first) * n_outputs].reshape((n_outputs, -1))
+        margins(X, rows, theta, factor, residuals)
+        clipped_residuals(residuals, rows, task, clip)
+        excess += add_outer_products(X, rows, residuals, out)
+    return excess

@@ -11,6 +11,30 @@ memory.
 import numpy as np
 from numba import njit
 
+from skfdp.queries.linear_kernels import powers, saturated
+
+_COLUMNS = 64
+
+
+@njit(nogil=True, cache=True)
+def round_weights(theta, bits, shift, out, shifted):
+    """Round theta as `linear_kernels.round_weights` does, and turn it.
+
+    out int16 (D, K); shifted int64 (K,), its product with the shift.
+    """
+    first, second = powers(bits)
+    shifted[:] = 0
+    # Neighbouring columns, so that what is written stays in the cache.
+    for start in range(0, theta.shape[1], _COLUMNS):
+        stop = min(start + _COLUMNS, theta.shape[1])
+        for k in range(theta.shape[0]):
+            total = np.int64(0)
+            for j in range(start, stop):
+                rounded = np.int64(saturated(theta[k, j] * first * second))
+                out[j, k] = rounded
+                total += rounded * shift[j]
+            shifted[k] += total
+
 
 @njit(nogil=True, cache=True)
 def shifted_sum(sums, shift, total, out):
@@ -21,36 +45,39 @@ def shifted_sum(sums, shift, total, out):
 
 
 @njit(nogil=True, cache=True)
-def margins(data, indices, indptr, rows, theta, start, factor, out):
-    """out[i] = factor * (x[rows[i]] . theta - start); start is ``shift . theta``.
+def margins(data, indices, indptr, rows, theta, start, factor, total, out):
+    """out[:, i] = factor * (x[rows[i]] . theta - start); start is ``shift . theta``.
 
-    The sums are int64; start int64 (K,).
+    start int64 (K,). total (K,) is memory, int32 where the differences fit into it,
+    which takes half of the time, and int64 otherwise; sums before it may wrap around.
     """
     n_outputs = theta.shape[1]
-    total = np.empty(n_outputs, np.int64)
     for i in range(rows.shape[0]):
-        total[:] = 0
+        for k in range(n_outputs):
+            total[k] = -start[k]
         for place in range(indptr[rows[i]], indptr[rows[i] + 1]):
             value = np.int32(data[place])
             column = theta[indices[place]]
             for k in range(n_outputs):
                 total[k] += np.int32(value * np.int32(column[k]))
         for k in range(n_outputs):
-            out[i, k] = factor * (total[k] - start[k])
+            out[k, i] = factor * total[k]
 
 
 @njit(nogil=True, cache=True)
 def add_outer_products(data, indices, indptr, rows, residuals, out, total):
     """Out += sum of x (x) residuals, and total += sum of residuals; int64.
 
+    residuals float64 (K, B), integers.
+
     The sums may wrap around. Subtracting ``shift (x) total``, which wraps too, leaves
     the sum of clipped contributions modulo 2**64, and that fits into int64.
     """
-    n_outputs = residuals.shape[1]
+    n_outputs = residuals.shape[0]
     integers = np.empty(n_outputs, np.int32)
     for i in range(rows.shape[0]):
         for k in range(n_outputs):
-            integers[k] = np.int32(residuals[i, k])
+            integers[k] = np.int32(residuals[k, i])
             total[k] += integers[k]
         for place in range(indptr[rows[i]], indptr[rows[i] + 1]):
             value = np.int32(data[place])

@@ -15,9 +15,11 @@ from numba.extending import intrinsic, models, register_model
 
 #: Elements of a `Shorts`.
 WIDTH = 16
-#: Where `low_pairs` and then `high_pairs` put the elements of a `Shorts`. Halves of a
-#: register are interleaved by themselves, because crossing them costs more.
-PAIR_ORDER = (0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15)
+# Where `low_pairs` and then `high_pairs` put the elements of a `Shorts`. Halves of a
+# register are interleaved by themselves, because crossing them costs more.
+_PAIRS = (0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15)
+#: Where `add_unsigned_to` then adds them.
+PAIR_ORDER = (*_PAIRS[:8:2], *_PAIRS[1:8:2], *_PAIRS[8::2], *_PAIRS[9::2])
 
 _INT32 = ir.IntType(32)
 _SHORTS = ir.VectorType(ir.IntType(16), 16)
@@ -114,6 +116,16 @@ def zeros(typing):
 
 
 @intrinsic
+def halfway(typing):
+    """Return 2**31, 8 times: what a sum starts at that `add_unsigned_to` ends."""
+
+    def build(context, builder, signature, arguments):
+        return ir.Constant(_INTS, [-(2**31)] * 8)
+
+    return Ints(), build
+
+
+@intrinsic
 def multiply_add(typing, total, first, second):
     """Return total[i] + first[2i] second[2i] + first[2i + 1] second[2i + 1].
 
@@ -134,10 +146,10 @@ def multiply_add(typing, total, first, second):
 
 @intrinsic
 def low_pairs(typing, first, second):
-    """Return first[j], second[j] for the first 8 j of `PAIR_ORDER`."""
+    """Return first[j], second[j] for half of the j, see `PAIR_ORDER`."""
 
     def build(context, builder, signature, arguments):
-        order = [x for j in PAIR_ORDER[:8] for x in (j, 16 + j)]
+        order = [x for j in _PAIRS[:8] for x in (j, 16 + j)]
         return _shuffled(builder, *arguments, order)
 
     return Shorts(Shorts, Shorts), build
@@ -145,10 +157,10 @@ def low_pairs(typing, first, second):
 
 @intrinsic
 def high_pairs(typing, first, second):
-    """Return first[j], second[j] for the last 8 j of `PAIR_ORDER`."""
+    """Return first[j], second[j] for the other half."""
 
     def build(context, builder, signature, arguments):
-        order = [x for j in PAIR_ORDER[8:] for x in (j, 16 + j)]
+        order = [x for j in _PAIRS[8:] for x in (j, 16 + j)]
         return _shuffled(builder, *arguments, order)
 
     return Shorts(Shorts, Shorts), build
@@ -170,18 +182,24 @@ def sum_of(typing, vector):
 
 
 @intrinsic
-def add_to(typing, array, place, vector):
-    """Add 8 elements to an int64 array, in place."""
+def add_unsigned_to(typing, array, place, vector):
+    """Add 8 elements, read as uint32, to an int64 array: first the even ones.
+
+    A sum that starts `halfway` never wraps around as long as it moves by less than
+    2**31, and needs no signs here: those cost several instructions.
+    """
 
     def build(context, builder, signature, arguments):
-        wide = ir.VectorType(ir.IntType(64), 8)
-        place = _pointer(context, builder, signature, arguments, wide)
-        total = builder.load(place)
-        total.align = 8
-        stored = builder.store(
-            builder.add(total, builder.sext(arguments[2], wide)), place
-        )
-        stored.align = 8
+        longs = ir.VectorType(ir.IntType(64), 4)
+        both = builder.bitcast(arguments[2], longs)
+        low = ir.Constant(longs, [2**32 - 1] * 4)
+        upper = builder.lshr(both, ir.Constant(longs, [32] * 4))
+        place = _pointer(context, builder, signature, arguments, longs)
+        for number, part in enumerate((builder.and_(both, low), upper)):
+            here = builder.gep(place, [ir.Constant(_INT32, number)])
+            total = builder.load(here)
+            total.align = 8
+            builder.store(builder.add(total, part), here).align = 8
         return context.get_dummy_value()
 
     return types.void(array, types.int64, Ints), build

@@ -174,7 +174,7 @@ def test_a_block_of_another_size_changes_nothing(monkeypatch):
     total = query.exact_sum(theta, None, unit)
     for rows_in_block in (64, 128):
         entries = rows_in_block * query.rows.n_columns
-        monkeypatch.setattr("skfdp.queries.linear._BLOCK_ENTRIES", entries)
+        monkeypatch.setattr("skfdp.queries.products._BLOCK_ENTRIES", entries)
         np.testing.assert_array_equal(query.exact_sum(theta, None, unit), total)
 
 
@@ -247,6 +247,11 @@ def test_padded_rows_of_another_scale_are_refused():
     other = dataclasses.replace(query.padded, scale=2.0)
     with pytest.raises(ValueError, match="must share one centre and scale"):
         dataclasses.replace(query, padded=other)
+
+
+def test_more_outputs_than_int16_counts_are_refused():
+    with pytest.raises(ValueError, match="n_outputs=32769 must be at most 32,768"):
+        dataclasses.replace(make_query(), n_outputs=2**15 + 1)
 
 
 def test_an_empty_batch_sums_to_zero():

@@ -27,7 +27,7 @@ def make_rows(n=150, d=37, seed=0, longest=2**15 - 40, scale=1.3):
 
 def exact(rows, part, residual):
     """The sum in Python integers."""
-    left = residual.T.astype(int).astype(object)
+    left = residual.astype(int).astype(object)
     return left @ rows.values[part].astype(object)
 
 
@@ -58,19 +58,20 @@ def test_products_are_exact_at_the_largest_numbers(kind, n_outputs, n, d):
     theta[-1] *= np.linalg.norm(theta[0]) / np.linalg.norm(theta[-1])
     work = kind(rows, n_outputs)
     work.start(theta)
-    out = np.empty((n, n_outputs))
+    out = np.empty((n_outputs, n))
     work.margins(part, out)
     integers, bits = rounded(theta)
-    inner = rows.values[part].astype(object) @ integers.T.astype(object)
+    inner = integers.astype(object) @ rows.values[part].T.astype(object)
     expected = inner.astype(float) * np.ldexp(rows.unit, -bits)
     np.testing.assert_array_equal(out, expected.reshape(out.shape))
     widest = int(np.abs(rows.values).max())
     largest = min(int(LARGEST_SHORT_PRODUCT) // widest, 2**15 - 1)
     signs = rng.choice([-1, 1], n_outputs)  # sums of one sign are the largest
-    residual = np.tile(largest * signs.astype(float), (n, 1))
+    residual = np.repeat(largest * signs.astype(float)[:, None], n, axis=1)
+    some = residual[:, :3].copy()
     work.add(part, residual)
-    work.add(part[:3], residual[:3])
-    total = exact(rows, part, residual) + exact(rows, part[:3], residual[:3])
+    work.add(part[:3], some)
+    total = exact(rows, part, residual) + exact(rows, part[:3], some)
     np.testing.assert_array_equal(work.total(), total.astype(np.int64))
 
 
@@ -79,7 +80,7 @@ def test_32_rows_of_the_largest_products_fit():
     values = np.zeros((64, 20), dtype=np.int16)
     values[:, [0, 19]] = 2**13, -(2**13)
     rows = GridRows(values, np.full(64, 2.0**27))
-    residual = np.full((64, 1), LARGEST_SHORT_PRODUCT / 2**13 - 1)
+    residual = np.full((1, 64), LARGEST_SHORT_PRODUCT / 2**13 - 1)
     for kind in KINDS:
         work = kind(rows, 1)
         work.start(np.ones((1, 20)))
@@ -97,9 +98,9 @@ def test_theta_moves_little(size):
         theta = theta * size
         work = products(rows, 3)
         work.start(theta)
-        out = np.empty((150, 3))
+        out = np.empty((3, 150))
         work.margins(np.arange(150), out)
-        error = np.abs(out / size - rows.values * rows.unit @ (theta / size).T)
+        error = np.abs(out.T / size - rows.values * rows.unit @ (theta / size).T)
         length = np.sqrt(rows.squared_norms * 20)[:, None] * rows.unit
         assert (error <= 2**-15 * np.linalg.norm(theta / size) * length).all()
 
@@ -108,13 +109,15 @@ def test_long_sums_move_to_int64_before_float64_would_round():
     """All products equal and of the largest size: 2000 of them are beyond 2**53."""
     n = 2000
     rows = GridRows(np.full((n, 3), 2**15 - 1, dtype=np.int16), np.zeros(n))
-    residual = np.full((n, 2), 2.0**29 - 1)
+    residual = np.full((2, n), 2.0**29 - 1)
     part = np.arange(n)
     for size in (1, 500, 513, n):
         work = DenseProducts(rows, 2)
         work.start(np.ones((2, 3)))
         for start in range(0, n, size):
-            work.add(part[start : start + size], residual[start : start + size])
+            work.add(
+                part[start : start + size], residual[:, start : start + size].copy()
+            )
         assert int(work.total()[0, 0]) == n * (2**15 - 1) * (2**29 - 1)
 
 

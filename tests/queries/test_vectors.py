@@ -9,9 +9,9 @@ from skfdp.queries import vectors as v
 
 @njit
 def dot(x, y, start, total):
-    product = v.multiply_add(v.zeros(), v.load(x, start), v.load(y, start))
-    v.add_to(total, start, product)
-    return v.sum_of(product)
+    first, second = v.load(x, start), v.load(y, start)
+    v.add_unsigned_to(total, start, v.multiply_add(v.halfway(), first, second))
+    return v.sum_of(v.multiply_add(v.zeros(), first, second))
 
 
 @njit
@@ -19,8 +19,8 @@ def pairs(x, y, r, total):
     weights = v.load_pair(r, 2)
     low = v.low_pairs(v.load(x, 0), v.load(y, 0))
     high = v.high_pairs(v.load(x, 0), v.load(y, 0))
-    v.add_to(total, 0, v.multiply_add(v.zeros(), low, weights))
-    v.add_to(total, 8, v.multiply_add(v.zeros(), high, weights))
+    v.add_unsigned_to(total, 0, v.multiply_add(v.halfway(), low, weights))
+    v.add_unsigned_to(total, 8, v.multiply_add(v.halfway(), high, weights))
 
 
 @njit
@@ -44,7 +44,8 @@ def test_multiply_add_is_that_of_integers_modulo_2_to_the_32(shorts, start):
     both = product.reshape(8, 2).sum(axis=1)
     found = dot(shorts[0], shorts[1], start, total)
     assert found == both.sum().astype(np.int32)
-    np.testing.assert_array_equal(total[start : start + 8], both + 2**40)
+    expected = both[[0, 2, 4, 6, 1, 3, 5, 7]] + 2**31 + 2**40
+    np.testing.assert_array_equal(total[start : start + 8], expected)
     assert (np.delete(total, np.arange(start, start + 8)) == 2**40).all()
 
 
@@ -53,7 +54,7 @@ def test_pairs_come_in_their_order(shorts):
     total = np.zeros(16, dtype=np.int64)
     pairs(shorts[0], shorts[1], r, total)
     expected = -3 * shorts[0, :16].astype(int) + 1000 * shorts[1, :16].astype(int)
-    np.testing.assert_array_equal(total, expected[list(v.PAIR_ORDER)])
+    np.testing.assert_array_equal(total - 2**31, expected[list(v.PAIR_ORDER)])
     assert sorted(v.PAIR_ORDER) == list(range(v.WIDTH))
 
 
