@@ -18,12 +18,14 @@ import numpy as np
 import randomgen
 from scipy.sparse import issparse
 
-# A float64 normal has about 52 random bits. Up to 2**34 grid units of standard
-# deviation the lattice of its values is finer than the grid; beyond 2**40 it shows.
+# A pair of normals lies on one of some 2**53 circles around 0, at one of 2**53 angles.
+# Up to radius 6 neighbours are within 2**-47 standard deviations: at 2**34 grid units
+# a square of the grid holds over 2**29 pairs, at 2**40 over 2**17. Further out the
+# circles thin; docs/theory/exact_release.rst, Limits, says what that means.
 SAFE_STD = 2.0**34
 MAX_STD = 2.0**40
 # Noise is drawn in blocks that stay in the cache; the stream is that of one draw.
-_BLOCK_ENTRIES = 2**14
+_BLOCK_ENTRIES = 2**13  # even: words come in pairs
 
 
 def check_random_state(random_state: int | None) -> None:
@@ -137,6 +139,15 @@ def _text(value: object) -> object:
     return repr(value)
 
 
+def random_words(generator: np.random.Generator, size: int) -> np.ndarray:
+    """Return `size` words of 64 random bits, uint64.
+
+    They are a new array: neither NumPy nor randomgen writes integers into an old one.
+    The bit generator must be one of 64 bits, as that of `Streams` is.
+    """
+    return generator.bit_generator.random_raw(size)
+
+
 def add_integer_gaussian(
     total: np.ndarray, std: float, generator: np.random.Generator
 ) -> np.ndarray:
@@ -148,7 +159,14 @@ def add_integer_gaussian(
     result is a function of ``z + N`` alone, so the accounting of the continuous
     Gaussian holds by post-processing, and no floating-point sum can leak. `std` is in
     grid units; above 2**40 it is refused.
+
+    Normals come in pairs, one random word each. Of the last pair of an array of odd
+    size the second is dropped. The time depends on the size alone, as far as that of
+    arithmetic does not depend on values.
     """
+    # Imported here: `import skfdp` does not load numba.
+    from skfdp.sampling_kernels import add_rounded_normals
+
     if total.dtype != np.int64:
         raise TypeError(f"total must be int64, got {total.dtype}: sums must be exact.")
     if not 0 <= std <= MAX_STD:
@@ -160,8 +178,6 @@ def add_integer_gaussian(
     flat = total.reshape(-1)
     for start in range(0, flat.size, _BLOCK_ENTRIES):
         part = flat[start : start + _BLOCK_ENTRIES]
-        noise = generator.standard_normal(part.size)
-        noise *= std
-        noise += 0.5
-        part += np.floor(noise, out=noise).astype(np.int64)
+        words = random_words(generator, part.size + part.size % 2)
+        add_rounded_normals(part, float(std), words)
     return total

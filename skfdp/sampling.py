@@ -10,6 +10,11 @@ import math
 
 import numpy as np
 
+from skfdp.noise import random_words
+
+# Words are drawn in blocks that stay in the cache.
+_BLOCK_WORDS = 2**13
+
 
 class PoissonBatches:
     """Batches that each row enters independently with probability `rate`.
@@ -30,20 +35,23 @@ class PoissonBatches:
     -----
     **Guarantees.** The gap before the next member exceeds g with probability
     ``(1 - rate)**(g + 1)``, whatever came before, so that the coins of all rows are
-    independent, up to the resolution of float64.
+    independent, up to the resolution of a word of 64 bits and of float64.
 
-    The memory is allocated once. It is that of a batch eight standard deviations above
-    the expected size; a larger one is drawn in several pieces, and is the only one
-    that allocates.
+    The memory of the members is allocated once. It is that of a batch eight standard
+    deviations above the expected size; a larger one is drawn in several pieces, which
+    are copied. The random words of a block are a new array, of 64 KiB at most.
     """
 
     def __init__(self, generator: np.random.Generator, n_rows: int, rate: float):
+        # Imported here: `import skfdp` does not load numba.
+        from skfdp.sampling_kernels import poisson_members
+
+        self._write_members = poisson_members
         self._generator = generator
         self._n_rows = n_rows
         self._pace = -math.log1p(-rate) if rate < 1 else math.inf
         spread = math.sqrt(n_rows * rate * (1 - rate))
         room = min(n_rows, math.ceil(n_rows * rate + 8 * spread)) + 1
-        self._gaps = np.empty(room)
         self._members = np.empty(room, dtype=np.int64)
 
     def draw(self) -> np.ndarray:
@@ -66,16 +74,21 @@ class PoissonBatches:
 
     def _piece(self, last: int) -> np.ndarray:
         """Return the members after `last`, as many as there is room for."""
-        gaps = self._generator.standard_exponential(out=self._gaps)
-        gaps /= self._pace
-        np.floor(gaps, out=gaps)
-        # A gap beyond the end ends the batch; cut, so that sums stay exact integers.
-        np.minimum(gaps, self._n_rows, out=gaps)
-        gaps += 1
-        gaps[0] += last
-        np.cumsum(gaps, out=gaps)
-        self._members[:] = gaps
-        return self._members[: np.searchsorted(gaps, self._n_rows)]
+        room, count = len(self._members), 0
+        while count < room:
+            n_words = min(room - count, _BLOCK_WORDS)
+            found = self._write_members(
+                random_words(self._generator, n_words),
+                self._pace,
+                last,
+                self._n_rows,
+                self._members[count:],
+            )
+            count += found
+            if found < n_words:
+                break
+            last = int(self._members[count - 1])
+        return self._members[:count]
 
 
 def uniform_batch(
