@@ -78,8 +78,8 @@ def _normals(words, scratch, out):
       the circle, exactly, so that it is never 0;
     * the last three bits swap cosine and sine and choose their signs.
 
-    Sine and cosine are Taylor series in the angle, at most pi/4. Errors: cosine and
-    sine below two units in the last place, a normal below four.
+    Sine and cosine are Taylor series in the angle, at most pi/4. Error of a normal
+    below five units in the last place.
     """
     n = words.size // 2
     high, low, sine, spare = (
@@ -124,7 +124,7 @@ def _minus_logarithms(high, low, scale, spare):
 
     ``u = (a * 2**32 + (b + 1/2) * scale) * 2**-64``, where `high` holds a + 2**52, a
     below 2**32, and `low` b + 2**52, b below 2**43, ``(b + 1/2) * scale`` below 2**32.
-    The result is above 0 for every word. Error below two units in the last place.
+    The result is above 0 for every word. Error below four units in the last place.
 
     ``u = 2**-n * (1 + f)`` with 1 + f between sqrt(1/2) and sqrt(2), and
     ``log(1 + f) = 2 artanh(f / (2 + f))``, as a series. What u loses in rounding to 53
@@ -143,7 +143,7 @@ def _minus_logarithms(high, low, scale, spare):
         bits[i] = (shifted & _FRACTION) + _SQRT_HALF
     for i in range(high.size):
         n = spare[i] - _TWO_TO_52
-        # For n > 0 the rest should be scaled by 2**n, but is below the rounding error.
+        # For n > 0 the rest should be scaled by 2**n; it is then only a rounding error.
         f = high[i] - 1.0 + low[i]
         s = f / (f + 2.0)
         z = s * s

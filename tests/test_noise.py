@@ -7,13 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from skfdp.noise import Streams, add_integer_gaussian
+from skfdp import noise
+from skfdp.noise import Streams, add_integer_gaussian, random_words
+from skfdp.sampling_kernels import _normals
 
 
 def test_the_generator_is_aes_in_counter_mode():
     """Blocks 0 and 1, as another implementation of AES-128 gives them."""
     key = int.from_bytes(bytes(range(16)), "little")
-    words = randomgen.AESCounter(key=key, counter=0).random_raw(4)
+    generator = np.random.Generator(randomgen.AESCounter(key=key, counter=0))
+    words = random_words(generator, 4)
+    assert words.dtype == np.uint64
     assert [hex(word) for word in words] == [
         "0x825b8f87373ba1c6",
         "0x79d8c8a162814f6f",
@@ -111,14 +115,39 @@ def test_other_random_states_are_refused(seed):
 def test_adding_integer_noise_is_rounding_the_noisy_sum(value, std, seed):
     """z + floor(N + 1/2) == floor(z + N + 1/2): post-processing of z + N."""
     total = add_integer_gaussian(np.array([value]), std, np.random.default_rng(seed))
-    noise = np.random.default_rng(seed).standard_normal() * std
-    whole, part = divmod(noise + 0.5, 1.0)
+    pair = np.empty(2)
+    _normals(random_words(np.random.default_rng(seed), 2), np.empty((4, 1)), pair)
+    whole, part = divmod(pair[0] * std + 0.5, 1.0)
     assert total.dtype == np.int64
     assert int(total[0]) == value + int(whole)
     assert 0 <= part < 1
 
 
-@pytest.mark.parametrize("std", [0.7, 30.0, 2.0**30])
+@pytest.mark.parametrize("size", [1, 2, 7, 63, 64, 1_000, 20_001])
+def test_the_noise_does_not_depend_on_the_blocks(size, monkeypatch):
+    """Nor on the size: of an odd number the second of the last pair is dropped."""
+
+    def drawn(size):
+        total = np.zeros(size, dtype=np.int64)
+        return add_integer_gaussian(total, 1e9, Streams(3, "t").private("x"))
+
+    whole = drawn(20_002)
+    np.testing.assert_array_equal(drawn(size), whole[:size])
+    monkeypatch.setattr(noise, "_BLOCK_ENTRIES", 64)
+    np.testing.assert_array_equal(drawn(size), whole[:size])
+
+
+def test_noise_of_an_array_of_any_shape():
+    total = np.zeros((3, 5, 7), dtype=np.int64)
+    flat = np.zeros(105, dtype=np.int64)
+    for array in (total, flat):
+        add_integer_gaussian(array, 1e9, Streams(3, "t").private("x"))
+    np.testing.assert_array_equal(total.ravel(), flat)
+    empty = np.zeros((0, 3), dtype=np.int64)
+    assert add_integer_gaussian(empty, 1.0, np.random.default_rng(0)).size == 0
+
+
+@pytest.mark.parametrize("std", [0.7, 30.0, 2.0**30, 2.0**40])
 def test_noise_level(std):
     drawn = add_integer_gaussian(
         np.zeros(200_000, dtype=np.int64), std, Streams(3, "t").private("x")
@@ -136,3 +165,5 @@ def test_refusals():
         add_integer_gaussian(np.zeros(1, np.int64), 2.0**41, np.random.default_rng())
     with pytest.raises(TypeError, match="must be int64"):
         add_integer_gaussian(np.zeros(1), 1.0, np.random.default_rng())
+    with pytest.raises(ValueError, match="must be contiguous"):
+        add_integer_gaussian(np.zeros(4, np.int64)[::2], 1.0, np.random.default_rng())

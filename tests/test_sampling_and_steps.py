@@ -4,17 +4,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from skfdp import sampling
 from skfdp.sampling import PoissonBatches, uniform_batch
 from skfdp.steps import Average, HeavyBall
 
 
 @pytest.mark.parametrize("rate", [0.002, 0.07, 0.5, 0.97])
-@pytest.mark.parametrize("room", [None, 4])
-def test_poisson_batches_have_the_right_law(rate, room):
-    """Each row is binomial, and so is the size; `room` makes a batch of many pieces."""
+@pytest.mark.parametrize(("room", "block"), [(None, None), (4, None), (None, 5)])
+def test_poisson_batches_have_the_right_law(rate, room, block, monkeypatch):
+    """Rows are binomial, and so is the size; in many pieces or blocks too."""
+    if block is not None:
+        monkeypatch.setattr(sampling, "_BLOCK_WORDS", block)
     batches, n, draws = PoissonBatches(np.random.default_rng(0), 300, rate), 300, 2000
     if room is not None:
-        batches._gaps, batches._members = np.empty(room), np.empty(room, dtype=int)
+        batches._members = np.empty(room, dtype=np.int64)
     members = np.zeros((draws, n), dtype=bool)
     for row in members:
         batch = batches.draw()
@@ -61,6 +64,30 @@ def test_poisson_batches_at_the_extremes():
     assert PoissonBatches(rng, 10**12, 1e-15).draw().size == 0
     assert PoissonBatches(rng, 100, 1.0).draw().tolist() == list(range(100))
     assert PoissonBatches(rng, 1, 0.5).draw().size <= 1
+    for rate in (5e-324, 1e-310, 1e-30):
+        assert PoissonBatches(rng, 10**6, rate).draw().size == 0
+
+
+def test_rare_members_of_many_rows():
+    batches, draws = PoissonBatches(np.random.default_rng(4), 10**6, 1e-6), 4_000
+    drawn = [batches.draw().copy() for _ in range(draws)]
+    sizes = np.bincount([len(batch) for batch in drawn], minlength=6)
+    expected = draws * stats.poisson(1).pmf(np.arange(5))
+    observed = [*sizes[:5], sizes[5:].sum()]
+    expected = [*expected, draws - expected.sum()]
+    assert stats.chisquare(observed, expected).pvalue > 1e-3
+    rows = np.concatenate(drawn) / 10**6
+    assert stats.kstest(rows, "uniform").pvalue > 1e-3
+
+
+def test_one_row_more_does_not_change_the_members_before_it():
+    """A row that joins at the end has a coin of its own."""
+    for rate in (0.01, 0.4):
+        one, other = (
+            PoissonBatches(np.random.default_rng(5), n, rate).draw().tolist()
+            for n in (3_000, 3_001)
+        )
+        assert other in (one, [*one, 3_000])
 
 
 def test_batches_are_drawn_in_place():

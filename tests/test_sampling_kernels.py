@@ -1,0 +1,247 @@
+"""The compiled samplers against the definition, and word by word against Python."""
+
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skfdp.sampling_kernels import (
+    _minus_logarithms,
+    _normals,
+    add_rounded_normals,
+    poisson_members,
+)
+
+PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
+LARGEST = 2**64 - 1
+#: Words whose logarithms are at the ends of what happens, and around sqrt(1/2).
+FIRST = [0, 1, 2, 2**11, 2**32 - 1, 2**32, 2**52, 2**53 + 1, 2**63 - 1, 2**63]
+FIRST += [13043817825332782212 + offset for offset in (-(2**12), -1, 0, 1, 2**12)]
+FIRST += [LARGEST - 2**13, LARGEST - 1, LARGEST]
+#: Every octant at both of its edges, with both ends of the bits of the radius.
+SECOND = [
+    octant << 61 | angle << 11 | radius
+    for octant in range(8)
+    for angle in (0, 1, 2**49, 2**50 - 2, 2**50 - 1)
+    for radius in (0, 1, 2047)
+]
+
+
+def words_of(*values):
+    return np.array(values, dtype=np.uint64)
+
+
+def random_pairs(n, seed=0):
+    return np.random.default_rng(seed).bit_generator.random_raw(2 * n)
+
+
+def normals(words):
+    out = np.empty(len(words))
+    _normals(words, np.empty((4, len(words) // 2)), out)
+    return out
+
+
+def extreme_pairs():
+    return words_of(*(word for a in FIRST for b in SECOND for word in (a, b)))
+
+
+def minus_logarithms(words):
+    """-log((word + 1/2) / 2**64), as the coins of a batch take it."""
+    high = (words >> np.uint64(32)).astype(float) + 2.0**52
+    low = (words & np.uint64(2**32 - 1)).astype(float) + 2.0**52
+    _minus_logarithms(high, low, 1.0, np.empty(len(words)))
+    return high
+
+
+def exact_pair(a, b):
+    """The two normals of a pair of words, as defined, to thirty digits."""
+    u = Decimal((a << 11) + b % 2**11) + Decimal("0.5")
+    radius = (-2 * (u / 2**75).ln()).sqrt()
+    angle = (Decimal((b >> 11) % 2**50) + Decimal("0.5")) / 2**50 * PI / 4
+    sine, cosine, term = Decimal(0), Decimal(0), Decimal(1)
+    for k in range(30):
+        if k % 2:
+            sine += term * (-1) ** (k // 2)
+        else:
+            cosine += term * (-1) ** (k // 2)
+        term = term * angle / (k + 1)
+    pair = (sine, cosine) if b >> 63 else (cosine, sine)
+    signs = (-1) ** (b >> 62 & 1), (-1) ** (b >> 61 & 1)
+    return [radius * sign * value for sign, value in zip(signs, pair, strict=True)]
+
+
+def scalar_logarithm(numerator):
+    """-log(numerator / 2**64) in the arithmetic of the kernel, one number at a time."""
+    u = float(numerator)
+    rest = float(numerator - Fraction(u)) * 2.0**-64
+    mantissa, exponent = math.frexp(u)
+    if mantissa < math.sqrt(0.5):
+        mantissa, exponent = 2 * mantissa, exponent - 1
+    f = mantissa - 1.0 + rest
+    s = f / (f + 2.0)
+    z = s * s
+    even = odd = 0.0
+    for k in (17, 13, 9, 5, 1):
+        odd = odd * (z * z) + 2 / (k + 2)
+        even = even * (z * z) + 2 / k
+    log, n = s * (odd * z + even), 64 - exponent
+    return n * 0.6931471803691238 + (n * 1.9082149292705877e-10 - log)
+
+
+def scalar_pair(a, b):
+    radius = math.sqrt(2 * scalar_logarithm(a + Fraction(2 * (b % 2**11) + 1, 2**12)))
+    angle = (((b >> 11) % 2**50) + 0.5) * 2.0**-50 * (math.pi / 4)
+    z = angle * angle
+    series = []
+    for first in (1, 0):
+        even = odd = 0.0
+        for k in (16, 12, 8, 4):
+            even = (even + 1 / math.factorial(k + first)) * (z * z)
+        for k in (14, 10, 6, 2):
+            odd = odd * (z * z) + 1 / math.factorial(k + first)
+        series.append(even - odd * z)
+    pair = [radius * (1.0 + series[1]), radius * (angle + angle * series[0])]
+    if b >> 63:
+        pair.reverse()
+    return [-v if b >> bit & 1 else v for v, bit in zip(pair, (62, 61), strict=True)]
+
+
+def units_apart(got, exact):
+    """Errors in units in the last place of the exact values."""
+    with localcontext(prec=50):
+        return [
+            float(abs(Decimal(value) - truth)) / math.ulp(float(truth))
+            for value, truth in zip(got.tolist(), exact, strict=True)
+        ]
+
+
+def test_logarithms_are_right_to_four_units_in_the_last_place():
+    # The last ones are just below u = sqrt(1/2), where the error is largest.
+    below = np.uint64(13043817825332782211) - random_pairs(1_000) // np.uint64(64)
+    words = np.concatenate([words_of(*FIRST), random_pairs(3_000), below])
+    with localcontext(prec=50):
+        exact = [
+            -((Decimal(word) + Decimal("0.5")) / 2**64).ln() for word in words.tolist()
+        ]
+    got = minus_logarithms(words)
+    assert (got > 0).all()
+    assert max(units_apart(got, exact)) < 4
+
+
+@pytest.mark.parametrize("words", [extreme_pairs(), random_pairs(3_000)])
+def test_normals_are_right_to_five_units_in_the_last_place(words):
+    pairs = words.reshape(-1, 2).tolist()
+    with localcontext(prec=50):
+        exact = [value for a, b in pairs for value in exact_pair(a, b)]
+    assert max(units_apart(normals(words), exact)) < 5
+
+
+@pytest.mark.parametrize("std", [0.0, 0.3, 1.0, 777.7, 2.0**34, 2.0**40])
+@pytest.mark.parametrize("n", [1, 2, 7, 1_201])
+def test_the_loop_is_the_scalar_oracle_word_by_word(std, n):
+    words = np.append(extreme_pairs()[:600], random_pairs(400, seed=1))[: n + n % 2]
+    total = np.arange(n) * 2**40
+    expected = [
+        start + math.floor(std * x + 0.5)
+        for start, x in zip(
+            total.tolist(),
+            [x for a, b in words.reshape(-1, 2).tolist() for x in scalar_pair(a, b)],
+            strict=False,
+        )
+    ]
+    add_rounded_normals(total, std, words)
+    assert total.tolist() == expected
+
+
+def test_the_largest_and_the_smallest_radius():
+    assert math.hypot(*normals(words_of(0, 0))) == pytest.approx(
+        math.sqrt(2 * 76 * math.log(2))
+    )
+    assert math.hypot(*normals(words_of(LARGEST, LARGEST))) == pytest.approx(2**-37.5)
+    assert np.isfinite(normals(extreme_pairs())).all()
+    assert (normals(extreme_pairs()) != 0).all()
+
+
+@pytest.mark.parametrize("first", [0, 1, LARGEST - 1, LARGEST])
+def test_every_bit_of_the_radius_counts_at_both_ends(first):
+    """Neighbouring u have radii of their own, near 0 and (unlike floats) near 1."""
+    words = words_of(*(word for bits in range(2048) for word in (first, bits)))
+    radii = np.hypot(*normals(words).reshape(-1, 2).T)
+    assert (np.diff(radii) < 0).all()
+
+
+def test_every_octant_has_its_points():
+    words = words_of(*(w for o in range(8) for w in (2**62, o << 61 | 2**59)))
+    pairs = normals(words).reshape(-1, 2)
+    kinds = {(x > 0, y > 0, abs(x) > abs(y)) for x, y in pairs.tolist()}
+    assert len(kinds) == 8
+
+
+def test_a_million_normals_are_normal():
+    drawn = normals(random_pairs(500_000, seed=2))
+    n = len(drawn)
+    assert stats.kstest(drawn, "norm").pvalue > 1e-3
+    for power, mean, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
+        assert abs((drawn**power).mean() - mean) < 4 * math.sqrt(variance / n)
+
+
+def test_the_two_of_a_pair_and_neighbouring_pairs_are_independent():
+    drawn = normals(random_pairs(500_000, seed=3)).reshape(-1, 2)
+    for power in (1, 2, 3):
+        x, y = (drawn**power).T
+        for one, other in ((x, y), (x[1:], x[:-1]), (x[1:], y[:-1]), (y[1:], x[:-1])):
+            assert abs(np.corrcoef(one, other)[0, 1]) < 5 / math.sqrt(len(one))
+    angles = np.arctan2(*drawn.T) / (2 * math.pi) + 0.5
+    assert stats.kstest(angles, "uniform").pvalue > 1e-3
+
+
+def test_tails():
+    beyond = np.zeros(3, dtype=int)
+    for seed in range(20):
+        sizes = np.abs(normals(random_pairs(500_000, seed=100 + seed)))
+        beyond += [(sizes > cut).sum() for cut in (3, 4, 5)]
+    for count, cut in zip(beyond.tolist(), (3, 4, 5), strict=True):
+        law = stats.binomtest(count, 20_000_000, 2 * stats.norm.sf(cut))
+        assert law.pvalue > 1e-3
+
+
+@pytest.mark.parametrize("zeros", [10, 40])
+def test_tails_that_are_never_seen(zeros):
+    """Given that the first bits are 0, the rest of -log(u) is exponential again."""
+    words = random_pairs(200_000, seed=4)
+    words[::2] >>= np.uint64(zeros)
+    squares = (normals(words).reshape(-1, 2) ** 2).sum(axis=1)
+    rest = squares / 2 - zeros * math.log(2)
+    assert stats.kstest(rest, "expon").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1e-3, 0.3, 1 - 1e-9])
+def test_members_are_the_scalar_oracle_word_by_word(rate):
+    words = np.append(random_pairs(1_000, seed=5), words_of(*FIRST))
+    pace, row, expected = -math.log1p(-rate), -1, []
+    for word in words.tolist():
+        row += 1 + math.floor(scalar_logarithm(word + Fraction(1, 2)) / pace)
+        expected.append(row)
+    members = np.empty(len(words), dtype=np.int64)
+    n_rows = expected[-1] + 1
+    assert poisson_members(words, pace, -1, n_rows, members) == len(words)
+    assert members.tolist() == expected
+    n_rows = expected[700]
+    assert poisson_members(words, pace, -1, n_rows, members) == 700
+    assert members[:700].tolist() == expected[:700]
+
+
+@pytest.mark.parametrize("pace", [0.0, 5e-324, 1e-300, 1e-12, math.inf])
+def test_members_at_the_extremes(pace):
+    words = words_of(0, LARGEST, 2**63, *FIRST)
+    members, n_rows = np.empty(len(words), dtype=np.int64), 2**53
+    count = poisson_members(words, pace, -1, n_rows, members)
+    if pace == math.inf:
+        assert members[:count].tolist() == list(range(len(words)))
+    else:
+        assert (members[:count] < n_rows).all()
+        assert (np.diff(members[:count]) > 0).all()
+        assert count == 0 or pace == 1e-12
