@@ -181,13 +181,24 @@ def threads(args) -> dict:
 
 
 def normals(args) -> dict:
-    """A million normals: from the cryptographic generator, and from NumPy's."""
-    from skfdp.noise import Streams
+    """A million normals, rounded and added to integers, and what they are made of."""
+    from skfdp.noise import Streams, add_integer_gaussian, random_words
 
     ours_, theirs = Streams(None, "benchmark").private("noise"), np.random.default_rng()
+    total, std = np.zeros(10**6, dtype=np.int64), 2.0**27
+
+    def rounded():
+        noise = theirs.standard_normal(10**6)
+        noise *= std
+        noise += 0.5
+        np.add(total, np.floor(noise, out=noise).astype(np.int64), out=total)
+
     contestants = {
-        "skfdp": lambda: ours_.standard_normal(10**6),
-        "NumPy": lambda: theirs.standard_normal(10**6),
+        "skfdp": lambda: add_integer_gaussian(total, std, ours_),
+        "random words of skfdp": lambda: random_words(ours_, 10**6),
+        "NumPy, rounded and added": rounded,
+        "NumPy's normals": lambda: theirs.standard_normal(10**6),
+        "AES with NumPy's normals": lambda: ours_.standard_normal(10**6),
     }
     return {"a million": compare(contestants, args.rounds, args.clock)}
 

@@ -18,10 +18,10 @@ import numpy as np
 import randomgen
 from scipy.sparse import issparse
 
-# A pair of normals lies on one of some 2**53 circles around 0, at one of 2**53 angles.
-# Up to radius 6 neighbours are within 2**-47 standard deviations: at 2**34 grid units
-# a square of the grid holds over 2**29 pairs, at 2**40 over 2**17. Further out the
-# circles thin; docs/theory/exact_release.rst, Limits, says what that means.
+# A pair of normals lies on circles around 0, at one of 2**53 angles. Up to radius 6
+# neighbours are within 2**-47 standard deviations: at 2**34 grid units a square of the
+# grid holds over 2**28 such points, at 2**40 over 2**16. Further out the circles thin;
+# docs/theory/exact_release.rst, Limits, says what that means.
 SAFE_STD = 2.0**34
 MAX_STD = 2.0**40
 # Noise is drawn in blocks that stay in the cache; the stream is that of one draw.
