@@ -165,11 +165,6 @@ class ShortProducts(Products):
         width = vectors.WIDTH * math.ceil(rows.n_columns / vectors.WIDTH)
         self._theta = np.zeros((n_outputs, width), dtype=np.int16)
         self._sum = np.empty((n_outputs, width), dtype=np.int64)
-        tile = np.arange(0, width, vectors.WIDTH)[:, None]
-        held = np.minimum(tile, rows.n_columns - vectors.WIDTH) + vectors.PAIR_ORDER
-        self._places = np.empty(rows.n_columns, dtype=np.int64)
-        # The last of equal columns wins, and the last tile has the whole sum.
-        self._places[held.ravel()] = np.arange(width)
 
     @staticmethod
     def fits(rows: GridRows) -> bool:
@@ -199,9 +194,9 @@ class ShortProducts(Products):
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
-        total = np.take(self._sum, self._places, axis=1)
-        total -= self._excess << 31
-        return total
+        out = np.empty((self.n_outputs, self.rows.n_columns), dtype=np.int64)
+        short_kernels.unfold(self._sum, self._excess << 31, out)
+        return out
 
 
 class SparseProducts(Products):

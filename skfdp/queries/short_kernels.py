@@ -15,6 +15,7 @@ from numba import njit
 
 from skfdp.queries.contributions import clipped_residuals
 from skfdp.queries.vectors import (
+    PAIR_ORDER,
     WIDTH,
     add_unsigned_to,
     halfway,
@@ -228,3 +229,14 @@ def add_clipped(X, batch, start, stop, theta, factor, task, clip, out):
         clipped_residuals(residuals, rows, task, clip)
         excess += add_outer_products(X, rows, residuals, out)
     return excess
+
+
+@njit(nogil=True, cache=True)
+def unfold(folded, excess, out):
+    """Out = sums that `add_outer_products` has collected, less the excess; (K, D)."""
+    last = out.shape[1] - WIDTH
+    for k in range(out.shape[0]):
+        for t in range(0, folded.shape[1], WIDTH):
+            place = min(t, last)
+            for i in range(WIDTH):
+                out[k, place + PAIR_ORDER[i]] = folded[k, t + i] - excess
