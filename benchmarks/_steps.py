@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba import njit
 
 from skfdp.losses import LOSSES
 from skfdp.losses.residuals import log_loss
 from skfdp.noise import Streams
-from skfdp.queries import linear_kernels
+from skfdp.queries import linear_kernels, short_kernels
 from skfdp.queries.linear import LinearQuery
-from skfdp.queries.products import LARGEST_SHORT_PRODUCT, products
+from skfdp.queries.vectors import WIDTH
 from skfdp.releases import release
 from skfdp.rows import GridRows
 from skfdp.sampling import PoissonBatches
@@ -66,8 +67,8 @@ def ours(query: LinearQuery, batch: int | None):
             generator=noise,
             batch=members,
         )
-        gradient = total / ((batch or n) * CLIP_NORM)
-        state["theta"] = rule.update(state["theta"], state["velocity"], gradient, 0)
+        total *= 1 / ((batch or n) * CLIP_NORM)
+        state["theta"] = rule.update(state["theta"], state["velocity"], total, 0)
 
     return step
 
@@ -97,29 +98,48 @@ def same_kernels(X, y, n_classes: int, batch: int):
 
 
 def same_products(query: LinearQuery, batch: int):
-    """Return our own products on the grid without clip and noise: the tax base."""
+    """Return our own loop on the grid without clip and noise: the tax base."""
     batches = PoissonBatches(
         Streams(None, "base").private("coins"), query.n_rows, batch / query.n_rows
     )
-    work = products(query.rows, query.n_outputs, LARGEST_SHORT_PRODUCT)
-    theta, velocity = np.zeros(query.shape), np.zeros(query.shape)
-    block = max(64, 2**19 // query.rows.n_columns // 64 * 64)
-    labels = query.target.astype(np.int16)
+    width = WIDTH * math.ceil(query.rows.n_columns / WIDTH)
+    weights = np.zeros((query.n_outputs, width), dtype=np.int16)
+    sums, total = np.zeros(weights.shape, dtype=np.int64), np.zeros(query.shape, int)
+    rule, labels = HeavyBall(LEARNING_RATE, 0.9, STEPS), query.target.astype(np.int16)
+    state = {"theta": np.zeros(query.shape), "velocity": np.zeros(query.shape)}
 
     def step() -> None:
-        members = batches.draw()
-        work.start(theta)
-        for start in range(0, len(members), block):
-            part = members[start : start + block]
-            residuals = np.empty((query.n_outputs, len(part)))
-            work.margins(part, residuals)
-            log_loss(residuals, labels[part])
-            residuals *= 2.0**13
-            work.add(part, np.rint(residuals, out=residuals))
-        velocity[:] = 0.9 * velocity + work.total() * (query.rows.unit / 2**13 / batch)
-        theta[:] -= LEARNING_RATE * velocity
+        bits = linear_kernels.weight_bits(state["theta"])
+        linear_kernels.round_weights(state["theta"], bits, weights)
+        factor = math.ldexp(query.rows.unit, -bits)
+        sums[:] = 0
+        excess = _add_unclipped(
+            query.rows.values, batches.draw(), weights, factor, labels, sums
+        )
+        short_kernels.unfold(sums, excess << 31, total)
+        gradient = total * (query.rows.unit / 2**13 / batch)
+        state["theta"] = rule.update(state["theta"], state["velocity"], gradient, 0)
 
     return step
+
+
+@njit(nogil=True, cache=True)
+def _add_unclipped(X, batch, theta, factor, labels, out):
+    """What `short_kernels.add_clipped` does, but residuals are rounded as they are."""
+    n_outputs, excess = theta.shape[0], 0
+    size = short_kernels.block_size(X.shape[1], n_outputs)
+    memory = np.empty(size * n_outputs)
+    for first in range(0, len(batch), size):
+        rows = batch[first:]
+        n_rows = min(size, len(rows))
+        residuals = memory[: n_rows * n_outputs].reshape((n_outputs, n_rows))
+        short_kernels.margins(X, rows, theta, factor, residuals)
+        log_loss(residuals, labels[rows[:n_rows]])
+        for k in range(n_outputs):
+            for i in range(n_rows):
+                residuals[k, i] = np.rint(8192.0 * residuals[k, i])
+        excess += short_kernels.add_outer_products(X, rows, residuals, out)
+    return excess
 
 
 def two_products(X, y, n_classes: int, batch: int):

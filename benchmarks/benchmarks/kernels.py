@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import random_array
 
-from skfdp.noise import Streams
+from skfdp.noise import Streams, add_integer_gaussian
 from skfdp.queries.products import DenseProducts, ShortProducts
 from skfdp.rows import GridRows
 from skfdp.sampling import PoissonBatches
@@ -45,9 +45,9 @@ class Products:
         values = rng.integers(-900, 900, (512, 785)).astype(np.int16)
         kind = ShortProducts if kernels == "int16" else DenseProducts
         self.work = kind(GridRows(values, np.zeros(512)), n_outputs)
-        self.part, self.out = np.arange(512), np.empty((512, n_outputs))
+        self.part, self.out = np.arange(512), np.empty((n_outputs, 512))
         self.theta = rng.normal(size=(n_outputs, 785))
-        self.residual = np.rint(1000 * rng.normal(size=(512, n_outputs)))
+        self.residual = np.rint(1000 * rng.normal(size=(n_outputs, 512)))
         self.time_both_products(kernels, n_outputs)  # compiles
 
     def time_both_products(self, kernels, n_outputs):
@@ -55,6 +55,21 @@ class Products:
         self.work.margins(self.part, self.out)
         self.work.add(self.part, self.residual)
         self.work.total()
+
+
+class Noise:
+    """Rounded normals, drawn and added."""
+
+    params = [10_000, 1_000_000]
+    param_names = ["entries"]
+
+    def setup(self, entries):
+        self.total = np.zeros(entries, dtype=np.int64)
+        self.noise = Streams(None, "benchmark").private("noise")
+        self.time_noise(entries)  # compiles
+
+    def time_noise(self, entries):
+        add_integer_gaussian(self.total, 1e6, self.noise)
 
 
 class Threads:

@@ -31,7 +31,8 @@ from skfdp.queries.vectors import (
 
 #: Pairs of rows whose sum is taken in int32.
 PAIRS = 16
-# A block of rows and its residuals stay in the cache between the two products.
+# What a block of rows and its residuals may have, so that they stay in the cache
+# between the two products; in int16.
 _BLOCK_ENTRIES = 2**16
 # Rows of a batch lie far apart; one that is asked for this early has arrived in time.
 _AHEAD = 12
@@ -211,6 +212,13 @@ def _paired(rows, residuals, n_columns):
 
 
 @njit(nogil=True, cache=True)
+def block_size(n_columns, n_outputs):
+    """Return how many rows stay in the cache with their residuals."""
+    rows = _BLOCK_ENTRIES // (n_columns + 4 * n_outputs)
+    return max(2 * PAIRS, rows - rows % (2 * PAIRS))
+
+
+@njit(nogil=True, cache=True)
 def add_clipped(X, batch, start, stop, theta, factor, task, clip, out):
     """Add the clipped contributions of batch[start:stop], int64 (n,) or None for all.
 
@@ -218,8 +226,7 @@ def add_clipped(X, batch, start, stop, theta, factor, task, clip, out):
     products. theta, factor: see `margins`; out: see `add_outer_products`.
     """
     n_outputs = theta.shape[0]
-    size = max(1, _BLOCK_ENTRIES // (X.shape[1] + 4 * n_outputs) // (2 * PAIRS))
-    size *= 2 * PAIRS
+    size = block_size(X.shape[1], n_outputs)
     memory, excess = np.empty(size * n_outputs), 0
     for first in range(start, stop, size):
         last = min(first + size, stop)
