@@ -143,9 +143,12 @@ def random_words(generator: np.random.Generator, size: int) -> np.ndarray:
     """Return `size` words of 64 random bits, uint64.
 
     They are a new array: neither NumPy nor randomgen writes integers into an old one.
-    The bit generator must be one of 64 bits, as that of `Streams` is.
     """
-    return generator.bit_generator.random_raw(size)
+    bits = generator.bit_generator
+    if isinstance(bits, randomgen.AESCounter):
+        return bits.random_raw(size)
+    # The raw words of other generators may be half empty.
+    return generator.integers(2**64 - 1, size=size, dtype=np.uint64, endpoint=True)
 
 
 def add_integer_gaussian(

@@ -51,6 +51,8 @@ def add_rounded_normals(total, std, words):
         begins. The second normal of the last pair is not used if n is odd.
     """
     n_pairs = words.size // 2
+    if 2 * n_pairs < total.size:
+        raise ValueError("there must be a word for each entry.")
     size = min(n_pairs, _CHUNK)
     scratch = np.empty((4, size))
     noise = np.empty(2 * size)

@@ -41,7 +41,10 @@ class HeavyBall:
     def update(
         self, theta: np.ndarray, velocity: np.ndarray, gradient: np.ndarray, step: int
     ) -> np.ndarray:
-        """Return the next iterate, in the memory of `gradient`; `velocity` changes."""
+        """Return the next iterate, in the memory of `gradient`; `velocity` changes.
+
+        All three are contiguous float64 arrays of one shape.
+        """
         rate = self.learning_rate * (1 - self.decay * step / self.n_steps)
         flat = (velocity.reshape(-1), theta.reshape(-1), gradient.reshape(-1))
         # Four passes over many weights would go through the memory four times.

@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from skfdp.checks import check_number
 from skfdp.defaults import UtilityWarning
+from skfdp.losses import MOST_CLASSES
 from skfdp.noise import check_random_state
 from skfdp.privacy.events import check_budget, check_relation
 from skfdp.privacy.report import Assumption
@@ -165,6 +166,10 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
         warnings.simplefilter("ignore")
         check_classification_targets(y)
     seen, codes = np.unique(y, return_inverse=True)
+    if max(len(seen), 0 if classes is None else len(classes)) > MOST_CLASSES:
+        raise ValueError(
+            f"y or `classes` has more than {MOST_CLASSES} labels: merge rare ones."
+        )
     if classes is None:
         if len(seen) < 2:
             raise ValueError(

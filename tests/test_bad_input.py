@@ -49,6 +49,7 @@ PARAMETERS = [
     (BOTH, {"class_weight": {5: 1.0}}, "class_weight names the label 5"),
     (BOTH, {"class_weight": {0: -1.0}}, r"class_weight\[0\]=-1.0 must be a number"),
     (BOTH, {"classes": [0]}, "must hold at least two labels"),
+    (BOTH, {"classes": range(2**15 + 1)}, "more than 32768 labels: merge rare ones"),
     (BOTH, {"classes": [1, 2]}, "labels outside `classes`"),
     (DPSGDF, {"loss": "squared_error"}, "loss='squared_error' is unknown"),
     (DPSGDF, {"centering": "exact"}, "centering='exact' is unknown"),

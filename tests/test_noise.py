@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import randomgen
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -111,6 +111,7 @@ def test_other_random_states_are_refused(seed):
         Streams(seed, "A")
 
 
+@settings(deadline=None)  # the first example compiles
 @given(st.integers(-(2**40), 2**40), st.floats(0, 2.0**34), st.integers(0, 2**32))
 def test_adding_integer_noise_is_rounding_the_noisy_sum(value, std, seed):
     """z + floor(N + 1/2) == floor(z + N + 1/2): post-processing of z + N."""
@@ -167,3 +168,20 @@ def test_refusals():
         add_integer_gaussian(np.zeros(1), 1.0, np.random.default_rng())
     with pytest.raises(ValueError, match="must be contiguous"):
         add_integer_gaussian(np.zeros(4, np.int64)[::2], 1.0, np.random.default_rng())
+
+
+@pytest.mark.parametrize("bits", [np.random.MT19937, np.random.PCG64])
+def test_words_are_random_in_all_bits_whatever_the_generator(bits):
+    """Raw words of 32 bits would leave every second entry without noise."""
+    words = random_words(np.random.Generator(bits(0)), 1000)
+    assert np.bitwise_or.reduce(words) == 2**64 - 1
+    assert np.bitwise_and.reduce(words) == 0
+    total = np.zeros(1000, dtype=np.int64)
+    add_integer_gaussian(total, 1e6, np.random.Generator(bits(0)))
+    assert 0.9e6 < total[1::2].std() < 1.1e6
+
+
+def test_raw_words_are_the_integers_of_the_generator():
+    first, second = (Streams(0, "test").public("words") for _ in range(2))
+    expected = first.integers(2**64 - 1, size=99, dtype=np.uint64, endpoint=True)
+    np.testing.assert_array_equal(random_words(second, 99), expected)

@@ -245,3 +245,10 @@ def test_members_at_the_extremes(pace):
         assert (members[:count] < n_rows).all()
         assert (np.diff(members[:count]) > 0).all()
         assert count == 0 or pace == 1e-12
+
+
+def test_entries_without_a_word_are_refused():
+    total = np.zeros(5, dtype=np.int64)
+    with pytest.raises(ValueError, match="a word for each entry"):
+        add_rounded_normals(total, 1.0, np.arange(5, dtype=np.uint64))
+    assert not total.any()

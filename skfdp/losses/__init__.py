@@ -17,7 +17,10 @@ from types import ModuleType
 
 import numpy as np
 
-__all__ = ["LOSSES", "REGRESSION_LOSSES", "Loss", "huber"]
+__all__ = ["LOSSES", "MOST_CLASSES", "REGRESSION_LOSSES", "Loss", "huber"]
+
+#: Classes are held as int16.
+MOST_CLASSES = 2**15
 
 # The Poisson loss goes on as a straight line beyond this margin.
 _LARGEST_LOG_RATE = 30.0
@@ -67,12 +70,11 @@ class Loss:
 
     def residual(self, margins: np.ndarray, target: np.ndarray) -> np.ndarray:
         """Return the residuals; both are float64 (n_rows, n_outputs)."""
-        narrow = np.float64 if target.dtype.kind == "f" else np.int16
-        return self._of(self.kind, margins, target.astype(narrow))
+        return self._of(self.kind, margins, target)
 
     def target_free_residual(self, margins: np.ndarray) -> np.ndarray:
         """Return the residuals averaged over all labels: what margins alone tell."""
-        return self._of(self.target_free_kind, margins, np.empty(0, dtype=np.int16))
+        return self._of(self.target_free_kind, margins, np.empty(0, dtype=np.int64))
 
     def _of(self, kind: int, margins: np.ndarray, target: np.ndarray) -> np.ndarray:
         out = np.array(margins.T, dtype=np.float64, order="C")

@@ -3,7 +3,7 @@
 Every leaf replaces the margins of some rows by their residuals:
 
 * margins : float64 (n_outputs, n_rows), changed in place; one output for two classes;
-* target : int16 (n_rows,), the class of each row, 0-based; for the regression losses
+* target : integers (n_rows,), the class of each row, 0-based; for the regression losses
   float64, its value.
 
 Loops run over the rows, so that they become vectors; those over the outputs of a row go

@@ -3,9 +3,9 @@
 `clipped_residuals` is the whole of it where contributions have rank one. Differences to
 a public loss are made from the same parts in `queries.linear`.
 
-Shapes: margins and residuals float64 (K, B), one column a record; rows int64 (B,), the
-records' numbers. Loops run over the records and use operations that round alike in
-vectors and in scalars, see `losses.residuals`.
+Shapes: margins and residuals float64 (K, B), one column a record; rows int64, the
+records' numbers, B or more of them. Loops run over the records and use operations that
+round alike in vectors and in scalars, see `losses.residuals`.
 """
 
 import math

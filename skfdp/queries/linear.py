@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skfdp.losses import Loss
+from skfdp.losses import MOST_CLASSES, Loss
 from skfdp.queries import sum_unit
 from skfdp.rows import GridRows, SparseGridRows
 
@@ -92,8 +92,12 @@ class LinearQuery:
     def __post_init__(self):
         if self.padded is not None and self.padded.unit != self.rows.unit:
             raise ValueError("rows and padded rows must share one centre and scale.")
-        if self.n_outputs > 2**15:
-            raise ValueError(f"n_outputs={self.n_outputs} must be at most 32,768.")
+        if self.orthant and self.padded is not None:
+            raise ValueError("orthant=True needs contributions without padded rows.")
+        if self.n_outputs > MOST_CLASSES:
+            raise ValueError(
+                f"n_outputs={self.n_outputs} must be at most {MOST_CLASSES}."
+            )
 
     @property
     def n_rows(self) -> int:

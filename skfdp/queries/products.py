@@ -79,7 +79,10 @@ class Products:
         theta : float64 ndarray of shape (n_outputs, n_columns)
         """
         bits = linear_kernels.weight_bits(theta)
-        self._factor = math.ldexp(self.rows.unit, -bits)
+        try:
+            self._factor = math.ldexp(self.rows.unit, -bits)
+        except OverflowError:  # of an iterate that has diverged; margins are infinite
+            self._factor = math.inf
         self._start(theta, bits)
 
     def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:

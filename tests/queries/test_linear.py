@@ -250,8 +250,23 @@ def test_padded_rows_of_another_scale_are_refused():
 
 
 def test_more_outputs_than_int16_counts_are_refused():
-    with pytest.raises(ValueError, match="n_outputs=32769 must be at most 32,768"):
+    with pytest.raises(ValueError, match="n_outputs=32769 must be at most 32768"):
         dataclasses.replace(make_query(), n_outputs=2**15 + 1)
+
+
+def test_a_clamp_of_differences_is_refused():
+    """Their signs are not public; and without a target there is nothing to clamp to."""
+    with pytest.raises(ValueError, match="orthant=True needs"):
+        dataclasses.replace(make_query(kind="padded"), orthant=True)
+
+
+def test_an_iterate_that_has_diverged_contributes_nothing_and_does_not_fail():
+    rows = GridRows(np.ones((203, 20), dtype=np.int16), np.full(203, 20.0), 2.0**30)
+    query = dataclasses.replace(make_query(), rows=rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        total = query.exact_sum(np.full((3, 20), 1.7e308), None, query.unit(1.0))
+    assert not total.any()
 
 
 def test_an_empty_batch_sums_to_zero():
