@@ -157,12 +157,12 @@ class LinearQuery:
 
         It reads the padded rows, and the target only if that is public.
         """
-        from skfdp.queries.products import parts, products
+        from skfdp.queries.products import products
 
         work = products(self.padded, self.n_outputs)
         work.start(theta)
         total = np.zeros(self.shape)
-        for part in parts(self.padded, batch, 0, len(batch)):
+        for part in work.parts(batch, 0, len(batch)):
             total += work.pull(part, self._residual(work, part, self._public_task))
         return total / len(batch)
 
@@ -208,9 +208,9 @@ class LinearQuery:
 
     def _add_differences(self, work: _Workspace, batch, start, stop, clip) -> None:
         """Add clipped differences to the public loss, block by block."""
-        from skfdp.queries import contributions, products
+        from skfdp.queries import contributions
 
-        for part in products.parts(self.rows, batch, start, stop):
+        for part in work.rows.parts(batch, start, stop):
             residual = self._residual(work.rows, part, self._task)
             if work.padded is None:
                 residual -= self._residual(work.rows, part, self._public_task)

@@ -29,9 +29,6 @@ LARGEST_SHORT_PRODUCT = 2.0**26
 _MANTISSA = 53
 # Fewer CSR rows than this are added one by one.
 _FEW_ROWS = 64
-# A block of rows stays in the cache between the two products.
-_BLOCK_ENTRIES = 2**19
-_LARGEST_BLOCK = 4096
 
 
 def products(
@@ -62,6 +59,9 @@ class Products:
     n_outputs : int
     """
 
+    # A block of dense rows stays in the cache between the two products.
+    block_entries, largest_block = 2**19, 4096
+
     def __init__(self, rows, n_outputs: int):
         self.rows = rows
         self.n_outputs = n_outputs
@@ -85,6 +85,16 @@ class Products:
             self._factor = math.inf
         self._start(theta, bits)
 
+    def parts(
+        self, batch: np.ndarray | None, start: int, stop: int
+    ) -> Iterator[np.ndarray]:
+        """Yield the row numbers ``batch[start:stop]`` (None: all rows), by blocks."""
+        in_block = self.block_entries // (self.rows.stored_per_row + 4 * self.n_outputs)
+        size = min(self.largest_block, max(_FEW_ROWS, in_block))
+        for first in range(start, stop, size):
+            last = min(first + size, stop)
+            yield np.arange(first, last) if batch is None else batch[first:last]
+
     def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
         """Add the clipped contributions of rows ``batch[start:stop]``.
 
@@ -95,7 +105,7 @@ class Products:
         start, stop : int
         task, clip : contributions.Task, contributions.Clip
         """
-        for part in parts(self.rows, batch, start, stop):
+        for part in self.parts(batch, start, stop):
             residuals = np.empty((self.n_outputs, len(part)))
             self.margins(part, residuals)
             contributions.clipped_residuals(residuals, part, task, clip)
@@ -205,6 +215,9 @@ class ShortProducts(Products):
 class SparseProducts(Products):
     """Products of `SparseGridRows`; the dense shift enters once a step, not a row."""
 
+    # Sums are larger than any cache; in few blocks they are read and written seldom.
+    block_entries, largest_block = 2**21, 2**14
+
     def __init__(self, rows: SparseGridRows, n_outputs: int):
         super().__init__(rows, n_outputs)
         self._csr = rows.data, rows.indices, rows.indptr
@@ -280,16 +293,6 @@ def _inner_products_are_short(rows: GridRows | SparseGridRows) -> bool:
     # Rounding lengthens theta by at most sqrt(n_columns) / 2.
     room = 2.0**31 / (2.0**16 + math.sqrt(rows.n_columns))
     return math.sqrt(rows.squared_norms.max(initial=0.0)) < room
-
-
-def parts(
-    rows: GridRows | SparseGridRows, batch: np.ndarray | None, start: int, stop: int
-) -> Iterator[np.ndarray]:
-    """Yield the row numbers ``batch[start:stop]`` (None: all rows), block by block."""
-    size = min(_LARGEST_BLOCK, max(_FEW_ROWS, _BLOCK_ENTRIES // rows.stored_per_row))
-    for first in range(start, stop, size):
-        last = min(first + size, stop)
-        yield np.arange(first, last) if batch is None else batch[first:last]
 
 
 def inner_products(

@@ -12,8 +12,11 @@ import numpy as np
 from numba import njit
 
 from skfdp.queries.linear_kernels import powers, saturated
+from skfdp.queries.vectors import prefetch
 
 _COLUMNS = 64
+# Stored entries lie in columns far apart; what is asked for this early has arrived.
+_AHEAD = 8
 
 
 @njit(nogil=True, cache=True)
@@ -51,11 +54,12 @@ def margins(data, indices, indptr, rows, theta, start, factor, total, out):
     start int64 (K,). total (K,) is memory, int32 where the differences fit into it,
     which takes half of the time, and int64 otherwise; sums before it may wrap around.
     """
-    n_outputs = theta.shape[1]
+    n_outputs, weights, last = theta.shape[1], theta.ravel(), len(indices) - 1
     for i in range(rows.shape[0]):
         for k in range(n_outputs):
             total[k] = -start[k]
         for place in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            prefetch(weights, indices[min(place + _AHEAD, last)] * n_outputs)
             value = np.int32(data[place])
             column = theta[indices[place]]
             for k in range(n_outputs):
@@ -74,12 +78,15 @@ def add_outer_products(data, indices, indptr, rows, residuals, out, total):
     the sum of clipped contributions modulo 2**64, and that fits into int64.
     """
     n_outputs = residuals.shape[0]
-    integers = np.empty(n_outputs, np.int32)
+    integers, sums, last = np.empty(n_outputs, np.int32), out.ravel(), len(indices) - 1
     for i in range(rows.shape[0]):
         for k in range(n_outputs):
             integers[k] = np.int32(residuals[k, i])
             total[k] += integers[k]
         for place in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            early = indices[min(place + _AHEAD, last)] * n_outputs
+            for k in range(0, n_outputs, 8):
+                prefetch(sums, early + k)
             value = np.int32(data[place])
             column = out[indices[place]]
             for k in range(n_outputs):
@@ -96,9 +103,11 @@ def add_by_columns(data, rows, starts, residuals, out, total):
     for i in range(residuals.shape[0]):
         for k in range(residuals.shape[1]):
             total[k] += residuals[i, k]
+    flat, last = residuals.ravel(), len(rows) - 1
     for j in range(out.shape[0]):
         column = out[j]
         for place in range(starts[j], starts[j + 1]):
+            prefetch(flat, rows[min(place + _AHEAD, last)] * column.shape[0])
             value, residual = np.int32(data[place]), residuals[rows[place]]
             for k in range(column.shape[0]):
                 column[k] += np.int64(value) * np.int64(residual[k])

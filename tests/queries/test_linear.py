@@ -174,7 +174,7 @@ def test_a_block_of_another_size_changes_nothing(monkeypatch):
     total = query.exact_sum(theta, None, unit)
     for rows_in_block in (64, 128):
         entries = rows_in_block * query.rows.n_columns
-        monkeypatch.setattr("skfdp.queries.products._BLOCK_ENTRIES", entries)
+        monkeypatch.setattr(DenseProducts, "block_entries", entries)
         np.testing.assert_array_equal(query.exact_sum(theta, None, unit), total)
 
 
