@@ -18,7 +18,7 @@ from skfdp.queries.vectors import (
     PAIR_ORDER,
     WIDTH,
     add_unsigned_to,
-    halfway,
+    half,
     high_pairs,
     load,
     load_pair,
@@ -120,20 +120,8 @@ def add_outer_products(X, rows, residuals, out):
         for start in range(0, n_pairs, PAIRS):
             stop = min(start + PAIRS, n_pairs)
             for k in range(0, n_outputs - 4, 5):
-                a0, a1, a2, a3, a4 = (
-                    halfway(),
-                    halfway(),
-                    halfway(),
-                    halfway(),
-                    halfway(),
-                )
-                b0, b1, b2, b3, b4 = (
-                    halfway(),
-                    halfway(),
-                    halfway(),
-                    halfway(),
-                    halfway(),
-                )
+                a0, a1, a2, a3, a4 = half(), half(), half(), half(), half()
+                b0, b1, b2, b3, b4 = half(), half(), half(), half(), half()
                 at = start * step + 2 * k
                 for i in range(np.uint64(start), np.uint64(stop)):
                     c, d = load(x, first[i] + shift), load(x, second[i] + shift)
@@ -173,7 +161,7 @@ def _add_output(x, first, second, r, k, step, u, place, width, n_columns):
         for t in range(0, width, 2 * WIDTH):
             # The second tile is the first once more where there is no second.
             one, two = min(t, last), min(min(t + WIDTH, width - WIDTH), last)
-            a0, a1, b0, b1 = halfway(), halfway(), halfway(), halfway()
+            a0, a1, b0, b1 = half(), half(), half(), half()
             at = start * step + 2 * k
             for i in range(np.uint64(start), np.uint64(stop)):
                 p, q, v = first[i], second[i], load_pair(r, at)

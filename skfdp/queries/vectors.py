@@ -116,8 +116,8 @@ def zeros(typing):
 
 
 @intrinsic
-def halfway(typing):
-    """Return 2**31, 8 times: what a sum starts at that `add_unsigned_to` ends."""
+def half(typing):
+    """Return 2**31, 8 times: where a sum starts that `add_unsigned_to` ends."""
 
     def build(context, builder, signature, arguments):
         return ir.Constant(_INTS, [-(2**31)] * 8)
@@ -172,9 +172,9 @@ def sum_of(typing, vector):
 
     def build(context, builder, signature, arguments):
         rest = arguments[0]
-        for half in (4, 2, 1):
-            low = _shuffled(builder, rest, rest, range(half))
-            high = _shuffled(builder, rest, rest, range(half, 2 * half))
+        for size in (4, 2, 1):
+            low = _shuffled(builder, rest, rest, range(size))
+            high = _shuffled(builder, rest, rest, range(size, 2 * size))
             rest = builder.add(low, high)
         return builder.extract_element(rest, ir.Constant(_INT32, 0))
 
@@ -185,8 +185,8 @@ def sum_of(typing, vector):
 def add_unsigned_to(typing, array, place, vector):
     """Add 8 elements, read as uint32, to an int64 array: first the even ones.
 
-    A sum that starts `halfway` never wraps around as long as it moves by less than
-    2**31, and needs no signs here: those cost several instructions.
+    A sum that starts at `half` of the range never wraps around as long as it moves by
+    less than 2**31, and needs no signs here: those cost several instructions.
     """
 
     def build(context, builder, signature, arguments):

@@ -10,7 +10,7 @@ from skfdp.queries import vectors as v
 @njit
 def dot(x, y, start, total):
     first, second = v.load(x, start), v.load(y, start)
-    v.add_unsigned_to(total, start, v.multiply_add(v.halfway(), first, second))
+    v.add_unsigned_to(total, start, v.multiply_add(v.half(), first, second))
     return v.sum_of(v.multiply_add(v.zeros(), first, second))
 
 
@@ -19,8 +19,8 @@ def pairs(x, y, r, total):
     weights = v.load_pair(r, 2)
     low = v.low_pairs(v.load(x, 0), v.load(y, 0))
     high = v.high_pairs(v.load(x, 0), v.load(y, 0))
-    v.add_unsigned_to(total, 0, v.multiply_add(v.halfway(), low, weights))
-    v.add_unsigned_to(total, 8, v.multiply_add(v.halfway(), high, weights))
+    v.add_unsigned_to(total, 0, v.multiply_add(v.half(), low, weights))
+    v.add_unsigned_to(total, 8, v.multiply_add(v.half(), high, weights))
 
 
 @njit
