@@ -7,10 +7,11 @@ be reordered.
 import math
 
 import numpy as np
-from numba import njit
+
+from skfdp.compiling import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def shorten(rows, bound, normalize, unit, out):
     """Divide each row by its norm, or by `bound` if it is shorter; see `RowMap`.
 
@@ -35,7 +36,7 @@ def shorten(rows, bound, normalize, unit, out):
                 scaled[j] /= longest
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc"})
+@kernel(fastmath={"reassoc"})
 def _sum(integers):
     """Return an exact sum, in any order."""
     total = 0.0
@@ -44,7 +45,7 @@ def _sum(integers):
     return total
 
 
-@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+@kernel(fastmath={"nnan", "nsz"})
 def _largest(row):
     """Return the largest absolute entry of a finite row."""
     largest = 0.0

@@ -13,7 +13,8 @@ as the other goes through memory, in loops of its own; LLVM vectorises each of t
 import math
 
 import numpy as np
-from numba import njit
+
+from skfdp.compiling import kernel
 
 # What is in the making stays in the first-level cache.
 _CHUNK = 256
@@ -35,7 +36,7 @@ _0, _1, _2, _9, _11 = (np.uint64(n) for n in (0, 1, 2, 9, 11))
 _32, _52, _63 = (np.uint64(n) for n in (32, 52, 63))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def add_rounded_normals(total, std, words):
     """Add ``floor(std * x + 1/2)`` to each entry of `total`, x standard normal.
 
@@ -67,7 +68,7 @@ def add_rounded_normals(total, std, words):
             part[i] += bits[i] - _ROUNDER_BITS
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _normals(words, scratch, out):
     """Fill `out` with one normal a word, by the method of Box and Muller.
 
@@ -120,7 +121,7 @@ def _normals(words, scratch, out):
         out_bits[2 * i + 1] = sine_bits[i] ^ swap ^ (second << _2 & _SIGN)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _minus_logarithms(high, low, scale, spare):
     """Replace `high` by ``-log(u)``, u uniform; `low` and `spare` are overwritten.
 
@@ -156,7 +157,7 @@ def _minus_logarithms(high, low, scale, spare):
         high[i] = n * 0.6931471803691238 + (n * 1.9082149292705877e-10 - log)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def poisson_members(words, pace, last, n_rows, members):
     """Write the members of a Poisson batch that follow row `last`; return how many.
 

@@ -13,6 +13,7 @@ ROOT = Path(skfdp.__file__).parent
 FILES = sorted(path for path in ROOT.rglob("*.py"))
 #: A module may import those of lower levels, and of its own package.
 LEVELS = {
+    "compiling": -1,
     "privacy": 0,
     "_version": 0,
     "checks": 0,
@@ -54,17 +55,7 @@ LEVELS = {
 #: Who may import what from outside.
 ONLY = {
     "dp_accounting": {"privacy/pld.py"},
-    "numba": {
-        "losses/residuals.py",
-        "row_kernels.py",
-        "queries/contributions.py",
-        "sampling_kernels.py",
-        "queries/linear_kernels.py",
-        "queries/mlp_kernels.py",
-        "queries/short_kernels.py",
-        "queries/sparse_kernels.py",
-        "queries/vectors.py",
-    },
+    "numba": {"compiling.py", "queries/vectors.py"},
     "llvmlite": {"queries/vectors.py"},
     "randomgen": {"noise.py"},
     "torch": {"queries/torch_mlp.py"},
@@ -167,6 +158,18 @@ def test_files_and_functions_stay_short(path):
             if node.name == "__init__":
                 limit = 80  # a constructor stores, one line a parameter
             assert length <= limit, f"{path.name}:{node.name} has {length} lines"
+
+
+def test_the_cache_knows_every_file_with_compiled_code():
+    from skfdp import compiling
+
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in FILES
+        for module, _ in imports(path)
+        if module.split(".")[0] == "numba" or module == "skfdp.compiling"
+    }
+    assert found - {"compiling.py"} == set(compiling.FILES)
 
 
 def test_import_is_light():

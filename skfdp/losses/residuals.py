@@ -14,7 +14,8 @@ the same reasons leaves call `exponentials` and not `math.exp`.
 """
 
 import numpy as np
-from numba import njit
+
+from skfdp.compiling import kernel
 
 #: Compiled loops know a residual by its place here.
 NAMES = (
@@ -31,7 +32,7 @@ _SQUARED_ERROR, _HUBER = NAMES.index("squared_error"), NAMES.index("huber")
 _POISSON, _TARGET_FREE = NAMES.index("poisson"), NAMES.index("target_free_log_loss")
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def residuals(kind, parameter, margins, target):
     """Call the leaf of a kind, a place in `NAMES`; most ignore the parameter."""
     if kind == _HINGE:
@@ -50,7 +51,7 @@ def residuals(kind, parameter, margins, target):
         log_loss(margins, target)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def log_loss(margins, target):
     """Sigmoid or softmax minus one-hot."""
     probabilities(margins)
@@ -63,7 +64,7 @@ def log_loss(margins, target):
             margins[k, i] -= 1.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def target_free_log_loss(margins):
     """Sigmoid or softmax minus the uniform distribution."""
     probabilities(margins)
@@ -73,7 +74,7 @@ def target_free_log_loss(margins):
             margins[k, i] -= centre
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def probabilities(margins):
     """Sigmoid of one margin, softmax of several."""
     n_outputs, n_rows = margins.shape
@@ -106,7 +107,7 @@ def probabilities(margins):
             margins[k, i] *= share[i]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def exponentials(values):
     """Replace each entry of a contiguous array, at most 709, by its exponential.
 
@@ -138,7 +139,7 @@ def exponentials(values):
         flat[i] *= power[i]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def hinge(margins, target):
     """Subgradient of max(0, 1 - sign * margin), one-vs-rest."""
     for k in range(margins.shape[0]):
@@ -147,7 +148,7 @@ def hinge(margins, target):
             margins[k, i] = -sign if sign * margins[k, i] < 1.0 else 0.0
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def squared_hinge(margins, target):
     """Gradient of max(0, 1 - sign * margin)**2, one-vs-rest."""
     for k in range(margins.shape[0]):
@@ -156,7 +157,7 @@ def squared_hinge(margins, target):
             margins[k, i] = -2.0 * sign * max(0.0, 1.0 - sign * margins[k, i])
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def huber(margins, target, threshold):
     """Margin minus target, cut at the threshold; NaN stays NaN."""
     for i in range(margins.shape[1]):
@@ -168,7 +169,7 @@ def huber(margins, target, threshold):
         margins[0, i] = error
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def poisson(margins, target, largest):
     """Rate minus target; margins are capped, or a huge rate would count as nothing."""
     for i in range(margins.shape[1]):
@@ -178,7 +179,7 @@ def poisson(margins, target, largest):
         margins[0, i] -= target[i]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _sign(target, k, n_outputs):
     if n_outputs == 1:
         return 1.0 if target == 1 else -1.0

@@ -12,8 +12,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from skfdp.compiling import kernel
 from skfdp.losses.residuals import residuals
 from skfdp.queries.vectors import prefetch
 
@@ -62,14 +62,14 @@ class Clip(NamedTuple):
     largest: float
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def clipped_residuals(margins, rows, task, clip):
     """Replace margins by the integer residuals of clipped contributions."""
     weighted_residuals(margins, rows, task)
     clip_residuals(margins, rows, clip)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def weighted_residuals(margins, rows, task):
     """Replace margins by residuals, offset and class weights being applied."""
     n_outputs, n_rows = margins.shape
@@ -90,7 +90,7 @@ def weighted_residuals(margins, rows, task):
         _clamp(margins, target)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _clamp(residuals, target):
     """Make the residual of the target at most zero, and the others at least zero.
 
@@ -105,7 +105,7 @@ def _clamp(residuals, target):
             residuals[k, i] = 0.0 if wrong else r
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def clip_residuals(residuals, rows, clip):
     """Scale each rank-one contribution to the clip norm and quantise, in place.
 
@@ -138,7 +138,7 @@ def clip_residuals(residuals, rows, clip):
             residuals[k, i] = np.rint(scaled)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def clip_differences(full, public, rows, clip, squared_public, inner):
     """Clip and quantise ``full[:, i] (x) x - public[:, i] (x) x_public``, in place.
 
@@ -172,7 +172,7 @@ def clip_differences(full, public, rows, clip, squared_public, inner):
             public[k, i] = _quantised(public[k, i], factor, clip)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _clip_factor(norm, clip_norm):
     """At most 1 and clip_norm / norm; 0 where the norm is not a number."""
     factor = clip_norm / norm
@@ -180,7 +180,7 @@ def _clip_factor(norm, clip_norm):
     return factor if norm < np.inf else 0.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _quantised(residual, factor, clip):
     """Truncate toward zero and saturate; factor 0 is 0 even for NaN."""
     if factor == 0.0:

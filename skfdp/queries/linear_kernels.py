@@ -11,14 +11,14 @@ residuals float64 (K, B). Arrays written come last.
 import math
 
 import numpy as np
-from numba import njit
 
+from skfdp.compiling import kernel
 from skfdp.queries.vectors import WIDTH
 
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@kernel(fastmath=_REORDER)
 def weight_bits(theta):
     """Return by which power of two to multiply theta, finite, before it is rounded.
 
@@ -41,7 +41,7 @@ def weight_bits(theta):
     return min(15 - size, 16 - math.frexp(math.sqrt(longest))[1] - exponent)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def round_weights(theta, bits, out):
     """Out = theta * 2**bits to the nearest integer, saturating at 2**15 - 1.
 
@@ -58,21 +58,21 @@ def round_weights(theta, bits, out):
             out[k, j + wider] = saturated(theta[k, j] * first * second)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def saturated(scaled):
     """Return the nearest integer that fits into int16, or its negative."""
     scaled = 32767.0 if scaled > 32767.0 else scaled
     return np.rint(-32767.0 if scaled < -32767.0 else scaled)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def powers(bits):
     """Return two factors of 2**bits: one may be too large."""
     half = bits // 2
     return math.ldexp(1.0, half), math.ldexp(1.0, bits - half)
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@kernel(fastmath=_REORDER)
 def margins(X, rows, theta, out):
     """out[k, i] = X[rows[i]] . theta[k], two rows and five outputs at a time.
 
@@ -116,7 +116,7 @@ def margins(X, rows, theta, out):
             k += 1
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@kernel(fastmath=_REORDER)
 def add_outer_products(X, rows, residuals, out):
     """Out += residuals.T @ X[rows], four rows and five outputs at a time.
 
@@ -158,7 +158,7 @@ def add_outer_products(X, rows, residuals, out):
             k += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def move_integers(partial, total):
     """Add partial, integers in float64, to total, int64, and set it to zero."""
     for k in range(partial.shape[0]):
@@ -167,7 +167,7 @@ def move_integers(partial, total):
             partial[k, j] = 0.0
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def inner_products(X, Z, out):
     """out[i] = X[i] . Z[i]; integers below 2**53."""
     for i in range(out.shape[0]):

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from skfdp.compiling import kernel
 
 # Below this share of entries that are not zero, skipping the others beats BLAS.
 _SPARSE = 0.2
@@ -138,7 +139,7 @@ def _compressed(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return starts, columns, entries
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def take(records, part, out):
     """out[i] = records[part[i]]."""
     for i in range(out.shape[0]):
@@ -147,7 +148,7 @@ def take(records, part, out):
             out[i, j] = row[j]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def compress(a, starts, columns, entries):
     """Write the entries of a that are not zero, row by row, without a branch."""
     place = 0
@@ -161,7 +162,7 @@ def compress(a, starts, columns, entries):
     starts[a.shape[0]] = place
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def turn(starts, columns, entries, column_starts, rows, turned):
     """Write what `compress` wrote, column by column."""
     column_starts[:] = 0
@@ -177,7 +178,7 @@ def turn(starts, columns, entries, column_starts, rows, turned):
             place[columns[t]] += 1
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@kernel(fastmath=_REORDER)
 def add_combinations(starts, indices, entries, vectors, out):
     """out[i] += sum of entries[t] * vectors[indices[t]], four at a time."""
     for i in range(out.shape[0]):
@@ -196,7 +197,7 @@ def add_combinations(starts, indices, entries, vectors, out):
             t += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def add(block, sign, total):
     """Total += sign * block."""
     for i in range(total.shape[0]):
@@ -204,7 +205,7 @@ def add(block, sign, total):
             total[i, j] += sign * np.int64(block[i, j])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def activate(z, row_scale, column_scale, bias, bits, out, scale):
     """ReLU, the constant, and one power of two for each row."""
     width = z.shape[1]
@@ -217,7 +218,7 @@ def activate(z, row_scale, column_scale, bias, bits, out, scale):
         scale[i] = row_scale[i] / power if power > 0 else 0.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def integers(errors, bits, out, scale):
     """Round each row to integers of at most `bits`; zeros where not finite."""
     width = errors.shape[1]
@@ -228,7 +229,7 @@ def integers(errors, bits, out, scale):
         scale[i] = 1 / power if power > 0 else 0.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def back(z, column_scale, inputs, bits, out, scale):
     """Mask by the active neurons, and round as `integers` does."""
     row = np.empty(z.shape[1] + 1)
@@ -239,7 +240,7 @@ def back(z, column_scale, inputs, bits, out, scale):
         scale[i] = 1 / power if power > 0 else 0.0
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@kernel(fastmath=_REORDER)
 def dots(a, b, out):
     """out[i] = a[i] . b[i], in float64."""
     for i in range(a.shape[0]):
@@ -249,7 +250,7 @@ def dots(a, b, out):
         out[i] = total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def truncated(errors, multiplier, largest, out):
     """Truncate toward zero and saturate; multiplier 0 is 0."""
     for i in range(errors.shape[0]):
@@ -259,7 +260,7 @@ def truncated(errors, multiplier, largest, out):
             out[i, k] = np.trunc(min(max(value, -largest), largest))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _round_row(row, bits, out):
     """Write row, float64, as integers of at most `bits`; return its power of two.
 
@@ -278,7 +279,7 @@ def _round_row(row, bits, out):
     return power
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _power(largest, bits):
     """Return the power of two that scales `largest` to at most ``2**bits``."""
     if not 0.0 < largest < np.inf:

@@ -11,8 +11,8 @@ times 16. Arrays written come last.
 """
 
 import numpy as np
-from numba import njit
 
+from skfdp.compiling import kernel
 from skfdp.queries.contributions import clipped_residuals
 from skfdp.queries.vectors import (
     PAIR_ORDER,
@@ -38,7 +38,7 @@ _BLOCK_ENTRIES = 2**16
 _AHEAD = 12
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def margins(X, rows, theta, factor, out):
     """out[k, i] = factor * (X[rows[i]] . theta[k]), two rows and five outputs a tile.
 
@@ -83,7 +83,7 @@ def margins(X, rows, theta, factor, out):
             k += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _inner_products(x, w, p, q, at, width, last):
     """Return the inner products of two rows with one output, two tiles at a time."""
     a0, a1, b0, b1 = zeros(), zeros(), zeros(), zeros()
@@ -102,7 +102,7 @@ def _inner_products(x, w, p, q, at, width, last):
     return np.int32(sum_of(a0) + sum_of(a1)), np.int32(sum_of(b0) + sum_of(b1))
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def add_outer_products(X, rows, residuals, out):
     """Add residuals.T @ X[rows] to out, two rows and five outputs at a time.
 
@@ -152,7 +152,7 @@ def add_outer_products(X, rows, residuals, out):
     return (n_pairs + PAIRS - 1) // PAIRS
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _add_output(x, first, second, r, k, step, u, place, width, n_columns):
     """Add one output of `add_outer_products` at a place of u, two tiles at a time."""
     last = n_columns - WIDTH
@@ -179,7 +179,7 @@ def _add_output(x, first, second, r, k, step, u, place, width, n_columns):
                 add_unsigned_to(u, here, a1), add_unsigned_to(u, here + 8, b1)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _paired(rows, residuals, n_columns):
     """Return the residuals of pairs of rows side by side, and where the rows start.
 
@@ -199,14 +199,14 @@ def _paired(rows, residuals, n_columns):
     return r, first, second
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def block_size(n_columns, n_outputs):
     """Return how many rows stay in the cache with their residuals."""
     rows = _BLOCK_ENTRIES // (n_columns + 4 * n_outputs)
     return max(2 * PAIRS, rows - rows % (2 * PAIRS))
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def add_clipped(X, batch, start, stop, theta, factor, task, clip, out):
     """Add the clipped contributions of batch[start:stop], int64 (n,) or None for all.
 
@@ -226,7 +226,7 @@ def add_clipped(X, batch, start, stop, theta, factor, task, clip, out):
     return excess
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def unfold(folded, excess, out):
     """Out = sums that `add_outer_products` has collected, less the excess; (K, D)."""
     last = out.shape[1] - WIDTH

@@ -9,8 +9,8 @@ memory.
 """
 
 import numpy as np
-from numba import njit
 
+from skfdp.compiling import kernel
 from skfdp.queries.linear_kernels import powers, saturated
 from skfdp.queries.vectors import prefetch
 
@@ -19,7 +19,7 @@ _COLUMNS = 64
 _AHEAD = 8
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def round_weights(theta, bits, shift, out, shifted):
     """Round theta as `linear_kernels.round_weights` does, and turn it.
 
@@ -39,7 +39,7 @@ def round_weights(theta, bits, shift, out, shifted):
             shifted[k] += total
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def shifted_sum(sums, shift, total, out):
     """out[k, j] = sums[j, k] - shift[j] * total[k], modulo 2**64; out int64 (K, D)."""
     for j in range(out.shape[1]):
@@ -47,7 +47,7 @@ def shifted_sum(sums, shift, total, out):
             out[k, j] = sums[j, k] - shift[j] * total[k]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def margins(data, indices, indptr, rows, theta, start, factor, total, out):
     """out[:, i] = factor * (x[rows[i]] . theta - start); start is ``shift . theta``.
 
@@ -68,7 +68,7 @@ def margins(data, indices, indptr, rows, theta, start, factor, total, out):
             out[k, i] = factor * total[k]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def add_outer_products(data, indices, indptr, rows, residuals, out, total):
     """Out += sum of x (x) residuals, and total += sum of residuals; int64.
 
@@ -93,7 +93,7 @@ def add_outer_products(data, indices, indptr, rows, residuals, out, total):
                 column[k] += np.int64(value) * np.int64(integers[k])
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def add_by_columns(data, rows, starts, residuals, out, total):
     """Add what `add_outer_products` adds, of neighbouring rows in CSC form.
 
@@ -113,7 +113,7 @@ def add_by_columns(data, rows, starts, residuals, out, total):
                 column[k] += np.int64(value) * np.int64(residual[k])
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def inner_products(data, indices, indptr, data_2, indices_2, indptr_2, shift, out):
     """out[i] = (x - shift) . (z - shift) for two CSR matrices; integers below 2**53."""
     far = 0
