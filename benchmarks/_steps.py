@@ -123,7 +123,7 @@ def same_products(query: LinearQuery, batch: int):
     return step
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _add_unclipped(X, batch, theta, factor, labels, out):
     """What `short_kernels.add_clipped` does, but residuals are rounded as they are."""
     n_outputs, excess = theta.shape[0], 0
@@ -280,3 +280,19 @@ def read_bandwidth(megabytes: int = 128) -> float:
         A.sum()
         best = min(best, time.thread_time() - start)
     return A.nbytes / best
+
+
+def read_rows(X: np.ndarray, batch: int):
+    """Return a function that touches every cache line of the rows of a batch."""
+    coins = Streams(None, "base").private("coins")
+    batches = PoissonBatches(coins, len(X), batch / len(X))
+    return lambda: _touch(X, batches.draw())
+
+
+@njit
+def _touch(X, rows):
+    total = 0
+    for i in rows:
+        for j in range(0, X.shape[1], 32):
+            total += X[i, j]
+    return total

@@ -40,6 +40,7 @@ from _steps import (
     peak_gemm,
     problem,
     read_bandwidth,
+    read_rows,
     same_kernels,
     same_products,
     torch_step,
@@ -51,8 +52,8 @@ from skfdp.queries.products import LARGEST_SHORT_PRODUCT, products
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
-def compare(contestants: dict, rounds: int, clock, seconds: float = 0.05) -> dict:
-    """Time every contestant once a round; ratios are within a round, to the first."""
+def measure(contestants: dict, rounds: int, clock, seconds: float = 0.05) -> dict:
+    """Return the seconds of every contestant in every round, medians of repetitions."""
     repeats, order = {}, list(contestants)
     for name, step in contestants.items():
         step()
@@ -70,12 +71,15 @@ def compare(contestants: dict, rounds: int, clock, seconds: float = 0.05) -> dic
                 contestants[name]()
                 taken.append(clock() - start)
             times[name].append(float(np.median(taken)))
-    first = np.array(times[next(iter(contestants))])
+    return {name: np.array(values) for name, values in times.items()}
+
+
+def compare(contestants: dict, rounds: int, clock, seconds: float = 0.05) -> dict:
+    """Time every contestant once a round; ratios are within a round, to the first."""
+    times = measure(contestants, rounds, clock, seconds)
+    first = times[next(iter(contestants))]
     return {
-        name: {
-            "ms": _quartiles(1e3 * np.array(values)),
-            "ratio": _quartiles(np.array(values) / first),
-        }
+        name: {"ms": _quartiles(1e3 * values), "ratio": _quartiles(values / first)}
         for name, values in times.items()
     }
 
@@ -117,27 +121,36 @@ def steps(args) -> dict:
 def roofline(args) -> dict:
     """Share of the time that peak and bandwidth of this machine allow, batch 4096.
 
-    Of all three, the step among them, the best of some repetitions counts: what others
+    The bandwidth is that of one long stretch and, "apart", that of the rows of a batch.
+    Of everything, the step among it, the best of some repetitions counts: what others
     take of the machine is not what a kernel leaves unused.
     """
     batch, d, found = 4096, 784, {}
     for k in (1, 10, 100):
         X, y = problem(20_000, d, k)
         query = linear_query(X, y, k)
-        step, shares = ours(query, batch), []
+        step, shares, apart = ours(query, batch), [], []
+        read = read_rows(query.rows.values, batch)
         step()
         for _ in range(args.rounds):
-            peak, bandwidth = peak_gemm(), read_bandwidth(64)
-            work = 2 * batch * (d + 1) * query.n_outputs
-            bound = max(work / peak, batch * (d + 1) * 2 / bandwidth)
-            taken = []
-            for _ in range(20):
-                start = args.clock()
-                step()
-                taken.append(args.clock() - start)
-            shares.append(bound / min(taken))
+            work = 2 * batch * (d + 1) * query.n_outputs / peak_gemm()
+            along = batch * (d + 1) * 2 / read_bandwidth(64)
+            taken, alone = best(step, args.clock), best(read, args.clock)
+            shares.append(max(work, along) / taken)
+            apart.append(max(work, alone) / taken)
         found[f"K = {k}"] = {"share": _quartiles(np.array(shares))}
+        found[f"K = {k}, apart"] = {"share": _quartiles(np.array(apart))}
     return found
+
+
+def best(step, clock, repetitions: int = 20) -> float:
+    """Return the seconds of the fastest of some repetitions."""
+    taken = []
+    for _ in range(repetitions):
+        start = clock()
+        step()
+        taken.append(clock() - start)
+    return min(taken)
 
 
 def small(args) -> dict:
@@ -297,12 +310,7 @@ def slopes(args) -> dict:
         contestants = {
             size: _steps(*case) for size, case in zip(sizes, cases, strict=True)
         }
-        times = {size: [] for size in sizes}
-        for _ in range(args.rounds):
-            for size, run in contestants.items():
-                start = args.clock()
-                run()
-                times[size].append(args.clock() - start)
+        times = measure(contestants, args.rounds, args.clock)
         fits = [
             np.polyfit(np.log(sizes), np.log(of_round), 1)[0]
             for of_round in zip(*times.values(), strict=True)
@@ -423,7 +431,7 @@ def show(section: str, found: dict) -> None:
     for case, rows in found.items():
         if kind := {"share", "megabytes", "seconds", "slope"} & set(rows):
             low, middle, high = rows[min(kind)]
-            print(f"  {case:12s} {min(kind)} {middle:.3f}  ({low:.3f} .. {high:.3f})")
+            print(f"  {case:14s} {min(kind)} {middle:.3f}  ({low:.3f} .. {high:.3f})")
             continue
         for name, row in rows.items():
             low, middle, high = row["ratio"]
