@@ -19,6 +19,7 @@ FILES = (
     "queries/vectors.py",
     "row_kernels.py",
     "sampling_kernels.py",
+    "step_kernels.py",
 )
 
 

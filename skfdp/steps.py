@@ -10,8 +10,6 @@ import dataclasses
 import numpy as np
 
 AVERAGES = ("last", "tail", "uniform")
-# Stays in the cache.
-_BLOCK_ENTRIES = 2**14
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,15 +43,12 @@ class HeavyBall:
 
         All three are contiguous float64 arrays of one shape.
         """
+        # numba loads with the first fit, not with `import skfdp`.
+        from skfdp.step_kernels import descend
+
         rate = self.learning_rate * (1 - self.decay * step / self.n_steps)
-        flat = (velocity.reshape(-1), theta.reshape(-1), gradient.reshape(-1))
-        # Four passes over many weights would go through the memory four times.
-        for start in range(0, velocity.size, _BLOCK_ENTRIES):
-            speed, here, out = (part[start : start + _BLOCK_ENTRIES] for part in flat)
-            speed *= self.momentum
-            speed += out
-            np.multiply(speed, -rate, out=out)
-            out += here
+        flat = (array.reshape(-1) for array in (theta, velocity, gradient))
+        descend(*flat, float(self.momentum), float(rate))
         theta = gradient
         if self.radius is not None:
             norm = np.linalg.norm(theta)

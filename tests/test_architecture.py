@@ -27,6 +27,7 @@ LEVELS = {
     "rows": 1,
     "row_kernels": 0,
     "sampling_kernels": 0,
+    "step_kernels": 0,
     "queries": 2,
     "releases": 3,
     "conditional": 3,
