@@ -450,15 +450,17 @@ def draw(content: dict, path: str) -> None:
     from matplotlib import pyplot as plt
 
     cases = content["sections"]["steps"]
-    sizes = [int(case.split()[1]) for case in cases]
-    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
-    for name in next(iter(cases.values())):
-        axis.plot(
-            sizes, [rows[name]["ratio"][1] for rows in cases.values()], "o-", label=name
-        )
+    sizes = sorted(int(case.split()[1]) for case in cases)
+    steps_of = [cases[f"batch {size}"] for size in sizes]
+    figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
+    for name in sorted(steps_of[-1], key=lambda name: -steps_of[-1][name]["ratio"][1]):
+        ratios = [rows[name]["ratio"][1] for rows in steps_of]
+        axis.plot(sizes, ratios, "o-", label=name)
     axis.set(xscale="log", yscale="log", xlabel="expected batch")
+    axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    axis.minorticks_off()
     axis.set_ylabel("time of a step / time of skfdp's")
-    axis.legend()
+    figure.legend(loc="outside right upper", frameon=False)
     figure.savefig(path)
 
 

@@ -10,10 +10,6 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_predict
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp.linear_model.training import Problem
@@ -83,6 +79,9 @@ class PublicModel:
         """
         if self.prefitted or labels is None or np.bincount(labels).max() < _N_FOLDS:
             return self.margins(rows)
+        # Such imports are a tenth of the first fit of an estimator that needs none.
+        from sklearn.model_selection import cross_val_predict
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of folds that lack a class
             found = cross_val_predict(
@@ -152,6 +151,10 @@ def resolve_public_model(spec: Any, problem: Problem) -> PublicModel:
         counts = np.bincount(codes, minlength=len(classes))
         if not problem.public.any() or (counts == 0).any():
             return _frequencies(classes, counts, int(problem.public.sum()))
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
         scaler = StandardScaler(with_mean=not issparse(problem.X))
         spec = make_pipeline(scaler, LogisticRegression(C=_C, max_iter=1000))
     prefitted = is_fitted(spec)
@@ -193,6 +196,10 @@ def _linear(
     estimator: Any, classes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return weights and intercept of a logistic regression, scaled or not."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+
     steps = [estimator]
     if isinstance(estimator, Pipeline):
         steps = [step for _, step in estimator.steps]
