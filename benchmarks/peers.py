@@ -289,12 +289,18 @@ def fits(args) -> dict:
 
 
 def growth(args) -> dict:
-    """Step time at batch 4096 as n grows a hundredfold, 20 columns."""
-    contestants = {}
-    for n in (20_000, 2_000_000):
-        X, y = problem(n, 20, 2)
-        contestants[f"n = {n}"] = ours(linear_query(X, y, 2), 4096)
-    return {"batch 4096": compare(contestants, args.rounds, args.clock)}
+    """Step time at batch 4096 as n grows: short rows, and rows of MNIST's length."""
+    found = {}
+    for d, n_classes, few, many in [
+        (20, 2, 20_000, 2_000_000),
+        (784, 10, 8192, 200_000),
+    ]:
+        contestants = {}
+        for n in (few, many):
+            X, y = problem(n, d, n_classes)
+            contestants[f"n = {n}"] = ours(linear_query(X, y, n_classes), 4096)
+        found[f"{d} columns"] = compare(contestants, args.rounds, args.clock)
+    return found
 
 
 def slopes(args) -> dict:

@@ -55,13 +55,13 @@ def residuals(kind, parameter, margins, target):
 def log_loss(margins, target):
     """Sigmoid or softmax minus one-hot."""
     probabilities(margins)
+    if margins.shape[0] == 1:
+        for i in range(margins.shape[1]):
+            margins[0, i] -= target[i]
+        return
     for i in range(margins.shape[1]):
         # The cast is for regressors, whose targets get no classes.
-        k = np.int64(target[i])
-        if margins.shape[0] == 1:
-            margins[0, i] -= k
-        else:
-            margins[k, i] -= 1.0
+        margins[np.int64(target[i]), i] -= 1.0
 
 
 @kernel(error_model="numpy")

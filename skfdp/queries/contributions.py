@@ -15,10 +15,6 @@ import numpy as np
 
 from skfdp.compiling import kernel
 from skfdp.losses.residuals import residuals
-from skfdp.queries.vectors import prefetch
-
-# Records of a batch lie far apart: what is asked for this early has arrived in time.
-_AHEAD = 12
 
 
 class Task(NamedTuple):
@@ -115,10 +111,9 @@ def clip_residuals(residuals, rows, clip):
     taken off the clip norm first.
     """
     n_outputs, n_rows = residuals.shape
-    half, last = 0.5 * clip.unit * math.sqrt(n_outputs), n_rows - 1
+    half = 0.5 * clip.unit * math.sqrt(n_outputs)
     length, factor = np.empty(n_rows), np.zeros(n_rows)
     for i in range(n_rows):
-        prefetch(clip.squared_norms, rows[min(i + _AHEAD, last)])
         length[i] = clip.squared_norms[rows[i]]
     for k in range(n_outputs):
         for i in range(n_rows):

@@ -25,6 +25,7 @@ from skfdp.queries.vectors import (
     low_pairs,
     multiply_add,
     prefetch,
+    store_sums,
     sum_of,
     zeros,
 )
@@ -48,14 +49,13 @@ def margins(X, rows, theta, factor, out):
     n_outputs, n_rows = out.shape
     n_columns, width = X.shape[1], theta.shape[1]
     x, w, last = X.ravel(), theta.ravel(), n_columns - WIDTH
-    for i in range(0, n_rows, 2):
+    for i in range(0, n_rows if n_outputs >= 5 else 0, 2):
         h = min(i + 1, n_rows - 1)
         p, q = rows[i] * n_columns, rows[h] * n_columns
         for soon in (i + _AHEAD, i + _AHEAD + 1):
             early = rows[min(soon, len(rows) - 1)] * n_columns
             prefetch(x, early), prefetch(x, early + last)
-        k = 0
-        while k + 5 <= n_outputs:
+        for k in range(0, n_outputs - 4, 5):
             a0, a1, a2, a3, a4 = zeros(), zeros(), zeros(), zeros(), zeros()
             b0, b1, b2, b3, b4 = zeros(), zeros(), zeros(), zeros(), zeros()
             for t in range(0, width, WIDTH):
@@ -76,30 +76,33 @@ def margins(X, rows, theta, factor, out):
             out[k + 2, i], out[k + 2, h] = factor * sum_of(a2), factor * sum_of(b2)
             out[k + 3, i], out[k + 3, h] = factor * sum_of(a3), factor * sum_of(b3)
             out[k + 4, i], out[k + 4, h] = factor * sum_of(a4), factor * sum_of(b4)
-            k += 5
-        while k < n_outputs:
-            sums = _inner_products(x, w, p, q, k * width, width, last)
-            out[k, i], out[k, h] = factor * sums[0], factor * sums[1]
-            k += 1
+    for k in range(n_outputs // 5 * 5, n_outputs):
+        _margins_of_output(x, rows, n_columns, theta[k], factor, out[k])
 
 
 @kernel()
-def _inner_products(x, w, p, q, at, width, last):
-    """Return the inner products of two rows with one output, two tiles at a time."""
-    a0, a1, b0, b1 = zeros(), zeros(), zeros(), zeros()
-    whole = last // (2 * WIDTH) * (2 * WIDTH)
-    for t in range(0, whole, 2 * WIDTH):
-        v0, v1 = load(w, at + t), load(w, at + t + WIDTH)
-        a0 = multiply_add(a0, load(x, p + t), v0)
-        b0 = multiply_add(b0, load(x, q + t), v0)
-        a1 = multiply_add(a1, load(x, p + t + WIDTH), v1)
-        b1 = multiply_add(b1, load(x, q + t + WIDTH), v1)
-    for t in range(whole, width, WIDTH):
-        v = load(w, at + t)
-        a0 = multiply_add(a0, load(x, p + min(t, last)), v)
-        b0 = multiply_add(b0, load(x, q + min(t, last)), v)
-    # A sum of int32 is an int64 here.
-    return np.int32(sum_of(a0) + sum_of(a1)), np.int32(sum_of(b0) + sum_of(b1))
+def _margins_of_output(x, rows, n_columns, w, factor, out):
+    """out[i] = factor * (X[rows[i]] . w), four rows at a time."""
+    n_rows, last, rest = len(out), n_columns - WIDTH, np.empty(4)
+    for i in range(0, n_rows, 4):
+        p0, p1 = rows[i] * n_columns, rows[min(i + 1, n_rows - 1)] * n_columns
+        p2 = rows[min(i + 2, n_rows - 1)] * n_columns
+        p3 = rows[min(i + 3, n_rows - 1)] * n_columns
+        for soon in range(i + _AHEAD, i + _AHEAD + 4):
+            early = rows[min(soon, len(rows) - 1)] * n_columns
+            prefetch(x, early), prefetch(x, early + last)
+        a0, a1, a2, a3 = zeros(), zeros(), zeros(), zeros()
+        for t in range(0, len(w), WIDTH):
+            v, shift = load(w, t), min(t, last)
+            a0 = multiply_add(a0, load(x, p0 + shift), v)
+            a1 = multiply_add(a1, load(x, p1 + shift), v)
+            a2 = multiply_add(a2, load(x, p2 + shift), v)
+            a3 = multiply_add(a3, load(x, p3 + shift), v)
+        if i + 4 <= n_rows:
+            store_sums(out, i, factor, a0, a1, a2, a3)
+        else:
+            store_sums(rest, 0, factor, a0, a1, a2, a3)
+            out[i:] = rest[: n_rows - i]
 
 
 @kernel()
@@ -194,8 +197,12 @@ def _paired(rows, residuals, n_columns):
         h = min(2 * i + 1, n_rows - 1)
         first[i], second[i] = rows[2 * i] * n_columns, rows[h] * n_columns
     for k in range(n_outputs):
-        for i in range(n_rows):
-            r[(i - i % 2) * n_outputs + 2 * k + i % 2] = np.int16(residuals[k, i])
+        at = 2 * k
+        for i in range(n_rows // 2):
+            r[at], r[at + 1] = residuals[k, 2 * i], residuals[k, 2 * i + 1]
+            at += 2 * n_outputs
+        if n_rows % 2:
+            r[at] = residuals[k, n_rows - 1]
     return r, first, second
 
 

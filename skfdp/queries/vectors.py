@@ -182,6 +182,34 @@ def sum_of(typing, vector):
 
 
 @intrinsic
+def store_sums(typing, array, place, factor, a, b, c, d):
+    """Write the sums of four vectors, modulo 2**32, times a factor: 4 float64."""
+
+    def halved(builder, first, second):
+        # Neighbours within each half of a register, as one instruction adds them.
+        order = (0, 2, 8, 10, 4, 6, 12, 14)
+        even = _shuffled(builder, first, second, order)
+        odd = _shuffled(builder, first, second, [i + 1 for i in order])
+        return builder.add(even, odd)
+
+    def build(context, builder, signature, arguments):
+        pairs = (halved(builder, *arguments[i : i + 2]) for i in (3, 5))
+        rest = halved(builder, *pairs)
+        halves = (_shuffled(builder, rest, rest, range(i, i + 4)) for i in (0, 4))
+        doubles = ir.VectorType(ir.DoubleType(), 4)
+        sums = builder.sitofp(builder.add(*halves), doubles)
+        one = builder.insert_element(
+            ir.Constant(doubles, ir.Undefined), arguments[2], ir.Constant(_INT32, 0)
+        )
+        product = builder.fmul(sums, _shuffled(builder, one, one, [0] * 4))
+        target = _pointer(context, builder, signature, arguments, doubles)
+        builder.store(product, target).align = 8
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.float64, a, b, c, d), build
+
+
+@intrinsic
 def add_unsigned_to(typing, array, place, vector):
     """Add 8 elements, read as uint32, to an int64 array: first the even ones.
 

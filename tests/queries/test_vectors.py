@@ -24,6 +24,14 @@ def pairs(x, y, r, total):
 
 
 @njit
+def sums(x, out):
+    one = v.multiply_add(v.zeros(), v.load(x, 0), v.load(x, 0))
+    two = v.multiply_add(v.zeros(), v.load(x, 16), v.load(x, 0))
+    three = v.multiply_add(v.zeros(), v.load(x, 16), v.load(x, 1))
+    v.store_sums(out, 1, -0.5, one, two, three, v.half())
+
+
+@njit
 def ask(x, place):
     v.prefetch(x, place)
 
@@ -56,6 +64,15 @@ def test_pairs_come_in_their_order(shorts):
     expected = -3 * shorts[0, :16].astype(int) + 1000 * shorts[1, :16].astype(int)
     np.testing.assert_array_equal(total - 2**31, expected[list(v.PAIR_ORDER)])
     assert sorted(v.PAIR_ORDER) == list(range(v.WIDTH))
+
+
+def test_four_sums_are_those_of_each_modulo_2_to_the_32(shorts):
+    out = np.full(6, 7.0)
+    sums(shorts[0], out)
+    x = shorts[0].astype(int)
+    expected = [x[:16] @ x[:16], x[16:32] @ x[:16], x[16:32] @ x[1:17], 8 * 2**31]
+    expected = np.array(expected).astype(np.int32) * -0.5
+    np.testing.assert_array_equal(out, [7.0, *expected, 7.0])
 
 
 def test_prefetch_changes_nothing(shorts):
