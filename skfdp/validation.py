@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
 from skfdp.checks import check_number
@@ -161,10 +161,14 @@ class Labels:
 
 def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
     """Encode y over the declared classes, or over those that it holds."""
-    with warnings.catch_warnings():
-        # A warning about many classes would tell how many occur.
-        warnings.simplefilter("ignore")
-        check_classification_targets(y)
+    # Not `check_classification_targets`: its warning about many classes would tell how
+    # many occur, and silencing it is not safe where threads fit at the same time.
+    kind = type_of_target(y, input_name="y")
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(
+            f"Unknown label type: {kind}. A classifier expects discrete classes: use a "
+            "regressor for continuous values."
+        )
     seen, codes = np.unique(y, return_inverse=True)
     if max(len(seen), 0 if classes is None else len(classes)) > MOST_CLASSES:
         raise ValueError(

@@ -3,6 +3,9 @@
 import contextlib
 import math
 import pickle
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -31,6 +34,7 @@ from skfdp import (
     PrivateCenteringTransformer,
     report,
 )
+from skfdp.validation import encode_labels
 
 # Jobs, and whether they are threads or processes. In memory there are threads only.
 JOBS = [
@@ -175,6 +179,20 @@ class TestEveryFitIsCharged:
         ).fit(X, y)
         assert report(model).epsilon == ledger.spent(1e-5)
         assert report(model).n_fits == fits(ledger) == 2
+
+
+def test_fits_in_threads_leave_the_warnings_of_the_process_alone():
+    """What one thread restores was changed by another: nothing may be silenced."""
+    before, interval = list(warnings.filters), sys.getswitchinterval()
+    y = np.arange(300) % 2
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(5):
+            with ThreadPoolExecutor(8) as pool:
+                list(pool.map(lambda _: encode_labels(y, None), range(100)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert not [f for f in warnings.filters if f[0] == "ignore" and f not in before]
 
 
 class TestCeilingsInSearches:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp.linear_model.training import Problem
@@ -83,7 +83,8 @@ class PublicModel:
         from sklearn.model_selection import cross_val_predict
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of folds that lack a class
+            warnings.simplefilter("ignore", RuntimeWarning)  # of folds without a class
+            warnings.simplefilter("ignore", ConvergenceWarning)
             found = cross_val_predict(
                 clone(self.estimator),
                 rows,
