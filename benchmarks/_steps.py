@@ -13,7 +13,8 @@ import numpy as np
 from numba import njit
 
 from skfdp.losses import LOSSES
-from skfdp.losses.residuals import log_loss
+from skfdp.losses.residuals import NAMES
+from skfdp.losses.residuals import residuals as turn_into_residuals
 from skfdp.noise import Streams
 from skfdp.queries import linear_kernels, short_kernels
 from skfdp.queries.linear import LinearQuery
@@ -23,6 +24,7 @@ from skfdp.rows import GridRows
 from skfdp.sampling import PoissonBatches
 from skfdp.steps import HeavyBall
 
+LOG_LOSS = NAMES.index("log_loss")
 CLIP_NORM, NOISE_MULTIPLIER, LEARNING_RATE, STEPS = 0.5, 1.0, 0.1, 10**6
 
 
@@ -89,7 +91,7 @@ def same_kernels(X, y, n_classes: int, batch: int):
             part = members[start : start + block]
             residuals = np.empty((n_outputs, len(part)))
             linear_kernels.margins(X, part, theta, residuals)
-            log_loss(residuals, labels[part])
+            turn_into_residuals(LOG_LOSS, 0.0, residuals, labels[part])
             linear_kernels.add_outer_products(X, part, residuals, total)
         velocity[:] = 0.9 * velocity + total / batch
         theta[:] -= LEARNING_RATE * velocity
@@ -134,7 +136,7 @@ def _add_unclipped(X, batch, theta, factor, labels, out):
         n_rows = min(size, len(rows))
         residuals = memory[: n_rows * n_outputs].reshape((n_outputs, n_rows))
         short_kernels.margins(X, rows, theta, factor, residuals)
-        log_loss(residuals, labels[rows[:n_rows]])
+        turn_into_residuals(LOG_LOSS, 0.0, residuals, labels[rows[:n_rows]])
         for k in range(n_outputs):
             for i in range(n_rows):
                 residuals[k, i] = np.rint(8192.0 * residuals[k, i])

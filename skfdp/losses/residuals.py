@@ -27,15 +27,23 @@ NAMES = (
     "poisson",
     "target_free_log_loss",
 )
+_LOG_LOSS, _TARGET_FREE = NAMES.index("log_loss"), NAMES.index("target_free_log_loss")
 _HINGE, _SQUARED_HINGE = NAMES.index("hinge"), NAMES.index("squared_hinge")
 _SQUARED_ERROR, _HUBER = NAMES.index("squared_error"), NAMES.index("huber")
-_POISSON, _TARGET_FREE = NAMES.index("poisson"), NAMES.index("target_free_log_loss")
+_POISSON = NAMES.index("poisson")
 
 
 @kernel(error_model="numpy")
 def residuals(kind, parameter, margins, target):
     """Call the leaf of a kind, a place in `NAMES`; most ignore the parameter."""
-    if kind == _HINGE:
+    if kind == _LOG_LOSS or kind == _TARGET_FREE:
+        # One call for both: each copy of a loop takes its time to compile.
+        probabilities(margins)
+        if kind == _LOG_LOSS:
+            less_target(margins, target)
+        else:
+            less_uniform(margins)
+    elif kind == _HINGE:
         hinge(margins, target)
     elif kind == _SQUARED_HINGE:
         squared_hinge(margins, target)
@@ -45,58 +53,52 @@ def residuals(kind, parameter, margins, target):
         huber(margins, target, parameter)
     elif kind == _POISSON:
         poisson(margins, target, parameter)
-    elif kind == _TARGET_FREE:
-        target_free_log_loss(margins)
-    else:
-        log_loss(margins, target)
 
 
-@kernel(error_model="numpy")
-def log_loss(margins, target):
-    """Sigmoid or softmax minus one-hot."""
-    probabilities(margins)
-    if margins.shape[0] == 1:
-        for i in range(margins.shape[1]):
-            margins[0, i] -= target[i]
+@kernel()
+def less_target(probabilities, target):
+    """Subtract the one-hot target."""
+    if probabilities.shape[0] == 1:
+        for i in range(probabilities.shape[1]):
+            probabilities[0, i] -= target[i]
         return
-    for i in range(margins.shape[1]):
+    for i in range(probabilities.shape[1]):
         # The cast is for regressors, whose targets get no classes.
-        margins[np.int64(target[i]), i] -= 1.0
+        probabilities[np.int64(target[i]), i] -= 1.0
 
 
 @kernel(error_model="numpy")
-def target_free_log_loss(margins):
-    """Sigmoid or softmax minus the uniform distribution."""
-    probabilities(margins)
-    centre = 1.0 / max(2, margins.shape[0])
-    for k in range(margins.shape[0]):
-        for i in range(margins.shape[1]):
-            margins[k, i] -= centre
+def less_uniform(probabilities):
+    """Subtract the uniform distribution."""
+    centre = 1.0 / max(2, probabilities.shape[0])
+    for k in range(probabilities.shape[0]):
+        for i in range(probabilities.shape[1]):
+            probabilities[k, i] -= centre
 
 
 @kernel(error_model="numpy")
 def probabilities(margins):
     """Sigmoid of one margin, softmax of several."""
     n_outputs, n_rows = margins.shape
+    largest, share = margins[0].copy(), np.zeros(n_rows)
     if n_outputs == 1:
         # One margin m against 0: exp(-|m|), which is exp(m) / 1 or 1 / exp(m).
-        m = margins[0].copy()
         for i in range(n_rows):
-            margins[0, i] = -abs(m[i])
-        exponentials(margins)
+            margins[0, i] = -abs(largest[i])
+    else:
+        for k in range(1, n_outputs):
+            for i in range(n_rows):
+                m = margins[k, i]
+                largest[i] = m if m > largest[i] else largest[i]
+        for k in range(n_outputs):
+            for i in range(n_rows):
+                margins[k, i] -= largest[i]
+    exponentials(margins)
+    if n_outputs == 1:
         for i in range(n_rows):
             e = margins[0, i]
-            margins[0, i] = (1.0 if m[i] > 0.0 else e) / (1.0 + e)
+            margins[0, i] = (1.0 if largest[i] > 0.0 else e) / (1.0 + e)
         return
-    largest = margins[0].copy()
-    for k in range(1, n_outputs):
-        for i in range(n_rows):
-            largest[i] = margins[k, i] if margins[k, i] > largest[i] else largest[i]
-    for k in range(n_outputs):
-        for i in range(n_rows):
-            margins[k, i] -= largest[i]
-    exponentials(margins)
-    share = np.zeros(n_rows)
     for k in range(n_outputs):
         for i in range(n_rows):
             share[i] += margins[k, i]

@@ -1,7 +1,7 @@
 """What a record contributes to a step, compiled: residual, exact norm, clip, rounding.
 
-`clipped_residuals` is the whole of it where contributions have rank one. Differences to
-a public loss are made from the same parts in `queries.linear`.
+Where contributions have rank one it is `weighted_residuals` and then `clip_residuals`.
+Differences to a public loss are made from such parts in `queries.linear`.
 
 Shapes: margins and residuals float64 (K, B), one column a record; rows int64, the
 records' numbers, B or more of them. Loops run over the records and use operations that
@@ -56,13 +56,6 @@ class Clip(NamedTuple):
     clip_norm: float
     unit: float
     largest: float
-
-
-@kernel(error_model="numpy")
-def clipped_residuals(margins, rows, task, clip):
-    """Replace margins by the integer residuals of clipped contributions."""
-    weighted_residuals(margins, rows, task)
-    clip_residuals(margins, rows, clip)
 
 
 @kernel(error_model="numpy")

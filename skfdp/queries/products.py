@@ -108,7 +108,8 @@ class Products:
         for part in self.parts(batch, start, stop):
             residuals = np.empty((self.n_outputs, len(part)))
             self.margins(part, residuals)
-            contributions.clipped_residuals(residuals, part, task, clip)
+            contributions.weighted_residuals(residuals, part, task)
+            contributions.clip_residuals(residuals, part, clip)
             self.add(part, residuals)
 
 

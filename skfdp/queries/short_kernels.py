@@ -13,7 +13,7 @@ times 16. Arrays written come last.
 import numpy as np
 
 from skfdp.compiling import kernel
-from skfdp.queries.contributions import clipped_residuals
+from skfdp.queries.contributions import clip_residuals, weighted_residuals
 from skfdp.queries.vectors import (
     PAIR_ORDER,
     WIDTH,
@@ -102,7 +102,8 @@ def _margins_of_output(x, rows, n_columns, w, factor, out):
             store_sums(out, i, factor, a0, a1, a2, a3)
         else:
             store_sums(rest, 0, factor, a0, a1, a2, a3)
-            out[i:] = rest[: n_rows - i]
+            for j in range(i, n_rows):
+                out[j] = rest[j - i]
 
 
 @kernel()
@@ -226,9 +227,11 @@ def add_clipped(X, batch, start, stop, theta, factor, task, clip, out):
     for first in range(start, stop, size):
         last = min(first + size, stop)
         rows = np.arange(first, last) if batch is None else batch[first:stop]
-        residuals = memory[: (last - first) * n_outputs].reshape((n_outputs, -1))
+        shape = n_outputs, last - first
+        residuals = memory[: shape[0] * shape[1]].reshape(shape)
         margins(X, rows, theta, factor, residuals)
-        clipped_residuals(residuals, rows, task, clip)
+        weighted_residuals(residuals, rows, task)
+        clip_residuals(residuals, rows, clip)
         excess += add_outer_products(X, rows, residuals, out)
     return excess
 
