@@ -26,11 +26,34 @@ class Part:
         A public column, as the events name it.
     value : str, default=None
         Its value in all records of the part; numbers are compared as text.
+
+    Raises
+    ------
+    ValueError
+        If it names nobody, so that a charge would count for nobody, or if it names a
+        part in two ways.
     """
 
     rows: tuple[int, int] | None = None
     column: str | int | None = None
     value: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.rows is not None:
+            proper = self.column is None and self.value is None
+            proper = proper and _is_interval(self.rows)
+        else:
+            proper = _is_name(self.column) and isinstance(self.value, str)
+        if not proper:
+            raise ValueError(
+                f"part with rows={self.rows!r}, column={self.column!r} and "
+                f"value={self.value!r} names no records: give either rows, the first "
+                "position and the one after the last, or a column and its value as "
+                "text."
+            )
+        if self.value is not None:
+            # Imported ones too: 1, "1" and "01" are the same records.
+            object.__setattr__(self, "value", _canonical(self.value))
 
     @classmethod
     def of(
@@ -68,14 +91,20 @@ class Part:
                 f"value={value!r} must be a str or an int, the value that column "
                 f"{column!r} has in every record of the part."
             )
-        # As text, so that 1, "1" and "01" are not taken for different records.
-        return cls(column=column, value=_canonical(str(value)))
+        column = getattr(column, "item", lambda: column)()
+        return cls(column=column, value=str(value))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Part:
-        """Rebuild a part from `dataclasses.asdict`."""
+        """Rebuild a part from `dataclasses.asdict`; ValueError if it is none."""
+        names = {field.name for field in dataclasses.fields(cls)}
+        if not isinstance(values, Mapping) or set(values) != names:
+            raise ValueError(
+                f"part {values!r} must have the fields {sorted(names)}: pass what "
+                "skfdp wrote, and upgrade if it was written by a newer version."
+            )
         rows = values["rows"]
-        return cls(**{**values, "rows": None if rows is None else tuple(rows)})
+        return cls(**{**values, "rows": tuple(rows) if type(rows) is list else rows})
 
     def __str__(self) -> str:
         if self.rows is not None:
@@ -161,6 +190,17 @@ def together(parts: Sequence[Part | None]) -> tuple[tuple[int, ...], ...]:
             if not any(sets[group] < other for other in sets.values())
         )
     )
+
+
+def _is_interval(rows: Any) -> bool:
+    """Whether rows are (first position, one after the last), and not empty."""
+    if not isinstance(rows, tuple) or [type(row) for row in rows] != [int, int]:
+        return False
+    return 0 <= rows[0] < rows[1]
+
+
+def _is_name(column: Any) -> bool:
+    return isinstance(column, str | int) and not isinstance(column, bool)
 
 
 def _canonical(value: str) -> str:
