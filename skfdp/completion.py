@@ -25,6 +25,7 @@ from skfdp.privacy import Event, calibrate, gdp_mu
 from skfdp.privacy.events import check_budget, check_relation
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import Assumption, PrivacyReport
+from skfdp.privacy.store import Receipt
 from skfdp.queries.class_sums import ClassSum, SecondMoment
 from skfdp.releases import release
 from skfdp.rows import GridRows, RowMap, blocks, resolve_bounds
@@ -74,6 +75,7 @@ class _Problem:
     public: np.ndarray
     row_map: RowMap
     feature_bound: float
+    receipt: Receipt | None = None
 
     @property
     def bounded(self) -> np.ndarray:
@@ -259,12 +261,14 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         owner = type(self).__name__
         if math.isinf(self.epsilon):
             if ledger is not None:
-                ledger.charge_nonprivate(label=owner)
+                receipt = ledger.charge_nonprivate(label=owner)
+                problem = dataclasses.replace(problem, receipt=receipt)
             rows = problem.row_map.scale(problem.X)
             return self._publish(problem, clone(self.estimator).fit(rows, problem.y))
         events = self._plan(problem)
         if ledger is not None:
-            ledger.charge(events, label=owner)
+            receipt = ledger.charge(events, label=owner)
+            problem = dataclasses.replace(problem, receipt=receipt)
         model = PrivateColumns.learn(self._release(problem, events))
         coins = Streams(self.random_state, owner).public("draws")
         shared = problem.X[:, problem.public]
@@ -440,6 +444,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
             released=("estimator_",) + ("class_means_",) * bool(events),
             assumptions=(*ASSUMPTIONS, signs) if events else ASSUMPTIONS,
             seeded=self.random_state is not None,
+            receipts=[problem.receipt],
         )
         self.estimator_ = trained
         return self

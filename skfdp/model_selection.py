@@ -227,8 +227,9 @@ class PrivateSearchCV(
         settings = self._settings(candidates, draws, streams)
         with tuning.global_generators_kept():
             event, shares = self._plan(holdout, settings)
+        receipt = None
         if ledger is not None:
-            ledger.charge((event,), label=self._subject())
+            receipt = ledger.charge((event,), label=self._subject())
         # A leaf: callbacks see the search begin and end, and no run of it.
         context = self._init_callback_context()
         context.call_on_fit_task_begin(estimator=self)
@@ -237,7 +238,7 @@ class PrivateSearchCV(
                 found = self._all(holdout, streams, settings, shares)
             else:
                 found = self._random(holdout, streams, candidates, draws, event, shares)
-        self._publish(event, holdout, *found)
+        self._publish(self._report(event, holdout, receipt), *found)
         context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
         return self
 
@@ -446,9 +447,9 @@ class PrivateSearchCV(
             return accuracy_sum(predicted, holdout.y[holdout.score])
         return log_loss_sum(model.predict_proba(rows), columns, self.loss_bound)
 
-    def _publish(self, event, holdout, score, params, model) -> None:
+    def _publish(self, privacy, score, params, model) -> None:
         self.best_score_, self.best_params_ = score, params
-        self.privacy_ = self._report(event, holdout)
+        self.privacy_ = privacy
         # What the run released alone is no measure of what the search did.
         for part in {id(p): p for p in (*self._inside(model), model)}.values():
             part.privacy_ = self.privacy_
@@ -466,7 +467,7 @@ class PrivateSearchCV(
         name = type(tuning.last_step(self.estimator)[1]).__name__
         return f"{type(self).__name__} of {name}"
 
-    def _report(self, event, holdout) -> PrivacyReport:
+    def _report(self, event, holdout, receipt) -> PrivacyReport:
         steps = self.estimator.steps if isinstance(self.estimator, Pipeline) else []
         seen = {id(part) for part in self._inside(self.estimator)}
         names = None if steps else getattr(self, "feature_names_in_", None)
@@ -494,6 +495,7 @@ class PrivateSearchCV(
                 for name, step in steps
                 if step not in (None, "passthrough") and id(step) not in seen
             ],
+            receipts=[receipt],
         )
 
     def predict(self, X):

@@ -10,7 +10,7 @@ import numpy as np
 from skfdp import defaults
 from skfdp.linear_start import LinearStart
 from skfdp.losses import Loss
-from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_mu
+from skfdp.privacy import Event, PrivacyPlan, Receipt, calibrate, gdp_mu
 from skfdp.rows import RowMap, blocks
 from skfdp.validation import MOST_ROWS
 
@@ -52,6 +52,7 @@ class Problem:
     loss: Loss
     class_weight: np.ndarray
     hidden: tuple[int, ...]
+    receipt: Receipt | None = None
 
     @property
     def widths(self) -> tuple[int, ...]:

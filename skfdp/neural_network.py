@@ -325,7 +325,8 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         name = type(self).__name__
         if math.isinf(self.epsilon):
             if ledger is not None:
-                ledger.charge_nonprivate(label=name)
+                receipt = ledger.charge_nonprivate(label=name)
+                problem = dataclasses.replace(problem, receipt=receipt)
             return self._fit_without_privacy(problem)
         streams = Streams(
             self.random_state,
@@ -336,7 +337,8 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         training = plan_network(self, problem, streams.seeded)
         problem = dataclasses.replace(problem, row_map=training.row_map)
         if ledger is not None:
-            ledger.charge(training.events, label=name)
+            receipt = ledger.charge(training.events, label=name)
+            problem = dataclasses.replace(problem, receipt=receipt)
         return self._fit_private(problem, training, streams)
 
     def _check_parameters(self) -> None:
@@ -550,6 +552,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             ),
             assumptions=ASSUMPTIONS + assumed + (_EXACT_PRODUCTS,) * with_torch,
             seeded=self.random_state is not None,
+            receipts=[problem.receipt],
         )
 
     def decision_function(self, X):

@@ -17,6 +17,7 @@ from skfdp.noise import MAX_STD, Streams
 from skfdp.privacy import Event, calibrate
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
+from skfdp.privacy.store import Receipt
 from skfdp.queries.statistics import RowSum
 from skfdp.releases import release
 from skfdp.rows import RowMap, blocks
@@ -233,16 +234,16 @@ class PrivateCenteringTransformer(
         frame, X = X, check_arrays(self, X)
         public = self._public_mask(X, frame)
         rows = self._rows(X, public)
-        events, std = (), 0.0
+        events, std, receipt = (), 0.0, None
         if math.isinf(self.epsilon):
             if ledger is not None:
-                ledger.charge_nonprivate(label=type(self).__name__)
+                receipt = ledger.charge_nonprivate(label=type(self).__name__)
             total = rows.exact_sum()
         else:
             event = self._event(rows, public)
             events, std = (event,), event.noise_std[0]
             if ledger is not None:
-                ledger.charge(events, label=type(self).__name__)
+                receipt = ledger.charge(events, label=type(self).__name__)
             streams = Streams(
                 self.random_state,
                 type(self).__name__,
@@ -257,7 +258,7 @@ class PrivateCenteringTransformer(
             )
         mean, coef, scale = rows.centre(total, std)
         self.row_map_, self.public_mask_ = rows.row_map, public
-        self.privacy_ = self._report(events, rows.n_records)
+        self.privacy_ = self._report(events, rows.n_records, receipt)
         self.mean_, self.coef_, self.scale_ = mean, coef, scale
         return self
 
@@ -314,7 +315,9 @@ class PrivateCenteringTransformer(
             seeded=self.random_state is not None,
         )
 
-    def _report(self, events: tuple, n_public: int) -> PrivacyReport:
+    def _report(
+        self, events: tuple, n_public: int, receipt: Receipt | None
+    ) -> PrivacyReport:
         return PrivacyReport.from_events(
             subject=type(self).__name__,
             events=events,
@@ -325,6 +328,7 @@ class PrivateCenteringTransformer(
             released=("mean_", "coef_", "scale_"),
             assumptions=ASSUMPTIONS,
             seeded=self.random_state is not None,
+            receipts=[receipt],
         )
 
     def transform(self, X):

@@ -61,7 +61,7 @@ ONLY = {
     "randomgen": {"noise.py"},
     "torch": {"queries/torch_mlp.py"},
     "matplotlib": {"privacy/plotting.py"},
-    "sqlite3": {"privacy/ledger_file.py", "privacy/schema.py"},
+    "sqlite3": {"privacy/chain.py", "privacy/ledger_file.py", "privacy/schema.py"},
 }
 ids = [str(path.relative_to(ROOT)) for path in FILES]
 

@@ -10,6 +10,7 @@ from skfdp.cli.encoding import as_numbers, as_text, category_name
 from skfdp.linear_model import FeatureDPLogisticRegression
 from skfdp.privacy import Event, PrivacyReport
 from skfdp.privacy.report import Assumption
+from skfdp.privacy.store import Receipt
 from skfdp.rows import RowMap
 
 #: What ``skops.io.load`` must be told to trust in a saved model.
@@ -20,6 +21,7 @@ TRUSTED_TYPES = tuple(
         Event,
         FeatureDPLogisticRegression,
         PrivacyReport,
+        Receipt,
         RowMap,
         as_numbers,
         as_text,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 
 import numpy as np
@@ -19,8 +18,8 @@ class LedgerDisplay:
 
     Parameters
     ----------
-    times : ndarray of datetime64, shape (n_charges,)
-        When each charge was recorded, UTC.
+    times : ndarray of datetime64[D], shape (n_charges,)
+        The day of each charge, UTC; ledgers tell no finer times.
     epsilons : ndarray of shape (n_charges,)
         What was spent afterwards, by the most exposed record; infinite from the first
         fit without privacy on.
@@ -48,7 +47,7 @@ class LedgerDisplay:
         self.dataset = dataset
 
     @classmethod
-    def from_ledger(cls, ledger, *, delta=None, against="time", ax=None, **kwargs):
+    def from_ledger(cls, ledger, *, delta=None, against="charge", ax=None, **kwargs):
         """Draw what was spent on a ledger's data set.
 
         Parameters
@@ -56,9 +55,9 @@ class LedgerDisplay:
         ledger : PrivacyLedger, str or PathLike
         delta : float, default=None
             None takes the ceiling's.
-        against : {"time", "charge"}, default="time"
+        against : {"charge", "time"}, default="charge"
             What the horizontal axis shows. Charges are in the order of the record,
-            whatever the clock said.
+            whatever the clock said; those of one day are above one another in time.
         ax : matplotlib Axes, default=None
             None makes a new figure.
         **kwargs : dict
@@ -97,9 +96,8 @@ class LedgerDisplay:
         events = [entry.event for entry in entries]
         parts = [entry.part for entry in entries]
         spent = [worst(events[:end], parts[:end], float(delta)).epsilon for end in ends]
-        times = [datetime.datetime.fromisoformat(entries[e - 1].time) for e in ends]
         display = cls(
-            times=np.array([t.replace(tzinfo=None) for t in times], "datetime64[us]"),
+            times=np.array([entries[e - 1].time for e in ends], "datetime64[D]"),
             epsilons=np.array(spent),
             delta=float(delta),
             ceiling=ledger.epsilon,
@@ -107,14 +105,14 @@ class LedgerDisplay:
         )
         return display.plot(ax, against=against, **kwargs)
 
-    def plot(self, ax=None, *, against="time", **kwargs):
+    def plot(self, ax=None, *, against="charge", **kwargs):
         """Draw it.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             None makes a new figure.
-        against : {"time", "charge"}, default="time"
+        against : {"charge", "time"}, default="charge"
         **kwargs : dict
             For `matplotlib.pyplot.plot`.
 
@@ -146,7 +144,7 @@ class LedgerDisplay:
                 label=f"ceiling {self.ceiling:g}",
             )
         ax.set(
-            xlabel="time (UTC)" if against == "time" else "charge",
+            xlabel="day (UTC)" if against == "time" else "charge",
             ylabel=f"epsilon at delta {self.delta:g}",
             title=f"Data set {self.dataset}",
         )

@@ -92,7 +92,8 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         name = type(self).__name__
         if math.isinf(self.epsilon):
             if ledger is not None:
-                ledger.charge_nonprivate(label=name)
+                receipt = ledger.charge_nonprivate(label=name)
+                problem = dataclasses.replace(problem, receipt=receipt)
             return self._fit_optimum(problem)
         streams = Streams(
             self.random_state,
@@ -102,7 +103,8 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         )
         training = self._plan(problem, streams.seeded)
         if ledger is not None:
-            ledger.charge(training.events, label=name, plan=training.plan)
+            receipt = ledger.charge(training.events, label=name, plan=training.plan)
+            problem = dataclasses.replace(problem, receipt=receipt)
         return self._fit_private(problem, training, streams)
 
     def _check_parameters(self) -> None:
@@ -314,6 +316,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
             released=self._released + ("every iterate of the loop",) * loop,
             assumptions=self._assumptions + assumptions,
             seeded=self.random_state is not None,
+            receipts=[problem.receipt],
         )
 
     def _offset(self, rows: np.ndarray) -> np.ndarray | float:

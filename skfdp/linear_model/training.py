@@ -14,7 +14,7 @@ from skfdp.linear_model.padding import cross_event
 from skfdp.linear_model.sensitivity import ORTHANT, relative_sensitivity
 from skfdp.linear_model.target import TargetMap
 from skfdp.losses import Loss
-from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_mu
+from skfdp.privacy import Event, PrivacyPlan, Receipt, calibrate, gdp_mu
 from skfdp.rows import GridRows, RowMap
 from skfdp.validation import MOST_ROWS
 
@@ -44,6 +44,7 @@ class Problem:
     loss: Loss
     class_weight: np.ndarray | None
     target_map: TargetMap | None = None
+    receipt: Receipt | None = None
 
     @property
     def n_outputs(self) -> int:

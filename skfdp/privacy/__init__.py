@@ -10,7 +10,7 @@ from skfdp.privacy.ledger import PrivacyLedger, WhatIf
 from skfdp.privacy.plan import PrivacyPlan, calibrate
 from skfdp.privacy.report import PrivacyReport, read_report, report
 from skfdp.privacy.selection import Selection
-from skfdp.privacy.store import LedgerEntry
+from skfdp.privacy.store import LedgerEntry, Receipt
 
 __all__ = [
     "RELATIONS",
@@ -21,6 +21,7 @@ __all__ = [
     "PrivacyLedger",
     "PrivacyPlan",
     "PrivacyReport",
+    "Receipt",
     "Selection",
     "WhatIf",
     "calibrate",

@@ -12,7 +12,7 @@ from skfdp.privacy import statement as wording
 from skfdp.privacy.composition import Cost, align, worst
 from skfdp.privacy.events import Event, check_budget
 from skfdp.privacy.parts import Part, check_parts
-from skfdp.privacy.store import dumps, package_versions
+from skfdp.privacy.store import Receipt, dumps, package_versions
 
 SCHEMA = "skfdp-privacy-report"
 SCHEMA_VERSION = 1
@@ -85,6 +85,9 @@ class PrivacyReport:
         The reports of a Pipeline's steps.
     audit : Audit or None
         What an attack on the mechanism achieved; see `with_audit`.
+    receipts : tuple of Receipt
+        Of the charges to a ledger's file, which `PrivacyLedger.check_report` looks for;
+        empty without a file.
     versions : dict
         Package versions at the time of the fit.
     """
@@ -109,6 +112,7 @@ class PrivacyReport:
     unseen: tuple[str, ...] = ()
     steps: tuple[tuple[str, PrivacyReport], ...] = ()
     audit: Audit | None = None
+    receipts: tuple[Receipt, ...] = ()
     versions: dict[str, str] = dataclasses.field(default_factory=package_versions)
 
     @classmethod
@@ -130,6 +134,7 @@ class PrivacyReport:
         n_fits: int = 1,
         unseen: Iterable[str] = (),
         steps: Iterable[tuple[str, PrivacyReport]] = (),
+        receipts: Iterable[Receipt | None] = (),
     ) -> PrivacyReport:
         """Derive a report from the events and a few public facts.
 
@@ -165,6 +170,8 @@ class PrivacyReport:
             Number of fits counted.
         unseen, steps
             Of a Pipeline: names of steps without report, names and reports of others.
+        receipts : iterable of (Receipt or None), default=()
+            What the charges returned.
         """
         events = tuple(events)
         check_budget(1.0, delta)
@@ -195,6 +202,7 @@ class PrivacyReport:
             seeded=seeded,
             unseen=tuple(map(str, unseen)),
             steps=tuple(steps),
+            receipts=tuple(receipt for receipt in receipts if receipt is not None),
         )
 
     @property
@@ -328,7 +336,9 @@ class PrivacyReport:
                 f"{SCHEMA_VERSION}: upgrade skfdp."
             )
         try:
-            facts = {f.name: values[f.name] for f in dataclasses.fields(cls)}
+            younger = {"receipts": ()}  # than some reports
+            known = {**younger, **values}
+            facts = {f.name: known[f.name] for f in dataclasses.fields(cls)}
         except KeyError as error:
             raise ValueError(
                 f"report lacks the field {error.args[0]!r}: pass what to_json wrote."
@@ -432,7 +442,7 @@ def _to_json(value: Any) -> Any:
     """Return JSON-able values; steps are left to the caller."""
     if isinstance(value, Event):
         return value.to_dict()
-    if isinstance(value, Assumption | Audit | Part):
+    if isinstance(value, Assumption | Audit | Part | Receipt):
         return dataclasses.asdict(value)
     if isinstance(value, PrivacyReport):
         return None
@@ -459,5 +469,6 @@ def _restore(facts: dict[str, Any]) -> dict[str, Any]:
         (step["name"], PrivacyReport.from_dict(step["report"]))
         for step in facts["steps"]
     )
+    restored["receipts"] = tuple(Receipt(**receipt) for receipt in facts["receipts"])
     restored["versions"] = dict(facts["versions"])
     return restored

@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from skfdp.privacy import ledger_export
+from skfdp.privacy import ledger_export, witness
 from skfdp.privacy.composition import align, worst
 from skfdp.privacy.events import (
     Event,
@@ -21,10 +21,18 @@ from skfdp.privacy.events import (
 from skfdp.privacy.ledger_file import FileStore
 from skfdp.privacy.parts import Part, check_part, check_parts
 from skfdp.privacy.plan import PrivacyPlan
-from skfdp.privacy.store import LedgerEntry, MemoryStore, Terms, new_entries
+from skfdp.privacy.store import (
+    LedgerEntry,
+    MemoryStore,
+    Receipt,
+    Terms,
+    new_entries,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from skfdp.privacy.disclosure import PrivacyReport
 
 # Epsilon is the root of an equation solved in float64: a relative excess of this size
 # is rounding.
@@ -76,6 +84,8 @@ class PrivacyLedger:
         openings may leave it out, and cannot change it.
     neighboring_relation : str, default=None
         The relation of all events; None takes that of the first.
+    public : iterable of str, default=None
+        The declared public set of the data set; kept like the relation.
     dataset : str, default="default"
         Name of the data set; data sets in one file are independent.
 
@@ -101,7 +111,16 @@ class PrivacyLedger:
       releases are full batches: Gaussian differential privacy has such a filter (Smith
       and Thakurta 2022). With Poisson batches the composition is proved for budgets
       that do not depend on earlier results, and nothing is claimed beyond.
-    * A handle refuses a file that was replaced by another ledger, or by an older copy.
+    * A file keeps a hash chain of all charges. A handle, its pickles, and the reports
+      of fits that were charged to the file hold the head that they saw. A handle
+      refuses a file that was replaced by another ledger, edited, or restored from a
+      copy without that head, also when new charges fill the gap; `check_report` does it
+      for a report. Without such a witness, by a new handle alone, a restored copy
+      cannot be seen.
+    * Entries tell the day and no finer time, since the time until the next charge would
+      tell the secret number of runs of a `PrivateSearchCV`. Those of the file system
+      (when the file was last changed) are outside, and so is a search that runs for
+      days.
     * It counts what is charged to it: estimators without this ledger, preprocessing
       that learns from data and scores on training data are outside.
     * Fits with an integer `random_state` are charged and marked as seeded; their
@@ -133,6 +152,7 @@ class PrivacyLedger:
         epsilon: float | None = None,
         delta: float | None = None,
         neighboring_relation: str | None = None,
+        public: Iterable[str] | None = None,
         dataset: str = "default",
     ) -> None:
         if (epsilon is None) != (delta is None):
@@ -159,6 +179,7 @@ class PrivacyLedger:
                 epsilon=epsilon,
                 delta=delta,
                 neighboring_relation=neighboring_relation,
+                public=None if public is None else tuple(sorted(set(public))),
             )
         )
 
@@ -242,7 +263,7 @@ class PrivacyLedger:
         *,
         label: str | None = None,
         plan: PrivacyPlan | None = None,
-    ) -> None:
+    ) -> Receipt | None:
         """Record all events, or refuse and record none; call it before use.
 
         Parameters
@@ -253,6 +274,11 @@ class PrivacyLedger:
             What is fitted, for people.
         plan : PrivacyPlan, default=None
             The plan of the fit, for the record.
+
+        Returns
+        -------
+        receipt : Receipt or None
+            For the report of the fit; None in memory.
 
         Raises
         ------
@@ -270,9 +296,9 @@ class PrivacyLedger:
         # Compose outside the lock first: the check inside then finds the answer, unless
         # another charge came between.
         check(*self._store.read())
-        self._store.append(new_entries(events, label, self._part, plan), check)
+        return self._store.append(new_entries(events, label, self._part, plan), check)
 
-    def charge_nonprivate(self, *, label: str | None = None) -> None:
+    def charge_nonprivate(self, *, label: str | None = None) -> Receipt | None:
         """Record a fit without privacy (epsilon=inf); a ceiling refuses it.
 
         Afterwards `spent` is infinite, for all records: without privacy a part hides
@@ -288,7 +314,7 @@ class PrivacyLedger:
                     "protection."
                 )
 
-        self._store.append(new_entries([None], label), check)
+        return self._store.append(new_entries([None], label), check)
 
     def what_if(
         self,
@@ -464,20 +490,52 @@ class PrivacyLedger:
             If the text is no ledger, of a newer schema, or if the data set exists.
         """
         terms, entries, dataset = ledger_export.from_json(text)
-        ledger = cls(path, dataset=dataset, **dataclasses.asdict(terms))
 
         def check(terms: Terms, recorded: tuple[LedgerEntry, ...]) -> None:
             if recorded:
                 raise ValueError(
                     f"data set {dataset!r} has {len(recorded)} entries in "
-                    f"{ledger.path!r} already: import into a new file."
+                    f"{os.fspath(path or '')!r} already: import into a new file."
                 )
             check_parts(entry.part for entry in entries)
             ledger._check_composes(terms, (), _events(entries))
 
-        if entries:  # even above the ceiling: what was spent was spent
-            ledger._store.append(entries, check)
+        # Even above the ceiling: what was spent was spent. In memory first, so that
+        # what is refused does not make a file, which would have its whole budget left.
+        ledger = cls(dataset=dataset, **dataclasses.asdict(terms))
+        terms, _ = ledger._store.read()
+        ledger._store.open(terms, check, entries)
+        if path is not None:
+            ledger._store = FileStore(path, dataset)
+            ledger._store.open(terms, check, entries)
         return ledger
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """The newest charge that this handle saw in its file, None in memory."""
+        return self._store.receipt
+
+    def check_report(self, report: PrivacyReport) -> None:
+        """Raise ValueError unless the file still holds what a report was charged.
+
+        The report of a fit is a witness: it keeps the head of the file's hash chain at
+        its charge, through `to_json`, `read_report` and pickles. An older copy of the
+        file does not have that head, whatever was charged to it since.
+
+        Parameters
+        ----------
+        report : PrivacyReport
+            Of a fit charged to this ledger's file, a Pipeline of such fits, or
+            ``report(ledger)``.
+
+        Raises
+        ------
+        ValueError
+            If the report has no receipt (its fit was charged to no file, or by an older
+            version), if it was charged to another ledger, if the file does not hold its
+            charge and everything before, or if the data set does not hold its events.
+        """
+        witness.check_report(report, self._store, self._dataset)
 
     @property
     def entries(self) -> tuple[LedgerEntry, ...]:
@@ -571,6 +629,7 @@ class PrivacyLedger:
             "dataset": self._dataset,
             "identity": self._store.identity,
             "seen": self._store.seen,
+            "head": self._store.head,
             "part": None if self._part is None else dataclasses.asdict(self._part),
         }
 
@@ -580,7 +639,11 @@ class PrivacyLedger:
         self._dataset = state["dataset"]
         self._part = None if part is None else Part.from_dict(part)
         self._store = FileStore(
-            state["path"], state["dataset"], state["identity"], state["seen"]
+            state["path"],
+            state["dataset"],
+            state["identity"],
+            state["seen"],
+            state.get("head"),  # older versions kept the number alone
         )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from skfdp.privacy.events import Event, check_budget
 from skfdp.privacy.parts import Part
@@ -89,40 +89,132 @@ def to_json(
 
 def from_json(text: str) -> tuple[Terms, tuple[LedgerEntry, ...], str]:
     """Return terms, entries and data set name; a ValueError says what is wrong."""
+    values = _parsed(text)
+    version = values.get("schema_version")
+    if type(version) is not int or version < 1:
+        raise ValueError(
+            f"ledger has schema_version={version!r}, which no version of skfdp wrote: "
+            "pass what to_json wrote."
+        )
+    if version > SCHEMA_VERSION:
+        raise ValueError(
+            f"ledger has schema_version={version!r}, newer than {SCHEMA_VERSION}: "
+            "upgrade skfdp."
+        )
+    # Schema 2 knew no public set.
+    values = {"public": None, **values} if version < 3 else values
+    terms = Terms(
+        epsilon=_field(values, "epsilon", "ledger", int, float, None),
+        delta=_field(values, "delta", "ledger", int, float, None),
+        neighboring_relation=_field(
+            values, "neighboring_relation", "ledger", str, None
+        ),
+        public=_names(values),
+    )
+    if terms.epsilon is not None and terms.delta is not None:
+        check_budget(terms.epsilon, terms.delta)
+    dataset = _field(values, "dataset", "ledger", str)
+    entries: list[LedgerEntry] = []
+    for rank, entry in enumerate(_field(values, "entries", "ledger", list)):
+        entries.append(_entry(entry, f"entry {rank} of the ledger"))
+        if rank and entries[-1].charge < entries[-2].charge:
+            raise ValueError(
+                f"entry {rank} of the ledger has charge={entries[-1].charge!r} after "
+                f"charge={entries[-2].charge!r}: entries must be in the order of their "
+                "charges; pass what to_json wrote."
+            )
+    return terms, tuple(entries), dataset
+
+
+def _parsed(text: str) -> Mapping[str, Any]:
     try:
-        values = json.loads(text)
-    except json.JSONDecodeError:
+        values = json.loads(text, parse_int=_whole, parse_constant=_no_number)
+        # Lone surrogates are JSON, and no text that a file could hold.
+        dumps(values).encode()
+    except (TypeError, ValueError, RecursionError):
         values = None
     if not isinstance(values, Mapping) or values.get("schema") != SCHEMA:
         raise ValueError(
-            f'text must hold "schema": "{SCHEMA}": pass what to_json wrote.'
+            f'text must be strict JSON with "schema": "{SCHEMA}": pass what to_json '
+            "wrote."
         )
-    if values["schema_version"] > SCHEMA_VERSION:
-        raise ValueError(
-            f"ledger has schema_version={values['schema_version']!r}, newer than "
-            f"{SCHEMA_VERSION}: upgrade skfdp."
-        )
-    try:
-        terms = Terms(**{f.name: values[f.name] for f in dataclasses.fields(Terms)})
-        entries = tuple(map(_entry, values["entries"]))
-        dataset = values["dataset"]
-    except KeyError as error:
-        raise ValueError(
-            f"ledger lacks the field {error.args[0]!r}: pass what to_json wrote."
-        ) from None
-    if terms.epsilon is not None and terms.delta is not None:
-        check_budget(terms.epsilon, terms.delta)
-    return terms, entries, dataset
+    return values
 
 
-def _entry(values: Mapping[str, Any]) -> LedgerEntry:
-    event, part, plan = values["event"], values["part"], values["plan"]
-    return LedgerEntry(
-        charge=values["charge"],
-        time=values["time"],
-        label=values["label"],
-        event=None if event is None else Event.from_dict(event),
-        versions=dict(values["versions"]),
-        part=None if part is None else Part.from_dict(part),
-        plan=None if plan is None else PrivacyPlan.from_dict(plan),
+def _whole(text: str) -> int:
+    if len(text) > 18:  # no count of ours, and too much for a file and a float
+        raise ValueError
+    return int(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError  # NaN and Infinity are no JSON
+
+
+def _field(values: Any, name: str, where: str, *types: type | None) -> Any:
+    """Return a field that has one of some types; None stands for null."""
+    if not isinstance(values, Mapping) or name not in values:
+        raise ValueError(f"{where} lacks the field {name!r}: pass what to_json wrote.")
+    value = values[name]
+    if (value is None and None in types) or type(value) in types:
+        return value
+    raise ValueError(
+        f"{where} has {name} of type {type(value).__name__}, which to_json does not "
+        "write: pass what it wrote."
     )
+
+
+def _names(values: Any) -> tuple[str, ...] | None:
+    names = _field(values, "public", "ledger", list, None)
+    if names is None:
+        return None
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            f"ledger has public={names!r}, which must be a list of names: pass what "
+            "to_json wrote."
+        )
+    return tuple(sorted(set(names)))
+
+
+def _entry(values: Any, where: str) -> LedgerEntry:
+    charge = _field(values, "charge", where, int)
+    versions = _field(values, "versions", where, dict)
+    if charge < 1 or not all(isinstance(text, str) for text in versions.values()):
+        raise ValueError(
+            f"{where} has charge={charge!r} and versions={versions!r}, where a number "
+            "from 1 on and texts are due: pass what to_json wrote."
+        )
+    return LedgerEntry(
+        charge=charge,
+        time=_field(values, "time", where, str),
+        label=_field(values, "label", where, str, None),
+        event=_rebuilt(values, "event", where, Event.from_dict),
+        versions=versions,
+        part=_rebuilt(values, "part", where, Part.from_dict),
+        plan=_rebuilt(values, "plan", where, _plan),
+    )
+
+
+def _plan(fields: Mapping[str, Any]) -> PrivacyPlan:
+    plan = PrivacyPlan.from_dict(fields)
+    plan.to_dict()  # fails for numbers that are none
+    return plan
+
+
+def _rebuilt(
+    values: Any, name: str, where: str, build: Callable[[Mapping[str, Any]], Any]
+) -> Any:
+    fields = _field(values, name, where, dict, None)
+    if fields is None:
+        return None
+    try:
+        found = build(fields)
+        hash(found)  # lists where one value is due
+        return found
+    except ValueError as error:  # a sentence of ours
+        raise ValueError(f"{where} has no valid {name}: {error}") from None
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError):
+        raise ValueError(
+            f"{where} has no valid {name}: a field is missing or of another type than "
+            "to_json writes."
+        ) from None

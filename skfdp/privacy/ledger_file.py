@@ -9,16 +9,16 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from skfdp._version import __version__
-from skfdp.privacy import schema
+from skfdp.privacy import chain, schema
 from skfdp.privacy.events import Event
 from skfdp.privacy.parts import Part
 from skfdp.privacy.plan import PrivacyPlan
-from skfdp.privacy.store import Check, LedgerEntry, Terms, dumps, numbered
+from skfdp.privacy.store import Check, LedgerEntry, Receipt, Terms, dumps, numbered
 
 # How long a charge waits for other processes, each of which may be composing curves.
 _BUSY_SECONDS = 60.0
@@ -50,6 +50,15 @@ class FileStore:
         The ledger that the file must be; None takes the one that is there.
     seen : int, default=0
         The file must hold at least this many charges.
+    head : str, default=None
+        Head of the file's hash chain at the last of them, None where it is not known.
+
+    Notes
+    -----
+    **Guarantees.** A read or a charge is refused where an entry is not what was
+    recorded, and where the file does not hold everything until the newest charge that
+    this store saw: a restored older copy, also when new charges fill the gap. What no
+    store, pickle or report saw can be lost unnoticed; so can terms.
     """
 
     def __init__(
@@ -58,59 +67,108 @@ class FileStore:
         dataset: str,
         identity: str | None = None,
         seen: int = 0,
+        head: str | None = None,
     ) -> None:
         self.path = _resolved(path)
         self.identity = identity
         self.seen = seen
+        self.head = head
         self._dataset = dataset
+        #: What was checked before: the next check compares it and hashes the rest.
+        self._known: chain.Record | None = None
 
-    def open(self, terms: Terms) -> None:
-        """Create the file where needed; keep the terms, or compare them."""
+    @property
+    def receipt(self) -> Receipt | None:
+        """The newest charge that this store saw, None before there is one."""
+        if self.identity is None or self.head is None:
+            return None
+        return Receipt(ledger=self.identity, charge=self.seen, head=self.head)
+
+    def open(
+        self,
+        terms: Terms,
+        check: Check | None = None,
+        entries: Sequence[LedgerEntry] | None = None,
+    ) -> None:
+        """Create the file where needed; keep the terms, or compare them.
+
+        Terms and entries of elsewhere are added in one step, all or nothing, unless
+        check(terms, recorded) raises.
+        """
         with self._connection("rwc") as connection:
             if schema.is_empty(connection):
+                schema.log_ahead(connection)
+            else:
+                self._check_schema(connection)
+                stored = self._terms(connection)
+                if entries is None and self._merged(terms, stored) == stored:
+                    return
+            connection.execute("BEGIN IMMEDIATE")
+            if schema.is_empty(connection):  # or another process was faster
                 schema.create(connection)
             self._check_schema(connection)
-            stored = self._terms(connection)
-            if self._merged(terms, stored) != stored:
-                self._write_terms(connection, terms)
+            terms = self._merged(terms, self._terms(connection))
+            recorded = self._entries(connection)
+            if check is not None:
+                check(terms, recorded)
+            self._write_terms(connection, terms)
+            self._write(connection, entries or ())
 
-    def read(self) -> tuple[Terms, tuple[LedgerEntry, ...]]:
-        """Return the terms and all entries of the data set."""
+    def read(
+        self, receipts: Iterable[Receipt] = ()
+    ) -> tuple[Terms, tuple[LedgerEntry, ...]]:
+        """Return the terms and all entries of the data set.
+
+        Raises ValueError unless the file holds what every receipt stands for.
+        """
         with self._connection("rw") as connection:
             self._check_schema(connection)
-            seen = self.seen
             connection.execute("BEGIN")  # terms and entries of one moment
-            self._check_age(connection, seen)
-            return self._terms(connection), self._entries(connection)
+            return self._terms(connection), self._entries(connection, receipts)
 
-    def append(self, entries: Sequence[LedgerEntry], check: Check) -> None:
+    def append(self, entries: Sequence[LedgerEntry], check: Check) -> Receipt | None:
         """Append all entries, unless check(terms, recorded) raises."""
         with self._connection("rw") as connection:
             self._check_schema(connection)
             connection.execute("BEGIN IMMEDIATE")
-            last = self._check_age(connection, self.seen)
             check(self._terms(connection), self._entries(connection))
-            added = numbered(entries, last)
-            connection.executemany(
-                "INSERT INTO entries (charge, time, dataset, label, "
-                "neighboring_relation, public_features, public_target, event, "
-                'versions, seeded, part, "plan") '
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [_to_row(entry, self._dataset) for entry in added],
-            )
-            connection.execute("COMMIT")
-            self.seen = max(self.seen, added[-1].charge)
+            self._write(connection, entries)
+            return self.receipt
+
+    def _write(
+        self, connection: sqlite3.Connection, entries: Sequence[LedgerEntry]
+    ) -> None:
+        """Add checked entries and their links, and commit."""
+        connection.executemany(
+            "INSERT INTO entries (charge, time, dataset, label, "
+            "neighboring_relation, public_features, public_target, event, "
+            'versions, seeded, part, "plan") '
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [_to_row(entry, self._dataset) for entry in numbered(entries, self.seen)],
+        )
+        seen, head = chain.extend(connection, str(self.identity))
+        connection.execute("COMMIT")
+        self._remember(seen, head)
+
+    def _remember(self, seen: int, head: str | None) -> None:
+        self.seen, self.head = seen, head if seen else None
 
     def _write_terms(self, connection: sqlite3.Connection, terms: Terms) -> None:
-        connection.execute("BEGIN IMMEDIATE")
-        merged = self._merged(terms, self._terms(connection))
+        public = None if terms.public is None else dumps(terms.public)
         connection.execute(
-            "INSERT INTO datasets VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE "
+            "INSERT INTO datasets (name, epsilon, delta, neighboring_relation, public) "
+            "VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE "
             "SET epsilon = excluded.epsilon, delta = excluded.delta, "
-            "neighboring_relation = excluded.neighboring_relation",
-            (self._dataset, *dataclasses.astuple(merged)),
+            "neighboring_relation = excluded.neighboring_relation, "
+            "public = excluded.public",
+            (
+                self._dataset,
+                terms.epsilon,
+                terms.delta,
+                terms.neighboring_relation,
+                public,
+            ),
         )
-        connection.execute("COMMIT")
 
     def _merged(self, asked: Terms, stored: Terms) -> Terms:
         """Return the stored terms, completed by those asked for; never changed."""
@@ -127,10 +185,11 @@ class FileStore:
         return Terms(**values)
 
     def _terms(self, connection: sqlite3.Connection) -> Terms:
-        epsilon, delta, pinned = connection.execute(
-            "SELECT epsilon, delta, neighboring_relation FROM datasets WHERE name = ?",
+        epsilon, delta, pinned, public = connection.execute(
+            "SELECT epsilon, delta, neighboring_relation, public FROM datasets "
+            "WHERE name = ?",
             (self._dataset,),
-        ).fetchone() or (None, None, None)
+        ).fetchone() or (None, None, None, None)
         recorded = connection.execute(
             "SELECT neighboring_relation FROM entries WHERE dataset = ? "
             "AND neighboring_relation IS NOT NULL LIMIT 1",
@@ -140,15 +199,53 @@ class FileStore:
             epsilon=epsilon,
             delta=delta,
             neighboring_relation=pinned or (recorded[0] if recorded else None),
+            public=None if public is None else tuple(json.loads(public)),
         )
 
-    def _entries(self, connection: sqlite3.Connection) -> tuple[LedgerEntry, ...]:
-        rows = connection.execute(
-            'SELECT charge, time, label, event, versions, part, "plan" FROM entries '
-            "WHERE dataset = ? ORDER BY id",
-            (self._dataset,),
+    def _entries(
+        self, connection: sqlite3.Connection, receipts: Iterable[Receipt] = ()
+    ) -> tuple[LedgerEntry, ...]:
+        """Return the data set's entries, after checking the file against what is known.
+
+        In a transaction; `seen` is the file's last charge afterwards.
+        """
+        self._refuse_newer(connection)  # it may have been brought up to date just now
+        record = chain.read(connection)
+        try:
+            chain.check(record, str(self.identity), self._known)
+        except chain.BrokenChainError as error:
+            raise self._lost(error.charge) from None
+        heads = record.heads
+        last = max(heads, default=0)
+        if last < self.seen:
+            raise ValueError(
+                f"ledger {str(self.path)!r} ends with charge {last}, but charge "
+                f"{self.seen} was recorded before: an older copy took its place; "
+                "restore the newer one."
+            )
+        if self.head not in (None, heads.get(self.seen)):
+            raise self._lost(self.seen)
+        for receipt in receipts:
+            if receipt.ledger != self.identity:
+                raise ValueError(
+                    f"ledger {str(self.path)!r} is not the one that the report was "
+                    "charged to: check the report against that one."
+                )
+            if receipt.head != heads.get(receipt.charge):
+                raise self._lost(receipt.charge)
+        self._remember(last, heads.get(last))
+        self._known = record
+        place = chain.COLUMNS.index("dataset")
+        return tuple(
+            _from_row(row) for row in record.rows if row[place] == self._dataset
         )
-        return tuple(_from_row(*row) for row in rows)
+
+    def _lost(self, charge: int) -> ValueError:
+        return ValueError(
+            f"ledger {str(self.path)!r} does not hold charge {charge} as it was "
+            "recorded: an older copy took its place, or it was edited; restore the "
+            "newest one."
+        )
 
     def _check_schema(self, connection: sqlite3.Connection) -> None:
         """Refuse what is not this ledger; bring an older file up to date."""
@@ -158,14 +255,8 @@ class FileStore:
                 "another program, or an emptied file: give another path, or restore a "
                 "copy."
             )
-        version = schema.version_of(connection)
-        if version > schema.SCHEMA_VERSION:
-            raise ValueError(
-                f"ledger {str(self.path)!r} has schema version {version}, newer than "
-                f"{schema.SCHEMA_VERSION}, which skfdp {__version__} knows: upgrade "
-                "skfdp."
-            )
-        if version < schema.SCHEMA_VERSION:
+        self._refuse_newer(connection)
+        if schema.version_of(connection) < schema.SCHEMA_VERSION:
             schema.migrate(connection)
         found = schema.identity_of(connection)
         if self.identity not in (None, found):
@@ -176,19 +267,14 @@ class FileStore:
             )
         self.identity = found
 
-    def _check_age(self, connection: sqlite3.Connection, seen: int) -> int:
-        """Return the number of the last charge; refuse a file that lost some."""
-        (last,) = connection.execute(
-            "SELECT coalesce(max(charge), 0) FROM entries"
-        ).fetchone()
-        if last < seen:
+    def _refuse_newer(self, connection: sqlite3.Connection) -> None:
+        version = schema.version_of(connection)
+        if version > schema.SCHEMA_VERSION:
             raise ValueError(
-                f"ledger {str(self.path)!r} ends with charge {last}, but charge {seen} "
-                "was recorded before: an older copy took its place; restore the newer "
-                "one."
+                f"ledger {str(self.path)!r} has schema version {version}, newer than "
+                f"{schema.SCHEMA_VERSION}, which skfdp {__version__} knows: upgrade "
+                "skfdp."
             )
-        self.seen = max(self.seen, last)
-        return last
 
     def _uri(self, mode: str) -> str:
         # "rw" never creates: a handle whose file is gone must not start from zero.
@@ -284,24 +370,23 @@ def _to_row(entry: LedgerEntry, dataset: str) -> tuple:
     )
 
 
-def _from_row(
-    charge: int,
-    time: str,
-    label: str | None,
-    event: str | None,
-    versions: str,
-    part: str | None,
-    plan: str | None,
-) -> LedgerEntry:
+def _from_row(row: chain.Row) -> LedgerEntry:
+    values: dict[str, Any] = dict(zip(chain.COLUMNS, row, strict=True))
+    event, part, plan = values["event"], values["part"], values["plan"]
     return LedgerEntry(
-        charge=charge,
-        time=time,
-        label=label,
+        charge=values["charge"],
+        time=values["time"],
+        label=values["label"],
         event=None if event is None else _read_event(event),
-        versions=json.loads(versions),
+        versions=dict(_read_versions(values["versions"])),
         part=None if part is None else Part.from_dict(json.loads(part)),
         plan=None if plan is None else _read_plan(plan),
     )
+
+
+@functools.lru_cache(maxsize=64)
+def _read_versions(text: str) -> dict[str, str]:
+    return json.loads(text)
 
 
 @functools.lru_cache(maxsize=4096)  # a charge reads the whole record again

@@ -168,6 +168,7 @@ def _pipeline_report(pipeline: Any, steps: list) -> PrivacyReport | None:
         n_fits=sum(found.n_fits for found in reports),
         unseen=unseen,
         steps=seen,
+        receipts=(receipt for found in reports for receipt in found.receipts),
     )
 
 
@@ -232,6 +233,7 @@ def _ledger_report(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
         nonprivate=len(private) < len(entries),
         parts=[entry.part for entry in private],
         n_fits=len(fits),
+        receipts=[ledger.receipt],
     )
 
 

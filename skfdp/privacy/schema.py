@@ -7,14 +7,16 @@ import time
 import uuid
 from collections.abc import Iterator
 
-SCHEMA_VERSION = 2
+from skfdp.privacy import chain
+
+SCHEMA_VERSION = 3
 # Marks a SQLite file as ours ("skfd"), so that another program's is never written to.
 APPLICATION_ID = 0x736B6664
 # How long to try again, in seconds, while others create the same file.
 _PATIENCE = 10.0
 
 # Against accidents: whoever may write the file can drop a trigger too.
-_TERMS = """
+_TERMS_2 = """
 CREATE TRIGGER terms_keep BEFORE DELETE ON datasets
     BEGIN SELECT RAISE(ABORT, 'ceilings are never removed'); END;
 CREATE TRIGGER terms_fixed BEFORE UPDATE ON datasets
@@ -22,6 +24,23 @@ CREATE TRIGGER terms_fixed BEFORE UPDATE ON datasets
     OR OLD.epsilon IS NOT NULL AND OLD.epsilon IS NOT NEW.epsilon
     OR OLD.delta IS NOT NULL AND OLD.delta IS NOT NEW.delta
     BEGIN SELECT RAISE(ABORT, 'ceilings are never changed'); END;
+"""
+_FIXED_ENTRIES = """
+CREATE TRIGGER entries_fixed BEFORE UPDATE ON entries
+    BEGIN SELECT RAISE(ABORT, 'charges are never changed'); END;
+"""
+_VERSION_3 = """
+CREATE TABLE chain (
+    charge INTEGER PRIMARY KEY, nonce TEXT NOT NULL, head TEXT NOT NULL
+);
+CREATE TRIGGER chain_keep BEFORE DELETE ON chain
+    BEGIN SELECT RAISE(ABORT, 'links are never removed'); END;
+CREATE TRIGGER chain_fixed BEFORE UPDATE ON chain
+    BEGIN SELECT RAISE(ABORT, 'links are never changed'); END;
+ALTER TABLE datasets ADD COLUMN public TEXT;
+CREATE TRIGGER public_fixed BEFORE UPDATE ON datasets
+    WHEN OLD.public IS NOT NULL AND OLD.public IS NOT NEW.public
+    BEGIN SELECT RAISE(ABORT, 'public sets are never changed'); END;
 """
 _CREATE = f"""
 PRAGMA application_id = {APPLICATION_ID};
@@ -49,18 +68,26 @@ CREATE TABLE entries (
 CREATE INDEX entries_by_dataset ON entries (dataset, id);
 CREATE TRIGGER entries_keep BEFORE DELETE ON entries
     BEGIN SELECT RAISE(ABORT, 'charges are never refunded'); END;
-CREATE TRIGGER entries_fixed BEFORE UPDATE ON entries
-    BEGIN SELECT RAISE(ABORT, 'charges are never changed'); END;
-{_TERMS}
+{_FIXED_ENTRIES}
+{_TERMS_2}
+{_VERSION_3}
 """
 #: What brings a file from the version of the key to the next one. A step is never
-#: edited once a file of that version exists; it may add, and must not touch entries.
+#: edited once a file of that version exists; it may add, and must not touch entries,
+#: but for the times of version 2, which told too much.
 _STEPS = {
     1: f"""
 ALTER TABLE entries ADD COLUMN part TEXT;
 ALTER TABLE entries ADD COLUMN "plan" TEXT;
-{_TERMS}
+{_TERMS_2}
 UPDATE meta SET value = '2' WHERE key = 'schema_version';
+""",
+    2: f"""
+DROP TRIGGER entries_fixed;
+UPDATE entries SET time = substr(time, 1, 10);
+{_FIXED_ENTRIES}
+{_VERSION_3}
+UPDATE meta SET value = '3' WHERE key = 'schema_version';
 """,
 }
 
@@ -92,16 +119,12 @@ def identity_of(connection: sqlite3.Connection) -> str | None:
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Make the tables of an empty file, unless another process was faster."""
-    _log_ahead(connection)
-    connection.execute("BEGIN IMMEDIATE")
-    if is_empty(connection):
-        _run(connection, _CREATE)
-        _identify(connection)
-    connection.execute("COMMIT")
+    """Make the tables of an empty file, in the transaction of the caller."""
+    _run(connection, _CREATE)
+    _identify(connection)
 
 
-def _log_ahead(connection: sqlite3.Connection) -> None:
+def log_ahead(connection: sqlite3.Connection) -> None:
     """Switch to write-ahead logging, which the file remembers.
 
     SQLite does not wait for others here, so that processes which create one file
@@ -120,17 +143,22 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
 
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring a file of an older version to this one, entirely or not at all."""
+    connection.execute("PRAGMA secure_delete = ON")  # the times that are cut off
     connection.execute("BEGIN IMMEDIATE")
     # Read again under the lock: another process may have done it.
-    for version in range(version_of(connection), SCHEMA_VERSION):
+    old = version_of(connection)
+    for version in range(old, SCHEMA_VERSION):
         _run(connection, _STEPS[version])
-    if identity_of(connection) is None:
-        _identify(connection)
+    identity = identity_of(connection) or _identify(connection)
+    if old < 3:
+        chain.extend(connection, identity)
     connection.execute("COMMIT")
 
 
-def _identify(connection: sqlite3.Connection) -> None:
-    connection.execute("INSERT INTO meta VALUES ('ledger', ?)", (uuid.uuid4().hex,))
+def _identify(connection: sqlite3.Connection) -> str:
+    identity = uuid.uuid4().hex
+    connection.execute("INSERT INTO meta VALUES ('ledger', ?)", (identity,))
+    return identity
 
 
 def _run(connection: sqlite3.Connection, script: str) -> None:

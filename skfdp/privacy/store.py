@@ -26,11 +26,41 @@ from skfdp.privacy.plan import PrivacyPlan
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What holds for a data set: a ceiling and a relation, None while open."""
+    """What holds for a data set: each is None while it is open.
+
+    Attributes
+    ----------
+    epsilon, delta : float or None
+        The ceiling.
+    neighboring_relation : str or None
+    public : tuple of str or None
+        The declared public set: sorted names, each once.
+    """
 
     epsilon: float | None = None
     delta: float | None = None
     neighboring_relation: str | None = None
+    public: tuple[str, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """What shows that a ledger's file still holds a charge, and all before it.
+
+    Attributes
+    ----------
+    ledger : str
+        Which ledger: the identity that its file got when it was made.
+    charge : int
+        Number of the charge in the file, all data sets counted.
+    head : str
+        Head of the file's hash chain at this charge. It commits to everything recorded
+        until then, and tells nothing of it: every charge adds a random nonce.
+    """
+
+    ledger: str
+    charge: int
+    head: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,7 +72,8 @@ class LedgerEntry:
     charge : int
         Number of the call that recorded it; the events of one fit share it.
     time : str
-        When, in UTC, ISO 8601.
+        The day, in UTC, ISO 8601 ("2026-01-31"). No finer: between the charge of a
+        search and the next one lies the time that its secret number of runs took.
     label : str or None
         What was fitted, for people.
     event : Event or None
@@ -63,6 +94,10 @@ class LedgerEntry:
     part: Part | None = None
     plan: PrivacyPlan | None = None
 
+    def __post_init__(self) -> None:
+        # Here, so that what older versions wrote is coarse wherever it is read.
+        object.__setattr__(self, "time", _day(self.time))
+
     @property
     def seeded(self) -> bool:
         """Whether the noise came from a user's seed: no guarantee."""
@@ -70,6 +105,20 @@ class LedgerEntry:
 
 
 Check = Callable[[Terms, tuple[LedgerEntry, ...]], None]
+
+
+@functools.lru_cache(maxsize=4096)
+def _day(time: str) -> str:
+    """Return the UTC day of an ISO 8601 time."""
+    try:
+        moment = datetime.datetime.fromisoformat(time)
+        if moment.tzinfo is not None:
+            moment = moment.astimezone(datetime.UTC)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"time={time!r} must be a day or a time in ISO 8601, such as '2026-01-31'."
+        ) from None
+    return moment.date().isoformat()
 
 
 @functools.cache
@@ -94,8 +143,8 @@ def new_entries(
     part: Part | None = None,
     plan: PrivacyPlan | None = None,
 ) -> tuple[LedgerEntry, ...]:
-    """Return entries, stamped now, of the events of one charge."""
-    time = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+    """Return entries, stamped with this day, of the events of one charge."""
+    time = datetime.datetime.now(datetime.UTC).date().isoformat()
     return tuple(
         LedgerEntry(
             time=time,
@@ -125,6 +174,8 @@ class MemoryStore:
     """Entries in this process's memory, shared by its threads."""
 
     path = None
+    #: What charged an object in memory needs no other witness.
+    receipt = None
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -132,9 +183,16 @@ class MemoryStore:
         self._terms = Terms()
         self._entries: tuple[LedgerEntry, ...] = ()
 
-    def open(self, terms: Terms) -> None:
-        """Keep the terms."""
-        self._terms = terms
+    def open(
+        self,
+        terms: Terms,
+        check: Check | None = None,
+        entries: Sequence[LedgerEntry] | None = None,
+    ) -> None:
+        """Keep the terms, and entries of elsewhere, unless check(terms, ()) raises."""
+        if check is not None:
+            check(terms, self._entries)
+        self._terms, self._entries = terms, numbered(entries or (), 0)
 
     def read(self) -> tuple[Terms, tuple[LedgerEntry, ...]]:
         """Return the terms and all entries."""

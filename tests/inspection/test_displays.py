@@ -151,13 +151,15 @@ class TestLedger:
         assert display.epsilons[-1] == ledger.spent()
         np.testing.assert_array_equal(display.line_.get_ydata(), display.epsilons)
         assert display.ceiling_line_.get_ydata()[0] == 2.0
-        assert display.times.dtype == "datetime64[us]"
+        assert display.times.dtype == "datetime64[D]"
         assert (np.diff(display.times).astype(int) >= 0).all()
         assert "people" in display.ax_.get_title()
 
     def test_against_charges(self):
-        display = LedgerDisplay.from_ledger(self.ledger(), against="charge")
+        display = LedgerDisplay.from_ledger(self.ledger())
         np.testing.assert_array_equal(display.line_.get_xdata(), [1, 2])
+        display.plot(against="time")
+        np.testing.assert_array_equal(display.line_.get_xdata(), display.times)
         with pytest.raises(ValueError, match="must be 'time' or 'charge'"):
             display.plot(against="day")
 

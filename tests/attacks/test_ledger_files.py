@@ -1,0 +1,707 @@
+"""What the files of a ledger tell, lose and take."""
+
+import copy
+import dataclasses
+import json
+import math
+import pickle
+import re
+import shutil
+import sqlite3
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from skfdp import (
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivateCenteringTransformer,
+    PrivateCompletionClassifier,
+    PrivateSearchCV,
+    read_report,
+    report,
+)
+from skfdp.inspection import LedgerDisplay
+from skfdp.privacy import (
+    Event,
+    PrivacyLedger,
+    Selection,
+    calibrate,
+    ledger_file,
+    schema,
+    store,
+)
+from skfdp.privacy.parts import Part
+
+DELTA = 1e-5
+GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+DAY = re.compile(r"\d{4}-\d\d-\d\d")
+OLD = {1: "ledger-schema-1.sqlite", 2: "ledger-schema-2.sqlite"}
+
+
+def full_batch(mu=0.1, **changes):
+    values = {"noise_std": (1 / mu,), "clip_norm": 1.0, "sensitivity": 1.0}
+    return Event(**({"label": "steps"} | values | changes))
+
+
+def query(path, statement, *values):
+    connection = sqlite3.connect(path)
+    try:
+        found = connection.execute(statement, values).fetchall()
+        connection.commit()
+    finally:
+        connection.close()
+    return found
+
+
+def edit(path, *statements):
+    """Change a file as somebody with an editor would: triggers are no hindrance."""
+    triggers = query(path, "SELECT name FROM sqlite_master WHERE type = 'trigger'")
+    for (name,) in triggers:
+        query(path, f"DROP TRIGGER {name}")
+    for statement in statements:
+        query(path, statement)
+
+
+def raw_bytes(path):
+    return b"".join(p.read_bytes() for p in path.parent.glob(f"{path.name}*"))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "l.db"
+
+
+@pytest.fixture(params=OLD, ids="schema {}".format)
+def old(request, path):
+    """A file that an older version wrote."""
+    shutil.copy(GOLDEN / OLD[request.param], path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    return rng.random((300, 3)), rng.integers(0, 2, 300)
+
+
+class TestTimes:
+    """The gap to the next charge told how many runs a search had."""
+
+    @pytest.mark.parametrize("in_file", [False, True], ids=["memory", "file"])
+    def test_a_ledger_tells_the_day_alone(self, path, in_file):
+        ledger = PrivacyLedger(path if in_file else None, epsilon=1.0, delta=DELTA)
+        ledger.charge([full_batch()])
+        (time,) = (entry.time for entry in ledger.entries)
+        assert DAY.fullmatch(time)
+        assert json.loads(ledger.to_json())["entries"][0]["time"] == time
+        assert PrivacyLedger.from_json(ledger.to_json()).entries[0].time == time
+        (stamp,) = ledger.to_dataframe()["time"]
+        assert stamp == stamp.normalize()
+        (shown,) = LedgerDisplay.from_ledger(ledger).times
+        assert str(shown) == time
+        if in_file:
+            assert query(path, "SELECT time FROM entries") == [(time,)]
+
+    def test_old_files_are_coarse_once_they_are_read(self, old):
+        times = query(old, "SELECT time FROM entries")
+        assert all("." in time for (time,) in times)
+        ledger = PrivacyLedger(old, dataset="people")
+        assert all(DAY.fullmatch(entry.time) for entry in ledger.entries)
+        assert {entry.time for entry in ledger.entries} <= {t[:10] for (t,) in times}
+        assert query(old, "SELECT time FROM entries") == [(t[:10],) for (t,) in times]
+        left = raw_bytes(old)
+        for (time,) in times:  # not even in the free space of the file
+            assert time[10:].encode() not in left
+
+    @pytest.mark.parametrize(
+        ("written", "day"),
+        [
+            ("2026-11-22T16:13:17.270296+00:00", "2026-11-22"),
+            ("2026-11-22T23:30:00-05:00", "2026-11-23"),
+            ("2026-11-22", "2026-11-22"),
+        ],
+    )
+    def test_old_json_is_coarse_once_it_is_read(self, written, day):
+        ledger = PrivacyLedger()
+        ledger.charge([full_batch()])
+        values = json.loads(ledger.to_json()) | {"schema_version": 2}
+        del values["public"]
+        values["entries"][0]["time"] = written
+        twin = PrivacyLedger.from_json(json.dumps(values))
+        assert twin.entries[0].time == day
+        assert written == day or written not in twin.to_json()
+
+    def test_entries_cannot_be_finer(self):
+        (entry,) = store.new_entries([None], None)
+        finer = dataclasses.replace(entry, time="2026-11-22T16:13:17+00:00")
+        assert finer.time == "2026-11-22"
+
+    def test_the_ledger_does_not_tell_the_number_of_runs(
+        self, data, tmp_path, monkeypatch
+    ):
+        """Whatever the number, the files differ in what was drawn at random alone."""
+        found = []
+        for n_runs in (1, 6):
+            chances = np.eye(6)[n_runs - 1]
+            monkeypatch.setattr(Selection, "run_probabilities", lambda _, c=chances: c)
+            path = tmp_path / f"{n_runs}.db"
+            search = PrivateSearchCV(
+                DPSGDFClassifier(bounds=(0, 1), max_iter=2),
+                {"clip_norm": [0.1, 0.5]},
+                epsilon=2.0,
+                ledger=path,
+            )
+            search.fit(*data)
+            PrivacyLedger(path).charge([full_batch(neighboring_relation=RELATION)])
+            connection = sqlite3.connect(path)
+            dump = "\n".join(connection.iterdump())
+            connection.close()
+            found.append(re.sub(r"[0-9a-f]{32,64}", "random", dump))
+        assert "search: best of a random number of runs" in found[0]
+        assert found[0] == found[1]
+
+
+RELATION = "replace_special"
+
+
+class TestChain:
+    """A file restored from an older copy was accepted once charges filled the gap."""
+
+    @pytest.fixture
+    def restored(self, path, tmp_path):
+        """Five fits, of which an older copy of the file and new charges show three."""
+        ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA)
+        ledger.charge([full_batch()], label="fit")
+        shutil.copy(path, tmp_path / "backup.db")
+        receipts = [ledger.charge([full_batch()], label="fit") for _ in range(2)]
+        state = pickle.dumps(ledger)
+        shutil.copy(tmp_path / "backup.db", path)
+        fresh = PrivacyLedger(path)
+        for _ in range(2):  # the same events on the same day
+            fresh.charge([full_batch()], label="fit")
+        return ledger, pickle.loads(state), fresh, receipts
+
+    @pytest.mark.parametrize("which", [0, 1], ids=["open handle", "pickle"])
+    def test_a_handle_sees_a_restored_copy(self, restored, which):
+        ledger = restored[which]
+        for use in (ledger.spent, lambda: ledger.charge([full_batch()])):
+            with pytest.raises(ValueError, match="does not hold charge 3 as it was"):
+                use()
+        assert len(restored[2]) == 3
+
+    def test_without_a_witness_nobody_can_know(self, restored, path):
+        """The limit that the docs state."""
+        assert PrivacyLedger(path).spent() == restored[2].spent()
+
+    @pytest.mark.parametrize("kept", ["object", "file", "pickle"])
+    def test_a_report_is_a_witness(self, data, path, tmp_path, kept):
+        def fit():
+            model = DPSGDFClassifier(0.3, bounds=(0, 1), max_iter=2, ledger=path)
+            return model.fit(*data).privacy_
+
+        fit()
+        shutil.copy(path, tmp_path / "backup.db")
+        witness = lost = fit()
+        if kept == "file":
+            (tmp_path / "report.json").write_text(lost.to_json())
+            witness = read_report(tmp_path / "report.json")
+        elif kept == "pickle":
+            witness = pickle.loads(pickle.dumps(lost))
+        assert witness == lost
+        fit()
+        PrivacyLedger(path).check_report(witness)
+        shutil.copy(tmp_path / "backup.db", path)
+        with pytest.raises(ValueError, match="does not hold charge 2 as it was"):
+            PrivacyLedger(path).check_report(witness)
+        fit()
+        with pytest.raises(ValueError, match="does not hold charge 2 as it was"):
+            PrivacyLedger(path).check_report(witness)
+
+    def test_a_saved_model_is_a_witness(self, data, path, tmp_path):
+        PrivacyLedger(path)
+        shutil.copy(path, tmp_path / "backup.db")
+        model = DPSGDFClassifier(bounds=(0, 1), max_iter=2, ledger=PrivacyLedger(path))
+        saved = pickle.dumps(model.fit(*data))
+        shutil.copy(tmp_path / "backup.db", path)
+        model.set_params(ledger=path).fit(*data)
+        with pytest.raises(ValueError, match="does not hold charge 1 as it was"):
+            pickle.loads(saved).fit(*data)
+
+    @pytest.mark.parametrize("seen", [False, True], ids=["new handle", "old handle"])
+    @pytest.mark.parametrize(
+        ("statement", "charge"),
+        [
+            ("UPDATE entries SET event = (SELECT event FROM entries LIMIT 1)", 2),
+            ("UPDATE entries SET part = '{\"rows\": [0, 1]}' WHERE charge = 1", 1),
+            ("UPDATE entries SET dataset = 'other' WHERE charge = 2", 2),
+            ("UPDATE entries SET label = x'00' WHERE charge = 2", 2),
+            ("UPDATE entries SET charge = 'x' WHERE charge = 3", 3),
+            ("UPDATE entries SET charge = 0 WHERE charge = 1", 1),
+            ("DELETE FROM entries WHERE charge = 2", 2),
+            ("DELETE FROM chain WHERE charge = 2", 2),
+            ("UPDATE chain SET nonce = '' WHERE charge = 2", 2),
+            (
+                "INSERT INTO entries (charge, time, dataset, versions, seeded) "
+                "VALUES (3, '2026-01-31', 'default', '{}', 0)",
+                3,
+            ),
+        ],
+    )
+    def test_an_edited_entry_is_seen(self, path, statement, charge, seen):
+        ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA)
+        for mu in (0.1, 0.2, 0.3):
+            ledger.charge([full_batch(mu)])
+        edit(path, statement)
+        handle = ledger if seen else PrivacyLedger(path)
+        with pytest.raises(ValueError, match=r"does not hold charge \w+ as it") as info:
+            handle.charge([full_batch()])
+        assert f"charge {charge} " in str(info.value) or "'x'" in statement
+        with pytest.raises(ValueError, match="or it was edited"):
+            handle.spent()
+
+    def test_a_removed_end_is_seen(self, path):
+        ledger = PrivacyLedger(path)
+        for _ in range(3):
+            ledger.charge([full_batch()])
+        edit(
+            path,
+            "DELETE FROM entries WHERE charge = 3",
+            "DELETE FROM chain WHERE charge = 3",
+        )
+        with pytest.raises(ValueError, match="ends with charge 2, but charge 3 was"):
+            ledger.charge([full_batch()])
+        # With nobody who saw the third charge it cannot be seen.
+        assert len(PrivacyLedger(path)) == 2
+
+    def test_links_cannot_be_taken_back(self, path):
+        PrivacyLedger(path, public=["age"]).charge([full_batch()])
+        for statement in (
+            "DELETE FROM chain",
+            "UPDATE chain SET head = ''",
+            "UPDATE datasets SET public = '[]'",
+        ):
+            with pytest.raises(sqlite3.IntegrityError, match="are never"):
+                query(path, statement)
+
+    def test_receipts_of_threads_are_one_chain(self, path):
+        ledgers = [PrivacyLedger(path, dataset=str(k)) for k in range(4)]
+        receipts = []
+
+        def work(ledger):
+            for _ in range(5):
+                receipts.append(ledger.charge([full_batch()]))
+
+        threads = [threading.Thread(target=work, args=(one,)) for one in ledgers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(receipt.charge for receipt in receipts) == list(range(1, 21))
+        PrivacyLedger(path)._store.read(receipts)
+        wrong = dataclasses.replace(receipts[0], head=receipts[1].head)
+        with pytest.raises(ValueError, match="does not hold charge"):
+            PrivacyLedger(path)._store.read([wrong])
+
+    def test_a_charge_hashes_what_is_new(self, path, monkeypatch):
+        """The whole record is compared, which is cheap, and hashed once a handle."""
+        ledger = PrivacyLedger(path)
+        for _ in range(5):
+            ledger.charge([full_batch()])
+        ledger.spent(DELTA)
+        hashed, head = [], ledger_file.chain._head
+        monkeypatch.setattr(
+            ledger_file.chain, "_head", lambda *a: hashed.append(a) or head(*a)
+        )
+        ledger.charge([full_batch()])
+        ledger.spent(DELTA)
+        assert len(hashed) == 2  # the new link, and its check
+        hashed.clear()
+        PrivacyLedger(path).spent(DELTA)
+        assert len(hashed) == 6
+
+    def test_in_memory_there_are_no_receipts(self):
+        ledger = PrivacyLedger()
+        assert ledger.charge([full_batch()]) is None
+        assert ledger.charge_nonprivate() is None
+        assert ledger.receipt is None
+
+
+class TestMigration:
+    def test_what_was_recorded_is_linked(self, old, tmp_path):
+        ledger = PrivacyLedger(old, dataset="people")
+        entries = ledger.entries
+        assert len(entries) == 4
+        charges = {number for (number,) in query(old, "SELECT charge FROM entries")}
+        links = query(old, "SELECT charge, nonce FROM chain")
+        assert {number for number, _ in links} == charges
+        assert len({nonce for _, nonce in links}) == len(charges)
+        edit(old, "UPDATE entries SET event = NULL WHERE charge = 1")
+        with pytest.raises(ValueError, match="does not hold charge 1"):
+            PrivacyLedger(old, dataset="people").spent()
+
+    def test_it_goes_on(self, old):
+        ledger = PrivacyLedger(old, dataset="people")
+        spent = ledger.spent()
+        (public,) = {event.public_features for event in ledger.events}
+        receipt = ledger.charge([full_batch(public_features=public)])
+        assert receipt.charge == ledger.entries[-1].charge
+        assert ledger.spent() > spent
+        assert ledger.receipt == receipt
+        ledger.check_report(report(ledger))
+
+    def test_a_copy_from_before_is_seen(self, old, tmp_path):
+        shutil.copy(old, tmp_path / "backup.db")
+        ledger = PrivacyLedger(old, dataset="people")
+        (public,) = {event.public_features for event in ledger.events}
+        ledger.charge([full_batch(public_features=public)])
+        old.unlink()
+        shutil.copy(tmp_path / "backup.db", old)
+        PrivacyLedger(old, dataset="people").charge(
+            [full_batch(public_features=public)]
+        )
+        with pytest.raises(ValueError, match="does not hold charge|another ledger"):
+            ledger.spent()
+
+    def test_pickles_of_before_know_the_number_alone(self, path):
+        shutil.copy(GOLDEN / OLD[2], path)
+        ((identity,),) = query(path, "SELECT value FROM meta WHERE key = 'ledger'")
+        state = {
+            "path": str(path),
+            "dataset": "people",
+            "identity": identity,
+            "part": None,
+        }
+        for seen in (4, 5):
+            ledger = object.__new__(PrivacyLedger)
+            ledger.__setstate__(state | {"seen": seen})
+            if seen == 4:
+                assert len(ledger) == 4
+                assert ledger.receipt.charge == 4
+                continue
+            with pytest.raises(ValueError, match="ends with charge 4, but charge 5"):
+                ledger.spent()
+
+    def test_half_a_migration_is_none(self, old, monkeypatch):
+        before = query(old, "SELECT * FROM entries")
+
+        def fail(*_):
+            raise sqlite3.OperationalError("disk full")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(schema.chain, "extend", fail)
+            with pytest.raises(OSError, match="disk full"):
+                PrivacyLedger(old)
+        assert query(old, "SELECT * FROM entries") == before
+        PrivacyLedger(old)
+
+
+def search(ledger):
+    return PrivateSearchCV(
+        DPSGDFClassifier(bounds=(0, 1), max_iter=2),
+        {"clip_norm": [0.1, 0.5]},
+        epsilon=2.0,
+        ledger=ledger,
+    )
+
+
+def pipeline(ledger):
+    return make_pipeline(
+        PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger),
+        DPSGDFClassifier(bounds=False, centering=None, max_iter=2, ledger=ledger),
+    )
+
+
+MODELS = {
+    "DPSGD-F": lambda ledger: DPSGDFClassifier(
+        bounds=(0, 1), max_iter=2, ledger=ledger
+    ),
+    "regressor": lambda ledger: DPSGDFRegressor(
+        bounds=(0, 1), target_bounds=(0, 1), epsilon=8.0, max_iter=2, ledger=ledger
+    ),
+    "moments": lambda ledger: FeatureDPRegressor(
+        bounds=(0, 1),
+        target_bounds=(0, 1),
+        epsilon=8.0,
+        solver="one-shot",
+        ledger=ledger,
+    ),
+    "feature-DP": lambda ledger: FeatureDPLogisticRegression(
+        bounds=(0, 1), public_features=[0], max_iter=2, ledger=ledger
+    ),
+    "one-shot": lambda ledger: FeatureDPLogisticRegression(
+        bounds=(0, 1), public_features="all", solver="one-shot", ledger=ledger
+    ),
+    "network": lambda ledger: FeatureDPMLPClassifier(
+        epsilon=4.0,
+        hidden_layer_sizes=(4,),
+        bounds=(0, 1),
+        public_features=[0],
+        public_target=True,
+        max_iter=2,
+        ledger=ledger,
+    ),
+    "completion": lambda ledger: PrivateCompletionClassifier(
+        LogisticRegression(),
+        epsilon=4.0,
+        bounds=(0, 1),
+        public_features=[0],
+        ledger=ledger,
+    ),
+    "centring": lambda ledger: PrivateCenteringTransformer(
+        bounds=(0, 1), ledger=ledger
+    ),
+    "search": search,
+    "pipeline": pipeline,
+    "no privacy": lambda ledger: DPSGDFClassifier(
+        epsilon=math.inf, bounds=(0, 1), ledger=ledger
+    ),
+    "network without privacy": lambda ledger: FeatureDPMLPClassifier(
+        epsilon=math.inf, hidden_layer_sizes=(2,), ledger=ledger
+    ),
+    "completion without privacy": lambda ledger: PrivateCompletionClassifier(
+        LogisticRegression(), epsilon=math.inf, public_features=[0], ledger=ledger
+    ),
+    "centring without privacy": lambda ledger: PrivateCenteringTransformer(
+        epsilon=math.inf, bounds=(0, 1), ledger=ledger
+    ),
+}
+
+
+class TestReceipts:
+    @pytest.mark.parametrize("name", MODELS)
+    @pytest.mark.filterwarnings("ignore")
+    def test_every_fit_hands_on_its_receipt(self, name, data, path):
+        ledger = PrivacyLedger(path)
+        found = report(MODELS[name](ledger).fit(*data))
+        assert found.receipts[-1] == ledger.receipt
+        assert len(found.receipts) == 1 + (name == "pipeline")
+        ledger.check_report(found)
+        (path.parent / "report.json").write_text(found.to_json())
+        ledger.check_report(read_report(path.parent / "report.json"))
+        edit(path, "UPDATE entries SET label = 'other'")
+        with pytest.raises(ValueError, match="does not hold charge 1 as it was"):
+            PrivacyLedger(path).check_report(found)
+
+    def test_the_reports_of_ledgers_have_one(self, path):
+        ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA)
+        assert report(ledger).receipts == ()
+        for _ in range(3):
+            ledger.charge([full_batch()])
+        found = report(ledger)
+        assert [receipt.charge for receipt in found.receipts] == [3]
+        ledger.charge([full_batch()])
+        PrivacyLedger(path).check_report(found)
+
+    def test_reports_of_before_have_none(self, data):
+        values = DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(*data).privacy_
+        old = values.to_dict()
+        del old["receipts"]
+        assert type(values).from_dict(old) == values
+
+    def test_check_report_refuses(self, data, path, tmp_path):
+        ledger = PrivacyLedger(path, dataset="people")
+        model = DPSGDFClassifier(bounds=(0, 1), max_iter=2)
+        bare = model.fit(*data).privacy_
+        model.set_params(ledger=ledger).fit(*data)
+        charged = model.privacy_
+        ledger.check_report(charged)
+        with pytest.raises(ValueError, match="cannot be compared: only a fit that was"):
+            ledger.check_report(bare)
+        with pytest.raises(ValueError, match="cannot be compared"):
+            PrivacyLedger().check_report(charged)
+        with pytest.raises(ValueError, match="is not the one that the report was char"):
+            PrivacyLedger(tmp_path / "other.db").check_report(charged)
+        with pytest.raises(ValueError, match="'default' .* does not hold all events"):
+            PrivacyLedger(path).check_report(charged)
+        lent = dataclasses.replace(charged, events=charged.events * 2)
+        with pytest.raises(ValueError, match="does not hold all events"):
+            ledger.check_report(lent)
+        with pytest.raises(TypeError, match="must be a PrivacyReport, got dict"):
+            ledger.check_report(charged.to_dict())
+        copied = PrivacyLedger.from_json(ledger.to_json(), tmp_path / "copy.db")
+        with pytest.raises(ValueError, match="is not the one"):
+            copied.check_report(charged)
+
+
+class TestPublicTerms:
+    def test_they_are_kept_and_moved(self, path, tmp_path):
+        PrivacyLedger(path, public=["sex", "age", "sex"])
+        ledger = PrivacyLedger(path)
+        assert ledger._store.read()[0].public == ("age", "sex")
+        assert json.loads(ledger.to_json())["public"] == ["age", "sex"]
+        for to in (None, tmp_path / "to.db"):
+            twin = PrivacyLedger.from_json(ledger.to_json(), to)
+            assert twin._store.read()[0].public == ("age", "sex")
+
+    def test_none_and_nothing_are_two_things(self, path):
+        ledger = PrivacyLedger(path)
+        assert ledger._store.read()[0].public is None
+        assert PrivacyLedger(path, public=[])._store.read()[0].public == ()
+        with pytest.raises(ValueError, match=r"public=\('age',\) differs from public="):
+            PrivacyLedger(path, public=["age"])
+        assert ledger._store.read()[0].public == ()
+
+    def test_old_files_have_none(self, old):
+        PrivacyLedger(old)
+        assert PrivacyLedger(old, dataset="people")._store.read()[0].public is None
+
+
+def part_values(**changes):
+    return {"rows": None, "column": None, "value": None} | changes
+
+
+NOBODY = [
+    part_values(rows=[5, 0]),
+    part_values(rows=[5, 5]),
+    part_values(rows=[-1, 3]),
+    part_values(rows=[0, 3.5]),
+    part_values(rows=[False, True]),
+    part_values(rows=[3]),
+    part_values(rows=[]),
+    part_values(rows="x"),
+    part_values(rows=3),
+    part_values(),
+    part_values(rows=[0, 3], column="a", value="1"),
+    part_values(rows=[0, 3], value="1"),
+    part_values(column="a"),
+    part_values(value="1"),
+    part_values(column=True, value="1"),
+    part_values(column="a", value=1),
+    part_values(column=["a"], value="1"),
+    {"rows": [0, 3]},
+    part_values(extra=1, rows=[0, 3]),
+    [0, 3],
+]
+
+
+class TestImport:
+    def text(self, **changes):
+        ledger = PrivacyLedger(epsilon=1.0, delta=DELTA, dataset="people")
+        ledger.part(rows=range(10)).charge([full_batch()], label="fit")
+        return json.dumps(json.loads(ledger.to_json()) | changes)
+
+    @pytest.mark.parametrize("part", NOBODY, ids=str)
+    def test_parts_that_name_nobody(self, part, path):
+        """Their charges would count for no record, or break every reading."""
+        entry = json.loads(self.text())["entries"][0] | {"part": part}
+        with pytest.raises(ValueError, match="no valid part: part|has part of type"):
+            PrivacyLedger.from_json(self.text(entries=[entry]), path)
+        assert not path.exists()
+
+    def test_parts_with_nan(self, path):
+        text = self.text().replace("[0, 10]", "[NaN, 3]")
+        with pytest.raises(ValueError, match="must be strict JSON"):
+            PrivacyLedger.from_json(text, path)
+        with pytest.raises(ValueError, match="names no records"):
+            Part(rows=(math.nan, 3))
+        assert not path.exists()
+
+    @pytest.mark.parametrize("value", ["01", "1.0", " 1", "1e0"])
+    def test_a_number_has_one_spelling_in_parts(self, value):
+        """Two spellings were two parts: the same records, counted once."""
+        assert Part(column="a", value=value) == Part.of(column="a", value=1)
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"entries": [{}]},
+            {"neighboring_relation": "replace_special"},
+            {"epsilon": -1.0},
+            {"delta": None},
+            {"public": "age"},
+        ],
+        ids=str,
+    )
+    def test_a_refused_import_leaves_no_file(self, changes, path):
+        with pytest.raises(ValueError, match="."):
+            PrivacyLedger.from_json(self.text(**changes), path)
+        assert not path.exists()
+
+    @pytest.mark.parametrize("recorded", [False, True])
+    def test_a_refused_import_changes_no_file(self, path, recorded):
+        ledger = PrivacyLedger(path, dataset="people", epsilon=3.0, delta=DELTA)
+        if recorded:
+            ledger.charge([full_batch()])
+        PrivacyLedger(path)
+        before = "\n".join(sqlite3.connect(path).iterdump())
+        for changes in ({}, {"entries": []}):
+            with pytest.raises(ValueError, match="differs from epsilon=3.0"):
+                PrivacyLedger.from_json(self.text(**changes), path)
+        if recorded:
+            same = {"epsilon": 3.0, "public": ["age"]}
+            for changes in (same, same | {"entries": []}):
+                with pytest.raises(ValueError, match="has 1 entries in .* already"):
+                    PrivacyLedger.from_json(self.text(**changes), path)
+        assert "\n".join(sqlite3.connect(path).iterdump()) == before
+
+    def test_an_import_that_fails_on_the_way_is_none(self, path, monkeypatch):
+        def fail(*_):
+            raise sqlite3.OperationalError("disk full")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(ledger_file.chain, "extend", fail)
+            with pytest.raises(OSError, match="disk full"):
+                PrivacyLedger.from_json(self.text(), path)
+        assert query(path, "SELECT * FROM sqlite_master") == []
+        assert len(PrivacyLedger.from_json(self.text(), path)) == 1
+
+    def test_malformed_fields_are_told(self, path):
+        """Every field, replaced by every odd value: taken, or one sentence."""
+        plan = calibrate(0.2, DELTA, n_steps=2, noise_weights=(2, 1))
+        ledger = PrivacyLedger(epsilon=2.0, delta=DELTA, public=["age"])
+        ledger.part(rows=range(9)).charge([plan.event], label="fit", plan=plan)
+        values = json.loads(ledger.to_json())
+        refused = 0
+        for place in places(values):
+            for odd in ODD:
+                broken = copy.deepcopy(values)
+                inner = broken
+                for key in place[:-1]:
+                    inner = inner[key]
+                inner[place[-1]] = odd
+                if odd is MISSING:
+                    del inner[place[-1]]
+                try:
+                    PrivacyLedger.from_json(json.dumps(broken)).to_json()
+                except ValueError as error:
+                    refused += 1
+                    assert len(str(error)) > 30, (place, odd)
+                    assert "object is not" not in str(error)
+        assert refused > 300
+
+    @pytest.mark.parametrize(
+        "text", ["[" * 100_000, "null", "3", '"x"', b"\xff", None, "1" * 5000]
+    )
+    def test_what_is_no_ledger(self, text):
+        with pytest.raises(ValueError, match="must be strict JSON with"):
+            PrivacyLedger.from_json(text)
+
+    def test_entries_out_of_order_are_refused(self):
+        entry = json.loads(self.text())["entries"][0]
+        entries = [entry | {"charge": charge} for charge in (1, 2, 1)]
+        with pytest.raises(ValueError, match="must be in the order of their charges"):
+            PrivacyLedger.from_json(self.text(entries=entries))
+
+
+MISSING = object()
+ODD = [
+    *(None, True, -1, 0, 2.5, 10**400, math.nan, math.inf, "", "x", "12", "\ud800"),
+    *([], [1], [None], [[]], [5, 0], ["x"], {}, {"a": 1}, MISSING),
+]
+
+
+def places(values, place=()):
+    """Yield the way to every value in nested JSON."""
+    items = values.items() if isinstance(values, dict) else enumerate(values)
+    for key, value in items:
+        yield (*place, key)
+        if isinstance(value, dict | list):
+            yield from places(value, (*place, key))
