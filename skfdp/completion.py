@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfdp import defaults
 from skfdp.checks import check_choice, check_number
 from skfdp.copula import PrivateColumns, Released
+from skfdp.names import column_names, name_facts, target_name
 from skfdp.noise import Streams, check_random_state
 from skfdp.privacy import Event, calibrate, gdp_mu
 from skfdp.privacy.events import check_budget, check_relation
@@ -34,7 +35,6 @@ from skfdp.validation import (
     ASSUMPTIONS,
     check_arrays,
     encode_labels,
-    feature_labels,
     forget,
     public_count,
 )
@@ -72,6 +72,7 @@ class _Problem:
     codes: np.ndarray
     classes: np.ndarray
     columns: tuple
+    target_name: str | None
     public: np.ndarray
     row_map: RowMap
     feature_bound: float
@@ -134,6 +135,14 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         "auto": about 10,000 rows, at most 5 draws.
     neighboring_relation : {"replace_one", "replace_special"}, default="replace_one"
         What changes between neighbouring data sets; see :ref:`protected`.
+    target_name : str, default=None
+        Name of the column that y is, or is computed from, where y is not a Series with
+        this name: reports say it, and ledgers compare it.
+    names : str, list or dict, default=None
+        Names of the columns of X in the table that they come from, where X does not say
+        so: one name for all, one for each, or a mapping from column names, patterns or
+        positions. What is computed from one column (its categories, a spline) shares
+        its name. For reports and ledgers, like `target_name`.
     ledger : str, path or PrivacyLedger, default=None
         Charged before anything private is read.
     random_state : int, default=None
@@ -213,6 +222,8 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         covariance="auto",
         n_draws="auto",
         neighboring_relation="replace_one",
+        target_name=None,
+        names=None,
         ledger=None,
         random_state=None,
     ):
@@ -225,6 +236,8 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         self.covariance = covariance
         self.n_draws = n_draws
         self.neighboring_relation = neighboring_relation
+        self.target_name = target_name
+        self.names = names
         self.ledger = ledger
         self.random_state = random_state
 
@@ -301,7 +314,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
 
     def _resolve(self, X, y) -> _Problem:
         """Validate and split; the last time that the user's objects are touched."""
-        frame = X
+        frame, named = X, target_name(self.target_name, y)
         X, y = check_arrays(self, X, y)
         labels = encode_labels(y, None)
         names = getattr(self, "feature_names_in_", None)
@@ -327,7 +340,8 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
             y=y,
             codes=labels.codes,
             classes=labels.classes,
-            columns=feature_labels(self),
+            columns=column_names(self),
+            target_name=named,
             public=public,
             row_map=RowMap(low, span, feature_bound=math.inf),
             feature_bound=math.inf,
@@ -342,13 +356,16 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         """Calibrate the releases; sees public facts alone."""
         one = self.neighboring_relation == "replace_one"
         bounded = bool(problem.bounded.all())
-        names = zip(problem.columns, problem.public, strict=True)
         facts = {
             "neighboring_relation": self.neighboring_relation,
-            "public_features": tuple(name for name, public in names if public),
-            "public_target": True,
             "classes_source": "public target",
             "seeded": self.random_state is not None,
+            **name_facts(
+                problem.columns,
+                problem.public,
+                target=problem.target_name,
+                public_target=True,
+            ),
         }
         # The queries' bounds are functions of public facts: empty rows will do.
         empty = GridRows(np.empty((0, 1), np.int16), np.empty(0))
@@ -441,6 +458,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
             target_epsilon=self.epsilon,
             n_records=len(problem.X),
             feature_names=problem.columns,
+            target_name=problem.target_name,
             released=("estimator_",) + ("class_means_",) * bool(events),
             assumptions=(*ASSUMPTIONS, signs) if events else ASSUMPTIONS,
             seeded=self.random_state is not None,

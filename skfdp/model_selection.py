@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
 
 from skfdp import tuning
 from skfdp.checks import check_choice, check_number
+from skfdp.names import target_name
 from skfdp.noise import Streams, check_random_state
 from skfdp.privacy import PrivacyLedger
 from skfdp.privacy.events import check_budget
@@ -292,6 +293,7 @@ class PrivateSearchCV(
     def _resolve(self, X, y) -> tuple[Streams, tuning.Holdout]:
         """Validate and split; draw no private coin."""
         last = tuning.last_step(self.estimator)[1]
+        named = target_name(last.get_params().get("target_name"), y)
         if isinstance(self.estimator, Pipeline):  # columns of any type
             if not hasattr(X, "iloc"):
                 X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
@@ -322,7 +324,9 @@ class PrivateSearchCV(
         source = labels.source
         if source == "data" and last.get_params().get("public_target"):
             source = "public target"
-        holdout = tuning.Holdout(X, y, labels.codes, labels.classes, source, *parts)
+        holdout = tuning.Holdout(
+            X, y, labels.codes, labels.classes, source, *parts, target_name=named
+        )
         return streams, holdout
 
     def _settings(self, candidates, draws, streams) -> list[dict]:
@@ -382,10 +386,14 @@ class PrivateSearchCV(
             warnings.simplefilter("ignore")
             first = tuning.dry_events(model, holdout, self.epsilon, self.delta)[0]
         last = tuning.last_step(model)[1]
+        unnamed = ["columns"] * ("columns" in first.unnamed)
+        unnamed += ["target"] * (holdout.target_name is None)
         return {
             "neighboring_relation": first.neighboring_relation,
             "public_features": first.public_features,
             "public_target": bool(last.get_params().get("public_target")),
+            "target_name": holdout.target_name,
+            "unnamed": tuple(unnamed),
             "classes_source": holdout.classes_source,
             "seeded": self.random_state is not None,
         }

@@ -10,6 +10,7 @@ import numpy as np
 from skfdp import defaults
 from skfdp.linear_start import LinearStart
 from skfdp.losses import Loss
+from skfdp.names import name_facts
 from skfdp.privacy import Event, PrivacyPlan, Receipt, calibrate, gdp_mu
 from skfdp.rows import RowMap, blocks
 from skfdp.validation import MOST_ROWS
@@ -45,6 +46,7 @@ class Problem:
     classes: np.ndarray
     classes_source: str
     columns: tuple
+    target_name: str | None
     public: np.ndarray
     public_target: bool
     row_map: RowMap
@@ -64,12 +66,6 @@ class Problem:
     def capacity(self) -> int:
         """Public bound on the number of rows, for the grid."""
         return MOST_ROWS * self.n_public
-
-    @property
-    def public_columns(self) -> tuple:
-        """Names of the public columns."""
-        pairs = zip(self.columns, self.public, strict=True)
-        return tuple(name for name, public in pairs if public)
 
     @property
     def private_bound(self) -> float:
@@ -139,10 +135,14 @@ def plan_network(estimator, problem: Problem, seeded: bool) -> NetworkTraining:
     """Resolve every "auto" and calibrate the noise; sees public facts alone."""
     facts = {
         "neighboring_relation": estimator.neighboring_relation,
-        "public_features": problem.public_columns,
-        "public_target": problem.public_target,
         "classes_source": problem.classes_source,
         "seeded": seeded,
+        **name_facts(
+            problem.columns,
+            problem.public,
+            target=problem.target_name,
+            public_target=problem.public_target,
+        ),
     }
     pretraining, share = _pretraining(estimator, problem)
     sums, linear, first, row_map = None, None, (), problem.row_map

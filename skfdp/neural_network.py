@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfdp import defaults
 from skfdp.checks import check_choice, check_clip_norm, check_number
 from skfdp.losses import LOSSES
+from skfdp.names import column_names, target_name
 from skfdp.network_loops import linear_network, start_of_loop
 from skfdp.network_plans import NetworkTraining, Problem, plan_network
 from skfdp.networks import Network
@@ -36,7 +37,6 @@ from skfdp.validation import (
     check_nothing_public,
     check_privacy_parameters,
     encode_labels,
-    feature_labels,
     forget,
     public_count,
     resolve_class_weight,
@@ -149,6 +149,14 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         same.
     accountant : {"auto", "pld"}, default="auto"
         "auto": closed form on full batches.
+    target_name : str, default=None
+        Name of the column that y is, or is computed from, where y is not a Series with
+        this name: reports say it, and ledgers compare it.
+    names : str, list or dict, default=None
+        Names of the columns of X in the table that they come from, where X does not say
+        so: one name for all, one for each, or a mapping from column names, patterns or
+        positions. What is computed from one column (its categories, a spline) shares
+        its name. For reports and ledgers, like `target_name`.
     ledger : str, path or PrivacyLedger, default=None
         Charged before anything private is read.
     random_state : int, default=None
@@ -248,6 +256,8 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         device=None,
         dtype="float32",
         accountant="auto",
+        target_name=None,
+        names=None,
         ledger=None,
         random_state=None,
         n_jobs=None,
@@ -284,6 +294,8 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         self.device = device
         self.dtype = dtype
         self.accountant = accountant
+        self.target_name = target_name
+        self.names = names
         self.ledger = ledger
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -398,7 +410,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     def _resolve(self, X, y) -> Problem:
         """Validate and split; the last time that the user's objects are touched."""
-        frame = X
+        frame, named = X, target_name(self.target_name, y)
         X, y = check_arrays(self, X, y)
         labels = encode_labels(y, self.classes)
         names = getattr(self, "feature_names_in_", None)
@@ -422,7 +434,8 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             codes=labels.codes,
             classes=labels.classes,
             classes_source=source,
-            columns=feature_labels(self),
+            columns=column_names(self),
+            target_name=named,
             public=mask,
             public_target=bool(self.public_target),
             row_map=row_map,
@@ -544,6 +557,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             target_epsilon=self.epsilon,
             n_records=problem.n_public,
             feature_names=problem.columns,
+            target_name=problem.target_name,
             released=(
                 "coefs_",
                 "intercepts_",

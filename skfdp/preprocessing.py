@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfdp import defaults
 from skfdp.checks import check_choice, check_number
 from skfdp.conditional import LARGEST_PUBLIC_SHARE, Blocks, part
+from skfdp.names import column_names, name_facts
 from skfdp.noise import MAX_STD, Streams
 from skfdp.privacy import Event, calibrate
 from skfdp.privacy.ledger import PrivacyLedger
@@ -28,7 +29,6 @@ from skfdp.validation import (
     check_arrays,
     check_nothing_public,
     check_privacy_parameters,
-    feature_labels,
     forget,
     public_count,
     resolve_row_map,
@@ -107,6 +107,11 @@ class PrivateCenteringTransformer(
         "auto": only where nothing is public.
     output_bound : float, default=1.0
         L2 bound of an output row.
+    names : str, list or dict, default=None
+        Names of the columns of X in the table that they come from, where X does not say
+        so: one name for all, one for each, or a mapping from column names, patterns or
+        positions. What is computed from one column (its categories, a spline) shares
+        its name. For reports and ledgers.
     ledger : str, path or PrivacyLedger, default=None
         Charged before anything private is read.
     random_state : int, default=None
@@ -192,6 +197,7 @@ class PrivateCenteringTransformer(
         feature_bound="auto",
         normalize="auto",
         output_bound=1.0,
+        names=None,
         ledger=None,
         random_state=None,
     ):
@@ -204,6 +210,7 @@ class PrivateCenteringTransformer(
         self.feature_bound = feature_bound
         self.normalize = normalize
         self.output_bound = output_bound
+        self.names = names
         self.ledger = ledger
         self.random_state = random_state
 
@@ -307,12 +314,11 @@ class PrivateCenteringTransformer(
                 f"epsilon={self.epsilon!r} and delta={self.delta!r} need more noise "
                 "than the grid of the released sum can carry: raise the budget."
             )
-        columns = np.asarray(feature_labels(self), dtype=object)[public]
         return dataclasses.replace(
             plan.event,
             label="cross moments" if public.any() else "mean",
-            public_features=tuple(columns),
             seeded=self.random_state is not None,
+            **name_facts(column_names(self), public, has_target=False),
         )
 
     def _report(
@@ -324,7 +330,7 @@ class PrivateCenteringTransformer(
             delta=self.delta,
             target_epsilon=self.epsilon,
             n_records=n_public,
-            feature_names=feature_labels(self),
+            feature_names=column_names(self),
             released=("mean_", "coef_", "scale_"),
             assumptions=ASSUMPTIONS,
             seeded=self.random_state is not None,

@@ -32,6 +32,8 @@ FIXED = (
     "public_features",
     "public_target",
     "n_records",
+    "target_name",
+    "names",
     "classes",
     "ledger",
     "random_state",
@@ -126,6 +128,8 @@ class Holdout:
         See `Event`.
     fit, score : int ndarray
         Positions of the two parts; drawn by public coins, whatever the records hold.
+    target_name : str or None
+        What y was called.
     """
 
     X: Any
@@ -135,6 +139,7 @@ class Holdout:
     classes_source: str
     fit: np.ndarray
     score: np.ndarray
+    target_name: str | None = None
 
     def rows(self, positions: np.ndarray) -> Any:
         """Return some rows of X."""
@@ -265,15 +270,15 @@ class Share:
 
     def check(self, events: tuple[Event, ...]) -> None:
         """Raise PrivacyBudgetError unless what was charged covers the events."""
-        relation, columns, target = self.promise.protects
+        promise, columns = self.promise, frozenset(self.promise.public_features)
         for event in events:
-            own_relation, own_columns, own_target = event.protects
-            if own_relation != relation or own_target > target:
+            other = event.neighboring_relation != promise.neighboring_relation
+            if other or event.public_target > promise.public_target:
                 raise PrivacyBudgetError(
                     "a candidate protects less than what the search was charged for: "
                     "let all steps have one neighboring_relation and public_target."
                 )
-            if own_columns != columns:
+            if frozenset(event.public_features) != columns:
                 # Also a step that treats none so: it mixes private columns into them.
                 raise PrivacyBudgetError(
                     "a candidate treats other columns as public than those that the "

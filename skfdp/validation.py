@@ -304,14 +304,6 @@ def resolve_row_map(
     return row_map
 
 
-def feature_labels(estimator) -> tuple[str | int, ...]:
-    """Return the names of the columns, or their positions where they have none."""
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        return tuple(range(estimator.n_features_in_))
-    return tuple(str(name) for name in names)
-
-
 def forget(estimator) -> None:
     """Delete what an earlier fit left, so that a failed fit leaves nothing."""
     for name in [v for v in vars(estimator) if v.endswith("_") and v[0] != "_"]:

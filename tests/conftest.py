@@ -7,6 +7,12 @@ import pytest
 from sklearn.datasets import load_digits
 
 
+@pytest.fixture
+def names():
+    """Names for the columns of `small`: ledgers compare names, and arrays have none."""
+    return ["u0", "u1", "u2", "u3"]
+
+
 @pytest.fixture(scope="session")
 def digits():
     """Rows of 64 pixels in [0, 16], ten classes, in a random order."""

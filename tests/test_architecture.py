@@ -20,6 +20,7 @@ LEVELS = {
     "datasets": 0,
     "losses": 1,
     "splits": 1,
+    "names": 1,
     "noise": 1,
     "sampling": 1,
     "steps": 1,

@@ -91,15 +91,15 @@ def test_what_they_see_depends_on_private_data_through_releases_only(
 
 
 @pytest.mark.parametrize("name", ["dpsgd-f", "feature-dp", "sampled"])
-def test_a_stop_is_obeyed_and_the_whole_plan_stays_charged(name, small):
+def test_a_stop_is_obeyed_and_the_whole_plan_stays_charged(name, small, names):
     ledger = PrivacyLedger()
-    model = FITS[name](ledger=ledger)
+    model = FITS[name](ledger=ledger, names=names)
     model.set_callbacks(Spy(stop_after=2)).fit(*small)
     assert model.n_iter_ == 2
     assert ledger.events == model.privacy_.events
     assert ledger.events[-1].n_steps == 4
     whole = PrivacyLedger()
-    FITS[name](ledger=whole).fit(*small)
+    FITS[name](ledger=whole, names=names).fit(*small)
     assert ledger.spent(1e-5) == whole.spent(1e-5)
 
 

@@ -58,6 +58,8 @@ def seen():
 
 def make(estimator=None, **parameters):
     parameters = {"public_features": [0, 1], "bounds": (0, 1)} | parameters
+    if isinstance(parameters.get("ledger"), PrivacyLedger):  # which compares names
+        parameters.setdefault("names", {j: f"u{j}" for j in range(4)})
     estimator = LogisticRegression() if estimator is None else estimator
     return PrivateCompletionClassifier(estimator, **parameters)
 
@@ -83,7 +85,7 @@ def test_the_events_describe_the_releases_that_ran(
     mu2 = 0.0
     for event, seen in zip(events, releases, strict=True):
         query = seen["query"]
-        assert event.public_features == (0, 1)
+        assert event.public_features == ("u0", "u1")
         assert event.public_target
         assert event.classes_source == "public target"
         assert (seen["std"],) == event.noise_std

@@ -388,7 +388,9 @@ def test_a_seed_reproduces_and_is_marked(small):
 
 # -- the ledger comes first ----------------------------------------------------------
 @both
-def test_the_charge_comes_before_the_first_release(make, small, releases, monkeypatch):
+def test_the_charge_comes_before_the_first_release(
+    make, small, names, releases, monkeypatch
+):
     ledger = PrivacyLedger()
     counts = []
     charge = PrivacyLedger.charge
@@ -398,16 +400,16 @@ def test_the_charge_comes_before_the_first_release(make, small, releases, monkey
         return charge(self, events, **kw)
 
     monkeypatch.setattr(PrivacyLedger, "charge", spied)
-    model = make(epsilon=1.0, ledger=ledger).fit(*small)
+    model = make(epsilon=1.0, names=names, ledger=ledger).fit(*small)
     assert counts == [0]
     assert ledger.events == model.privacy_.events
     assert ledger.spent(1e-5) <= 1.0
 
 
 @both
-def test_an_exhausted_budget_trains_nothing(make, small, releases):
+def test_an_exhausted_budget_trains_nothing(make, small, names, releases):
     ledger = PrivacyLedger(epsilon=0.5, delta=1e-5)
-    model = make(epsilon=1.0, ledger=ledger)
+    model = make(epsilon=1.0, names=names, ledger=ledger)
     with pytest.raises(PrivacyBudgetError, match="epsilon"):
         model.fit(*small)
     assert not releases

@@ -203,7 +203,7 @@ def test_two_folds_with_one_seed_draw_different_noise(small, network_releases):
 
 
 def test_the_charge_comes_before_the_first_release(
-    small, network_releases, monkeypatch
+    small, names, network_releases, monkeypatch
 ):
     counts, charge = [], PrivacyLedger.charge
 
@@ -214,7 +214,8 @@ def test_the_charge_comes_before_the_first_release(
     monkeypatch.setattr(PrivacyLedger, "charge", spied)
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
     more = KINDS["class sums, last layer"]
-    model = FeatureDPMLPClassifier(epsilon=2.0, ledger=ledger, **QUICK | more)
+    more = {**QUICK, **more, "names": names, "ledger": ledger}
+    model = FeatureDPMLPClassifier(epsilon=2.0, **more)
     assert model.fit(*small).privacy_.epsilon <= 2.0
     assert counts == [0]
     n_releases = len(network_releases)

@@ -229,6 +229,7 @@ def test_one_release_of_the_declared_level(relation, n_classes, digits, releases
         public_features="all",
         solver="one-shot",
         neighboring_relation=relation,
+        names="pixels",
         ledger=ledger,
     ).fit(X, y)
     (seen,) = releases

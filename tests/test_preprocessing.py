@@ -377,10 +377,11 @@ def test_an_estimator_without_public_columns_may_follow(predictable):
 
 def test_the_ledger_is_charged_before_the_release(predictable, releases):
     ledger = PrivacyLedger(epsilon=1.2, delta=1e-5)
-    centre = conditional(1.0, ledger=ledger).fit(predictable[0])
+    names = {j: f"u{j}" for j in range(predictable[0].shape[1])}
+    centre = conditional(1.0, names=names, ledger=ledger).fit(predictable[0])
     assert ledger.events == centre.privacy_.events
     with pytest.raises(PrivacyBudgetError, match="epsilon"):
-        conditional(1.0, ledger=ledger).fit(predictable[0])
+        conditional(1.0, names=names, ledger=ledger).fit(predictable[0])
     assert len(releases) == 1
 
 

@@ -18,6 +18,7 @@ from skfdp.coordinates import Coordinates
 from skfdp.linear_model.centring import centred_coordinates
 from skfdp.linear_model.training import Problem, Training, plan_training
 from skfdp.losses import LOSSES
+from skfdp.names import column_names, target_name
 from skfdp.noise import Streams
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
@@ -32,7 +33,6 @@ from skfdp.validation import (
     check_nothing_public,
     check_privacy_parameters,
     encode_labels,
-    feature_labels,
     forget,
     public_count,
     resolve_class_weight,
@@ -124,7 +124,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
 
     def _resolve(self, X, y) -> Problem:
         """Validate and split; the last time that the user's objects are touched."""
-        frame = X
+        frame, named = X, target_name(self.target_name, y)
         X, y = check_arrays(self, X, y, accept_sparse=True)
         target = self._resolve_target(y)
         names = getattr(self, "feature_names_in_", None)
@@ -133,10 +133,10 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         infinite = math.isinf(self.epsilon)
         if not infinite:
             check_nothing_public(self, mask, bool(self.public_target))
-        columns = feature_labels(self)
         return Problem(
             X=X,
-            columns=columns,
+            columns=column_names(self),
+            target_name=named,
             public=mask,
             public_target=bool(self.public_target),
             public_labels=y if self.public_target else None,
@@ -313,6 +313,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
             target_epsilon=self.epsilon,
             n_records=problem.n_public,
             feature_names=problem.columns,
+            target_name=problem.target_name,
             released=self._released + ("every iterate of the loop",) * loop,
             assumptions=self._assumptions + assumptions,
             seeded=self.random_state is not None,

@@ -71,6 +71,14 @@ class DPSGDFClassifier(DPLinearClassifier):
         Share of the squared Gaussian-DP parameter that buys the mean.
     accountant : {"auto", "pld"}, default="auto"
         "auto": closed form on full batches.
+    target_name : str, default=None
+        Name of the column that y is, or is computed from, where y is not a Series with
+        this name: reports say it, and ledgers compare it.
+    names : str, list or dict, default=None
+        Names of the columns of X in the table that they come from, where X does not say
+        so: one name for all, one for each, or a mapping from column names, patterns or
+        positions. What is computed from one column (its categories, a spline) shares
+        its name. For reports and ledgers, like `target_name`.
     ledger : str, path or PrivacyLedger, default=None
         Charged before anything private is read.
     random_state : int, default=None
@@ -147,6 +155,8 @@ class DPSGDFClassifier(DPLinearClassifier):
         centering="gaussian",
         mean_fraction="auto",
         accountant="auto",
+        target_name=None,
+        names=None,
         ledger=None,
         random_state=None,
         n_jobs=None,
@@ -174,6 +184,8 @@ class DPSGDFClassifier(DPLinearClassifier):
         self.centering = centering
         self.mean_fraction = mean_fraction
         self.accountant = accountant
+        self.target_name = target_name
+        self.names = names
         self.ledger = ledger
         self.random_state = random_state
         self.n_jobs = n_jobs

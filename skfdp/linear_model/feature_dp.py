@@ -128,6 +128,14 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         worth more (see the guarantees). None: no centring.
     accountant : {"auto", "pld"}, default="auto"
         "auto": closed form on full batches.
+    target_name : str, default=None
+        Name of the column that y is, or is computed from, where y is not a Series with
+        this name: reports say it, and ledgers compare it.
+    names : str, list or dict, default=None
+        Names of the columns of X in the table that they come from, where X does not say
+        so: one name for all, one for each, or a mapping from column names, patterns or
+        positions. What is computed from one column (its categories, a spline) shares
+        its name. For reports and ledgers, like `target_name`.
     ledger : str, path or PrivacyLedger, default=None
         Charged before anything private is read.
     random_state : int, default=None
@@ -229,6 +237,8 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         classes=None,
         centering="auto",
         accountant="auto",
+        target_name=None,
+        names=None,
         ledger=None,
         random_state=None,
         n_jobs=None,
@@ -262,6 +272,8 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         self.classes = classes
         self.centering = centering
         self.accountant = accountant
+        self.target_name = target_name
+        self.names = names
         self.ledger = ledger
         self.random_state = random_state
         self.n_jobs = n_jobs

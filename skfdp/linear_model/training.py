@@ -14,6 +14,7 @@ from skfdp.linear_model.padding import cross_event
 from skfdp.linear_model.sensitivity import ORTHANT, relative_sensitivity
 from skfdp.linear_model.target import TargetMap
 from skfdp.losses import Loss
+from skfdp.names import name_facts
 from skfdp.privacy import Event, PrivacyPlan, Receipt, calibrate, gdp_mu
 from skfdp.rows import GridRows, RowMap
 from skfdp.validation import MOST_ROWS
@@ -36,6 +37,7 @@ class Problem:
     classes: np.ndarray | None
     classes_source: str | None
     columns: tuple
+    target_name: str | None
     public: np.ndarray
     public_target: bool
     public_labels: np.ndarray | None
@@ -68,15 +70,6 @@ class Problem:
     def capacity(self) -> int:
         """Public bound on the number of rows, for the grid; see `public_count`."""
         return MOST_ROWS * self.n_public
-
-    @property
-    def public_columns(self) -> tuple:
-        """Names of the public columns."""
-        return tuple(
-            name
-            for name, public in zip(self.columns, self.public, strict=True)
-            if public
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,10 +220,14 @@ def about(estimator, problem: Problem, seeded: bool) -> dict:
     """Return what an event says of the whole fit."""
     return {
         "neighboring_relation": estimator.neighboring_relation,
-        "public_features": problem.public_columns,
-        "public_target": problem.public_target,
         "classes_source": problem.classes_source,
         "seeded": seeded,
+        **name_facts(
+            problem.columns,
+            problem.public,
+            target=problem.target_name,
+            public_target=problem.public_target,
+        ),
     }
 
 

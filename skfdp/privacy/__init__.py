@@ -8,6 +8,7 @@ from skfdp.privacy.curves import PrivacyCurve, compose, gdp_delta, gdp_epsilon, 
 from skfdp.privacy.events import RELATIONS, Event, PrivacyBudgetError
 from skfdp.privacy.ledger import PrivacyLedger, WhatIf
 from skfdp.privacy.plan import PrivacyPlan, calibrate
+from skfdp.privacy.public_sets import Promise, promise
 from skfdp.privacy.report import PrivacyReport, read_report, report
 from skfdp.privacy.selection import Selection
 from skfdp.privacy.store import LedgerEntry, Receipt
@@ -22,6 +23,7 @@ __all__ = [
     "PrivacyPlan",
     "PrivacyReport",
     "Receipt",
+    "Promise",
     "Selection",
     "WhatIf",
     "calibrate",
@@ -29,6 +31,7 @@ __all__ = [
     "gdp_delta",
     "gdp_epsilon",
     "gdp_mu",
+    "promise",
     "read_report",
     "report",
 ]

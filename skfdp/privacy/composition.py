@@ -1,4 +1,4 @@
-"""Which events compose, what they then protect, and what that costs."""
+"""What events cost together; `public_sets` says what they then protect."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import collections
 import dataclasses
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from skfdp.privacy.curves import PrivacyCurve, compose
-from skfdp.privacy.events import Event, PrivacyBudgetError
+from skfdp.privacy.events import Event
 from skfdp.privacy.parts import Part, together
 
-__all__ = ["Cost", "PrivacyBudgetError", "align", "cost", "curves", "worst"]
+__all__ = ["Cost", "cost", "curves", "worst"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,89 +22,6 @@ class Cost:
     epsilon: float
     mu: float | None
     accountant: str
-
-
-def align(events: Iterable[Event]) -> tuple[Event, ...]:
-    r"""Re-label events onto the weakest guarantee among them, or refuse.
-
-    Events compose when their relation is equal and their public sets are nested, the
-    largest one being a promise that one of them already made. A set of public columns
-    is nested in another one here if it is equal to it or empty; a private target is
-    nested in a public one.
-
-    Parameters
-    ----------
-    events : iterable of Event
-
-    Returns
-    -------
-    events : tuple of Event
-        The same events, all with the largest public set.
-
-    Raises
-    ------
-    PrivacyBudgetError
-        If the relations differ, if no event promises the union of the public sets, or
-        if two sets of public columns differ.
-
-    Notes
-    -----
-    **Guarantees.** Let an event protect records with public part u under a smaller
-    public set, and let :math:`(u, w)`, with :math:`w` private there, be the public part
-    under the larger one.
-
-    * ``"replace_one"``: neighbours under the larger set differ in the part of one
-      record outside (u, w). They agree in u, hence are neighbours under the smaller set
-      too, and the event's curve bounds them: a guarantee for more neighbours implies
-      the one for fewer.
-    * ``"replace_special"``: the event bounds the output on the data against an output
-      to which the record gives nothing but u. That one does not depend on the record's
-      part outside (u, w) either. A composition therefore compares what was released
-      with a world in which no release used that part at all, which is what the relation
-      promises. The null is a mark, not a value: a release that treats w as private gets
-      zero from a marked record and must not impute the rest of it, which could move the
-      sum by twice the clip norm.
-    * ``"add_or_remove_one"``: whole records only; an event has nothing public.
-
-    The converse is false, so the composition protects no more than the weakest event
-    does: nothing of (u, w). Columns are compared by name or position, and that the
-    same name means the same column in every event is for the caller to know.
-    """
-    events = tuple(events)
-    if not events:
-        return events
-    relations = sorted({event.neighboring_relation for event in events})
-    if len(relations) > 1:
-        raise PrivacyBudgetError(
-            f"neighboring_relation is {relations[0]!r} for one release and "
-            f"{relations[1]!r} for another, which do not compose: use one relation, or "
-            "account for them as separate data sets."
-        )
-    weakest = max(events, key=lambda e: (e.public_target, bool(e.public_features)))
-    columns = frozenset(weakest.public_features)
-    for event in events:
-        own = frozenset(event.public_features)
-        if own and own != columns:
-            raise PrivacyBudgetError(
-                f"public set {_public_set(event)} differs from "
-                f"{_public_set(weakest)}, and together they protect less than either "
-                "promises: use one public set, or separate data sets."
-            )
-    return tuple(
-        dataclasses.replace(
-            event,
-            public_features=weakest.public_features,
-            public_target=weakest.public_target,
-        )
-        for event in events
-    )
-
-
-def _public_set(event: Event) -> str:
-    names = [repr(name) for name in event.public_features[:5]]
-    if len(event.public_features) > 5:
-        names.append(f"{len(event.public_features) - 5} more columns")
-    return f"({', '.join(names + ['the target'] * event.public_target) or 'empty'})"
 
 
 @functools.lru_cache(maxsize=256)
@@ -183,9 +100,8 @@ def curves(
 
 def _merged(events: tuple[Event, ...]) -> list[Event]:
     """Return fewer events of equal cost: a grid search repeats a few of them often."""
-    counts = collections.Counter(events)
     merged: list[Event] = []
-    for event, count in zip(align(counts), counts.values(), strict=True):
+    for event, count in collections.Counter(map(_unlabelled, events)).items():
         if type(event) is not Event:  # the fields of other kinds mean other things
             merged += [event] * count
             continue
@@ -197,3 +113,17 @@ def _merged(events: tuple[Event, ...]) -> list[Event]:
             )
         )
     return merged
+
+
+def _unlabelled(event: Event) -> Event:
+    """Return an event of the same cost that says nothing of what is public."""
+    return dataclasses.replace(
+        event,
+        label="",
+        public_features=(),
+        public_target=False,
+        target_name=None,
+        unnamed=(),
+        classes_source=None,
+        seeded=False,
+    )

@@ -174,7 +174,7 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
     if len({event.protects for event in events}) > 1:
         raise ValueError(
             "Events under different neighbouring relations or public sets do not "
-            "compose: account for them on separate data sets, or train under one."
+            "compose: use one relation and one public set for all of them."
         )
     full_batch = math.fsum(e.mu**2 for e in events if e.mu is not None)
     sampled = [event for event in events if event.mu is None]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from skfdp.privacy import statement as wording
-from skfdp.privacy.composition import Cost, align, worst
+from skfdp.privacy.composition import Cost, worst
 from skfdp.privacy.events import Event, check_budget
 from skfdp.privacy.parts import Part, check_parts
+from skfdp.privacy.public_sets import Promise, name_assumptions, promise
 from skfdp.privacy.store import Receipt, dumps, package_versions
 
 SCHEMA = "skfdp-privacy-report"
@@ -57,9 +58,12 @@ class PrivacyReport:
     neighboring_relation : str or None
         None if nothing is protected.
     public_features : tuple of str or int
-        Columns that are not protected.
+        Columns that are not protected, by name, or by position without one.
     public_target : bool
         Whether the target is not protected.
+    target_name : str or None
+        Name of the target; None if it has none, or if several fits have different ones
+        (the events tell).
     private_features : tuple of str or int, or None
         Columns that are protected; None if the names are not known.
     n_records : int or None
@@ -100,6 +104,7 @@ class PrivacyReport:
     neighboring_relation: str | None = None
     public_features: tuple[str | int, ...] = ()
     public_target: bool = False
+    target_name: str | None = None
     private_features: tuple[str | int, ...] | None = None
     n_records: int | None = None
     events: tuple[Event, ...] = ()
@@ -125,6 +130,8 @@ class PrivacyReport:
         target_epsilon: float | None = None,
         n_records: int | None = None,
         feature_names: Sequence[str | int] | None = None,
+        target_name: str | None = None,
+        public: Collection[str] | None = None,
         released: Iterable[str] = (),
         assumptions: Iterable[Assumption] = (),
         seeded: bool = False,
@@ -144,8 +151,7 @@ class PrivacyReport:
             What was fitted: the class's name.
         events : iterable of Event
             All releases, those of a private mean included; empty for a fit without
-            privacy. Public sets may be nested, as
-            `skfdp.privacy.composition.align` allows.
+            privacy. `skfdp.privacy.promise` says which compose.
         delta : float
             The delta to report epsilon at.
         target_epsilon : float, default=None
@@ -154,6 +160,10 @@ class PrivacyReport:
             Public (nominal) number of records.
         feature_names : sequence of str or int, default=None
             All columns, public and private.
+        target_name : str, default=None
+            None takes that of the events.
+        public : collection of str, default=None
+            The public set that was declared; None: the largest one of an event.
         released : iterable of str, default=()
             Names of what is published: fitted attributes.
         assumptions : iterable of Assumption, default=()
@@ -175,12 +185,14 @@ class PrivacyReport:
         """
         events = tuple(events)
         check_budget(1.0, delta)
-        aligned = align(events)
+        promised = promise(events, public) if events else None
         parts = tuple(parts) if any(parts) else ()
         spent = _spent(events, parts, delta, accountant) if events else None
         nonprivate = not events if nonprivate is None else nonprivate
         epsilon = math.inf if nonprivate else spent.epsilon if spent else 0.0
-        weakest = aligned[0] if aligned and not nonprivate else None
+        if nonprivate:
+            promised = None
+        columns = _public_columns(events, promised)
         seeded = bool(seeded) or any(event.seeded for event in events)
         return cls(
             subject=str(subject),
@@ -188,17 +200,18 @@ class PrivacyReport:
             epsilon=epsilon,
             delta=float(delta),
             target_epsilon=None if target_epsilon is None else float(target_epsilon),
-            neighboring_relation=weakest.neighboring_relation if weakest else None,
-            public_features=plain_names(weakest.public_features) if weakest else (),
-            public_target=bool(weakest and weakest.public_target),
-            private_features=_private_features(feature_names, weakest),
+            neighboring_relation=promised.neighboring_relation if promised else None,
+            public_features=columns,
+            public_target=bool(promised) and any(e.public_target for e in events),
+            target_name=target_name or _common_target(events),
+            private_features=_private_features(feature_names, columns, promised),
             n_records=None if n_records is None else int(n_records),
             events=events,
             parts=parts,
             n_fits=int(n_fits),
             mu=spent.mu if spent and not nonprivate else None,
             accountant=spent.accountant if spent else None,
-            assumptions=(*implied_assumptions(events, seeded), *assumptions),
+            assumptions=(*implied_assumptions(events, seeded, n_fits), *assumptions),
             seeded=seeded,
             unseen=tuple(map(str, unseen)),
             steps=tuple(steps),
@@ -351,21 +364,23 @@ class PrivacyReport:
         """Raise ValueError unless what is claimed follows from the events."""
         if math.isinf(self.epsilon):
             return  # claims nothing
-        weakest = align(self.events)[0] if self.events else None
         whole = len(self.parts) in (0, len(self.events))
         due = _spent(self.events, self.parts if whole else (), self.delta)
         claimed = (self.neighboring_relation, self.public_features, self.public_target)
-        implied: tuple = (None, (), False)
-        if weakest is not None:
-            implied = (
-                weakest.neighboring_relation,
-                weakest.public_features,
-                weakest.public_target,
-            )
+        relations = {event.neighboring_relation for event in self.events} or {None}
+        columns = dict.fromkeys(n for e in self.events for n in e.public_features)
+        target = any(event.public_target for event in self.events)
+        implied = (*relations, tuple(columns), target)
+        # A declared set may be larger than what was disclosed: a weaker claim.
+        follows = (
+            (claimed[0], claimed[2]) == (implied[0], target)
+            and columns.keys() <= set(self.public_features)
+            and set(self.public_features).isdisjoint(self.private_features or ())
+        )
         seeded = any(event.seeded for event in self.events)
         if (
             not whole
-            or claimed != implied
+            or not follows
             or (seeded and not self.seeded)
             or not _close(self.epsilon, due.epsilon)
             or (self.mu is not None and not _close(self.mu, due.mu or math.inf))
@@ -393,23 +408,44 @@ def plain_names(names: Iterable[Any]) -> tuple[str | int, ...]:
     return tuple(name.item() if hasattr(name, "item") else name for name in names)
 
 
+def _common_target(events: tuple[Event, ...]) -> str | None:
+    """Return the name of the target where all fits that name one have the same."""
+    names = {event.target_name for event in events} - {None}
+    return names.pop() if len(names) == 1 else None
+
+
+def _public_columns(
+    events: tuple[Event, ...], promised: Promise | None
+) -> tuple[str | int, ...]:
+    """Return the columns of the public set: as fits disclosed them, then the rest."""
+    if promised is None:
+        return ()
+    columns = dict.fromkeys(name for e in events for name in e.public_features)
+    targets = {event.target_name for event in events if event.public_target}
+    declared = {name for name in promised.public if isinstance(name, str)}
+    return (*columns, *sorted(declared - columns.keys() - targets))
+
+
 def _private_features(
-    feature_names: Sequence[str | int] | None, weakest: Event | None
+    feature_names: Sequence[str | int] | None,
+    public_columns: tuple[str | int, ...],
+    promised: Promise | None,
 ) -> tuple[str | int, ...] | None:
-    if feature_names is None or weakest is None:
+    if feature_names is None or promised is None:
         return None
     # Events name public columns, or count them where the data have no names.
-    public = frozenset(weakest.public_features)
+    public = frozenset(public_columns)
     names = plain_names(feature_names)
-    return tuple(
+    private = (
         name
         for position, name in enumerate(names)
         if name not in public and position not in public
     )
+    return tuple(dict.fromkeys(private))
 
 
 def implied_assumptions(
-    events: tuple[Event, ...], seeded: bool
+    events: tuple[Event, ...], seeded: bool, n_fits: int = 1
 ) -> Iterator[Assumption]:
     """Yield what the guarantee of these events rests on."""
     if not events:
@@ -432,6 +468,8 @@ def implied_assumptions(
             "The set of classes is public, though it was read from the private target.",
             False,
         )
+    for text in name_assumptions(events, n_fits):
+        yield Assumption(text, False)
 
 
 def _close(claimed: float, due: float) -> bool:

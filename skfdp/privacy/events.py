@@ -8,12 +8,18 @@ facts only.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import math
 import numbers
 from collections.abc import Mapping
 from typing import Any
 
 RELATIONS = ("replace_one", "replace_special", "add_or_remove_one")
+#: Whose private part changes between neighbours.
+UNITS = ("record",)
+#: What of a fit's table had no name: its columns, its target, or, in events recorded
+#: before these fields existed, nobody knows what.
+UNNAMED = ("columns", "target", "unknown")
 
 # Sensitivities are products of float64 factors; a relative excess of this size is
 # rounding, a larger one a contradiction.
@@ -22,6 +28,13 @@ _ROUNDING = 1e-9
 
 class PrivacyBudgetError(ValueError):
     """A release was refused because of what it, and those before it, would disclose."""
+
+
+class Nameless(enum.Enum):
+    """Targets that were disclosed and have no name."""
+
+    TARGET = "the target, which has no name"
+    UNKNOWN = "a target that was not recorded by name"
 
 
 def check_budget(epsilon: float, delta: float, *, allow_infinite: bool = False) -> None:
@@ -78,13 +91,22 @@ class Event:
     neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
         The relation between neighbours; see :ref:`protected`.
     public_features : tuple of str or int, default=()
-        Names (or positions) of the columns treated as public.
+        The columns that the fit disclosed, by their names in the table that they come
+        from, or by position where they have none.
     public_target : bool, default=False
-        Whether the target was treated as public.
+        Whether the target was disclosed.
     classes_source : {None, "declared", "data", "public target"}, default=None
         Where the label set came from; "data" is an assumption of the report.
     seeded : bool, default=False
         True if the noise came from a user's seed: no guarantee.
+    target_name : str or None, default=None
+        Name of the target in the table that it comes from, public or not; None where
+        there is no target, or where it has no name.
+    unnamed : tuple of {"columns", "target", "unknown"}, default=()
+        What of the fit had no name, public or not; "unknown" in events that were
+        recorded before names were.
+    unit : {"record"}, default="record"
+        Whose private part changes between neighbours.
     """
 
     label: str
@@ -98,9 +120,13 @@ class Event:
     public_target: bool = False
     classes_source: str | None = None
     seeded: bool = False
+    target_name: str | None = None
+    unnamed: tuple[str, ...] = ()
+    unit: str = "record"
 
     def __post_init__(self) -> None:
         check_relation(self.neighboring_relation)
+        self._check_names()
         # Python floats only: dp_accounting treats other number types differently.
         coerced = {
             "noise_std": tuple(float(std) for std in self.noise_std),
@@ -139,7 +165,35 @@ class Event:
                 "an Event under 'add_or_remove_one' cannot have public_features or a "
                 "public_target: whole records come and go."
             )
+        object.__setattr__(self, "unnamed", self._all_unnamed())
         self._check_sensitivity()
+
+    def _check_names(self) -> None:
+        name, unnamed = self.target_name, self.unnamed
+        if name is not None and not (isinstance(name, str) and name):
+            raise TypeError(
+                f"target_name={name!r} must be a non-empty str, or None where the "
+                "target has no name."
+            )
+        if isinstance(unnamed, str) or not set(unnamed) <= set(UNNAMED):
+            raise ValueError(
+                f"unnamed={unnamed!r} must be a tuple of "
+                f"{', '.join(map(repr, UNNAMED))}."
+            )
+        if self.unit not in UNITS:
+            raise ValueError(
+                f"unit={self.unit!r} is unknown; choose one of "
+                f"{', '.join(map(repr, UNITS))}."
+            )
+
+    def _all_unnamed(self) -> tuple[str, ...]:
+        """Return `unnamed`, completed by what follows from the other fields."""
+        found = set(self.unnamed)
+        if any(not isinstance(name, str) for name in self.public_features):
+            found.add("columns")
+        if self.public_target and self.target_name is None and "unknown" not in found:
+            found.add("target")
+        return tuple(part for part in UNNAMED if part in found)
 
     def _check_sensitivity(self) -> None:
         clip, reach = self.clip_norm, self.sensitivity
@@ -171,19 +225,33 @@ class Event:
         )
 
     @property
-    def protects(self) -> tuple[str, frozenset, bool]:
-        """Relation and public set; only events that agree in it compose."""
-        return (
-            self.neighboring_relation,
-            frozenset(self.public_features),
-            self.public_target,
-        )
+    def disclosed(self) -> frozenset[str | int | Nameless]:
+        """What of a record the fit left unprotected, the target included."""
+        target: set[str | Nameless] = set()
+        if self.public_target and self.target_name is not None:
+            target = {self.target_name}
+        elif self.public_target:
+            unknown = "unknown" in self.unnamed
+            target = {Nameless.UNKNOWN if unknown else Nameless.TARGET}
+        return frozenset(self.public_features) | target
+
+    @property
+    def protects(self) -> tuple[str, str, frozenset]:
+        """Relation, unit and what is disclosed: equal in events of one fit."""
+        return self.neighboring_relation, self.unit, self.disclosed
+
+    @property
+    def fit_facts(self) -> dict[str, Any]:
+        """What every event of one fit says alike of its public and private parts."""
+        names = ("public_features", "public_target", "target_name", "unnamed", "unit")
+        return {name: getattr(self, name) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the event as JSON-able values, losslessly."""
         values = dataclasses.asdict(self)
         values["noise_std"] = list(self.noise_std)
         values["public_features"] = list(self.public_features)
+        values["unnamed"] = list(self.unnamed)
         return values
 
     @classmethod
@@ -199,4 +267,17 @@ class Event:
                 f"Event has unknown fields {sorted(unknown)}: it was written by a "
                 "newer skfdp; upgrade to read it."
             )
-        return cls(**values)
+        return cls(**(_before_names(values) | dict(values)))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # A pickle of before: the class's defaults would call the target anonymous.
+        self.__dict__.update(_before_names(state) | state)
+
+
+def _before_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that an event lacks which was recorded before names were."""
+    if "unnamed" in values:
+        return {}
+    positions = any(not isinstance(name, str) for name in values["public_features"])
+    unknown = bool(values["public_target"]) or positions
+    return {"target_name": None, "unnamed": ("unknown",) * unknown, "unit": "record"}

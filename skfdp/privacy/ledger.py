@@ -7,11 +7,12 @@ import functools
 import math
 import os
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from skfdp.privacy import ledger_export, witness
-from skfdp.privacy.composition import align, worst
+from skfdp.privacy import admission, ledger_export, witness
+from skfdp.privacy.admission import events_of
+from skfdp.privacy.composition import worst
 from skfdp.privacy.events import (
     Event,
     PrivacyBudgetError,
@@ -19,8 +20,9 @@ from skfdp.privacy.events import (
     check_relation,
 )
 from skfdp.privacy.ledger_file import FileStore
-from skfdp.privacy.parts import Part, check_part, check_parts
+from skfdp.privacy.parts import Part
 from skfdp.privacy.plan import PrivacyPlan
+from skfdp.privacy.public_sets import Disclosed, name_text
 from skfdp.privacy.store import (
     LedgerEntry,
     MemoryStore,
@@ -84,8 +86,10 @@ class PrivacyLedger:
         openings may leave it out, and cannot change it.
     neighboring_relation : str, default=None
         The relation of all events; None takes that of the first.
-    public : iterable of str, default=None
-        The declared public set of the data set; kept like the relation.
+    public : sequence of str, default=None
+        The public set: names of the columns and targets that fits may disclose.
+        Everything else is protected from all fits together. A file keeps it. None takes
+        what the first charge discloses: nothing, if that has no public part.
     dataset : str, default="default"
         Name of the data set; data sets in one file are independent.
 
@@ -100,11 +104,13 @@ class PrivacyLedger:
       exact composition of everything recorded for the data set and of the new events
       exceeds the ceiling. Check and record are one step across threads and, with a
       path, across processes.
-    * All events are under one relation. The record protects what the weakest event
-      protects: fits that treat nothing as public compose with fits under one public
-      set, and the sum then holds for the private part under that set
-      (`neighboring_relation`, `public_features` and `public_target` say which it is).
-      Other mixtures of public sets are refused.
+    * All events are under one relation and one public set (`neighboring_relation`,
+      `public`), promised by the first charge at the latest: a fit may disclose columns
+      and a target inside the set, by name, and treat what it likes as private. The sum
+      holds for everything outside the set (`skfdp.privacy.promise`).
+    * Names are compared, not data. As soon as anything is public, columns without names
+      are refused, and a target without a name composes only with others that have none,
+      under the assumption that they are one column. See :ref:`sharing`.
     * k fits on folds cost k fits. Only parts that are fixed by position or by a public
       column compose in parallel (`part`).
     * The budget of a fit may be chosen in view of the results of earlier ones where all
@@ -152,7 +158,7 @@ class PrivacyLedger:
         epsilon: float | None = None,
         delta: float | None = None,
         neighboring_relation: str | None = None,
-        public: Iterable[str] | None = None,
+        public: Sequence[str] | None = None,
         dataset: str = "default",
     ) -> None:
         if (epsilon is None) != (delta is None):
@@ -179,8 +185,9 @@ class PrivacyLedger:
                 epsilon=epsilon,
                 delta=delta,
                 neighboring_relation=neighboring_relation,
-                public=None if public is None else tuple(sorted(set(public))),
-            )
+                public=admission.checked_names(public),
+            ),
+            admission.check_declaration,
         )
 
     @classmethod
@@ -349,7 +356,7 @@ class PrivacyLedger:
         delta = self._delta(terms, delta)
         reason, epsilon = None, None
         try:
-            self._check_composes(terms, recorded, events)
+            self._admit(terms, recorded, events)
             epsilon = self._total(recorded, events, delta)
             self._check(terms, recorded, events)
         except PrivacyBudgetError as error:
@@ -367,7 +374,7 @@ class PrivacyLedger:
         self, terms: Terms, recorded: tuple[LedgerEntry, ...], events: tuple[Event, ...]
     ) -> None:
         """Raise unless events may follow what is recorded."""
-        self._check_composes(terms, recorded, events)
+        self._admit(terms, recorded, events)
         if terms.epsilon is None or terms.delta is None:
             return
         total = self._total(recorded, events, terms.delta)
@@ -379,22 +386,12 @@ class PrivacyLedger:
                 "less, or stop."
             )
 
-    def _check_composes(
+    def _admit(
         self, terms: Terms, recorded: tuple[LedgerEntry, ...], events: tuple[Event, ...]
     ) -> None:
         """Raise unless one number can describe the record and the events together."""
-        pinned = terms.neighboring_relation
-        for own in {event.neighboring_relation for event in events}:
-            if pinned not in (None, own):
-                raise PrivacyBudgetError(
-                    f"neighboring_relation={own!r} differs from {pinned!r}, the "
-                    f"relation of data set {self._dataset!r} in this ledger; nothing "
-                    f"was charged: fit under {pinned!r}, or use another data set name."
-                )
         try:
-            align(dict.fromkeys(_events(recorded) + events))
-            check_part(self._part, events)
-            check_parts([entry.part for entry in recorded] + [self._part])
+            admission.check_charge(terms, recorded, events, self._part)
         except PrivacyBudgetError as error:
             raise PrivacyBudgetError(
                 f"data set {self._dataset!r} refuses the charge, nothing was charged: "
@@ -463,7 +460,7 @@ class PrivacyLedger:
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return the whole record of the data set as text, losslessly."""
         terms, entries = self._store.read()
-        for event in _events(entries)[:1]:  # what is recorded fixes the relation
+        for event in events_of(entries)[:1]:  # what is recorded fixes the relation
             relation = event.neighboring_relation
             terms = dataclasses.replace(terms, neighboring_relation=relation)
         return ledger_export.to_json(terms, entries, self._dataset, indent)
@@ -497,8 +494,7 @@ class PrivacyLedger:
                     f"data set {dataset!r} has {len(recorded)} entries in "
                     f"{os.fspath(path or '')!r} already: import into a new file."
                 )
-            check_parts(entry.part for entry in entries)
-            ledger._check_composes(terms, (), _events(entries))
+            admission.check_import(terms, entries)
 
         # Even above the ceiling: what was spent was spent. In memory first, so that
         # what is refused does not make a file, which would have its whole budget left.
@@ -545,7 +541,7 @@ class PrivacyLedger:
     @property
     def events(self) -> tuple[Event, ...]:
         """All events of the data set, oldest first; fits without privacy have none."""
-        return _events(self.entries)
+        return events_of(self.entries)
 
     @property
     def path(self) -> str | None:
@@ -571,20 +567,22 @@ class PrivacyLedger:
     def neighboring_relation(self) -> str | None:
         """Relation of the record, None while it is open."""
         terms, entries = self._store.read()
-        events = _events(entries)
+        events = events_of(entries)
         return events[0].neighboring_relation if events else terms.neighboring_relation
 
     @property
-    def public_features(self) -> tuple[str | int, ...]:
-        """Columns that the record does not protect."""
-        events = align(self.events)
-        return events[0].public_features if events else ()
+    def public(self) -> tuple[Disclosed, ...] | None:
+        """What the record does not protect, sorted; None while that is open.
 
-    @property
-    def public_target(self) -> bool:
-        """Whether the record leaves the target unprotected."""
-        events = align(self.events)
-        return bool(events) and events[0].public_target
+        Names of columns and targets, and `skfdp.privacy.events.Nameless` for targets
+        without one.
+        """
+        terms, entries = self._store.read()
+        events = events_of(entries)
+        public = admission.public_set(terms, events)
+        if public is None:
+            return None
+        return tuple(sorted(public, key=name_text))
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -645,10 +643,6 @@ class PrivacyLedger:
             state["seen"],
             state.get("head"),  # older versions kept the number alone
         )
-
-
-def _events(entries: tuple[LedgerEntry, ...]) -> tuple[Event, ...]:
-    return tuple(entry.event for entry in entries if entry.event is not None)
 
 
 def _checked_events(events: Iterable[Event]) -> tuple[Event, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from skfdp.privacy.events import Event, PrivacyBudgetError
@@ -136,7 +136,9 @@ def check_parts(parts: Iterable[Part | None]) -> None:
         )
 
 
-def check_part(part: Part | None, events: Iterable[Event]) -> None:
+def check_part(
+    part: Part | None, events: Iterable[Event], public: Collection[object]
+) -> None:
     """Raise PrivacyBudgetError if who belongs to the part is visibly not public."""
     if part is None:
         return
@@ -147,12 +149,11 @@ def check_part(part: Part | None, events: Iterable[Event]) -> None:
                 "'add_or_remove_one', where a new record would move the others: "
                 "charge the whole data set."
             )
-        if part.column is not None and part.column not in event.public_features:
+        if part.column is not None and part.column not in public:
             raise PrivacyBudgetError(
                 f"part ({part}) is not fixed by a public column: column "
-                f"{part.column!r} is not among the public ones of the release "
-                f"{event.label!r}; name it in public_features, or charge the whole "
-                "data set."
+                f"{part.column!r} is not in the public set; declare it there, or "
+                "charge the whole data set."
             )
 
 

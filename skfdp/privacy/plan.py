@@ -77,11 +77,7 @@ class PrivacyPlan:
         """The event of the schedule alone, without `other_events`."""
         inherited: dict[str, Any] = {}
         if self.other_events:
-            first = self.other_events[0]
-            inherited = {
-                "public_features": first.public_features,
-                "public_target": first.public_target,
-            }
+            inherited = self.other_events[0].fit_facts
         return Event(
             label="steps",
             noise_std=tuple(s * self.clip_norm for s in self.noise_multipliers),

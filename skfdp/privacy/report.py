@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from skfdp.privacy.composition import align
 from skfdp.privacy.disclosure import (
     Assumption,
     PrivacyReport,
@@ -66,7 +65,7 @@ def report(obj: Any, *, delta: float | None = None) -> PrivacyReport:
     ------
     PrivacyBudgetError
         If steps are under different relations or public sets
-        (`skfdp.privacy.composition.align` states which compose).
+        (`skfdp.privacy.promise` states which compose).
     ValueError
         If nothing in it has a report, or if it hides private fits that cannot be
         counted.
@@ -139,7 +138,7 @@ def _pipeline_report(pipeline: Any, steps: list) -> PrivacyReport | None:
         return None
     reports = [found for _, found in seen]
     events = tuple(event for found in reports for event in found.events)
-    weakest = align(events)[0] if events else None
+    weakest = max(events, key=lambda event: len(event.disclosed), default=None)
     # Columns have the names that the step with the public set knows them by.
     namer = next(
         (r for r in reports if weakest and _leaves_public(r, weakest)), reports[0]
@@ -228,6 +227,7 @@ def _ledger_report(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
         events=events,
         delta=delta,
         target_epsilon=ledger.epsilon,
+        public=ledger.public,
         released=[_fit_text(charge, entry) for charge, entry in fits.items()],
         assumptions=list(_ledger_assumptions(entries)),
         nonprivate=len(private) < len(entries),

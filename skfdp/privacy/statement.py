@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from scipy.special import ndtr, ndtri
 
 from skfdp.privacy.events import Event
+from skfdp.privacy.public_sets import name_text
 
 if TYPE_CHECKING:
     from skfdp.privacy.disclosure import PrivacyReport
@@ -94,17 +95,34 @@ def number(value: float) -> str:
 
 def names_text(names: Sequence[str | int]) -> str:
     """Return a list of column names, shortened."""
-    listed = ", ".join(str(name) for name in names[:_LISTED])
+    listed = ", ".join(map(name_text, names[:_LISTED]))
     hidden = len(names) - _LISTED
     return f"{listed} and {hidden} more" if hidden > 0 else listed
 
 
+def columns_text(names: Sequence[str | int]) -> str:
+    """Return columns with their names, or with their positions."""
+    positions = any(not isinstance(name, str) for name in names)
+    return names_text(names) if positions else f"the column(s) {names_text(names)}"
+
+
 def public_text(report: PrivacyReport) -> str:
     """Return which part of a record is public."""
-    columns = names_text(report.public_features)
-    parts = [f"the column(s) {columns}"] * bool(columns)
-    parts += ["the target"] * report.public_target
+    parts = [columns_text(report.public_features)] * bool(report.public_features)
+    parts += [_targets_text(report, public=True)] * report.public_target
     return " and ".join(parts) or "nothing"
+
+
+def _targets_text(report: PrivacyReport, *, public: bool) -> str:
+    """Return the public or the private targets of all fits, by name."""
+    names = {e.target_name for e in report.events if e.public_target == public}
+    if not public:
+        disclosed = {e.target_name for e in report.events if e.public_target}
+        names -= disclosed | set(report.public_features)
+    named = sorted(name for name in names if name is not None)
+    if len(named) > 1:
+        return f"the targets {names_text(named)}"
+    return " ".join(["the target", *named])
 
 
 def private_text(report: PrivacyReport) -> str:
@@ -112,13 +130,25 @@ def private_text(report: PrivacyReport) -> str:
     if math.isinf(report.epsilon):
         return "nothing"
     if report.private_features is None:
-        columns = "all other columns" if report.public_features else "all columns"
+        # A public target of one fit may be a column of another one.
+        named = any(e.public_target and e.target_name for e in report.events)
+        other = named or report.public_features
+        columns = "all other columns" if other else "all columns"
     elif report.private_features:
-        columns = f"the column(s) {names_text(report.private_features)}"
+        columns = columns_text(report.private_features)
     else:
         columns = ""
-    target = "" if report.public_target else "the target"
+    target = "" if _no_private_target(report) else _targets_text(report, public=False)
     return " and ".join(filter(None, (columns, target)))
+
+
+def _no_private_target(report: PrivacyReport) -> bool:
+    """Whether every target is in the public set."""
+    public = {e.target_name for e in report.events if e.public_target}
+    public |= set(report.public_features)
+    return report.public_target and all(
+        event.public_target or event.target_name in public for event in report.events
+    )
 
 
 def delta_text(report: PrivacyReport) -> str:

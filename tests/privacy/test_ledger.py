@@ -32,7 +32,7 @@ from skfdp.privacy import (
     composition,
     ledger_file,
 )
-from skfdp.privacy.composition import align
+from skfdp.privacy.public_sets import Promise, promise
 
 DELTA = 1e-5
 _TWO_DAYS = datetime.timedelta(days=2)  # midnight may pass
@@ -219,18 +219,21 @@ class TestWhatComposes:
     def test_other_columns_are_refused(self, new_ledger):
         ledger = new_ledger()
         ledger.charge([full_batch(public_features=("age",))])
-        with pytest.raises(PrivacyBudgetError, match=r"\('age'\) differs from \('sex"):
+        with pytest.raises(
+            PrivacyBudgetError, match=r"'sex'.* outside the public set \('age'\)"
+        ):
             ledger.charge([full_batch(public_features=("sex",), public_target=True)])
 
     @pytest.mark.parametrize("order", [1, -1])
     def test_nothing_public_composes_with_one_public_set(self, new_ledger, order):
-        ledger = new_ledger(epsilon=1.0, delta=DELTA)
-        weaker = full_batch(0.1, public_features=("age",), public_target=True)
+        ledger = new_ledger(epsilon=1.0, delta=DELTA, public=["age", "dx"])
+        weaker = full_batch(
+            0.1, public_features=("age",), public_target=True, target_name="dx"
+        )
         for event in (full_batch(0.1), weaker)[::order]:
             ledger.charge([event])
         assert ledger.spent() == pytest.approx(independent_epsilon(0.1 * math.sqrt(2)))
-        assert ledger.public_features == ("age",)
-        assert ledger.public_target
+        assert ledger.public == ("age", "dx")
         assert ledger.events == (full_batch(0.1), weaker)[::order]
 
     @pytest.mark.parametrize("events", [[], [1], full_batch().to_dict()])
@@ -246,7 +249,7 @@ class TestWhatComposes:
         ),
         relation=st.sampled_from(["replace_one", "replace_special"]),
     )
-    def test_align_promises_no_more_than_the_weakest(self, sets, relation):
+    def test_nobody_is_promised_more_than_the_weakest_event(self, sets, relation):
         events = [
             full_batch(
                 public_features=columns,
@@ -255,19 +258,12 @@ class TestWhatComposes:
             )
             for columns, target in sets
         ]
-        union = (
-            frozenset().union(*(columns for columns, _ in sets)),
-            any(target for _, target in sets),
-        )
-        promised = {(frozenset(columns), target) for columns, target in sets}
-        nonempty = {columns for columns, _ in promised if columns}
-        if union in promised and len(nonempty) <= 1:
-            aligned = align(events)
-            assert {e.protects for e in aligned} == {(relation, *union)}
-            assert [e.mu for e in aligned] == [e.mu for e in events]
+        union = frozenset().union(*(event.disclosed for event in events))
+        if union in {event.disclosed for event in events}:
+            assert promise(events) == Promise(relation, "record", union)
         else:
-            with pytest.raises(PrivacyBudgetError, match="together they protect less"):
-                align(events)
+            with pytest.raises(PrivacyBudgetError, match="outside what another"):
+                promise(events)
 
 
 class TestRecords:
@@ -294,7 +290,9 @@ class TestRecords:
             sensitivity=math.sqrt(2) * math.pi / 10,
             n_steps=2,
             sampling_rate=1 / 7,
-            public_features=(np.int64(3), "ä<'\""),
+            public_features=(np.str_("age"), "ä<'\""),
+            target_name="dx",
+            unnamed=(),
             classes_source="data",
             seeded=True,
         )

@@ -204,7 +204,7 @@ class TestJson:
         values = json.loads(a_ledger().to_json())
         values["entries"][0]["event"]["public_target"] = True
         values["entries"][1]["event"]["public_features"] = ["age"]
-        with pytest.raises(PrivacyBudgetError, match="together they protect less"):
+        with pytest.raises(PrivacyBudgetError, match="outside"):
             PrivacyLedger.from_json(json.dumps(values))
 
 

@@ -69,7 +69,7 @@ class TestMigration:
         assert ledger.neighboring_relation == "replace_one"
         assert [entry.charge for entry in ledger.entries] == [1, 1, 2, 2]
         assert [entry.seeded for entry in ledger.entries] == [False, False, True, True]
-        assert ledger.public_features == (0,)
+        assert ledger.public == (0,)
         assert {entry.part for entry in ledger.entries} == {None}
         # What the old version computed, up to another discretisation of the sampled fit
         assert ledger.spent() == pytest.approx(0.5714125925531748, rel=1e-3)
@@ -85,14 +85,16 @@ class TestMigration:
         assert meta["ledger"] != fresh["ledger"]
 
     def test_it_goes_on(self, old):
-        ledger = PrivacyLedger(old, dataset="people")
         plan = calibrate(0.1, DELTA, n_steps=3)
-        event = dataclasses.replace(plan.event, public_features=(0,))
+        event = dataclasses.replace(plan.event, public_features=("age",))
+        with pytest.raises(PrivacyBudgetError, match="before targets had names"):
+            PrivacyLedger(old, dataset="people").charge([event])
+        ledger = PrivacyLedger(old, dataset="people", public=["age"])
         ledger.part(rows=range(5)).charge([event], plan=plan)
         assert ledger.entries[-1].plan == plan
         assert ledger.entries[-1].charge == 4
         with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
-            ledger.charge([full_batch(1.0, public_features=(0,))])
+            ledger.charge([full_batch(1.0, public_features=("age",))])
 
     def test_an_old_handle_goes_on(self, old):
         """Whoever has the file open when it is brought up to date."""
@@ -106,7 +108,8 @@ class TestMigration:
                 "part": None,
             }
         )
-        ledger.charge([full_batch(public_features=(0,))])
+        PrivacyLedger(old, dataset="people", public=["age"])
+        ledger.charge([full_batch(public_features=("age",))])
         assert len(ledger) == 5
 
     def test_many_at_once(self, old):

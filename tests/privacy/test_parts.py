@@ -139,13 +139,13 @@ class TestLedger:
         assert ledger.spent() == cost_of_mu(0.3)
         ledger.part(column="region", value="3").charge([event])  # the number 3 as text
         assert ledger.spent() == cost_of_mu(0.3 * math.sqrt(2))
-        assert ledger.public_features == ("region", "age")
+        assert ledger.public == ("age", "region")
 
     def test_a_cohort_by_a_private_column_is_refused(self):
         ledger = PrivacyLedger()
         for event in (full_batch(), full_batch(public_features=("age",))):
             with pytest.raises(
-                PrivacyBudgetError, match="column 'region' is not among the public"
+                PrivacyBudgetError, match="column 'region' is not in the public set"
             ):
                 ledger.part(column="region", value="north").charge([event])
         assert len(ledger) == 0
@@ -169,7 +169,7 @@ class TestLedger:
     def test_parts_do_not_excuse_mixed_public_sets(self):
         ledger = PrivacyLedger()
         ledger.part(rows=range(5)).charge([full_batch(public_target=True)])
-        with pytest.raises(PrivacyBudgetError, match="together they protect less"):
+        with pytest.raises(PrivacyBudgetError, match="outside the public set"):
             ledger.part(rows=range(5, 9)).charge([full_batch(public_features=("a",))])
 
     def test_a_fit_without_privacy_counts_for_everybody(self):

@@ -142,7 +142,7 @@ class TestNumbers:
     def test_label_dp(self):
         text = REPORTS["label-DP"].statement()
         assert "Private, in each record: the target." in text
-        assert "the column(s) 0, 1, 2." in text
+        assert "column 0, column 1, column 2." in text
 
     def test_positions_name_columns(self):
         made = make([full_batch(public_features=(0, 2))])
@@ -154,7 +154,7 @@ class TestNumbers:
         assert made.events[0].public_features == ()
 
     def test_mixed_public_sets_are_refused(self):
-        with pytest.raises(PrivacyBudgetError, match="together they protect less"):
+        with pytest.raises(PrivacyBudgetError, match="outside what another"):
             make(
                 [
                     full_batch(public_features=("age",)),

@@ -156,7 +156,10 @@ def test_skops_keeps_it(model):
 def test_skops_keeps_a_ledger_as_a_handle(data, tmp_path):
     skops = pytest.importorskip("skops.io")
     ledger = PrivacyLedger(tmp_path / "l.db", epsilon=9.0, delta=1e-5)
-    model = MODELS["feature-dp"]().set_params(ledger=ledger.part(rows=range(300)))
+    model = MODELS["feature-dp"]().set_params(
+        names={j: f"u{j}" for j in range(data[0].shape[1])},
+        ledger=ledger.part(rows=range(300)),
+    )
     raw = skops.dumps(model.fit(*data))
     restored = skops.loads(raw, trusted=skops.get_untrusted_types(data=raw))
     restored.fit(*data)

@@ -1,0 +1,115 @@
+"""Which events a ledger takes, and which public set its record fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skfdp.privacy.events import Event, PrivacyBudgetError
+from skfdp.privacy.parts import Part, check_part, check_parts
+from skfdp.privacy.public_sets import Disclosed, promise, set_text
+from skfdp.privacy.store import LedgerEntry, Terms
+
+
+def events_of(entries: Sequence[LedgerEntry]) -> tuple[Event, ...]:
+    """Return the events of entries; fits without privacy have none."""
+    return tuple(entry.event for entry in entries if entry.event is not None)
+
+
+def public_set(
+    terms: Terms, recorded: tuple[Event, ...]
+) -> frozenset[Disclosed] | None:
+    """Return the public set: declared, or that of what is recorded; None if open.
+
+    Every later event lies inside that of the first charge, which so fixes the set.
+    """
+    found = _disclosed(recorded)
+    if terms.public is not None:
+        # Fits of before names had one; that their targets are in it is an assumption.
+        return frozenset(terms.public) | {n for n in found if not isinstance(n, str)}
+    return found if recorded else None
+
+
+def check_charge(
+    terms: Terms,
+    recorded: tuple[LedgerEntry, ...],
+    events: tuple[Event, ...],
+    part: Part | None,
+) -> None:
+    """Raise PrivacyBudgetError unless the events may follow what is recorded."""
+    before = events_of(recorded)
+    _check_relation(terms, events)
+    public = public_set(terms, before)
+    if public or _disclosed(events):
+        _check_columns_have_names(events)
+    if terms.public is None and any("unknown" in event.unnamed for event in before):
+        raise PrivacyBudgetError(
+            "it holds fits that were recorded before targets had names, and nobody can "
+            "tell what they disclosed: declare it once, by "
+            "PrivacyLedger(path, public=[...])."
+        )
+    promised = promise(dict.fromkeys(before + events), public)
+    check_part(part, events, promised.public)
+    check_parts([*(entry.part for entry in recorded), part])
+
+
+def check_import(terms: Terms, entries: Sequence[LedgerEntry]) -> None:
+    """Raise PrivacyBudgetError unless a ledger could have recorded the entries."""
+    check_parts(entry.part for entry in entries)
+    events = events_of(entries)
+    _check_relation(terms, events)
+    if events:
+        public = None if terms.public is None else public_set(terms, events)
+        promise(dict.fromkeys(events), public)
+
+
+def check_declaration(terms: Terms, recorded: tuple[LedgerEntry, ...]) -> None:
+    """Raise ValueError unless the declared set is what the record promised."""
+    events = events_of(recorded)
+    if terms.public is None or not events:
+        return
+    found = _disclosed(events)
+    known = {name for name in found if isinstance(name, str)}
+    declared = set(terms.public)
+    old = any("unknown" in event.unnamed for event in events)
+    if not (known <= declared if old else found == declared):
+        raise ValueError(
+            f"public={list(terms.public)!r} is declared too late: the first charge "
+            f"promised that {set_text(found)} is public, and nothing else."
+        )
+
+
+def checked_names(public: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return a declared public set as it is stored: sorted, each name once."""
+    if public is None:
+        return None
+    names = [] if isinstance(public, str) else list(public)
+    if isinstance(public, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            f"public={public!r} must be a list of names of columns and targets, such "
+            "as ['age', 'sex'], or None."
+        )
+    if "" in names:
+        raise ValueError(f"public={public!r} holds an empty name: leave it out.")
+    return tuple(sorted(set(names)))
+
+
+def _disclosed(events: Sequence[Event]) -> frozenset[Disclosed]:
+    return frozenset(name for event in events for name in event.disclosed)
+
+
+def _check_relation(terms: Terms, events: tuple[Event, ...]) -> None:
+    pinned = terms.neighboring_relation
+    for own in {event.neighboring_relation for event in events}:
+        if pinned not in (None, own):
+            raise PrivacyBudgetError(
+                f"neighboring_relation={own!r} differs from {pinned!r}, the relation "
+                f"of this ledger: fit under {pinned!r}."
+            )
+
+
+def _check_columns_have_names(events: tuple[Event, ...]) -> None:
+    if any("columns" in event.unnamed for event in events):
+        raise PrivacyBudgetError(
+            "the columns of X have no names, so that nobody can tell which of them are "
+            "public here: pass a DataFrame, or name them by names=[...]."
+        )

@@ -1,0 +1,438 @@
+"""Which fits on one table share a ledger: one public set, by name, target included."""
+
+import dataclasses
+import math
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    PrivateCenteringTransformer,
+    PrivateCompletionClassifier,
+    PrivateSearchCV,
+    report,
+)
+from skfdp.privacy import Event, PrivacyReport, gdp_epsilon
+from skfdp.privacy.events import Nameless
+from skfdp.privacy.public_sets import promise
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "sharing.rst"
+DELTA = 1e-5
+MU = 0.1
+
+
+def event(**facts) -> Event:
+    facts.setdefault("label", "sum")
+    facts.setdefault("neighboring_relation", "replace_one")
+    reach = 2.0 if facts["neighboring_relation"] == "replace_one" else 1.0
+    return Event(noise_std=(reach / MU,), clip_norm=1.0, sensitivity=reach, **facts)
+
+
+def public(*columns: str, **facts) -> Event:
+    return event(public_features=columns, **{"target_name": "outcome", **facts})
+
+
+def old_event() -> Event:
+    values = event(public_target=True).to_dict()
+    for name in ("target_name", "unnamed", "unit"):
+        del values[name]
+    return Event.from_dict(values)
+
+
+def without_privacy(ledger: PrivacyLedger) -> None:
+    ledger.charge_nonprivate()
+
+
+A, B = {"target_name": "a"}, {"target_name": "b"}
+ROWS = {"age and sex": ("age", "sex")}
+#: Case -> declared set, first charge, second charge.
+CASES = {
+    "nothing public": (None, event(**A), event(**A)),
+    "same set": (None, public("age"), public("age")),
+    "smaller set": (None, public("age", "sex"), public("age")),
+    "larger set": (None, public("age"), public("age", "sex")),
+    "public after private": (None, public(), public("age")),
+    "declared set": (["age", "sex"], public("age"), public("sex")),
+    "outside the declared set": (["age"], public(), public("sex")),
+    "same target": (None, public(public_target=True), public(public_target=True)),
+    "target public, then private": (None, public(public_target=True), public()),
+    "target public, then label-DP": (
+        None,
+        public(public_target=True),
+        public("age", "sex"),
+    ),
+    "crossed targets": (
+        None,
+        event(public_target=True, **A),
+        event(public_target=True, **B),
+    ),
+    "crossed targets, declared": (
+        ["a", "b"],
+        event(public_target=True, **A),
+        event(public_target=True, **B),
+    ),
+    "derived target": (None, public(public_target=True), public(public_target=True)),
+    "derived column": (None, public("age"), public("age")),
+    "derived column without its parent": (
+        None,
+        public("age"),
+        public("age_sp_0", "age_sp_1"),
+    ),
+    "targets without names": (
+        None,
+        event(public_target=True),
+        event(public_target=True),
+    ),
+    "one target without a name": (
+        None,
+        event(public_target=True, **A),
+        event(unnamed=("target",)),
+    ),
+    "columns without names": (None, None, event(public_features=(0,), **A)),
+    "columns without names, target public": (
+        None,
+        None,
+        event(public_target=True, unnamed=("columns",), **A),
+    ),
+    "arrays, nothing public": (
+        None,
+        event(unnamed=("columns", "target")),
+        event(unnamed=("columns", "target")),
+    ),
+    "two relations": (
+        None,
+        public(),
+        public(neighboring_relation="replace_special"),
+    ),
+    "disjoint rows": (None, (range(500), public()), (range(500, 1000), public())),
+    "folds": (None, public(), public()),
+    "full and Poisson batches": (
+        None,
+        public(),
+        public(sampling_rate=0.1, label="batches"),
+    ),
+    "seeded": (None, public(seeded=True), public()),
+    "without privacy, under a ceiling": (None, public(), without_privacy),
+    "recorded before names": (None, old_event(), public()),
+}
+
+
+def charge(ledger: PrivacyLedger, what) -> None:
+    if callable(what):
+        what(ledger)
+    elif isinstance(what, tuple):
+        rows, one = what
+        ledger.part(rows=rows).charge([one])
+    else:
+        ledger.charge([what])
+
+
+def rows_of_the_guide() -> dict[str, bool]:
+    text = GUIDE.read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^   \* - (.+)\n(?:     .+\n)*?     - (yes|no)$", text, re.MULTILINE
+    )
+    return {case: answer == "yes" for case, answer in rows}
+
+
+def test_the_table_of_the_guide_is_this_one():
+    assert rows_of_the_guide().keys() == CASES.keys()
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("in_file", [False, True], ids=["memory", "file"])
+def test_case_of_the_guide(case, in_file, tmp_path):
+    declared, first, second = CASES[case]
+    path = tmp_path / "ledger.sqlite" if in_file else None
+    ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA, public=declared)
+    if isinstance(first, Event) and "unknown" in first.unnamed:
+        ledger._store.append(entries_of(first), lambda terms, recorded: None)
+    elif first is not None:
+        charge(ledger, first)
+    before = len(ledger)
+    if rows_of_the_guide()[case]:
+        charge(ledger, second)
+        assert len(ledger) == before + 1
+        assert report(ledger).epsilon <= gdp_epsilon(DELTA, MU * math.sqrt(2)) + 1e-3
+    else:
+        with pytest.raises(PrivacyBudgetError, match=r"nothing was charged|ceiling"):
+            charge(ledger, second)
+        assert len(ledger) == before
+
+
+def entries_of(one: Event):
+    from skfdp.privacy.store import new_entries
+
+    return new_entries([one], "an old fit")
+
+
+class TestStatement:
+    """What the ledger says is protected was disclosed by no fit."""
+
+    def test_crossed_targets_are_both_unprotected(self):
+        ledger = PrivacyLedger(public=["a", "b"])
+        for name in "ab":
+            ledger.charge([event(public_target=True, target_name=name)])
+        found = report(ledger, delta=DELTA)
+        assert "Public, not protected: the targets a, b." in found.statement()
+        assert "Private, in each record: all other columns." in found.statement()
+        assert PrivacyReport.from_dict(found.to_dict()) == found
+
+    def test_a_name_of_the_set_is_nowhere_called_private(self):
+        ledger = PrivacyLedger(public=["age", "dx"])
+        ledger.charge([public("age", target_name="dx")])  # treats dx as private
+        ledger.charge([event(target_name="stay")])
+        found = report(ledger, delta=DELTA)
+        assert "Private, in each record: all other columns and the target stay." in (
+            found.statement()
+        )
+        assert "Public, not protected: the column(s) age, dx." in found.statement()
+        assert found.public_features == ("age", "dx")
+        assert PrivacyReport.from_dict(found.to_dict()) == found
+
+    def test_the_assumptions_on_names_are_said(self):
+        ledger = PrivacyLedger()
+        for _ in range(2):
+            ledger.charge([event(public_target=True)])
+        texts = {a.text: a.enforced for a in report(ledger, delta=DELTA).assumptions}
+        assert texts["Every target without a name is the same column."] is False
+        assert any(text.startswith("One name means one column") for text in texts)
+
+    def test_reports_of_one_fit_name_the_target(self, small):
+        pd = pytest.importorskip("pandas")
+        X, y = small
+        model = FeatureDPLogisticRegression(bounds=(0, 1), public_target=True)
+        found = model.fit(X, pd.Series(y, name="relapse")).privacy_
+        assert found.target_name == "relapse"
+        assert found.to_dict()["target_name"] == "relapse"
+        assert found.events[0].target_name == "relapse"
+        assert "and the target relapse" in found.statement() or (
+            "not protected: the target relapse." in found.statement()
+        )
+
+
+class TestOldRecords:
+    def test_a_record_without_names_is_unknown(self):
+        assert old_event().unnamed == ("unknown",)
+        assert old_event().disclosed == {Nameless.UNKNOWN}
+
+    def test_so_is_a_pickle_of_before(self):
+        one = event(public_target=True)
+        state = dict(one.__dict__)
+        for name in ("target_name", "unnamed", "unit"):
+            del state[name]
+        restored = object.__new__(Event)
+        restored.__setstate__(state)
+        assert restored == old_event()
+        assert pickle.loads(pickle.dumps(one)) == one
+
+    def test_what_protected_everything_is_known(self):
+        values = event().to_dict()
+        for name in ("target_name", "unnamed", "unit"):
+            del values[name]
+        assert Event.from_dict(values) == event()
+
+    def test_a_declaration_opens_the_ledger_again(self, tmp_path):
+        path = tmp_path / "ledger.sqlite"
+        ledger = PrivacyLedger(path)
+        ledger._store.append(entries_of(old_event()), lambda terms, recorded: None)
+        ledger = PrivacyLedger(path, public=["dx"])
+        ledger.charge([event(public_target=True, target_name="dx")])
+        found = report(ledger, delta=DELTA)
+        assert any(
+            "recorded before targets had names" in a.text for a in found.assumptions
+        )
+
+    def test_a_promise_is_not_widened_later(self, tmp_path):
+        path = tmp_path / "ledger.sqlite"
+        PrivacyLedger(path).charge([public("age")])
+        with pytest.raises(ValueError, match="declared too late"):
+            PrivacyLedger(path, public=["age", "sex"])
+        assert PrivacyLedger(path).public == ("age",)
+        assert PrivacyLedger(path, public=["age"]).public == ("age",)
+
+
+class TestFits:
+    """The attack itself, with estimators: every one of them tells its names."""
+
+    def test_fits_with_different_public_targets(self):
+        pd = pytest.importorskip("pandas")
+        rng = np.random.default_rng(0)
+        table = pd.DataFrame(
+            {
+                "a": (rng.random(400) > 0.5).astype(int),
+                "b": (rng.random(400) > 0.5).astype(int),
+                "c": rng.random(400),
+            }
+        )
+        ledger = PrivacyLedger(epsilon=2.0, delta=DELTA)
+        model = FeatureDPLogisticRegression(
+            epsilon=0.2, bounds=(0, 1), public_target=True, ledger=ledger
+        )
+        model.fit(table[["b", "c"]], table["a"])
+        with pytest.raises(PrivacyBudgetError, match="'b'.*outside the public set"):
+            model.fit(table[["a", "c"]], table["b"])
+        assert len({entry.charge for entry in ledger.entries}) == 1
+
+    def test_columns_known_by_position(self, small):
+        X, y = small
+        ledger = PrivacyLedger()
+        model = FeatureDPLogisticRegression(
+            public_features=[0], bounds=(0, 1), ledger=ledger
+        )
+        with pytest.raises(PrivacyBudgetError, match=r"pass a DataFrame, or name"):
+            model.fit(X[:, [0, 1]], y)
+        model.set_params(names=["age", "dose"], target_name="dx").fit(X[:, [0, 1]], y)
+        model.set_params(names=["dose", "age"])
+        with pytest.raises(PrivacyBudgetError, match="'dose'.*outside the public set"):
+            model.fit(X[:, [1, 0]], y)
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            FeatureDPLogisticRegression(public_features=[0]),
+            FeatureDPLogisticRegression(public_features="all"),
+            FeatureDPRegressor(public_features=[0], target_bounds=(0, 1)),
+            FeatureDPMLPClassifier(public_features=[0], hidden_layer_sizes=(4,)),
+            DPSGDFClassifier(),
+            PrivateCenteringTransformer(public_features=[0]),
+        ],
+        ids=lambda model: type(model).__name__,
+    )
+    @pytest.mark.filterwarnings("ignore::UserWarning")
+    def test_every_estimator_hands_on_its_names(self, model, small):
+        X, y = small
+        ledger = PrivacyLedger(public=["u0", "u1", "u2", "u3"])
+        facts = {"names": ["u0", "u1", "u2", "u3"], "bounds": (0, 1), "ledger": ledger}
+        if "target_name" in model.get_params():
+            facts["target_name"] = "t"
+        model.set_params(epsilon=1.0, **facts).fit(X, y)
+        shown = model.get_params().get("public_features")
+        columns = {None: (), "all": ("u0", "u1", "u2", "u3")}.get(
+            shown if not isinstance(shown, list) else "first", ("u0",)
+        )
+        for one in ledger.events:
+            assert one.public_features == columns
+            assert one.target_name == facts.get("target_name")
+            assert one.unnamed == ()
+        assert model.privacy_.target_name == facts.get("target_name")
+
+    def test_completion_and_search_hand_on_their_names(self, small):
+        pd = pytest.importorskip("pandas")
+        from sklearn.linear_model import LogisticRegression
+
+        X, y = small
+        X = pd.DataFrame(X, columns=["u0", "u1", "u2", "u3"])
+        ledger = PrivacyLedger(public=["u0", "t"])
+        PrivateCompletionClassifier(
+            LogisticRegression(), public_features=["u0"], bounds=(0, 1), ledger=ledger
+        ).fit(X, pd.Series(y, name="t"))
+        PrivateSearchCV(
+            FeatureDPLogisticRegression(public_features=["u0"], bounds=(0, 1)),
+            {"clip_norm": [0.1, 0.3]},
+            ledger=ledger,
+        ).fit(X, pd.Series(y, name="t"))
+        assert {one.target_name for one in ledger.events} == {"t"}
+        assert {one.public_features for one in ledger.events} == {("u0",)}
+
+    def test_parents_names_are_one_name(self, small):
+        X, y = small
+        model = FeatureDPLogisticRegression(
+            public_features=[0, 1],
+            bounds=(0, 1),
+            names={0: "age", 1: "age", 2: "dose", 3: "dose"},
+            target_name="dx",
+        )
+        found = model.fit(X, y).privacy_
+        assert found.public_features == ("age",)
+        assert found.private_features == ("dose",)
+
+    @pytest.mark.parametrize(
+        ("facts", "match"),
+        [
+            ({"names": "age"}, "'age' names something public and something private"),
+            (
+                {"names": ["a", "b", "c", "d"], "target_name": "a"},
+                "'a' names something public and something private",
+            ),
+            (
+                {
+                    "names": ["a", "b", "c", "d"],
+                    "target_name": "b",
+                    "public_target": True,
+                },
+                "'b' names something public and something private",
+            ),
+            ({"names": ["a", "b"]}, "a list of 4 names"),
+            ({"names": {"z*": "a"}}, "matches no column of X"),
+            ({"names": 3}, "names=3 must be"),
+            ({"target_name": ""}, "target_name='' must be the name of the column"),
+        ],
+    )
+    def test_names_that_contradict_are_refused_before_the_charge(
+        self, facts, match, small
+    ):
+        ledger = PrivacyLedger()
+        model = FeatureDPLogisticRegression(
+            public_features=[0], bounds=(0, 1), ledger=ledger, **facts
+        )
+        with pytest.raises(ValueError, match=match):
+            model.fit(*small)
+        assert len(ledger) == 0
+
+
+class TestTheorem:
+    """Neighbours under the union are neighbours under each set: by brute force."""
+
+    def test_nested_neighbours(self):
+        import itertools
+
+        columns = (0, 1, 2)
+        records = list(itertools.product((0, 1), repeat=3))
+        tables = list(itertools.product(records, repeat=2))
+
+        def neighbours(one, other, public):
+            moved = [i for i in range(2) if one[i] != other[i]]
+            rows = list(zip(one, other, strict=True))
+            agree = all(r[c] == s[c] for r, s in rows for c in public)
+            return len(moved) <= 1 and agree
+
+        subsets = [
+            set(s) for size in range(4) for s in itertools.combinations(columns, size)
+        ]
+        checked = 0
+        for small_set, large in itertools.product(subsets, repeat=2):
+            pairs = [
+                (one, other)
+                for one in tables
+                for other in tables
+                if neighbours(one, other, large)
+            ]
+            inside = all(neighbours(one, other, small_set) for one, other in pairs)
+            # The converse fails: what is outside is not protected.
+            assert inside == (small_set <= large)
+            checked += len(pairs)
+        assert checked > 1000
+
+    def test_an_undeclared_union_promises_less_than_either(self):
+        one, other = public("a", public_target=True), public("b", public_target=True)
+        with pytest.raises(PrivacyBudgetError, match="outside"):
+            promise([one, other])
+        found = promise([one, other], ["a", "b", "outcome"])
+        assert found.public == {"a", "b", "outcome"}
+
+    def test_units_do_not_mix(self):
+        one = event()
+        other = dataclasses.replace(one)
+        object.__setattr__(other, "unit", "person")  # a unit of a later version
+        with pytest.raises(PrivacyBudgetError, match="unit is 'person' for one"):
+            promise([one, other])
