@@ -60,6 +60,14 @@ class BrokenChainError(Exception):
         self.charge = charge
 
 
+def last(connection: sqlite3.Connection, ledger: str) -> tuple[int, str]:
+    """Return number and head of the last link, unchecked; number 0 without links."""
+    found = connection.execute(
+        "SELECT charge, head FROM chain ORDER BY charge DESC LIMIT 1"
+    ).fetchone()
+    return found or (0, ledger)
+
+
 def extend(connection: sqlite3.Connection, ledger: str) -> tuple[int, str]:
     """Link all charges after the last link; return the last number and head.
 
@@ -70,9 +78,7 @@ def extend(connection: sqlite3.Connection, ledger: str) -> tuple[int, str]:
     ledger : str
         Identity of the ledger, with which its chain begins.
     """
-    number, head = connection.execute(
-        "SELECT charge, head FROM chain ORDER BY charge DESC LIMIT 1"
-    ).fetchone() or (0, ledger)
+    number, head = last(connection, ledger)
     charges = _charges(_rows(connection, number))
     for number, rows in charges:
         nonce = secrets.token_hex(32)

@@ -102,6 +102,8 @@ class FileStore:
                 self._check_schema(connection)
                 stored = self._terms(connection)
                 if entries is None and self._merged(terms, stored) == stored:
+                    # A witness from now on; the first reading checks this head too.
+                    self._remember(*chain.last(connection, str(self.identity)))
                     return
             connection.execute("BEGIN IMMEDIATE")
             if schema.is_empty(connection):  # or another process was faster

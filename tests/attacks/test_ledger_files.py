@@ -197,6 +197,16 @@ class TestChain:
                 use()
         assert len(restored[2]) == 3
 
+    def test_a_handle_is_a_witness_from_its_opening_on(self, path, tmp_path):
+        PrivacyLedger(path)
+        shutil.copy(path, tmp_path / "backup.db")
+        PrivacyLedger(path).charge([full_batch()])
+        ledger = PrivacyLedger(path)
+        shutil.copy(tmp_path / "backup.db", path)
+        PrivacyLedger(path).charge([full_batch()])
+        with pytest.raises(ValueError, match="does not hold charge 1 as it was"):
+            ledger.charge([full_batch()])
+
     def test_without_a_witness_nobody_can_know(self, restored, path):
         """The limit that the docs state."""
         assert PrivacyLedger(path).spent() == restored[2].spent()
