@@ -62,6 +62,15 @@ class Receipt:
     charge: int
     head: str
 
+    def __post_init__(self) -> None:
+        types = [type(self.ledger), type(self.charge), type(self.head)]
+        if types != [str, int, str] or self.charge < 1:
+            raise ValueError(
+                f"receipt of ledger={self.ledger!r}, charge={self.charge!r} and "
+                f"head={self.head!r} must hold a text, a number from 1 on and a text: "
+                "pass what charge returned."
+            )
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LedgerEntry:

@@ -517,6 +517,14 @@ class TestReceipts:
         del old["receipts"]
         assert type(values).from_dict(old) == values
 
+    @pytest.mark.parametrize("edit", [{"charge": "1"}, {"charge": 0}, {"head": [1]}])
+    def test_edited_receipts_are_told(self, data, path, edit):
+        found = MODELS["DPSGD-F"](path).fit(*data).privacy_
+        values = found.to_dict()
+        values["receipts"][0] |= edit
+        with pytest.raises(ValueError, match="must hold a text, a number from 1 on"):
+            type(found).from_dict(values)
+
     def test_check_report_refuses(self, data, path, tmp_path):
         ledger = PrivacyLedger(path, dataset="people")
         model = DPSGDFClassifier(bounds=(0, 1), max_iter=2)
