@@ -78,7 +78,7 @@ class Streams:
         """Return a stream for coins or noise; a function of seed, facts and data."""
         return self._generator(
             lambda: (
-                f"private/{label}/{facts!r}/{self._parameters}/".encode()
+                f"private/{label}/{_text(facts)!r}/{self._parameters}/".encode()
                 + self._digest_of_data()
             )
         )
@@ -122,6 +122,8 @@ def _stable(parameters: Mapping[str, object]) -> str:
 
 def _text(value: object) -> object:
     """Return a value that identifies another one, without eliding anything."""
+    if hasattr(value, "to_dict") and hasattr(type(value), "from_dict"):
+        return type(value).__name__, _text(value.to_dict())  # their repr is cut
     if isinstance(value, np.ndarray):
         return value.shape, str(value.dtype), value.tolist()
     if isinstance(value, Mapping):

@@ -313,6 +313,7 @@ def plain(events: Iterable[Event]) -> tuple[Event, ...]:
             n_steps=event.n_steps,
             sampling_rate=event.sampling_rate,
             neighboring_relation=event.neighboring_relation,
+            noise_decay=event.noise_decay,
         )
         for event in events
     )

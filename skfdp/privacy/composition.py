@@ -102,7 +102,9 @@ def _merged(events: tuple[Event, ...]) -> list[Event]:
     """Return fewer events of equal cost: a grid search repeats a few of them often."""
     merged: list[Event] = []
     for event, count in collections.Counter(map(_unlabelled, events)).items():
-        if type(event) is not Event:  # the fields of other kinds mean other things
+        # The fields of other kinds mean other things; a schedule that is twice as long
+        # is not the schedule twice.
+        if type(event) is not Event or event.noise_decay:
             merged += [event] * count
             continue
         merged.append(

@@ -14,15 +14,48 @@ Guarantees
 from __future__ import annotations
 
 import collections
+import contextlib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
+from skfdp.privacy import facts
 from skfdp.privacy.events import Event
+
+# Bisection within brentq: some curves are flat, or steps, over most of the floats.
+_ITERATIONS = 5_000
+# Tails that vanish are no error, whatever np.seterr says.
+_tails = np.errstate(under="ignore", over="ignore")
+
+
+def check_delta(delta: float) -> float:
+    """Return delta as a float; ValueError unless it is strictly between 0 and 1."""
+    expected = "a number strictly between 0 and 1"
+    found = facts.number("delta", delta, expected)
+    if not 0 < found < 1:
+        raise ValueError(f"delta={found!r} must be {expected}: choose it below 1/n.")
+    return found
+
+
+def check_epsilon(epsilon: float) -> float:
+    """Return epsilon as a float; ValueError unless it is at least 0."""
+    expected = "a number of at least 0"
+    found = facts.number("epsilon", epsilon, expected)
+    if not found >= 0:
+        raise ValueError(f"epsilon={found!r} must be {expected}.")
+    return found
+
+
+def _check_mu(mu: float) -> float:
+    expected = "a finite number of at least 0"
+    found = facts.number("mu", mu, expected)
+    if not 0 <= found < math.inf:
+        raise ValueError(f"mu={found!r} must be {expected}.")
+    return found
 
 
 def gdp_delta(epsilon: float, mu: float) -> float:
@@ -33,18 +66,35 @@ def gdp_delta(epsilon: float, mu: float) -> float:
     epsilon : float
         At least 0.
     mu : float
-        Gaussian-DP parameter: sensitivity / standard deviation of the noise.
+        Gaussian-DP parameter: sensitivity / standard deviation of the noise; finite, at
+        least 0.
+
+    Returns
+    -------
+    delta : float
+        0 for an infinite epsilon.
+
+    Raises
+    ------
+    ValueError
+        If a number is NaN or out of range.
 
     References
     ----------
     Balle and Wang (2018), Theorem 8, https://arxiv.org/abs/1805.06530.
     """
-    if mu == 0:
+    return _delta(check_epsilon(epsilon), _check_mu(mu))
+
+
+def _delta(epsilon: float, mu: float) -> float:
+    if mu == 0 or epsilon == math.inf:
         return 0.0
     upper = ndtr(mu / 2 - epsilon / mu)
-    # exp(epsilon) alone overflows; the product with the tail does not.
-    lower = math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
-    return max(0.0, float(upper - lower))
+    # exp(epsilon) alone overflows; the product with the tail does not, being at most
+    # the other term up to rounding.
+    log_lower = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+    lower = math.exp(min(0.0, float(log_lower)))
+    return max(0.0, float(upper) - lower)
 
 
 def gdp_epsilon(delta: float, mu: float) -> float:
@@ -56,15 +106,14 @@ def gdp_epsilon(delta: float, mu: float) -> float:
     >>> round(gdp_epsilon(1e-5, mu=1 / 3.7306), 3)
     1.0
     """
-    if mu == 0 or gdp_delta(0.0, mu) <= delta:
+    delta, mu = check_delta(delta), _check_mu(mu)
+    if _delta(0.0, mu) <= delta:
         return 0.0
-    high = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1e-3
-    root = brentq(
-        lambda eps: gdp_delta(eps, mu) - delta, 0.0, high, xtol=1e-13, rtol=1e-14
-    )
-    while gdp_delta(root, mu) > delta:  # err to the safe side
-        root = root * (1 + 1e-13) + 1e-15
-    return root
+    # The last factor keeps it above the root where mu squared is rounded.
+    high = (mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta)) + 1e-3) * (1 + 1e-6)
+    if high == math.inf:
+        return math.inf  # beyond the floats
+    return _safe_root(lambda eps: _delta(eps, mu) - delta, high, up=True)
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
@@ -76,19 +125,27 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     >>> round(1 / gdp_mu(1.0, 1e-5), 4)
     3.7306
     """
-    if gdp_delta(epsilon, 1e-12) > delta:
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    if epsilon == math.inf:
+        raise ValueError("epsilon=inf must be finite here: no mu is too large for it.")
+    if _delta(epsilon, 1e-12) > delta:
         raise ValueError(
             f"epsilon={epsilon!r} and delta={delta!r} are too small to calibrate any "
             "noise for: raise one of them."
         )
     high = 1.0
-    while gdp_delta(epsilon, high) < delta:
+    while _delta(epsilon, high) < delta:
         high *= 2
-    root = brentq(
-        lambda mu: gdp_delta(epsilon, mu) - delta, 0.0, high, xtol=1e-15, rtol=1e-14
-    )
-    while gdp_delta(epsilon, root) > delta:  # err to the safe side
-        root *= 1 - 1e-13
+    return _safe_root(lambda mu: _delta(epsilon, mu) - delta, high, up=False)
+
+
+def _safe_root(excess: Callable[[float], float], high: float, *, up: bool) -> float:
+    """Return the root of a monotone function in [0, high], moved until it is <= 0."""
+    root = brentq(excess, 0.0, high, xtol=1e-15, rtol=1e-14, maxiter=_ITERATIONS)
+    step = 1e-13
+    while excess(root) > 0:
+        root = root * (1 + step) + 1e-15 if up else root * (1 - step)
+        step = min(2 * step, 0.5)
     return root
 
 
@@ -135,19 +192,25 @@ class PLDCurve:
         self._rounding = rounding
         self.accountant = accountant
 
+    @_tails
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon known to hold at delta."""
+        delta = check_delta(delta)
         if delta <= 2 * self._rounding:
             raise ValueError(
                 f"delta={delta!r} is below the numerical resolution of this many "
                 f"Poisson-sampled steps, about {2 * self._rounding:.1g}: raise delta, "
                 "take fewer steps, or use full batches, which have a closed form."
             )
-        return float(self._pld.get_epsilon_for_delta(float(delta) - self._rounding))
+        return float(self._pld.get_epsilon_for_delta(delta - self._rounding))
 
+    @_tails
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta known to hold at epsilon."""
-        found = float(self._pld.get_delta_for_epsilon(float(epsilon)))
+        # At an epsilon beyond 700 the factor of what is left is 0, not an overflow.
+        found = float(
+            self._pld.get_delta_for_epsilon(min(check_epsilon(epsilon), 700.0))
+        )
         return min(1.0, max(0.0, found) + self._rounding)
 
 
@@ -168,9 +231,8 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
         If the events disagree in relation or public set: together they would
         protect nothing that either of them promises.
     """
-    events = tuple(events)
-    if accountant not in ("auto", "pld"):
-        raise ValueError(f"accountant={accountant!r} must be 'auto' or 'pld'.")
+    events = check_events(events)
+    check_accountant(accountant)
     if len({event.protects for event in events}) > 1:
         raise ValueError(
             "Events under different neighbouring relations or public sets do not "
@@ -196,6 +258,25 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
     return PLDCurve(
         *pld.compose(steps, full_batch_mu=math.sqrt(full_batch), curves=selections)
     )
+
+
+def check_accountant(accountant: str) -> None:
+    """Raise ValueError unless it is the name of one."""
+    if not isinstance(accountant, str) or accountant not in ("auto", "pld"):
+        raise ValueError(
+            f"accountant={facts.shown(accountant)} must be 'auto' or 'pld'."
+        )
+
+
+def check_events(events: Any, name: str = "events") -> tuple[Event, ...]:
+    """Return the items; ValueError unless all of them are events."""
+    expected = "a sequence of Event"
+    if isinstance(events, Iterable) and not isinstance(events, str | bytes | Mapping):
+        with contextlib.suppress(TypeError):  # an array without dimensions
+            events = tuple(events)
+            if all(isinstance(event, Event) for event in events):
+                return events
+    raise ValueError(f"{name}={facts.shown(events)} must be {expected}: [plan.event].")
 
 
 def _selections(events: list[Event]) -> list[tuple[Any, int]]:

@@ -14,6 +14,10 @@ import numbers
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from skfdp.privacy import facts, schedule
+
 RELATIONS = ("replace_one", "replace_special", "add_or_remove_one")
 #: Whose private part changes between neighbours.
 UNITS = ("record",)
@@ -24,6 +28,11 @@ UNNAMED = ("columns", "target", "unknown")
 # Sensitivities are products of float64 factors; a relative excess of this size is
 # rounding, a larger one a contradiction.
 _ROUNDING = 1e-9
+# Where a label set can come from.
+_CLASSES_SOURCES = (None, "declared", "data", "public target")
+# A release whose noise is smaller than its sensitivity by this factor hides nothing;
+# squares of smaller ratios and their sums stay finite.
+_LARGEST_RATIO = 1e100
 
 
 class PrivacyBudgetError(ValueError):
@@ -39,26 +48,25 @@ class Nameless(enum.Enum):
 
 def check_budget(epsilon: float, delta: float, *, allow_infinite: bool = False) -> None:
     """Raise ValueError unless epsilon > 0 and 0 < delta < 1."""
-    real = isinstance(epsilon, numbers.Real) and not isinstance(epsilon, bool)
-    if not real or math.isnan(epsilon) or epsilon <= 0:
-        raise ValueError(
-            f"epsilon={epsilon!r} must be a positive number; use epsilon=float('inf') "
-            "to train without privacy."
-        )
+    expected = "a positive number; use epsilon=float('inf') to train without privacy"
+    if not facts.number("epsilon", epsilon, expected) > 0:
+        raise ValueError(f"epsilon={epsilon!r} must be {expected}.")
     if math.isinf(epsilon) and not allow_infinite:
         raise ValueError(f"epsilon={epsilon!r} must be finite here: pass a number.")
     real = isinstance(delta, numbers.Real) and not isinstance(delta, bool)
     if not real or not 0 < delta < 1:
         raise ValueError(
-            f"delta={delta!r} must lie strictly between 0 and 1; choose it below 1/n."
+            f"delta={facts.shown(delta)} must lie strictly between 0 and 1; choose it "
+            "below 1/n."
         )
 
 
 def check_relation(neighboring_relation: str) -> None:
     """Raise ValueError unless the relation is one of `RELATIONS`."""
-    if neighboring_relation not in RELATIONS:
+    if not _is_one_of(neighboring_relation, RELATIONS):
         raise ValueError(
-            f"neighboring_relation={neighboring_relation!r} is unknown; choose one of "
+            f"neighboring_relation={facts.shown(neighboring_relation)} is unknown; "
+            "choose one of "
             f"{', '.join(map(repr, RELATIONS))}."
         )
 
@@ -77,7 +85,7 @@ class Event:
         Which release this is ("mean", "descent", ...), for people.
     noise_std : tuple of float
         Standard deviation of the noise, in units of the released sum; one number, or
-        one for each step.
+        one for each step. With `noise_decay` the one of the first step.
     clip_norm : float
         L2 bound of one record's contribution, same units.
     sensitivity : float
@@ -99,6 +107,9 @@ class Event:
         Where the label set came from; "data" is an assumption of the report.
     seeded : bool, default=False
         True if the noise came from a user's seed: no guarantee.
+    noise_decay : float, default=0.0
+        The noise grows from ``noise_std[0]`` as `skfdp.privacy.schedule` says; full
+        batches only. 0 is constant noise.
     target_name : str or None, default=None
         Name of the target in the table that it comes from, public or not; None where
         there is no target, or where it has no name.
@@ -107,6 +118,12 @@ class Event:
         recorded before names were.
     unit : {"record"}, default="record"
         Whose private part changes between neighbours.
+
+    Raises
+    ------
+    ValueError
+        If a field is not of its type or out of range; nothing is converted but NumPy's
+        scalars.
     """
 
     label: str
@@ -120,6 +137,7 @@ class Event:
     public_target: bool = False
     classes_source: str | None = None
     seeded: bool = False
+    noise_decay: float = 0.0
     target_name: str | None = None
     unnamed: tuple[str, ...] = ()
     unit: str = "record"
@@ -127,23 +145,33 @@ class Event:
     def __post_init__(self) -> None:
         check_relation(self.neighboring_relation)
         self._check_names()
-        # Python floats only: dp_accounting treats other number types differently.
+        noise = "a tuple of finite positive numbers"
+        rate = "a number in (0, 1]; 1 means the full batch"
+        # Python floats only: dp_accounting treats other number types differently, and
+        # NumPy's integers are no JSON.
         coerced = {
-            "noise_std": tuple(float(std) for std in self.noise_std),
-            "clip_norm": float(self.clip_norm),
-            "sensitivity": float(self.sensitivity),
-            "sampling_rate": float(self.sampling_rate),
-            "n_steps": int(self.n_steps),
-            # NumPy integers are no JSON
-            "public_features": tuple(
-                name if isinstance(name, str) else int(name)
-                for name in self.public_features
+            "label": facts.text("label", self.label),
+            "noise_std": tuple(
+                facts.number("an entry of noise_std", std, "a finite positive number")
+                for std in facts.items("noise_std", self.noise_std, noise)
             ),
-            "public_target": bool(self.public_target),
+            "clip_norm": facts.number("clip_norm", self.clip_norm, "a number"),
+            "sensitivity": facts.number("sensitivity", self.sensitivity, "a number"),
+            "sampling_rate": facts.number("sampling_rate", self.sampling_rate, rate),
+            "n_steps": facts.count("n_steps", self.n_steps),
+            "public_features": facts.columns("public_features", self.public_features),
+            "public_target": facts.flag("public_target", self.public_target),
+            "seeded": facts.flag("seeded", self.seeded),
+            "noise_decay": facts.number("noise_decay", self.noise_decay, "a number"),
         }
         for name, value in coerced.items():
             object.__setattr__(self, name, value)
-        if self.n_steps < 1 or len(self.noise_std) not in (1, self.n_steps):
+        if not _is_one_of(self.classes_source, _CLASSES_SOURCES):
+            raise ValueError(
+                f"classes_source={facts.shown(self.classes_source)} is unknown; choose "
+                f"one of {', '.join(map(repr, _CLASSES_SOURCES))}."
+            )
+        if len(self.noise_std) not in (1, self.n_steps):
             raise ValueError(
                 f"noise_std has {len(self.noise_std)} entries, expected 1 or "
                 f"n_steps={self.n_steps} (at least 1)."
@@ -167,22 +195,38 @@ class Event:
             )
         object.__setattr__(self, "unnamed", self._all_unnamed())
         self._check_sensitivity()
+        self._check_noise()
+
+    def _check_noise(self) -> None:
+        least = min(self.noise_std)
+        if self.sensitivity / _LARGEST_RATIO > least:
+            raise ValueError(
+                f"noise_std={least!r} is nothing beside sensitivity="
+                f"{self.sensitivity!r}: such a release has no privacy guarantee."
+            )
+        if self.noise_decay == 0:
+            return
+        schedule.check_decay(self.noise_decay, least, self.n_steps)
+        if self.sampling_rate < 1 or len(self.noise_std) > 1:
+            raise ValueError(
+                f"noise_decay={self.noise_decay!r} needs the full batch and one "
+                f"noise_std, got sampling_rate={self.sampling_rate!r} and "
+                f"{len(self.noise_std)} of them: noise_decay=0 is constant noise."
+            )
 
     def _check_names(self) -> None:
-        name, unnamed = self.target_name, self.unnamed
-        if name is not None and not (isinstance(name, str) and name):
-            raise TypeError(
-                f"target_name={name!r} must be a non-empty str, or None where the "
-                "target has no name."
-            )
-        if isinstance(unnamed, str) or not set(unnamed) <= set(UNNAMED):
+        name = self.target_name
+        if name is not None and not facts.text("target_name", name):
             raise ValueError(
-                f"unnamed={unnamed!r} must be a tuple of "
-                f"{', '.join(map(repr, UNNAMED))}."
+                "target_name='' must be a name, or None where the target has none."
             )
-        if self.unit not in UNITS:
+        known = f"a tuple of {', '.join(map(repr, UNNAMED))}"
+        unnamed = facts.items("unnamed", self.unnamed, known)
+        if not all(_is_one_of(part, UNNAMED) for part in unnamed):
+            raise ValueError(f"unnamed={unnamed!r} must be {known}.")
+        if not _is_one_of(self.unit, UNITS):
             raise ValueError(
-                f"unit={self.unit!r} is unknown; choose one of "
+                f"unit={facts.shown(self.unit)} is unknown; choose one of "
                 f"{', '.join(map(repr, UNITS))}."
             )
 
@@ -219,10 +263,24 @@ class Event:
         """Exact Gaussian-DP parameter of a full-batch event, None if q < 1."""
         if self.sampling_rate < 1:
             return None
+        if self.noise_decay:
+            first = self.noise_std[0]
+            total = schedule.inverse_squares(first, self.n_steps, self.noise_decay)
+            return self.sensitivity / first * math.sqrt(total)
         repeats = self.n_steps if len(self.noise_std) == 1 else 1
         return math.sqrt(
             repeats * math.fsum((self.sensitivity / std) ** 2 for std in self.noise_std)
         )
+
+    @property
+    def step_stds(self) -> np.ndarray:
+        """Standard deviation of the noise of each step, shape (n_steps,)."""
+        if len(self.noise_std) > 1:
+            return np.array(self.noise_std)
+        return schedule.step_stds(self.noise_std[0], self.n_steps, self.noise_decay)
+
+    def __repr__(self) -> str:
+        return facts.short_repr(self)
 
     @property
     def disclosed(self) -> frozenset[str | int | Nameless]:
@@ -257,16 +315,12 @@ class Event:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Event:
         """Rebuild an event; unknown fields are refused, because they may cost."""
+        check_mapping("Event", values)
         if "kind" in values:  # not a plain Event; a reader without this line refuses it
             from skfdp.privacy.selection import Selection
 
             return Selection.from_dict(values)
-        unknown = set(values) - {field.name for field in dataclasses.fields(cls)}
-        if unknown:
-            raise ValueError(
-                f"Event has unknown fields {sorted(unknown)}: it was written by a "
-                "newer skfdp; upgrade to read it."
-            )
+        check_fields("Event", cls, values)
         return cls(**(_before_names(values) | dict(values)))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -274,10 +328,44 @@ class Event:
         self.__dict__.update(_before_names(state) | state)
 
 
+def check_mapping(name: str, values: Any) -> None:
+    """Raise ValueError unless values are a mapping."""
+    if not isinstance(values, Mapping):
+        raise ValueError(
+            f"{name} must be a mapping of its fields, not {facts.shown(values)}: pass "
+            "what to_dict returned."
+        )
+
+
+def check_fields(name: str, cls: type, values: Mapping[str, Any]) -> None:
+    """Raise ValueError unless a mapping has the fields of a dataclass, and no others.
+
+    Those with a default may be missing: they are younger than some files.
+    """
+    fields = dataclasses.fields(cls)
+    unknown = set(values) - {field.name for field in fields}
+    if unknown:
+        raise ValueError(
+            f"{name} has unknown fields {sorted(map(str, unknown))}: it was written by "
+            "a newer skfdp; upgrade to read it."
+        )
+    for field in fields:
+        if field.name not in values and field.default is dataclasses.MISSING:
+            raise ValueError(
+                f"{name} lacks the field {field.name!r}: pass what to_dict returned."
+            )
+
+
+def _is_one_of(value: Any, known: tuple[str | None, ...]) -> bool:
+    return (value is None or isinstance(value, str)) and value in known
+
+
 def _before_names(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that an event lacks which was recorded before names were."""
     if "unnamed" in values:
         return {}
-    positions = any(not isinstance(name, str) for name in values["public_features"])
-    unknown = bool(values["public_target"]) or positions
+    columns = values.get("public_features", ())
+    listed = isinstance(columns, list | tuple)
+    positions = listed and any(not isinstance(name, str) for name in columns)
+    unknown = values.get("public_target") is True or positions
     return {"target_name": None, "unnamed": ("unknown",) * unknown, "unit": "record"}

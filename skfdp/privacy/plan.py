@@ -10,11 +10,29 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.privacy.curves import PrivacyCurve, compose, gdp_mu
-from skfdp.privacy.events import Event, check_budget, check_relation
+from skfdp.privacy import facts
+from skfdp.privacy.curves import (
+    PrivacyCurve,
+    check_accountant,
+    check_events,
+    compose,
+    gdp_mu,
+)
+from skfdp.privacy.events import (
+    Event,
+    check_budget,
+    check_fields,
+    check_mapping,
+    check_relation,
+)
+from skfdp.privacy.schedule import check_decay, inverse_squares
 
 # A plan may leave this share of epsilon unspent; another evaluation costs more.
 _TOLERANCE = 2e-4
+# Sampled steps have at least this noise, in units of the sensitivity.
+_LEAST = 1 / 30
+# The least weight of a step beside the largest.
+_SMALLEST_SHARE = 1e-100
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,10 +58,13 @@ class PrivacyPlan:
         See :ref:`protected`.
     noise_multipliers : tuple of float
         Standard deviation of the noise over `clip_norm`; one number, or one a step.
+        With `noise_decay` the one of the first step.
     other_events : tuple of Event
         Releases that share the budget.
     accountant : str
         "auto" or "pld".
+    noise_decay : float
+        As in `Event`: the noise grows from the first step on; 0 is constant noise.
     """
 
     target_epsilon: float
@@ -56,21 +77,44 @@ class PrivacyPlan:
     noise_multipliers: tuple[float, ...]
     other_events: tuple[Event, ...] = ()
     accountant: str = "auto"
+    noise_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_budget(self.target_epsilon, self.target_delta)
+        check_accountant(self.accountant)
+        noise = "a tuple of finite positive numbers"
+        coerced = {
+            "target_epsilon": float(self.target_epsilon),
+            "target_delta": float(self.target_delta),
+            "clip_norm": facts.positive("clip_norm", self.clip_norm),
+            "noise_multipliers": tuple(
+                facts.positive("an entry of noise_multipliers", one)
+                for one in facts.items(
+                    "noise_multipliers", self.noise_multipliers, noise
+                )
+            ),
+            "other_events": check_events(self.other_events, "other_events"),
+        }
+        for name, value in coerced.items():
+            object.__setattr__(self, name, value)
+        event = self.event  # refuses whatever is wrong with the other fields
+        for name in ("n_steps", "sampling_rate", "sensitivity", "noise_decay"):
+            object.__setattr__(self, name, getattr(event, name))
 
     @property
     def noise_multiplier(self) -> float:
         """Noise multiplier of a constant schedule."""
-        if len(self.noise_multipliers) > 1:
+        if len(self.noise_multipliers) > 1 or self.noise_decay:
             raise AttributeError(
-                "noise_multiplier is not constant in this plan: read noise_multipliers."
+                "noise_multiplier is not constant in this plan: read noise_multipliers "
+                "and noise_decay."
             )
         return self.noise_multipliers[0]
 
     @property
     def noise_std(self) -> np.ndarray:
         """Standard deviation of the noise of each step, shape (n_steps,)."""
-        stds = np.asarray(self.noise_multipliers) * self.clip_norm
-        return np.broadcast_to(stds, (self.n_steps,))
+        return self.event.step_stds
 
     @property
     def event(self) -> Event:
@@ -86,8 +130,12 @@ class PrivacyPlan:
             n_steps=self.n_steps,
             sampling_rate=self.sampling_rate,
             neighboring_relation=self.neighboring_relation,
+            noise_decay=self.noise_decay,
             **inherited,
         )
+
+    def __repr__(self) -> str:
+        return facts.short_repr(self)
 
     @functools.cached_property
     def curve(self) -> PrivacyCurve:
@@ -114,16 +162,12 @@ class PrivacyPlan:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PrivacyPlan:
         """Rebuild a plan from `to_dict`; unknown fields are refused."""
-        unknown = set(values) - {field.name for field in dataclasses.fields(cls)}
-        if unknown:
-            raise ValueError(
-                f"PrivacyPlan has unknown fields {sorted(unknown)}: it was written by "
-                "a newer skfdp; upgrade to read it."
-            )
-        restored = {
-            "noise_multipliers": tuple(values["noise_multipliers"]),
-            "other_events": tuple(map(Event.from_dict, values["other_events"])),
-        }
+        check_mapping("PrivacyPlan", values)
+        check_fields("PrivacyPlan", cls, values)
+        others = facts.items(
+            "other_events", values.get("other_events", ()), "a list of events"
+        )
+        restored = {"other_events": tuple(map(Event.from_dict, others))}
         return cls(**{**values, **restored})
 
 
@@ -136,6 +180,7 @@ def calibrate(
     clip_norm: float = 1.0,
     sensitivity: float | None = None,
     neighboring_relation: str = "replace_one",
+    noise_decay: float = 0.0,
     noise_weights: Sequence[float] | None = None,
     other_events: Sequence[Event] = (),
     accountant: str = "auto",
@@ -159,9 +204,12 @@ def calibrate(
         number is a claim that the caller must prove.
     neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
         See :ref:`protected`.
+    noise_decay : float, default=0.0
+        Schedule of a full-batch plan: ``1 / noise_multiplier[t]**2`` is proportional to
+        ``max(1 - t / n_steps, 1 / (2 n_steps))**noise_decay``. 0 is constant noise.
     noise_weights : array-like of shape (n_steps,), default=None
-        Schedule of a full-batch plan: ``1 / noise_multiplier[t]**2`` is proportional
-        to ``noise_weights[t]``. None means constant noise.
+        Any other schedule, instead: ``1 / noise_multiplier[t]**2`` is proportional to
+        ``noise_weights[t]``. Plan, event and ledger then hold a number for each step.
     other_events : sequence of Event, default=()
         Releases that share the budget (a private mean, say): one composition, not a
         split of epsilon.
@@ -191,49 +239,68 @@ def calibrate(
     """
     check_budget(epsilon, delta)
     check_relation(neighboring_relation)
-    _check_schedule(n_steps, sampling_rate, clip_norm)
+    check_accountant(accountant)
+    n_steps, sampling_rate, clip_norm = _schedule(n_steps, sampling_rate, clip_norm)
     if sensitivity is None:
         sensitivity = clip_norm * (2 if neighboring_relation == "replace_one" else 1)
+    else:
+        sensitivity = facts.positive("sensitivity", sensitivity)
+    noise_decay = facts.number("noise_decay", noise_decay, "a number of at least 0")
+    check_decay(noise_decay, 1.0, n_steps)
+    weights = None
     if noise_weights is not None:
-        noise_weights = tuple(float(w) for w in noise_weights)
-        _check_weights(noise_weights, n_steps, sampling_rate)
+        weights = _weights(noise_weights, n_steps)
+    if sampling_rate < 1 and (weights is not None or noise_decay):
+        raise ValueError(
+            f"{'noise_weights' if weights else 'noise_decay'} need the full batch, got "
+            f"sampling_rate={sampling_rate!r}; leave them out for constant noise."
+        )
+    if weights is not None and noise_decay:
+        raise ValueError(
+            f"noise_decay={noise_decay!r} and noise_weights are two schedules: give "
+            "one of them."
+        )
     return _calibrate(
         float(epsilon),
         float(delta),
-        int(n_steps),
-        float(sampling_rate),
-        float(clip_norm),
-        float(sensitivity),
+        n_steps,
+        sampling_rate,
+        clip_norm,
+        sensitivity,
         neighboring_relation,
-        noise_weights,
-        tuple(other_events),
+        noise_decay,
+        weights,
+        check_events(other_events, "other_events"),
         accountant,
     )
 
 
-def _check_schedule(n_steps: int, sampling_rate: float, clip_norm: float) -> None:
-    if isinstance(n_steps, bool) or n_steps != int(n_steps) or n_steps < 1:
-        raise ValueError(f"n_steps={n_steps!r} must be an int of at least 1.")
-    if not 0 < sampling_rate <= 1:
-        raise ValueError(
-            f"sampling_rate={sampling_rate!r} must lie in (0, 1]; 1 means the full "
-            "batch."
-        )
-    if not 0 < clip_norm < math.inf:
-        raise ValueError(f"clip_norm={clip_norm!r} must be a finite positive number.")
+def _schedule(
+    n_steps: int, sampling_rate: float, clip_norm: float
+) -> tuple[int, float, float]:
+    n_steps = facts.count("n_steps", n_steps)
+    expected = "lie in (0, 1]; 1 means the full batch"
+    rate = facts.number("sampling_rate", sampling_rate, f"a number and {expected}")
+    if not 0 < rate <= 1:
+        raise ValueError(f"sampling_rate={sampling_rate!r} must {expected}.")
+    return n_steps, rate, facts.positive("clip_norm", clip_norm)
 
 
-def _check_weights(weights: tuple, n_steps: int, sampling_rate: float) -> None:
-    if sampling_rate < 1:
+def _weights(weights: Sequence[float], n_steps: int) -> tuple[float, ...]:
+    expected = f"n_steps={n_steps} finite positive numbers"
+    found = facts.items("noise_weights", weights, expected)
+    if len(found) != n_steps:
+        raise ValueError(f"noise_weights must hold {expected}, got {len(found)}.")
+    one = f"one of {expected}"
+    found = tuple(facts.number("an entry of noise_weights", w, one) for w in found)
+    if not all(0 < weight < math.inf for weight in found):
+        raise ValueError(f"noise_weights must hold {expected}.")
+    if min(found) / max(found) < _SMALLEST_SHARE:
         raise ValueError(
-            f"noise_weights need the full batch, got sampling_rate={sampling_rate!r}; "
-            "leave them out for constant noise."
+            f"noise_weights={min(found)!r} and {max(found)!r} are too far apart: the "
+            "smaller one would need infinite noise."
         )
-    if len(weights) != n_steps or not all(0 < w < math.inf for w in weights):
-        raise ValueError(
-            f"noise_weights must hold n_steps={n_steps} finite positive numbers, got "
-            f"{len(weights)} entries."
-        )
+    return found
 
 
 @functools.lru_cache(maxsize=512)
@@ -245,6 +312,7 @@ def _calibrate(
     clip_norm: float,
     sensitivity: float,
     relation: str,
+    noise_decay: float,
     weights: tuple[float, ...] | None,
     other_events: tuple[Event, ...],
     accountant: str,
@@ -261,6 +329,7 @@ def _calibrate(
             noise_multipliers=multipliers,
             other_events=other_events,
             accountant=accountant,
+            noise_decay=noise_decay,
         )
 
     if other_events and compose(other_events).epsilon(delta) >= epsilon:
@@ -269,8 +338,7 @@ def _calibrate(
             "the budget or give them more noise."
         )
     # relative[t] is the schedule at scale 1; the search finds the scale.
-    shape = np.ones(1) if weights is None else np.asarray(weights, dtype=float)
-    relative = np.sqrt(shape.mean() / shape)
+    relative = _relative(n_steps, noise_decay, weights)
     start = _central_limit_scale(
         epsilon, delta, n_steps, sampling_rate, sensitivity / clip_norm, other_events
     )
@@ -280,7 +348,20 @@ def _calibrate(
 
     if scaled(start).mu is not None:  # closed form: the start is the answer
         return _nudge(scaled, start, epsilon, delta)
-    return _search(scaled, start, epsilon, delta)
+    return _search(scaled, start, epsilon, delta, sensitivity / clip_norm * _LEAST)
+
+
+def _relative(
+    n_steps: int, noise_decay: float, weights: tuple[float, ...] | None
+) -> np.ndarray:
+    """Return multipliers that cost what n_steps steps at multiplier 1 cost."""
+    if noise_decay:  # the first one stands for all
+        return np.array(
+            [math.sqrt(inverse_squares(1.0, n_steps, noise_decay) / n_steps)]
+        )
+    shape = np.ones(1) if weights is None else np.array(weights)
+    shape = shape / shape.max()  # so that no sum of finite weights is infinite
+    return np.sqrt(shape.mean() / shape)
 
 
 def _central_limit_scale(
@@ -296,8 +377,10 @@ def _central_limit_scale(
     mu = math.sqrt(max(gdp_mu(epsilon, delta) ** 2 - spent, 1e-12))
     if q == 1:
         return reach * math.sqrt(n_steps) / mu
-    # mu = q sqrt(T (exp((reach / noise)**2) - 1)): Bu, Dong, Long and Su 2020.
-    return reach / math.sqrt(math.log1p((mu / q) ** 2 / n_steps))
+    # mu = q sqrt(T (exp((reach / noise)**2) - 1)): Bu, Dong, Long and Su 2020. In
+    # logarithms: the square of mu / q may be beyond the floats.
+    log_growth = 2 * (math.log(mu) - math.log(q)) - math.log(n_steps)
+    return reach / math.sqrt(float(np.logaddexp(0.0, log_growth)))
 
 
 def _nudge(
@@ -311,25 +394,35 @@ def _nudge(
 
 
 def _search(
-    scaled: Callable[[float], PrivacyPlan], start: float, epsilon: float, delta: float
+    scaled: Callable[[float], PrivacyPlan],
+    start: float,
+    epsilon: float,
+    delta: float,
+    least: float,
 ) -> PrivacyPlan:
-    """Solve epsilon(scale) = epsilon by the secant method on log against log."""
+    """Solve epsilon(scale) = epsilon by the secant method on log against log.
+
+    Where delta alone covers that a record is ever in a batch, no noise would do: the
+    search ends at `least`.
+    """
 
     def excess(log_scale: float) -> float:
         spent = scaled(math.exp(log_scale)).epsilon(delta)
         return math.log(min(max(spent, 1e-12), 1e12) / epsilon)
 
     low, high = -math.inf, math.inf  # log scales known to be too small / enough
-    x0 = math.log(start)
+    floor = math.log(least)
+    x0 = max(math.log(start), floor)
     f0, slope = excess(x0), -1.0  # epsilon falls at least about as the scale grows
     for _ in range(40):
         low, high = (max(low, x0), high) if f0 > 0 else (low, min(high, x0))
-        if -_TOLERANCE < f0 <= 0:
+        if -_TOLERANCE < f0 <= 0 or (f0 <= 0 and x0 == floor):
             break
         # Aim just inside the budget, so that the last point is the answer.
         x1 = x0 - min(max((f0 + _TOLERANCE / 2) / slope, -0.7), 0.7)
         if not low < x1 < high and math.isfinite(low + high):
             x1 = (low + high) / 2
+        x1 = max(x1, floor)
         f1 = excess(x1)
         slope = min((f1 - f0) / (x1 - x0), -0.1)
         x0, f0 = x1, f1

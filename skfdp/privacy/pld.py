@@ -35,13 +35,23 @@ _Steps = Sequence[tuple[tuple[float, float, float, str], int]]
 _FINEST_GAP = 1e-4
 # The Fourier transforms of a composition err by about this much per step in delta.
 _ROUNDING = 2e-16
+_LEAST_RATE = 1e-15
 # Noise beyond this many standard deviations counts as infinite loss: a mass of
 # ndtr(-9) = 1e-19 a step, far below any delta.
 _TAIL_STDS = 9.0
 # Points of a given curve; chords between them bound it.
 _CURVE_POINTS = 2_000
+# A wider gap is always safe: so many values of the loss of one step, and of all, are
+# enough. Beyond the widest gap epsilon is in the hundreds of thousands.
+_STEP_POINTS, _TOTAL_POINTS, _WIDEST_GAP = 2**19, 2**21, 1.0
+# Epsilon is not known to more decimals; rounding errors would be all that is left.
+_NARROWEST_GAP = 1e-9
+# exp of a larger number overflows; larger losses count as infinite.
+_LARGEST_LOSS = 700.0
 
 
+# Tails vanish; and infinity is a bound where the library's bounds of tails overflow.
+@np.errstate(over="ignore", under="ignore")
 def compose(
     steps: _Steps, *, full_batch_mu: float, curves: Sequence[tuple[Any, int]] = ()
 ) -> tuple[Any, float, str]:
@@ -62,18 +72,21 @@ def compose(
     description : str
         The accountant and its discretisation, for reports.
     """
+    # A larger rate costs more: a smaller batch is drawn from a batch. Below this one a
+    # step costs no more than the transforms err by.
+    steps = [((z, s, max(q, _LEAST_RATE), r), count) for (z, s, q, r), count in steps]
     n_steps = 1 + sum(count for _, count in (*steps, *curves))
     # A Gaussian release spends about 6 mu at this delta.
     scale = max([full_batch_mu, *(curve.epsilon(1e-9) / 6 for curve, _ in curves)])
     gap = _gap(steps, scale)
+    _check_gap(steps, gap)
     total = privacy_loss_distribution.identity(gap)
     if full_batch_mu > 0:
         total = total.compose(_gaussian(float(full_batch_mu), gap))
-    with np.errstate(over="ignore"):  # in the library's tail bounds; inf is a bound
-        for key, count in steps:
-            total = total.compose(_poisson_step(*key, gap).self_compose(int(count)))
-        for curve, count in curves:
-            total = total.compose(_from_curve(curve, gap).self_compose(int(count)))
+    for key, count in steps:
+        total = total.compose(_poisson_step(*key, gap).self_compose(int(count)))
+    for curve, count in curves:
+        total = total.compose(_from_curve(curve, gap).self_compose(int(count)))
     return (
         total,
         _ROUNDING * n_steps,
@@ -90,13 +103,40 @@ def _gap(steps: _Steps, full_batch_mu: float) -> float:
     Rounding each of T steps to the grid costs about sqrt(T) gaps in all, which must
     stay small against mu; and a large loss needs no finer gap than it.
     """
-    square, n_steps = full_batch_mu**2, 1
-    for (noise, sensitivity, q, _), count in steps:
-        square += q * q * count * math.expm1(min(50.0, (sensitivity / noise) ** 2))
-        n_steps += count
-    mu = math.sqrt(square)
+    mu = _central_limit_mu(steps, full_batch_mu)
+    n_steps = 1 + sum(count for _, count in steps)
     coarse = _FINEST_GAP * 2.0 ** min(7, max(0, round(math.log2(mu + 1e-9))))
-    return min(coarse, 0.05 * mu / math.sqrt(n_steps))
+    gap = max(_NARROWEST_GAP, min(coarse, 0.05 * mu / math.sqrt(n_steps)))
+    # Of a composition some 20 standard deviations are kept, and no more than it has.
+    tops = [(_top(*key[:3]), count) for key, count in steps]
+    whole = 2 * math.fsum(top * count for top, count in tops) + 20 * full_batch_mu
+    spread = min(20 * mu, whole)
+    return max([gap, spread / _TOTAL_POINTS, *(top / _STEP_POINTS for top, _ in tops)])
+
+
+def _central_limit_mu(steps: _Steps, full_batch_mu: float) -> float:
+    square = full_batch_mu**2
+    for (noise, sensitivity, q, _), count in steps:
+        growth = min(50.0, (sensitivity / noise) ** 2)
+        square += q * q * count * math.expm1(growth)
+    return max(math.sqrt(square), 1e-12)
+
+
+def _check_gap(steps: _Steps, gap: float) -> None:
+    """Raise ValueError if losses are so large, or many, that no gap is fine enough."""
+    if gap <= _WIDEST_GAP:
+        return
+    n_steps = sum(count for _, count in steps)
+    raise ValueError(
+        f"{n_steps} Poisson-sampled steps and what goes with them have too little "
+        "noise, or are too many, for a privacy loss distribution: add noise, take "
+        "fewer steps, or use full batches alone, which have a closed form."
+    )
+
+
+def _top(noise: float, sensitivity: float, q: float) -> float:
+    """Return the largest loss of a step that is not counted as infinite."""
+    return float(_log_ratio(np.array(1 + _TAIL_STDS * noise), noise, sensitivity, q))
 
 
 @functools.lru_cache(maxsize=64)
@@ -114,13 +154,14 @@ def _poisson_step(
     noise: float, sensitivity: float, q: float, relation: str, gap: float
 ) -> Any:
     """Return the loss distribution of one step, in units of the clip norm."""
-    top = float(_log_ratio(np.array(1 + _TAIL_STDS * noise), noise, sensitivity, q))
-    n_up = max(1, math.ceil(top / gap))
+    n_up = max(1, math.ceil(_top(noise, sensitivity, q) / gap))
     if relation == "replace_one":
         pmf = _symmetrised(noise, sensitivity, q, gap, n_up)
         return privacy_loss_distribution.PrivacyLossDistribution(pmf)
-    # The loss of the removed record's world never falls below log(1 - q).
-    n_down = max(1, math.ceil(-math.log1p(-q) / gap))
+    # The loss of the removed record's world never falls below log(1 - q), and seldom
+    # below that of a far tail, which is then counted with it.
+    far = -float(_log_mixture(np.array(-_TAIL_STDS * noise), 1.0, noise, q))
+    n_down = max(1, math.ceil(min(-math.log1p(-q), far) / gap))
     epsilons = np.arange(-n_down, n_up + 1) * gap
     return privacy_loss_distribution.PrivacyLossDistribution(
         _pmf(gap, -n_down, removal(epsilons, noise, q)),
@@ -153,6 +194,7 @@ def _from_curve(curve: Any, gap: float) -> Any:
             break
         except ValueError:  # below the resolution of a distribution within
             least *= 10
+    top = min(top, _LARGEST_LOSS)
     epsilons = np.linspace(0.0, top, _CURVE_POINTS)
     up = np.array([curve.delta(float(epsilon)) for epsilon in epsilons])
     down = -np.expm1(-epsilons[1:]) + np.exp(-epsilons[1:]) * up[1:]
@@ -202,23 +244,31 @@ def removal(epsilons: np.ndarray, noise: float, q: float) -> np.ndarray:
     record being in the first world. A / B grows with x, so the divergence is the
     difference of two tails beyond a threshold in closed form.
     """
-    x, alpha = _threshold(epsilons, noise, q), np.exp(epsilons)
+    x, alpha = _threshold(epsilons, noise, q), _exp(epsilons)
     with_record = (1 - q) * ndtr(-x / noise) + q * ndtr((1 - x) / noise)
     return with_record - alpha * ndtr(-x / noise)
 
 
 def addition(epsilons: np.ndarray, noise: float, q: float) -> np.ndarray:
     """Hockey-stick divergence of B against A; see `removal`."""
-    x, alpha = _threshold(-epsilons, noise, q), np.exp(epsilons)
+    x, alpha = _threshold(-epsilons, noise, q), _exp(epsilons)
     with_record = (1 - q) * ndtr(x / noise) + q * ndtr((x - 1) / noise)
     return ndtr(x / noise) - alpha * with_record
 
 
 def _threshold(epsilons: np.ndarray, noise: float, q: float) -> np.ndarray:
     """Return x with A(x) / B(x) = exp(epsilon); -inf where A / B is always above."""
-    excess = (np.expm1(epsilons) + q) / q
+    excess = np.expm1(np.minimum(epsilons, 50.0)) + q
     with np.errstate(divide="ignore"):
-        return noise**2 * np.log(np.maximum(excess, 0.0)) + 0.5
+        log = np.log(np.maximum(excess, 0.0))
+    # Where exp(epsilon) may overflow, what is beside it is below rounding.
+    log = np.where(epsilons > 50.0, epsilons, log) - math.log(q)
+    return noise**2 * log + 0.5
+
+
+def _exp(epsilons: np.ndarray) -> np.ndarray:
+    """Return exp(epsilon), or less: a divergence then errs on the safe side."""
+    return np.exp(np.minimum(epsilons, _LARGEST_LOSS))
 
 
 def hockey_stick(
@@ -253,7 +303,7 @@ def hockey_stick(
         value, slope = _log_ratio_and_slope(x, noise, sensitivity, q)
         step = np.where(slope > 0, (value - epsilons) / np.maximum(slope, 1e-300), 0.0)
         x = np.clip(x - np.clip(step, -noise, noise), low, high)
-    alpha = np.exp(np.minimum(epsilons, 700.0))
+    alpha = _exp(epsilons)
     centre = 1 - sensitivity
     tails = ndtr((1 - x) / noise) - alpha * ndtr((centre - x) / noise)
     return (1 - q) * (1 - alpha) * ndtr(-x / noise) + q * tails

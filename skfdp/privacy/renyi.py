@@ -39,8 +39,11 @@ ORDERS = np.concatenate(
 _DENSITY, _TAIL_STDS, _MOST_POINTS = 16, 14.0, 400_000
 # Relative excess of an integral that covers its truncation and rounding.
 _SLACK = 1e-7
+# Tails that vanish are no error, whatever np.seterr says.
+_tails = np.errstate(under="ignore", over="ignore")
 
 
+@_tails
 def divergences(events: Iterable[Event], orders: np.ndarray) -> np.ndarray:
     """Return upper bounds of the Rényi divergences of a composition, both directions.
 
@@ -64,6 +67,11 @@ def divergences(events: Iterable[Event], orders: np.ndarray) -> np.ndarray:
     """
     total = np.zeros(len(orders))
     for event in events:
+        if type(event) is not Event:  # the fields of other kinds mean other things
+            raise ValueError(
+                f"no divergence is known of a {type(event).__name__}: pass Gaussian "
+                "releases."
+            )
         if event.mu is not None:
             total += orders * event.mu**2 / 2
             continue
@@ -136,6 +144,7 @@ def _log_expm1(value: np.ndarray) -> np.ndarray:
     return value + np.log(-np.expm1(-value))
 
 
+@_tails
 def epsilon(orders: np.ndarray, bounds: np.ndarray, delta: float) -> float:
     """Return the smallest epsilon that Rényi divergences imply at delta.
 
@@ -148,7 +157,9 @@ def epsilon(orders: np.ndarray, bounds: np.ndarray, delta: float) -> float:
     return max(0.0, float(found.min()))
 
 
+@_tails
 def delta(orders: np.ndarray, bounds: np.ndarray, epsilon: float) -> float:
     """Return the smallest delta that Rényi divergences imply at epsilon."""
+    epsilon = min(epsilon, 1e300)  # infinity minus infinity is no number
     exponents = (orders - 1) * (bounds - epsilon + np.log1p(-1 / orders))
     return min(1.0, math.exp(min(0.0, float((exponents - np.log(orders)).min()))))

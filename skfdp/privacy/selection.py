@@ -35,15 +35,18 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammaln
 
-from skfdp.privacy import renyi
-from skfdp.privacy.curves import PrivacyCurve, compose
-from skfdp.privacy.events import Event
+from skfdp.privacy import facts, renyi
+from skfdp.privacy.curves import PrivacyCurve, check_delta, check_epsilon, compose
+from skfdp.privacy.events import Event, check_fields, check_mapping
 
 KIND = "selection"
 #: Laws of the number of runs.
 LAWS = ("negative_binomial", "poisson")
 # The account of a calibrated run may fall short of the budget by this share.
 _MARGIN = 1e-9
+_LARGEST_EXPONENT = 700.0  # exp of a larger number overflows
+# Mean number of runs, and of probabilities of K in memory.
+_MOST_RUNS, _MOST_PROBABILITIES = 100_000, 2**26
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,11 +82,20 @@ class Selection(Event):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "eta", float(self.eta))
-        object.__setattr__(self, "gamma", float(self.gamma))
-        object.__setattr__(self, "sampled", tuple(map(tuple, self.sampled)))
+        expected = "a tuple of tuples of Event"
+        coerced: dict[str, Any] = {
+            "runs": facts.text("runs", self.runs),
+            "eta": facts.number("eta", self.eta, "a number above -1"),
+            "gamma": facts.number("gamma", self.gamma, "a number in (0, 1]"),
+            "sampled": tuple(
+                facts.items("an entry of sampled", events, "a tuple of Event")
+                for events in facts.items("sampled", self.sampled, expected)
+            ),
+        }
         if self.rate is not None:
-            object.__setattr__(self, "rate", float(self.rate))
+            coerced["rate"] = facts.number("rate", self.rate, "a positive number")
+        for name, value in coerced.items():
+            object.__setattr__(self, name, value)
         if self.runs not in LAWS:
             raise ValueError(
                 f"runs={self.runs!r} is unknown; choose one of "
@@ -100,17 +112,43 @@ class Selection(Event):
                 f"rate={self.rate!r} must be a positive number for runs='poisson', and "
                 "None otherwise."
             )
-        if self.sampling_rate < 1 or len(self.noise_std) > 1:
+        if not self.mean_runs <= _MOST_RUNS:
+            raise ValueError(
+                f"eta={self.eta!r}, gamma={self.gamma!r} and rate={self.rate!r} make "
+                f"{self.mean_runs:.3g} runs on average: more than {_MOST_RUNS} cannot "
+                "be accounted for."
+            )
+        if self.sampling_rate < 1 or len(self.noise_std) > 1 or self.noise_decay:
             raise ValueError(
                 "a Selection describes a run by one full-batch Gaussian release: put "
                 "other releases into `sampled`."
             )
+        self._check_sampled()
+
+    def _check_sampled(self) -> None:
+        """Refuse alternatives of another kind, or that promise less than is claimed."""
+        for event in (event for events in self.sampled for event in events):
+            if type(event) is not Event:
+                raise ValueError(
+                    f"sampled holds {facts.shown(event)}, expected tuples of Event: a "
+                    "run is made of Gaussian releases."
+                )
+            if event.public_target > self.public_target or not set(
+                event.public_features
+            ) <= set(self.public_features):
+                raise ValueError(
+                    "sampled must hold events with no other public part than that of "
+                    "the Selection."
+                )
         relations = {e.neighboring_relation for events in self.sampled for e in events}
         if not relations <= {self.neighboring_relation} or () in self.sampled:
             raise ValueError(
                 "sampled must hold tuples of events, all under neighboring_relation="
                 f"{self.neighboring_relation!r}."
             )
+
+    def __repr__(self) -> str:
+        return facts.short_repr(self)
 
     @property
     def run_mu(self) -> float:
@@ -143,6 +181,11 @@ class Selection(Event):
             ratio = math.exp(log[-1] - log[-2])
             if ratio < 1 and math.exp(log[-1]) / (1 - ratio) < 1e-17:
                 return np.exp(log)
+            if len(k) > _MOST_PROBABILITIES:
+                raise ValueError(
+                    f"eta={self.eta!r} and gamma={self.gamma!r} give the number of "
+                    "runs too long a tail: raise eta, 1 is geometric."
+                )
             k = np.arange(1, 2 * len(k))
 
     def _log_probabilities(self, k: np.ndarray) -> np.ndarray:
@@ -171,28 +214,31 @@ class Selection(Event):
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Selection:
         """Rebuild the event; other kinds and unknown fields are refused."""
-        facts = dict(values)
-        kind = facts.pop("kind", None)
+        check_mapping("Selection", values)
+        fields = dict(values)
+        kind = fields.pop("kind", None)
         if kind != KIND:
             raise ValueError(
-                f"Event has the unknown kind {kind!r}: it was written by a newer "
-                "skfdp; upgrade to read it."
+                f"Event has the unknown kind {facts.shown(kind)}: it was written by a "
+                "newer skfdp; upgrade to read it."
             )
-        facts["sampled"] = tuple(
-            tuple(map(Event.from_dict, events)) for events in facts["sampled"]
+        expected = "a list of lists of events"
+        fields["sampled"] = tuple(
+            tuple(map(Event.from_dict, facts.items("sampled", events, expected)))
+            for events in facts.items("sampled", fields.get("sampled", ()), expected)
         )
-        rebuilt = super().from_dict(facts)
-        assert isinstance(rebuilt, Selection)
-        return rebuilt
+        check_fields("Selection", cls, fields)
+        return cls(**fields)
 
 
 def mean_runs(eta: float, gamma: float) -> float:
     """Return the expectation of the truncated negative binomial law."""
     if gamma == 1:
         return 1.0
-    if eta == 0:
-        return (1 / gamma - 1) / -math.log(gamma)
-    return eta * (1 - gamma) / (gamma * -math.expm1(eta * math.log(gamma)))
+    power = eta * math.log(gamma)
+    if abs(power) < 1e-12:  # up to rounding that of eta = 0
+        return (1 - gamma) / gamma / -math.log(gamma)
+    return eta * (1 - gamma) / gamma / -math.expm1(min(power, _LARGEST_EXPONENT))
 
 
 def gamma_of(eta: float, mean: float) -> float:
@@ -255,16 +301,20 @@ class SelectionCurve:
         odds = gamma / (1 - gamma)
 
         def excess(epsilon: float) -> float:
-            return self._run_delta(epsilon) - math.expm1(epsilon) * odds
+            growth = math.expm1(min(epsilon, _LARGEST_EXPONENT))
+            return self._run_delta(epsilon) - growth * odds
 
         high = 1e-3
         while excess(high) > 0:
             high *= 2
-        root = brentq(excess, 0.0, high, xtol=1e-12)
+            if high == math.inf:  # no such epsilon: the theorem promises nothing
+                return math.inf
+        root, step = brentq(excess, 0.0, high, xtol=1e-12, maxiter=5_000), 1e-12
         while excess(root) > 0:
-            root = root * (1 + 1e-12) + 1e-12
+            root, step = root * (1 + step) + step, 2 * step
         return root
 
+    @np.errstate(under="ignore")  # tails vanish
     def _poisson(self, rate: float) -> np.ndarray:
         """Return the Rényi divergences of the published result."""
         run = np.max(
@@ -276,13 +326,17 @@ class SelectionCurve:
 
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon known to hold at delta."""
+        delta = check_delta(delta)
         if self.event.runs == "poisson":
             return renyi.epsilon(self._orders, self._divergences, delta)
         share = delta / self._mean
+        if share == 0:  # below the floats
+            return math.inf
         return self.shift + max(curve.epsilon(share) for curve in self._curves)
 
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta known to hold at epsilon."""
+        epsilon = check_epsilon(epsilon)
         if self.event.runs == "poisson":
             return renyi.delta(self._orders, self._divergences, epsilon)
         if epsilon < self.shift:

@@ -206,7 +206,10 @@ def meaning_text(report: PrivacyReport) -> str:
 
 def event_text(event: Event) -> str:
     """Return one event as a line of symbols."""
-    low, high = min(event.noise_std), max(event.noise_std)
+    stds = event.step_stds
+    low, high = float(stds[0]), float(stds[-1])
+    if len(event.noise_std) > 1:
+        low, high = min(event.noise_std), max(event.noise_std)
     noise = number(low) if low == high else f"{number(low)} to {number(high)}"
     sampling = (
         "full batch"

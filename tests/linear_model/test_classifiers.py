@@ -121,7 +121,7 @@ def test_the_finite_loop_reaches_the_same_optimum_without_noise(load):
         clip_norm=1.5,
         sensitivity=3.0,
         neighboring_relation="replace_one",
-        noise_multipliers=(0.0,),
+        noise_multipliers=(1e-9,),
     )
     theta, _ = descent(
         query,

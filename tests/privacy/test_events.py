@@ -64,7 +64,9 @@ def test_mu_is_the_gaussian_composition(event):
     assert event.mu == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("public", [{"public_features": ("a",)}, {"public_target": 1}])
+@pytest.mark.parametrize(
+    "public", [{"public_features": ("a",)}, {"public_target": True}]
+)
 def test_nothing_is_public_where_records_come_and_go(public):
     with pytest.raises(ValueError, match="whole records come and go"):
         make(neighboring_relation="add_or_remove_one", **public)
@@ -109,7 +111,7 @@ def test_what_must_agree_to_compose():
     ("changes", "match"),
     [
         ({"neighboring_relation": "swap"}, "neighboring_relation='swap' is unknown"),
-        ({"n_steps": 0}, r"expected 1 or n_steps=0 \(at least 1\)"),
+        ({"n_steps": 0}, "n_steps=0 must be an int of at least 1"),
         ({"n_steps": 3, "noise_std": (1.0, 2.0)}, "noise_std has 2 entries, expected"),
         ({"noise_std": ()}, "noise_std has 0 entries"),
         ({"noise_std": (0.0,)}, "without noise has no privacy guarantee"),
