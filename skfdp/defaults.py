@@ -214,19 +214,6 @@ def shrunk_weights(weights: np.ndarray, noise_std: float) -> np.ndarray:
     return weights * max(0.0, 1 - (free - 2) * (0.5 * noise_std) ** 2 / square)
 
 
-def noise_weights(n_steps: int, decay: float) -> np.ndarray | None:
-    """Schedule of the noise: less of it where the step is large.
-
-    Without curvature the noise in a weight is the sum of ``rate_t**2 * std_t**2``; at a
-    given sum of ``1 / std_t**2`` (the privacy) it is least where ``1 / std_t**2``
-    follows ``rate_t``. 0.75 measured best; 0 gives constant noise.
-    """
-    if decay == 0:
-        return None
-    t = np.arange(n_steps) / n_steps
-    return np.maximum(1 - t, 0.5 / n_steps) ** decay
-
-
 def completion_bound(n_columns: int, bounded: bool) -> float:
     """L2 bound of the private columns where the user knows none.
 

@@ -304,9 +304,6 @@ def _loop(estimator, problem: Problem, layers: str, others: tuple) -> PrivacyPla
         n_steps = defaults.NETWORK_STEPS
         if rate < 1:
             n_steps = math.ceil(defaults.NETWORK_EPOCHS / rate)
-    weights = None
-    if rate == 1:
-        weights = defaults.noise_weights(n_steps, estimator.noise_decay)
     return calibrate(
         estimator.epsilon,
         estimator.delta,
@@ -315,7 +312,7 @@ def _loop(estimator, problem: Problem, layers: str, others: tuple) -> PrivacyPla
         clip_norm=clip,
         sensitivity=reach * clip,
         neighboring_relation=relation,
-        noise_weights=weights,
+        noise_decay=estimator.noise_decay if rate == 1 else 0.0,
         other_events=others,
         accountant=estimator.accountant,
     )

@@ -56,15 +56,6 @@ def test_regressions_clip_less_and_step_less(s2n):
     assert ours == theirs / 2
 
 
-@given(n_steps=st.integers(1, 500), decay=st.floats(0.01, 3))
-def test_noise_weights_fall_and_stay_positive(n_steps, decay):
-    weights = defaults.noise_weights(n_steps, decay)
-    assert weights.shape == (n_steps,)
-    assert (weights > 0).all()
-    assert (np.diff(weights) <= 0).all()
-    assert defaults.noise_weights(n_steps, 0) is None
-
-
 def test_a_mean_that_is_noise_is_shrunk_away():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=1000)

@@ -34,7 +34,10 @@ def with_label_sensitivity(estimator, problem: Problem, training: Training) -> T
     (loop,) = training.events
     found = plan.event
     event = dataclasses.replace(
-        loop, noise_std=found.noise_std, sensitivity=found.sensitivity
+        loop,
+        noise_std=found.noise_std,
+        noise_decay=found.noise_decay,
+        sensitivity=found.sensitivity,
     )
     return dataclasses.replace(
         training,

@@ -192,16 +192,12 @@ def _warn_of_noise(estimator, s2n: float, n: int, d: int) -> None:
 
 def calibrated_loop(estimator, *, sampling_rate: float, **schedule) -> PrivacyPlan:
     """Calibrate a loop within the estimator's budget; see `calibrate`."""
-    weights = None
-    if sampling_rate == 1:
-        n_steps = schedule["n_steps"]
-        weights = defaults.noise_weights(n_steps, estimator.noise_decay)
     return calibrate(
         estimator.epsilon,
         estimator.delta,
         sampling_rate=sampling_rate,
         neighboring_relation=estimator.neighboring_relation,
-        noise_weights=weights,
+        noise_decay=estimator.noise_decay if sampling_rate == 1 else 0.0,
         accountant=estimator.accountant,
         **schedule,
     )

@@ -1,0 +1,149 @@
+"""A fit of many steps is as short to tell as one of few."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from skfdp import FeatureDPLogisticRegression, PrivacyLedger, calibrate, report
+from skfdp.inspection import LedgerDisplay
+from skfdp.noise import Streams
+from skfdp.privacy import Event, PrivacyPlan, compose
+from skfdp.privacy.composition import cost
+
+DELTA = 1e-5
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A fit of 20,000 full-batch steps and its ledger."""
+    path = tmp_path_factory.mktemp("ledger") / "ledger.db"
+    rng = np.random.default_rng(0)
+    model = FeatureDPLogisticRegression(
+        bounds=(0, 1),
+        public_features="all",
+        solver="dp-gd",
+        max_iter=20_000,
+        ledger=PrivacyLedger(path, epsilon=9.0, delta=DELTA),
+    )
+    return model.fit(rng.random((30, 1)), rng.integers(0, 2, 30)), path
+
+
+def test_the_report_has_no_number_for_each_step(fitted):
+    model, _ = fitted
+    (event,) = model.privacy_.events
+    assert event.n_steps == 20_000
+    assert event.noise_decay == 0.75
+    assert len(event.noise_std) == 1
+    assert len(model.privacy_.to_json()) < 10_000
+
+
+def test_nor_has_the_ledger(fitted):
+    _, path = fitted
+    ledger = PrivacyLedger(path)
+    assert len(ledger.to_json()) < 10_000
+    assert path.stat().st_size < 100_000
+    (entry,) = ledger.entries
+    assert PrivacyPlan.from_dict(json.loads(json.dumps(entry.plan.to_dict()))) == (
+        entry.plan
+    )
+    np.testing.assert_array_equal(entry.plan.noise_std, entry.event.step_stds)
+
+
+def test_tables_and_figures_follow(fitted):
+    pytest.importorskip("pandas")
+    pytest.importorskip("matplotlib")
+    model, path = fitted
+    ledger = PrivacyLedger(path)
+    frame = ledger.to_dataframe()
+    assert frame["mu"].tolist() == [model.privacy_.events[0].mu]
+    shown = LedgerDisplay.from_ledger(ledger)
+    assert shown.epsilons[-1] == pytest.approx(report(ledger).epsilon)
+
+
+def test_repr_fits_a_screen(fitted):
+    model, path = fitted
+    (event,) = model.privacy_.events
+    (entry,) = PrivacyLedger(path).entries
+    long = calibrate(1.0, DELTA, n_steps=500, noise_weights=range(1, 501))
+    names = tuple(f"a column with a long name, number {i}" for i in range(784))
+    wide = dataclasses.replace(event, public_features=names)
+    for value in (event, entry.plan, long, long.event, wide):
+        assert len(repr(value)) < 1_000
+    assert "500 entries" in repr(long)
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 7, 1000])
+@pytest.mark.parametrize("decay", [0.1, 0.75, 1.0, 2.0])
+def test_a_schedule_costs_what_its_steps_cost(n_steps, decay):
+    plan = calibrate(1.0, DELTA, n_steps=n_steps, clip_norm=0.3, noise_decay=decay)
+    event = plan.event
+    listed = dataclasses.replace(
+        event, noise_std=tuple(event.step_stds.tolist()), noise_decay=0.0
+    )
+    assert event.mu == pytest.approx(listed.mu, rel=1e-13)
+    assert 0.999999 < compose([listed]).epsilon(DELTA) <= 1.0 + 1e-12
+    np.testing.assert_array_equal(plan.noise_std, event.step_stds)
+    assert compose([event], accountant="pld").epsilon(DELTA) == pytest.approx(
+        1.0, rel=2e-3
+    )
+
+
+@pytest.mark.parametrize("n_steps", [1, 3, 500])
+def test_the_first_step_has_the_least_noise(n_steps):
+    """Who takes noise_std for constant noise overstates the cost."""
+    from skfdp.privacy.schedule import step_stds
+
+    stds = step_stds(2.0, n_steps, 0.75)
+    assert stds[0] == 2.0
+    assert (np.diff(stds) > 0).all()
+    assert (step_stds(2.0, n_steps, 0.0) == 2.0).all()
+    t = np.arange(n_steps)
+    share = np.maximum(1 - t / n_steps, 0.5 / n_steps)
+    np.testing.assert_allclose((stds[0] / stds) ** 2, share**0.75)
+
+
+def test_two_equal_schedules_are_no_schedule_of_twice_the_length():
+    """Merging equal events must not stretch the schedule."""
+    event = calibrate(1.0, DELTA, n_steps=10, noise_decay=1.0).event
+    twice = cost((event, event), DELTA)
+    assert twice.mu == pytest.approx(np.sqrt(2) * event.mu, rel=1e-12)
+    # One schedule of 20 steps costs more or less, but not this.
+    longer = dataclasses.replace(event, n_steps=20)
+    assert abs(longer.mu / twice.mu - 1) > 0.01
+
+
+def test_an_event_with_a_number_for_each_step_still_loads():
+    old = {
+        "label": "descent",
+        "noise_std": [3.0, 4.0],
+        "clip_norm": 1.0,
+        "sensitivity": 1.0,
+        "n_steps": 2,
+        "sampling_rate": 1.0,
+        "neighboring_relation": "replace_one",
+        "public_features": [],
+        "public_target": False,
+        "classes_source": None,
+        "seeded": False,
+    }
+    event = Event.from_dict(old)
+    assert event.noise_std == (3.0, 4.0)
+    assert event.noise_decay == 0.0
+    assert event.mu == pytest.approx(np.hypot(1 / 3, 1 / 4))
+    assert event.step_stds.tolist() == [3.0, 4.0]
+
+
+def test_a_repr_that_is_cut_is_no_key():
+    """Events that differ in what repr leaves out draw different noise."""
+    stds = [float(i) for i in range(1, 101)]
+    first = Event(
+        label="a", noise_std=tuple(stds), clip_norm=1.0, sensitivity=1.0, n_steps=100
+    )
+    stds[50] = 50.5
+    second = dataclasses.replace(first, noise_std=tuple(stds))
+    assert repr(first) == repr(second)
+    streams = Streams(7, "X", (np.zeros((2, 2)),), {})
+    one, other = (streams.private("noise", e).random() for e in (first, second))
+    assert one != other
