@@ -22,10 +22,11 @@ from skfdp.checks import check_choice, check_number
 from skfdp.copula import PrivateColumns, Released
 from skfdp.names import column_names, name_facts, target_name
 from skfdp.noise import Streams, check_random_state
-from skfdp.privacy import Event, calibrate, gdp_mu
+from skfdp.privacy import Event, assumptions, calibrate, gdp_mu
+from skfdp.privacy.disclosure import enforced
 from skfdp.privacy.events import check_budget, check_relation
 from skfdp.privacy.ledger import PrivacyLedger
-from skfdp.privacy.report import Assumption, PrivacyReport
+from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.store import Receipt
 from skfdp.queries.class_sums import ClassSum, SecondMoment
 from skfdp.releases import release
@@ -39,16 +40,8 @@ from skfdp.validation import (
     public_count,
 )
 
-_ORTHANT = Assumption(
-    "Private columns are non-negative after scaling by their declared bounds, so that "
-    "replacing a record moves its class's sum by at most sqrt(2) times the norm.",
-    enforced=True,
-)
-_SIGNED = Assumption(
-    "Some private columns have no declared bounds and may be negative, so that "
-    "replacing a record is taken to move its class's sum by twice the norm.",
-    enforced=True,
-)
+_ORTHANT = enforced(assumptions.CLASS_ORTHANT)
+_SIGNED = enforced(assumptions.CLASS_SIGNED)
 # Share of mu**2 for the second moments, where they are released.
 _SECOND_SHARE = 0.5
 

@@ -22,8 +22,10 @@ from skfdp.checks import check_choice, check_number
 from skfdp.names import target_name
 from skfdp.noise import Streams, check_random_state
 from skfdp.privacy import PrivacyLedger
+from skfdp.privacy.assumptions import RUNS_CHARGED
+from skfdp.privacy.disclosure import Assumption, enforced
 from skfdp.privacy.events import check_budget
-from skfdp.privacy.report import Assumption, PrivacyReport
+from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.selection import Selection, calibrate_run, gamma_of
 from skfdp.queries.scores import accuracy_sum, log_loss_sum
 from skfdp.releases import release
@@ -36,7 +38,7 @@ _ASSUMPTIONS = (
     Assumption(
         "How many candidates were fitted is not published, nor how long it took.", False
     ),
-    Assumption("No run releases more than the search was charged for.", True),
+    enforced(RUNS_CHARGED),
 )
 
 

@@ -18,8 +18,9 @@ from skfdp.checks import check_number
 from skfdp.defaults import UtilityWarning
 from skfdp.losses import MOST_CLASSES
 from skfdp.noise import check_random_state
+from skfdp.privacy.assumptions import ROWS_CLIPPED
+from skfdp.privacy.disclosure import Assumption, enforced
 from skfdp.privacy.events import check_budget, check_relation
-from skfdp.privacy.report import Assumption
 from skfdp.rows import RowMap, resolve_bounds
 
 # Kept as they are: a float64 copy of X would double the memory of a fit.
@@ -38,11 +39,7 @@ ASSUMPTIONS = (
         "looking at private data.",
         enforced=False,
     ),
-    Assumption(
-        "Every row is clipped to the declared bounds and norm before anything is "
-        "computed from it.",
-        enforced=True,
-    ),
+    enforced(ROWS_CLIPPED),
 )
 _NOT_NUMERIC = (
     "X holds values that are not numbers (each argument must be a string or a number "

@@ -34,7 +34,8 @@ from skfdp.cli.scores import (
 )
 from skfdp.linear_model import FeatureDPLogisticRegression
 from skfdp.privacy import PrivacyLedger
-from skfdp.privacy.report import Assumption
+from skfdp.privacy.assumptions import READ_FROM_PUBLIC
+from skfdp.privacy.disclosure import Assumption, enforced
 
 _NOTE = """\
 The scores are exact values on the held-out rows, which no model was trained on, and
@@ -144,13 +145,7 @@ def _completed(report, task: Task):
     """Return the report with what is known of the file."""
     given = []
     if task.encoding.learnt:
-        given.append(
-            Assumption(
-                "Bounds and categories were read from these rows for public columns "
-                f"of the file only: {', '.join(task.encoding.learnt)}.",
-                enforced=True,
-            )
-        )
+        given.append(enforced(f"{READ_FROM_PUBLIC}{', '.join(task.encoding.learnt)}."))
     if task.arguments.evaluate:
         given.append(
             Assumption(

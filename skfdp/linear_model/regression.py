@@ -24,7 +24,8 @@ from skfdp.linear_model.training import Problem, Training
 from skfdp.losses import REGRESSION_LOSSES, huber
 from skfdp.noise import Streams
 from skfdp.privacy import Event
-from skfdp.privacy.report import Assumption
+from skfdp.privacy.assumptions import TARGET_CLIPPED
+from skfdp.privacy.disclosure import Assumption, enforced
 from skfdp.queries.statistics import RowSum
 from skfdp.releases import release
 from skfdp.rows import RowMap, row_blocks, squared_norms
@@ -223,11 +224,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearModel):
                 "looking at private targets.",
                 enforced=False,
             ),
-            Assumption(
-                "Every target is clipped to target_bounds before anything is computed "
-                "from it.",
-                enforced=True,
-            ),
+            enforced(TARGET_CLIPPED),
         )
 
     def predict(self, X):

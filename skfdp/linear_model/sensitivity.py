@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skfdp.privacy.report import Assumption
+from skfdp.privacy import assumptions
+from skfdp.privacy.disclosure import enforced
 from skfdp.queries.linear import gradient_unit
 from skfdp.rows import GridRows, SparseGridRows
 
@@ -20,16 +21,8 @@ if TYPE_CHECKING:
     from skfdp.privacy import PrivacyPlan
 
 #: What a report says where the bounds hold; the code enforces all of it.
-ORTHANT = Assumption(
-    "The target is public and every private column is non-negative within its declared "
-    "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm.",
-    enforced=True,
-)
-LABEL = Assumption(
-    "Every column is public, so that a replaced label moves a sum by no more than the "
-    "residuals of two labels differ, times the longest row.",
-    enforced=True,
-)
+ORTHANT = enforced(assumptions.ORTHANT)
+LABEL = enforced(assumptions.LABEL)
 
 
 def relative_sensitivity(relation: str, orthant: bool) -> float:

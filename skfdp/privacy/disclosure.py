@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from skfdp.privacy import assumptions, facts
 from skfdp.privacy import statement as wording
 from skfdp.privacy.composition import Cost, worst
 from skfdp.privacy.events import Event, check_budget
@@ -17,8 +18,18 @@ from skfdp.privacy.store import Receipt, dumps, package_versions
 
 SCHEMA = "skfdp-privacy-report"
 SCHEMA_VERSION = 1
-# A stored epsilon may differ from that of another version's discretisation by this.
-_ACCOUNTANT_TOLERANCE = 0.01
+#: What `to_dict` writes for people and `from_dict` derives again.
+#: Fields that some stored reports are older than.
+_YOUNGER: dict[str, Any] = {"receipts": (), "target_name": None}
+DERIVED = (
+    "unit_of_privacy",
+    "n_is_public",
+    "delta_times_n",
+    "generator",
+    "numerics",
+    "not_covered",
+    "limits",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +38,13 @@ class Assumption:
 
     text: str
     enforced: bool
+
+
+def enforced(text: str) -> Assumption:
+    """Return a sentence of `skfdp.privacy.assumptions` as an enforced assumption."""
+    if not assumptions.is_enforced(text):
+        raise ValueError(f"no code enforces that {text!r}: list it where others are.")
+    return Assumption(text, True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -336,60 +354,35 @@ class PrivacyReport:
         Raises
         ------
         ValueError
-            If it is no report, of a newer schema, or if its numbers do not follow from
-            its events.
+            If it is no report, of a newer schema, or if what it claims does not follow
+            from its events; see `skfdp.privacy.claims`.
         """
         if not isinstance(values, Mapping) or values.get("schema") != SCHEMA:
             raise ValueError(
                 f'report must hold "schema": "{SCHEMA}": pass what to_json wrote.'
             )
-        if values["schema_version"] > SCHEMA_VERSION:
+        version = facts.count("schema_version", values.get("schema_version"))
+        if version > SCHEMA_VERSION:
             raise ValueError(
-                f"report has schema_version={values['schema_version']!r}, newer than "
-                f"{SCHEMA_VERSION}: upgrade skfdp."
+                f"report has schema_version={version!r}, newer than {SCHEMA_VERSION}: "
+                "upgrade skfdp."
             )
-        try:
-            younger = {"receipts": ()}  # than some reports
-            known = {**younger, **values}
-            facts = {f.name: known[f.name] for f in dataclasses.fields(cls)}
-        except KeyError as error:
+        values = {**_YOUNGER, **values}
+        names = [field.name for field in dataclasses.fields(cls)]
+        unknown = set(values) - {"schema", "schema_version", *names, *DERIVED}
+        if unknown:
             raise ValueError(
-                f"report lacks the field {error.args[0]!r}: pass what to_json wrote."
-            ) from None
-        restored = cls(**_restore(facts))
-        restored._check_numbers()
-        return restored
+                f"report has unknown fields {sorted(map(str, unknown))}: it was "
+                "written by a newer skfdp; upgrade to read it."
+            )
+        for name in names:
+            if name not in values:
+                raise ValueError(
+                    f"report lacks the field {name!r}: pass what to_json wrote."
+                )
+        from skfdp.privacy.claims import checked, restored
 
-    def _check_numbers(self) -> None:
-        """Raise ValueError unless what is claimed follows from the events."""
-        if math.isinf(self.epsilon):
-            return  # claims nothing
-        whole = len(self.parts) in (0, len(self.events))
-        due = _spent(self.events, self.parts if whole else (), self.delta)
-        claimed = (self.neighboring_relation, self.public_features, self.public_target)
-        relations = {event.neighboring_relation for event in self.events} or {None}
-        columns = dict.fromkeys(n for e in self.events for n in e.public_features)
-        target = any(event.public_target for event in self.events)
-        implied = (*relations, tuple(columns), target)
-        # A declared set may be larger than what was disclosed: a weaker claim.
-        follows = (
-            (claimed[0], claimed[2]) == (implied[0], target)
-            and columns.keys() <= set(self.public_features)
-            and set(self.public_features).isdisjoint(self.private_features or ())
-        )
-        seeded = any(event.seeded for event in self.events)
-        if (
-            not whole
-            or not follows
-            or (seeded and not self.seeded)
-            or not _close(self.epsilon, due.epsilon)
-            or (self.mu is not None and not _close(self.mu, due.mu or math.inf))
-        ):
-            raise ValueError(
-                f"report claims epsilon={self.epsilon!r} under {claimed!r}, its events "
-                f"give {due.epsilon!r} under {implied!r}: it was edited; ask for the "
-                "original."
-            )
+        return checked(cls(**restored({name: values[name] for name in names})))
 
 
 def _spent(
@@ -455,14 +448,12 @@ def implied_assumptions(
         yield Assumption("The parts declared public may be disclosed.", False)
     if events[0].neighboring_relation == "add_or_remove_one":
         yield Assumption("n_records was not derived from these data.", False)
-    yield Assumption("One record's contribution to a release is clipped.", True)
+    yield enforced(assumptions.CLIPPED)
     yield Assumption(
         "Noise and batches come from a secret that nobody else knows.", not seeded
     )
     if any(event.sampling_rate < 1 for event in events):
-        yield Assumption(
-            "Records enter batches independently; batches are not published.", True
-        )
+        yield enforced(assumptions.BATCHES)
     if any(event.classes_source == "data" for event in events):
         yield Assumption(
             "The set of classes is public, though it was read from the private target.",
@@ -470,10 +461,6 @@ def implied_assumptions(
         )
     for text in name_assumptions(events, n_fits):
         yield Assumption(text, False)
-
-
-def _close(claimed: float, due: float) -> bool:
-    return math.isclose(claimed, due, rel_tol=_ACCOUNTANT_TOLERANCE)
 
 
 def _to_json(value: Any) -> Any:
@@ -487,26 +474,3 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_to_json(item) for item in value]
     return "inf" if value == math.inf else value
-
-
-def _restore(facts: dict[str, Any]) -> dict[str, Any]:
-    restored = dict(facts)
-    for name in ("released", "public_features", "private_features", "unseen"):
-        if facts[name] is not None:
-            restored[name] = tuple(facts[name])
-    for name in ("epsilon", "target_epsilon", "delta"):
-        if facts[name] is not None:
-            restored[name] = float(facts[name])
-    restored["events"] = tuple(map(Event.from_dict, facts["events"]))
-    restored["parts"] = tuple(
-        None if part is None else Part.from_dict(part) for part in facts["parts"]
-    )
-    restored["audit"] = None if facts["audit"] is None else Audit(**facts["audit"])
-    restored["assumptions"] = tuple(Assumption(**a) for a in facts["assumptions"])
-    restored["steps"] = tuple(
-        (step["name"], PrivacyReport.from_dict(step["report"]))
-        for step in facts["steps"]
-    )
-    restored["receipts"] = tuple(Receipt(**receipt) for receipt in facts["receipts"])
-    restored["versions"] = dict(facts["versions"])
-    return restored

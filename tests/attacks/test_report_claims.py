@@ -1,0 +1,251 @@
+"""A report that was read claims no more than its events give."""
+
+import ast
+import json
+import math
+import pathlib
+
+import numpy as np
+import pytest
+
+import skfdp
+from skfdp import FeatureDPLogisticRegression, PrivateSearchCV
+from skfdp.privacy import Event, PrivacyReport, Selection, disclosure, read_report
+from skfdp.privacy.disclosure import Assumption
+from skfdp.privacy.parts import Part
+
+EVENT = {"label": "steps", "noise_std": (5.0,), "clip_norm": 1.0, "sensitivity": 1.0}
+
+
+def made(*events, **changes):
+    facts = {"subject": "x", "events": events or (Event(**EVENT),), "delta": 1e-5}
+    return PrivacyReport.from_events(**facts | changes)
+
+
+POISSON = Event(**EVENT, n_steps=50, sampling_rate=0.1)
+SEARCH = Selection(**EVENT, gamma=0.1)
+
+
+def read(report, **edit):
+    return PrivacyReport.from_dict(json.loads(report.to_json()) | edit)
+
+
+def test_a_closed_form_lowered_by_less_than_one_per_cent_is_refused():
+    report = made()
+    for share in (0.991, 0.999, 1 - 1e-6):
+        with pytest.raises(ValueError, match=r"claims epsilon=.*it was edited"):
+            read(report, epsilon=share * report.epsilon)
+        with pytest.raises(ValueError, match=r"claims mu=.*it was edited"):
+            read(report, mu=share * report.mu)
+
+
+@pytest.mark.parametrize("event", [POISSON, SEARCH], ids=["poisson", "search"])
+def test_a_lowered_distribution_is_raised_and_said_so(event):
+    """Another version's discretisation is no edit, but no smaller number holds."""
+    report = made(event)
+    found = read(report, epsilon=0.991 * report.epsilon)
+    assert found.epsilon == report.epsilon
+    assert "composed again on reading, the file claimed" in found.accountant
+    assert "composed again" in " ".join(found.statement().split())
+    assert read(report) == report
+    with pytest.raises(ValueError, match="it was edited"):
+        read(report, epsilon=0.98 * report.epsilon)
+    with pytest.raises(ValueError, match="it was edited"):
+        read(report, mu=0.1)
+
+
+def test_not_checked_cannot_become_enforced():
+    report = made(assumptions=(Assumption("Bounds were not read.", False),))
+    values = json.loads(report.to_json())
+    for assumption in values["assumptions"]:
+        assumption["enforced"] = True
+    found = PrivacyReport.from_dict(values)
+    assert found == report
+    assert "Bounds were not read. [NOT checked]" in found.statement()
+
+
+def test_a_seed_cannot_become_a_secret():
+    report = made(Event(**EVENT, seeded=True))
+    values = json.loads(report.to_json())
+    for assumption in values["assumptions"]:
+        assumption["enforced"] = True
+    assert PrivacyReport.from_dict(values) == report
+    with pytest.raises(ValueError, match="claims seeded=False"):
+        read(report, seeded=False)
+
+
+def test_assumptions_that_were_cut_come_back():
+    assert read(made(), assumptions=[]) == made()
+
+
+def test_there_is_one_list_of_what_is_enforced():
+    """No module marks a sentence but through it."""
+    for path in pathlib.Path(skfdp.__file__).parent.rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            name = getattr(getattr(call, "func", None), "id", None)
+            if name != "Assumption" or path.name in ("disclosure.py", "claims.py"):
+                continue
+            marks = [*call.args[1:], *(k.value for k in call.keywords)]
+            marks = [m.value for m in marks if isinstance(m, ast.Constant)]
+            assert True not in marks, f"{path}:{call.lineno}"
+    with pytest.raises(ValueError, match="no code enforces"):
+        disclosure.enforced("The moon is round.")
+
+
+def test_what_estimators_mark_is_in_the_list(tmp_path):
+    from skfdp.privacy.assumptions import is_enforced
+
+    rng = np.random.default_rng(0)
+    X, y = rng.random((200, 2)), rng.integers(0, 2, 200)
+    models = [
+        FeatureDPLogisticRegression(bounds=(0, 1), public_features="all", max_iter=3),
+        FeatureDPLogisticRegression(
+            bounds=(0, 1), public_features=[0], public_target=True, max_iter=3
+        ),
+        skfdp.FeatureDPRegressor(bounds=(0, 1), target_bounds=(0, 1), max_iter=3),
+        skfdp.PrivateCompletionClassifier(
+            FeatureDPLogisticRegression(epsilon=math.inf),
+            bounds=(0, 1),
+            public_features=[0],
+        ),
+        PrivateSearchCV(skfdp.DPSGDFClassifier(bounds=(0, 1)), {"max_iter": [3]}),
+    ]
+    for model in models:
+        report = model.fit(X, y).privacy_
+        assert all(
+            is_enforced(a.text)
+            for a in report.assumptions
+            if a.enforced and "secret" not in a.text
+        )
+        path = tmp_path / "report.json"
+        path.write_text(report.to_json(), encoding="utf-8")
+        assert read_report(path) == report
+
+
+def pipeline():
+    first, second = made(), made(POISSON)
+    return made(
+        *first.events,
+        *second.events,
+        steps=(("a", first), ("b", second)),
+        n_fits=2,
+    )
+
+
+def test_a_pipeline_cannot_leave_out_a_step():
+    report = pipeline()
+    assert read(report) == report
+    values = json.loads(report.to_json())
+    with pytest.raises(ValueError, match="claims n_fits=1"):
+        read(report, n_fits=1)
+    alone = json.loads(made().to_json())
+    with pytest.raises(ValueError, match="claims steps="):
+        PrivacyReport.from_dict(alone | {"steps": values["steps"]})
+    values["steps"][0]["report"]["epsilon"] *= 0.995
+    with pytest.raises(ValueError, match="it was edited"):
+        PrivacyReport.from_dict(values)
+
+
+def test_a_seeded_step_seeds_the_whole():
+    values = json.loads(pipeline().to_json())
+    values["steps"][1]["report"]["seeded"] = True
+    with pytest.raises(ValueError, match="claims seeded=False"):
+        PrivacyReport.from_dict(values)
+
+
+def test_a_step_without_privacy_leaves_none():
+    values = json.loads(pipeline().to_json())
+    values["steps"][0]["report"] = json.loads(made(nonprivate=True).to_json())
+    with pytest.raises(ValueError, match="claims epsilon="):
+        PrivacyReport.from_dict(values)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"rows": [5, 0], "column": None, "value": None},
+        {"rows": [math.nan, 3], "column": None, "value": None},
+        {"rows": "x", "column": None, "value": None},
+        {"rows": [3], "column": None, "value": None},
+        {"rows": None, "column": "a", "value": "1"},
+        {"rows": None, "column": None, "value": None},
+        "x",
+    ],
+    ids=repr,
+)
+def test_parts_that_name_nobody(part):
+    """Two fits on one part cost more than one; the second part would cost nothing."""
+    parts = [Part.of(rows=range(9)), Part.of(rows=range(9))]
+    report = made(Event(**EVENT), Event(**EVENT), parts=parts)
+    values = report.to_dict()
+    values["parts"][1] = part
+    alone = made(
+        Event(**EVENT), Event(**EVENT), parts=[parts[0], Part.of(rows=range(9, 10))]
+    )
+    with pytest.raises(ValueError, match=r"\w+"):
+        PrivacyReport.from_dict(values | {"epsilon": alone.epsilon, "mu": alone.mu})
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"epsilon": "0.5"},
+        {"epsilon": True},
+        {"epsilon": None},
+        {"epsilon": math.nan},
+        {"epsilon": -1},
+        {"delta": "1e-5"},
+        {"delta": 2},
+        {"mu": "0.2"},
+        {"mu": math.nan},
+        {"n_fits": 0},
+        {"n_fits": 1.5},
+        {"n_fits": "1"},
+        {"n_records": -1},
+        {"seeded": "no"},
+        {"public_target": 0},
+        {"public_features": "age"},
+        {"private_features": [1.5]},
+        {"events": "x"},
+        {"events": [1]},
+        {"events": None},
+        {"parts": [None, None]},
+        {"accountant": None},
+        {"accountant": 3},
+        {"assumptions": [{"text": "x", "enforced": "yes"}]},
+        {"assumptions": [{"text": 3, "enforced": True}]},
+        {"assumptions": ["x"]},
+        {"steps": [{"name": "a"}]},
+        {"audit": {"epsilon_lower": 99, "confidence": 0.9, "method": "x"}},
+        {"audit": {"epsilon_lower": 0.1, "confidence": 95, "method": "x"}},
+        {"audit": {"epsilon_lower": "0.1", "confidence": 0.9, "method": "x"}},
+        {"versions": "x"},
+        {"versions": {"a": 1}},
+        {"released": "coef_"},
+        {"schema_version": "1"},
+        {"schema_version": None},
+        {"neighboring_relation": None},
+        {"unit": "person"},
+    ],
+    ids=repr,
+)
+def test_fields_of_another_form(edit):
+    with pytest.raises(ValueError, match=r"\w+") as error:
+        read(made(), **edit)
+    assert "\n" not in str(error.value)
+
+
+def test_public_columns_are_not_listed_as_private():
+    report = made(Event(**EVENT, public_features=("age",)), feature_names=["age", "b"])
+    assert read(report) == report
+    with pytest.raises(ValueError, match="private_features"):
+        read(report, private_features=["age", "b"])
+
+
+def test_without_privacy_nothing_else_is_claimed():
+    report = made(nonprivate=True)
+    assert read(report) == report
+    with pytest.raises(ValueError, match="neighboring_relation='replace_one'"):
+        read(report, neighboring_relation="replace_one")
+    with pytest.raises(ValueError, match="claims mu="):
+        read(report, mu=0.1)
