@@ -42,6 +42,9 @@ def checked(claimed: PrivacyReport) -> PrivacyReport:
     """Return a report whose claims follow from its events, or raise ValueError."""
     if len(claimed.parts) not in (0, len(claimed.events)):
         _refuse(claimed, "parts", claimed.parts, "none, or one for each event")
+    shown = {name for event in claimed.events for name in event.public_features}
+    if not shown <= set(claimed.public_features):
+        _refuse(claimed, "public_features", "fewer columns", "those of the events")
     public = _public_set(claimed)
     for part, event in zip(claimed.parts, claimed.events, strict=False):
         check_part(part, (event,), public)
