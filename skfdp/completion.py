@@ -21,7 +21,7 @@ from skfdp import defaults
 from skfdp.checks import check_choice, check_number
 from skfdp.copula import PrivateColumns, Released
 from skfdp.names import column_names, name_facts, target_name
-from skfdp.noise import Streams, check_random_state
+from skfdp.noise import Streams, check_random_state, warn_of_seed
 from skfdp.privacy import Event, assumptions, calibrate, gdp_mu
 from skfdp.privacy.disclosure import enforced
 from skfdp.privacy.events import check_budget, check_relation
@@ -271,6 +271,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
                 problem = dataclasses.replace(problem, receipt=receipt)
             rows = problem.row_map.scale(problem.X)
             return self._publish(problem, clone(self.estimator).fit(rows, problem.y))
+        warn_of_seed(self.random_state)
         events = self._plan(problem)
         if ledger is not None:
             receipt = ledger.charge(events, label=owner)

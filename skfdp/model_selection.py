@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
 from skfdp import tuning
 from skfdp.checks import check_choice, check_number
 from skfdp.names import target_name
-from skfdp.noise import Streams, check_random_state
+from skfdp.noise import Streams, check_random_state, warn_of_seed
 from skfdp.privacy import PrivacyLedger
 from skfdp.privacy.assumptions import RUNS_CHARGED
 from skfdp.privacy.disclosure import Assumption, enforced
@@ -226,6 +226,7 @@ class PrivateSearchCV(
         candidates = tuning.Candidates(self.param_distributions)
         ledger = PrivacyLedger.resolve(self.ledger)
         streams, holdout = self._resolve(X, y)
+        warn_of_seed(self.random_state)
         draws = streams.private("candidates")
         settings = self._settings(candidates, draws, streams)
         with tuning.global_generators_kept():

@@ -11,12 +11,16 @@ from __future__ import annotations
 import hashlib
 import numbers
 import secrets
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import randomgen
 from scipy.sparse import issparse
+
+from skfdp.checks import users_line
+from skfdp.privacy.events import PrivacyWarning
 
 # A pair of normals lies on circles around 0, at one of 2**53 angles. Up to radius 6
 # neighbours are within 2**-47 standard deviations: at 2**34 grid units a square of the
@@ -36,6 +40,22 @@ def check_random_state(random_state: int | None) -> None:
             f"random_state={random_state!r} must be None (cryptographic noise) or an "
             "int (reproducible, without guarantee): a generator object would repeat "
             "or share noise between fits."
+        )
+
+
+def warn_of_seed(random_state: int | None) -> None:
+    """Warn, before anything is charged, that a seed gives no guarantee.
+
+    The seed is not quoted: the warning may end up in a log.
+    """
+    if random_state is not None:
+        warnings.warn(
+            "random_state is an int: whoever knows or guesses it can remove the noise, "
+            "so this fit gives NO privacy guarantee, whatever epsilon says. Leave it "
+            "out for anything that is released. For experiments: "
+            "warnings.simplefilter('ignore', skfdp.PrivacyWarning).",
+            PrivacyWarning,
+            stacklevel=users_line(),
         )
 
 

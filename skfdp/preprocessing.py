@@ -14,7 +14,7 @@ from skfdp import defaults
 from skfdp.checks import check_choice, check_number
 from skfdp.conditional import LARGEST_PUBLIC_SHARE, Blocks, part
 from skfdp.names import column_names, name_facts
-from skfdp.noise import MAX_STD, Streams
+from skfdp.noise import MAX_STD, Streams, warn_of_seed
 from skfdp.privacy import Event, calibrate
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
@@ -247,6 +247,7 @@ class PrivateCenteringTransformer(
                 receipt = ledger.charge_nonprivate(label=type(self).__name__)
             total = rows.exact_sum()
         else:
+            warn_of_seed(self.random_state)
             event = self._event(rows, public)
             events, std = (event,), event.noise_std[0]
             if ledger is not None:

@@ -19,7 +19,7 @@ from skfdp.linear_model.centring import centred_coordinates
 from skfdp.linear_model.training import Problem, Training, plan_training
 from skfdp.losses import LOSSES
 from skfdp.names import column_names, target_name
-from skfdp.noise import Streams
+from skfdp.noise import Streams, warn_of_seed
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
 from skfdp.queries.linear import LinearQuery
@@ -95,6 +95,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
                 receipt = ledger.charge_nonprivate(label=name)
                 problem = dataclasses.replace(problem, receipt=receipt)
             return self._fit_optimum(problem)
+        warn_of_seed(self.random_state)
         streams = Streams(
             self.random_state,
             name,

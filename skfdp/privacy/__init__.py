@@ -5,7 +5,12 @@ dp_accounting: whoever reviews the accounting reads these files alone.
 """
 
 from skfdp.privacy.curves import PrivacyCurve, compose, gdp_delta, gdp_epsilon, gdp_mu
-from skfdp.privacy.events import RELATIONS, Event, PrivacyBudgetError
+from skfdp.privacy.events import (
+    RELATIONS,
+    Event,
+    PrivacyBudgetError,
+    PrivacyWarning,
+)
 from skfdp.privacy.ledger import PrivacyLedger, WhatIf
 from skfdp.privacy.plan import PrivacyPlan, calibrate
 from skfdp.privacy.public_sets import Promise, promise
@@ -22,6 +27,7 @@ __all__ = [
     "PrivacyLedger",
     "PrivacyPlan",
     "PrivacyReport",
+    "PrivacyWarning",
     "Receipt",
     "Promise",
     "Selection",

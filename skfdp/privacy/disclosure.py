@@ -319,14 +319,21 @@ class PrivacyReport:
         """Return the report in plain language, for whoever must answer for it."""
         return wording.statement(self)
 
+    def __repr__(self) -> str:
+        return wording.summary(self)
+
     def _repr_html_(self) -> str:
         return wording.to_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return strictly JSON-able values; infinite numbers are the string "inf"."""
         values: dict[str, Any] = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION}
-        for field in dataclasses.fields(self):
-            values[field.name] = _to_json(getattr(self, field.name))
+        names = [field.name for field in dataclasses.fields(self)]
+        # Beside epsilon, which is no guarantee if it is true.
+        names.remove("seeded")
+        names.insert(names.index("epsilon") + 1, "seeded")
+        for name in names:
+            values[name] = _to_json(getattr(self, name))
         values["steps"] = [
             {"name": name, "report": step.to_dict()} for name, step in self.steps
         ]

@@ -39,6 +39,10 @@ class PrivacyBudgetError(ValueError):
     """A release was refused because of what it, and those before it, would disclose."""
 
 
+class PrivacyWarning(UserWarning):
+    """What was asked for gives no guarantee: an experiment, not a release."""
+
+
 class Nameless(enum.Enum):
     """Targets that were disclosed and have no name."""
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from skfdp.privacy.disclosure import PrivacyReport
 
 _WIDTH = 79
-# More names than this are counted, not listed, in text; JSON lists them all.
-_LISTED = 20
+# More names than this are counted, not listed, in text (and in a repr); JSON lists
+# them all.
+_LISTED, _LISTED_IN_REPR = 20, 4
 
 RELATION_TEXTS = {
     "replace_one": (
@@ -226,14 +227,33 @@ def event_text(event: Event) -> str:
 
 def statement(report: PrivacyReport) -> str:
     """Return the whole report in plain language."""
-    title = _wrapped(f"PRIVACY STATEMENT: {report.subject}")
+    void = " (NO GUARANTEE: integer seed)" if report.seeded else ""
+    title = _wrapped(f"PRIVACY STATEMENT{void}: {report.subject}")
     return "\n".join([title, "=" * min(_WIDTH, len(title)), *_sections(report)])
 
 
+def summary(report: PrivacyReport) -> str:
+    """Return what fits a screen: the `repr` of a report."""
+    names, more = report.public_features[:_LISTED_IN_REPR], ""
+    if (hidden := len(report.public_features) - len(names)) > 0:
+        more = f" and {hidden} more"
+    void = "  # no guarantee: the noise came from an integer seed"
+    lines = [
+        f"subject={report.subject!r},",
+        f"epsilon={number(report.epsilon)}, delta={report.delta:g},",
+        f"seeded={report.seeded!r},{void * report.seeded}",
+        f"neighboring_relation={report.neighboring_relation!r},",
+        f"public_features={names!r}{more}, public_target={report.public_target!r},",
+        f"n_fits={report.n_fits}, "
+        f"n_releases={sum(event.n_steps for event in report.events)},",
+    ]
+    return "\n".join([f"{type(report).__name__}(", *(f"    {x}" for x in lines), ")"])
+
+
 def _sections(report: PrivacyReport) -> Iterable[str]:
-    yield _section("What it means", [meaning_text(report)])
     if report.seeded:
         yield _section("Warning", [f"The noise came from {_SEEDED}."])
+    yield _section("What it means", [meaning_text(report)])
     yield _section("What was released", _bullets(report.released or ("not recorded",)))
     yield _section("What is protected", _unit(report))
     yield _section("The numbers", _numbers(report))
@@ -292,7 +312,9 @@ def _numbers(report: PrivacyReport) -> list[str]:
         )
     lines.append(f"Fits counted: {report.n_fits}.")
     if report.mu is not None:
-        lines.append(f"Exact Gaussian-DP parameter of the whole: mu = {report.mu!r}.")
+        lines.append(
+            f"Exact Gaussian-DP parameter of the whole: mu = {number(report.mu)}."
+        )
     if report.audit is not None:
         lines.append(
             f"Audit: an attack ({report.audit.method}) showed that epsilon is at least "
