@@ -22,7 +22,7 @@ from skfdp.names import column_names, target_name
 from skfdp.network_loops import linear_network, start_of_loop
 from skfdp.network_plans import NetworkTraining, Problem, plan_network
 from skfdp.networks import Network
-from skfdp.noise import Streams
+from skfdp.noise import Streams, warn_of_seed
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import Assumption, PrivacyReport
 from skfdp.queries.mlp import BACKENDS, DTYPES, WIDEST
@@ -63,11 +63,11 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     Parameters
     ----------
-    hidden_layer_sizes : int or sequence of int, default=(300,)
-        Widths of the hidden layers; empty: a linear model.
     epsilon, delta : float, default=1.0, 1e-5
         The budget of one `fit`. ``epsilon=float("inf")``: no privacy; scikit-learn's
         `MLPClassifier` with its defaults.
+    hidden_layer_sizes : int or sequence of int, default=(300,)
+        Widths of the hidden layers; empty: a linear model.
     public_features : None, "all", names, indices, mask, slice or callable, default=None
         The public columns, as in `FeatureDPLogisticRegression`.
     public_target : bool, default=False
@@ -214,8 +214,8 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     >>> from skfdp import FeatureDPMLPClassifier
     >>> X, y = load_digits(return_X_y=True)
     >>> model = FeatureDPMLPClassifier(
-    ...     (30,), epsilon=4.0, public_features=slice(0, 32), public_target=True,
-    ...     bounds=(0, 16), random_state=0,
+    ...     epsilon=4.0, hidden_layer_sizes=(30,), public_features=slice(0, 32),
+    ...     public_target=True, bounds=(0, 16), random_state=0,
     ... )
     >>> model.fit(X, y).privacy_.public_target
     True
@@ -223,10 +223,10 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     def __init__(
         self,
-        hidden_layer_sizes=(300,),
         epsilon=1.0,
         delta=1e-5,
         *,
+        hidden_layer_sizes=(300,),
         public_features=None,
         public_target=False,
         pretraining="auto",
@@ -262,9 +262,9 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         random_state=None,
         n_jobs=None,
     ):
-        self.hidden_layer_sizes = hidden_layer_sizes
         self.epsilon = epsilon
         self.delta = delta
+        self.hidden_layer_sizes = hidden_layer_sizes
         self.public_features = public_features
         self.public_target = public_target
         self.pretraining = pretraining
@@ -340,6 +340,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 receipt = ledger.charge_nonprivate(label=name)
                 problem = dataclasses.replace(problem, receipt=receipt)
             return self._fit_without_privacy(problem)
+        warn_of_seed(self.random_state)
         streams = Streams(
             self.random_state,
             name,

@@ -47,8 +47,8 @@ INSTANCES = [
     FeatureDPRegressor(target_bounds=(-9, 9), solver="one-shot", public_features="all"),
     FeatureDPRegressor(epsilon=float("inf")),
     FeatureDPRegressor(epsilon=float("inf"), loss="poisson"),
-    FeatureDPMLPClassifier((10,)),
-    FeatureDPMLPClassifier((10,), epsilon=float("inf")),
+    FeatureDPMLPClassifier(hidden_layer_sizes=(10,)),
+    FeatureDPMLPClassifier(float("inf"), hidden_layer_sizes=(10,)),
 ]
 
 

@@ -251,7 +251,7 @@ def test_backends_give_the_same_network(kind, dtype, small):
 def test_importing_and_fitting_without_torch_does_not_import_it():
     code = (
         "import sys, numpy as np; from skfdp import FeatureDPMLPClassifier as M; "
-        "M((3,), bounds=(0, 1), max_iter=2).fit(np.eye(40), np.arange(40) % 2); "
+        "M(hidden_layer_sizes=(3,), bounds=(0, 1), max_iter=2).fit(np.eye(40), np.arange(40) % 2); "
         "print('torch' in sys.modules)"
     )
     done = subprocess.run(
@@ -277,7 +277,7 @@ def test_missing_torch_names_the_extra(small, monkeypatch):
 def test_infinite_epsilon_is_as_accurate_as_scikit_learn(digits):
     X, y = digits
     theirs = MLPClassifier((50,), random_state=0).fit(X[:1200], y[:1200])
-    ours = FeatureDPMLPClassifier((50,), epsilon=INFINITE, random_state=0)
+    ours = FeatureDPMLPClassifier(INFINITE, hidden_layer_sizes=(50,), random_state=0)
     score = ours.fit(X[:1200], y[:1200]).score(X[1200:], y[1200:])
     assert abs(score - theirs.score(X[1200:], y[1200:])) <= 0.01
     assert ours.privacy_.epsilon == INFINITE
@@ -287,8 +287,8 @@ def test_infinite_epsilon_is_as_accurate_as_scikit_learn(digits):
 def test_the_loop_without_much_noise_learns_as_scikit_learn_does(digits, dtype):
     X, y = digits
     ours = FeatureDPMLPClassifier(
-        (50,),
         epsilon=1e7,
+        hidden_layer_sizes=(50,),
         bounds=(0, 16),
         max_iter=100,
         batch_size=None,
@@ -303,7 +303,9 @@ def test_the_loop_without_much_noise_learns_as_scikit_learn_does(digits, dtype):
 def test_accuracy_grows_with_epsilon(digits):
     X, y = digits
     scores = [
-        FeatureDPMLPClassifier((30,), epsilon, bounds=(0, 16), random_state=0)
+        FeatureDPMLPClassifier(
+            epsilon, hidden_layer_sizes=(30,), bounds=(0, 16), random_state=0
+        )
         .fit(X, y)
         .score(X, y)
         for epsilon in (0.5, 8.0, 100.0)
@@ -334,7 +336,7 @@ def test_the_loop_and_predict_see_one_network(hidden, last):
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-3, 5, (60, 5)), np.arange(60) % last
     model = FeatureDPMLPClassifier(
-        hidden,
+        hidden_layer_sizes=hidden,
         bounds=(-3, 5),
         feature_bound=1.2,
         max_iter=1,
@@ -457,7 +459,9 @@ def test_a_linear_start_is_the_linear_model(small, linear_models, bounds, hidden
     """Long rows, short rows, unbounded columns: one map, the same margins."""
     X, y = small
     X = X * np.linspace(0.2, 3, 4)
-    network = FeatureDPMLPClassifier(hidden, 8.0, bounds=bounds, **PUBLIC).fit(X, y)
+    network = FeatureDPMLPClassifier(
+        8.0, hidden_layer_sizes=hidden, bounds=bounds, **PUBLIC
+    ).fit(X, y)
     (linear,) = linear_models
     np.testing.assert_allclose(
         network.decision_function(X), linear.decision_function(X), atol=1e-9
@@ -477,7 +481,12 @@ def test_a_loop_begins_at_the_linear_model(small, linear_models):
     """The margins agree but for rows that the linear model's own map shortens."""
     X, y = small
     network = FeatureDPMLPClassifier(
-        (8, 7), 8.0, bounds=(0, 1), learning_rate=1e-9, max_iter=1, **PUBLIC
+        8.0,
+        hidden_layer_sizes=(8, 7),
+        bounds=(0, 1),
+        learning_rate=1e-9,
+        max_iter=1,
+        **PUBLIC,
     ).fit(X, y)
     (linear,) = linear_models
     bound = linear.row_map_.feature_bound
@@ -621,7 +630,7 @@ def test_the_report_says_what_torch_must_be_trusted_for(small):
     told = {}
     for backend in ("numpy", "torch"):
         model = FeatureDPMLPClassifier(
-            (4,), backend=backend, bounds=(0, 1), max_iter=2
+            hidden_layer_sizes=(4,), backend=backend, bounds=(0, 1), max_iter=2
         ).fit(*small)
         texts = [a.text for a in model.privacy_.assumptions if not a.enforced]
         told[backend] = any("integers by torch are exact" in text for text in texts)

@@ -55,8 +55,8 @@ def data(n_rows: int, path: Path | None, seed: int):
 def model(epsilon, public, n, seed, relation, **more):
     """Return a network with what is public declared."""
     return FeatureDPMLPClassifier(
-        HIDDEN,
         epsilon=epsilon,
+        hidden_layer_sizes=HIDDEN,
         delta=DELTA,
         public_features=public,
         public_target=True,

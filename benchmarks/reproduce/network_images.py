@@ -44,11 +44,12 @@ def estimators(epsilon, half, high):
         "bounds": (0, high),
         "random_state": 0,
     }
-    yield "default", FeatureDPMLPClassifier(HIDDEN, **facts)
-    yield "dp-sgd", FeatureDPMLPClassifier(HIDDEN, **facts, pretraining=None)
-    sums = FeatureDPMLPClassifier(HIDDEN, **facts, pretraining="class_sums")
+    network = {**facts, "hidden_layer_sizes": HIDDEN}
+    yield "default", FeatureDPMLPClassifier(**network)
+    yield "dp-sgd", FeatureDPMLPClassifier(**network, pretraining=None)
+    sums = FeatureDPMLPClassifier(**network, pretraining="class_sums")
     yield "class sums", sums
-    public = FeatureDPMLPClassifier(HIDDEN, **facts, pretraining="public")
+    public = FeatureDPMLPClassifier(**network, pretraining="public")
     yield "public start", public
     yield "linear", FeatureDPLogisticRegression(**facts)
 
