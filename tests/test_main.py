@@ -98,9 +98,10 @@ def test_bundled_job_needs_no_extra(tmp_path):
     assert done.returncode == 0, done.stderr
     table = labels_of(done.stdout)
     assert table[0] == "no privacy (scikit-learn)"
-    assert table[1].startswith("public half only")
-    assert table[2:] == ["DP on everything", "feature-DP, right half private"] * 2
-    assert "PRIVACY STATEMENT: FeatureDPLogisticRegression" in done.stdout
+    assert table[1].startswith("public half and label")
+    ours = "feature-DP, right half private, label public"
+    assert table[2:] == ["DP on everything", ours] * 2
+    assert "PRIVACY STATEMENT (NO GUARANTEE: integer seed): Feature" in done.stdout
     assert "integer seed" in done.stdout
     facts = skfdp.read_report(report)
     assert facts.epsilon == pytest.approx(1.0)
@@ -238,18 +239,18 @@ def test_split_depends_on_nothing_but_the_number_of_rows(run, people, tmp_path):
 
 def test_ledger_is_charged_for_the_released_fit_alone(run, tmp_path):
     ledger, model = tmp_path / "spent.sqlite", tmp_path / "model.joblib"
-    options = [*PUBLIC, *DECLARED, "--ledger", ledger]
+    options = [*PUBLIC, *DECLARED, "--ceiling", "1.5", "--ledger", ledger]
     sentence = refusal(run(*options, "--evaluate"))
     assert "--evaluate and --ledger exclude each other" in sentence
     assert not ledger.exists()
     status, out, err = run(*options, "--model", model)
     assert status == 0, err
-    assert "epsilon 1 spent on this data set so far" in out
+    assert "epsilon 1 of 1.5 spent on these data so far" in out
     assert "most frequent label" not in out
     assert len({entry.charge for entry in skfdp.PrivacyLedger(ledger).entries}) == 1
     assert saving.load(model)[-1].ledger is None
     skfdp.PrivacyLedger(path := tmp_path / "ceiling.sqlite", epsilon=0.5, delta=1e-5)
-    options[-1] = path
+    options[-4:] = ["--ledger", path]
     assert "budget exhausted" in refusal(run(*options))
 
 
@@ -300,8 +301,8 @@ def test_undeclared_private_columns(run):
         (["--categories-file", "absent.json"], "cannot read 'absent.json'"),
         (["--classes", "high"], "must list at least two labels"),
         (["--public", "all", "--public-target"], "nothing to protect"),
-        (["--public", "all", "--epsilon", "0"], "epsilon=0.0 must be a positive"),
-        (["--public", "all", "--epsilon", "inf"], "must be finite"),
+        (["--public", "all", "--epsilon", "0"], "epsilon=0 must be a positive, finite"),
+        (["--public", "all", "--epsilon", "inf"], "must be a positive, finite"),
         (["--public", "all", "--epsilon", "1", "2"], "takes one number"),
         (["--public", "all", "--epsilon", "x"], "invalid float value: 'x'"),
         (["--public", "all", "--delta", "1"], "strictly between 0 and 1"),
@@ -329,16 +330,21 @@ def test_refused_files(run, tmp_path):
     bare.write_text(f"{CANARY_TEXT},high\nb,low\n")
     sentence = refusal(run("--public", "all", path=bare))
     assert "--target names 'income', which is not in the first line" in sentence
-    for name, content in {
-        "empty": b"",
-        "ragged": f"a,income\n1,x\n1,x,{CANARY_TEXT}\n".encode(),
-        "surplus": f"a,income\n1,x,{CANARY_TEXT}\n".encode(),
-        "bytes": b"a,income\n\xff\xfe,x\n",
+    for name, (content, reason) in {
+        "empty": (b"", "is empty"),
+        "ragged": (
+            f"a,income\n1,x\n1,x,{CANARY_TEXT}\n".encode(),
+            "as many fields in every line",
+        ),
+        "surplus": (
+            f"a,income\n1,x,{CANARY_TEXT}\n".encode(),
+            "as many fields in every line",
+        ),
+        "bytes": (b"a,income\n\xff\xfe,x\n", "is not in UTF-8"),
     }.items():
         path = tmp_path / f"{name}.csv"
         path.write_bytes(content)
-        sentence = refusal(run("--public", "all", path=path))
-        assert "is not a CSV file in UTF-8" in sentence, name
+        assert reason in refusal(run("--public", "all", path=path)), name
     holes = tmp_path / "holes.csv"
     holes.write_text("a,income\n1,x\n2,\n3,y\n")
     assert "has missing values" in refusal(run("--public", "all", path=holes))

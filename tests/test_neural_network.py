@@ -251,7 +251,8 @@ def test_backends_give_the_same_network(kind, dtype, small):
 def test_importing_and_fitting_without_torch_does_not_import_it():
     code = (
         "import sys, numpy as np; from skfdp import FeatureDPMLPClassifier as M; "
-        "M(hidden_layer_sizes=(3,), bounds=(0, 1), max_iter=2).fit(np.eye(40), np.arange(40) % 2); "
+        "model = M(hidden_layer_sizes=(3,), bounds=(0, 1), max_iter=2); "
+        "model.fit(np.eye(40), np.arange(40) % 2); "
         "print('torch' in sys.modules)"
     )
     done = subprocess.run(

@@ -7,11 +7,12 @@ message quotes a value of a private column.
 
 from __future__ import annotations
 
-import os
+import contextlib
 import sys
 from collections.abc import Sequence
 
 from skfdp.cli.arguments import CommandError, parse
+from skfdp.cli.output import OutputError, ReaderGoneError, a_sign_of_life, complain
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,7 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     status : int
-        0, 2 after a refusal (one sentence on stderr), 1 after an unexpected error.
+        0, also where the reader of standard output went away: what was asked for is
+        done then. 2 after a refusal (one sentence on stderr), 130 after Ctrl-C, 1 after
+        an unexpected error.
     """
     arguments = parse(argv)
     for stream in (sys.stdout, sys.stderr):
@@ -33,25 +36,37 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        _run(arguments)
-        sys.stdout.flush()
+        with a_sign_of_life():
+            _run(arguments)
     except CommandError as error:
-        print(f"python -m skfdp: error: {error}", file=sys.stderr)
+        complain(f"error: {error}{_done(arguments)}")
         return 2
-    except BrokenPipeError:  # the reader, `head` say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ReaderGoneError:
+        return 0
+    except OutputError as error:
+        complain(f"error: {error}{_done(arguments)}")
         return 1
+    except KeyboardInterrupt:
+        complain(f"interrupted.{_done(arguments)}")
+        return 130
     except Exception as error:
         if arguments.debug:
             raise
         # Messages of other libraries quote what they choke on.
-        print(
-            f"python -m skfdp: error: unexpected {type(error).__name__}; its message "
-            "may quote private data and is withheld, --debug shows it.",
-            file=sys.stderr,
+        complain(
+            f"error: unexpected {type(error).__name__}; its message may quote private "
+            f"data and is withheld, --debug shows it.{_done(arguments)}"
         )
         return 1
     return 0
+
+
+def _done(arguments) -> str:
+    """Return what stays although the job did not come to its end."""
+    lines = list(arguments.done)
+    with contextlib.suppress(Exception):  # nothing may hide what came first
+        lines[:0] = arguments.charged()
+    return "".join(f" {line}" for line in lines)
 
 
 def _run(arguments) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,6 +36,7 @@ _FILE_ONLY = (
     "test_size",
     "model",
     "ledger",
+    "ceiling",
 )
 
 
@@ -54,6 +56,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Return the checked options, or leave with status 2."""
     parser = _parser()
     arguments = parser.parse_args(argv)
+    # What is done so far, in sentences: written files, and charges to a ledger.
+    arguments.done, arguments.charged = [], list
     try:
         _check(arguments)
     except (CommandError, ValueError) as error:
@@ -146,6 +150,13 @@ def _add_privacy(group) -> None:
     )
     add("--ledger", metavar="FILE", help="SQLite file that the fit is charged to")
     add(
+        "--ceiling",
+        metavar="EPSILON",
+        type=float,
+        help="total epsilon, at --delta, of all fits that a new ledger is charged for; "
+        "the file keeps it, and the fit that would pass it is refused",
+    )
+    add(
         "--seed",
         type=int,
         help="reproducible, for experiments only: gives no guarantee",
@@ -184,6 +195,7 @@ def _check(arguments: argparse.Namespace) -> None:
     else:
         _check_file(arguments)
     for epsilon in arguments.epsilon:
+        _check_positive("--epsilon", epsilon)
         check_budget(epsilon, arguments.delta)
     if arguments.repeats < 1:
         raise CommandError(f"--repeats={arguments.repeats} must be at least 1.")
@@ -192,6 +204,13 @@ def _check(arguments: argparse.Namespace) -> None:
     for path in (arguments.report, arguments.model):
         if path is not None and not path.resolve().parent.is_dir():
             raise CommandError(f"there is no folder {str(path.parent)!r} for {path}.")
+
+
+def _check_positive(option: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise CommandError(
+            f"{option}={value:g} must be a positive, finite number, such as 1."
+        )
 
 
 def _check_bundled(arguments: argparse.Namespace) -> None:
@@ -230,6 +249,10 @@ def _check_file(arguments: argparse.Namespace) -> None:
 
 
 def _check_evaluation(arguments: argparse.Namespace) -> None:
+    if arguments.ceiling is not None:
+        _check_positive("--ceiling", arguments.ceiling)
+        if arguments.ledger is None:
+            raise CommandError("--ceiling is that of a ledger: give --ledger FILE too.")
     # A ledger promises that every use of the data is charged, and the comparison
     # cannot be; and who is held out depends on the number of rows, which
     # add_or_remove_one protects.

@@ -8,13 +8,14 @@ import dataclasses
 import fnmatch
 import json
 import math
-import warnings
+import re
 from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
 from skfdp.cli.arguments import CommandError
-from skfdp.cli.encoding import canonical
+from skfdp.cli.encoding import canonical, canonical_text, labels_like
+from skfdp.cli.tables import open_table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Columns:
 
 def read_header(path: str, target: str) -> list[str]:
     """Return the column names; the rows are not looked at."""
-    header = list(_read(path, nrows=0).columns)
+    header = list(open_table(path, nrows=0).columns)
     if target not in header:
         # The header is not shown: in a file without one it is the first record.
         raise CommandError(
@@ -53,32 +54,16 @@ def read_header(path: str, target: str) -> list[str]:
 
 def read_rows(path: str, columns: Columns) -> pd.DataFrame:
     """Return the rows as text: nothing is inferred from the values."""
-    rows = _read(path)[[*columns.public, *columns.private, columns.target]]
+    rows = open_table(path)[[*columns.public, *columns.private, columns.target]]
+    if not len(rows):
+        raise CommandError(f"{path!r} holds no rows below its first line.")
     if rows[columns.target].isna().any():
         raise CommandError(
-            f"the target {columns.target!r} has missing values: remove these rows."
+            f"the target {columns.target!r} has missing values: give them a label of "
+            "their own, such as 'missing'; remove these rows only if it is public "
+            "which they are."
         )
     return rows
-
-
-def _read(path: str, **options) -> pd.DataFrame:
-    try:
-        with warnings.catch_warnings():
-            # index_col=False: surplus fields must not make the first column an index;
-            # pandas would drop them with a warning.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(
-                path, dtype=str, skipinitialspace=True, index_col=False, **options
-            )
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise CommandError(f"cannot read {path!r}: {reason}.") from None
-    except (ValueError, pd.errors.ParserWarning):
-        # pandas quotes the bytes that it cannot decode.
-        raise CommandError(
-            f"{path!r} is not a CSV file in UTF-8, with a header line, commas and as "
-            "many fields in every line."
-        ) from None
 
 
 def resolve(arguments: argparse.Namespace, header: Sequence[str]) -> Columns:
@@ -137,6 +122,35 @@ def classes(text: str | None) -> list[str] | None:
     return list(labels)
 
 
+def labels(target: pd.Series, declared: list[str] | None) -> tuple:
+    """Return the labels of the rows and the declared ones, of one type.
+
+    Parameters
+    ----------
+    target : Series
+    declared : list of str or None
+        In canonical form; None: whatever occurs.
+    """
+    values = canonical_text(target)
+    if declared is None:
+        found = labels_like(values).to_numpy()
+        if found.dtype.kind == "f":
+            raise CommandError(
+                f"the target {target.name!r} holds fractions, and the command line "
+                "trains classifiers only: use skfdp.FeatureDPRegressor in Python, or "
+                "replace the numbers by labels beforehand, at limits that are public."
+            )
+        return found, None
+    if not values.isin(declared).all():
+        raise CommandError(
+            f"the target {target.name!r} holds labels outside --classes "
+            f"{','.join(declared)}: declare every label that can occur."
+        )
+    both = labels_like(pd.concat([pd.Series(declared), values], ignore_index=True))
+    both = both.to_numpy()
+    return both[len(declared) :], both[: len(declared)].tolist()
+
+
 def _public(patterns: list[str], features: list[str], target: str) -> set[str]:
     if patterns == ["all"]:
         return set(features)
@@ -189,8 +203,14 @@ def _pair(text: str, value: str) -> tuple[float, float]:
     try:
         low, high = map(float, value.split(":"))
     except ValueError:
+        hint = ""
+        if re.search(r"\d{4}-\d\d|\d\d?[./]\d\d?[./]\d\d", value):
+            hint = (
+                " Dates are not read: write days since a fixed date into the file "
+                "beforehand, or --drop the column."
+            )
         raise CommandError(
-            f"--bounds {text!r} must have the form COLUMN=LOW:HIGH, two numbers."
+            f"--bounds {text!r} must have the form COLUMN=LOW:HIGH, two numbers.{hint}"
         ) from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise CommandError(f"--bounds {text!r} must satisfy LOW < HIGH, both finite.")
@@ -243,7 +263,7 @@ def _require(private: Sequence[str], declared: Iterable[str]) -> None:
         f"to learn bounds or categories of the private {noun} "
         f"{', '.join(missing)} from the data would disclose them: declare what you "
         f"know beforehand, --bounds {bounds} for numbers, --categories {categories} "
-        "for text."
+        "for text; or --drop what nobody can declare (identifiers, names, dates)."
     )
 
 

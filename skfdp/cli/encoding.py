@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 #: The category of an empty field.
 MISSING = "missing"
-# A text column with more values than this is a name or a number of its record.
-_MOST_CATEGORIES = 1000
+# A text column with more values than this, or with fewer rows for each, is a name or a
+# number of its record.
+_MOST_CATEGORIES, _ROWS_OF_A_CATEGORY = 1000, 10
 
 
 class TableError(ValueError):
@@ -158,6 +159,10 @@ class Encoding:
             fill[name] = float(np.nanmedian(values))
         return cls(columns.public, columns.private, bounds, fill, categories, learnt)
 
+    def check(self, rows: pd.DataFrame) -> None:
+        """Raise TableError if a number cannot be read, in any row: before the fit."""
+        as_numbers(rows[list(self.bounds)], self.fill)
+
     def transformer(self, *, public_only: bool = False) -> ColumnTransformer:
         """Return the encoder of raw rows; its output columns tell what is public."""
         parts = [("public", self.public), ("private", self.private)]
@@ -222,10 +227,11 @@ def labels_like(values: pd.Series) -> pd.Series:
 
 def _observed_categories(column: pd.Series) -> tuple[str, ...]:
     found = tuple(sorted(canonical_text(column).unique()))
-    if len(found) > _MOST_CATEGORIES:
+    if len(found) > min(_MOST_CATEGORIES, len(column) / _ROWS_OF_A_CATEGORY):
         raise TableError(
-            f"the public column {column.name!r} holds {len(found)} different texts, "
-            "more than make sense as categories: leave it out (--drop), or declare "
-            "the categories that matter."
+            f"the public column {column.name!r} holds {len(found)} different texts in "
+            f"{len(column)} rows. Names, identifiers and dates are no categories, and "
+            "each would be the name of a column in the model and in the report: leave "
+            "it out (--drop), or declare the categories that matter (--categories)."
         )
     return found

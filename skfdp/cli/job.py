@@ -14,26 +14,32 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skfdp.cli.arguments import CommandError
-from skfdp.cli.columns import Columns, classes, read_header, read_rows, resolve
-from skfdp.cli.encoding import Encoding, TableError, canonical_text, labels_like
-from skfdp.cli.saving import save
+from skfdp.cli.columns import (
+    Columns,
+    classes,
+    labels,
+    read_header,
+    read_rows,
+    resolve,
+)
+from skfdp.cli.encoding import Encoding, TableError
+from skfdp.cli.output import say
+from skfdp.cli.records import check_outputs, open_ledger, write
 from skfdp.cli.scores import (
     Row,
-    accuracy,
     fit_baseline,
     fit_private,
     print_table,
+    scores,
     seed_of,
 )
 from skfdp.linear_model import FeatureDPLogisticRegression
-from skfdp.privacy import PrivacyLedger
 from skfdp.privacy.assumptions import READ_FROM_PUBLIC
 from skfdp.privacy.disclosure import Assumption, enforced
 
@@ -94,37 +100,27 @@ def _run(arguments: argparse.Namespace) -> None:
     columns = resolve(arguments, read_header(arguments.file, arguments.target))
     declared = classes(arguments.classes)
     rows = read_rows(arguments.file, columns)
-    y, label_set = _labels(rows[columns.target], declared)
+    y, label_set = labels(rows.pop(columns.target), declared)
     train, test = _split(arguments, len(rows))
     encoding = Encoding.of(columns, rows.iloc[train])
+    encoding.check(rows)
     task = Task(arguments, columns, encoding, label_set)
-    pipeline = task.pipeline(ledger=arguments.ledger)
+    check_outputs(arguments)
+    pipeline = task.pipeline(ledger=open_ledger(arguments))
     fit_private(pipeline, rows.iloc[train], y[train])
     model = pipeline[-1]
     # The file stays with whoever ran this; the model may travel.
     model.set_params(ledger=None)
     model.privacy_ = _completed(model.privacy_, task)
-    print(_title(task, len(train), len(test)))
-    print()
+    # Before anything is printed: words may be lost, what was paid for may not.
+    write(arguments, model.privacy_, pipeline)
+    say(_title(task, len(train), len(test), model.classes_))
+    for line in (*arguments.charged(), *arguments.done):
+        say(line)
+    say()
     if arguments.evaluate:
         _compare(task, pipeline, rows, y, train, test)
-    print(model.privacy_.statement())
-    _write(arguments, pipeline)
-
-
-def _labels(target: pd.Series, declared: list[str] | None) -> tuple:
-    """Return the labels of the rows and the declared ones, of one type."""
-    values = canonical_text(target)
-    if declared is None:
-        return labels_like(values).to_numpy(), None
-    if not values.isin(declared).all():
-        raise CommandError(
-            f"the target {target.name!r} holds labels outside --classes "
-            f"{','.join(declared)}: declare every label that can occur."
-        )
-    both = labels_like(pd.concat([pd.Series(declared), values], ignore_index=True))
-    both = both.to_numpy()
-    return both[len(declared) :], both[: len(declared)].tolist()
+    say(model.privacy_.statement())
 
 
 def _split(arguments, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -158,15 +154,26 @@ def _completed(report, task: Task):
     return dataclasses.replace(report, assumptions=(*report.assumptions, *given))
 
 
-def _title(task: Task, n_train: int, n_test: int) -> str:
+def _title(task: Task, n_train: int, n_test: int, known) -> str:
     arguments, columns = task.arguments, task.columns
+    # The classes are public, declared or not: the model holds them.
+    kind = f"{len(known)} classes"
+    if task.classes is None:
+        kind += ", read from the file"
+    if len(known) > 2 and np.issubdtype(known.dtype, np.number):
+        kind += (
+            "; each number is a label of its own (for a regression use "
+            "skfdp.FeatureDPRegressor in Python)"
+        )
     public = list(columns.public) + [columns.target] * arguments.public_target
     private = list(columns.private) + [columns.target] * (not arguments.public_target)
     lines = [
-        f"{Path(arguments.file).name}: predicting {columns.target!r}.",
+        f"{Path(arguments.file).name}: predicting {columns.target!r}, {kind}.",
         f"Public: {', '.join(public) or 'nothing'}.",
         f"Private: {', '.join(private)}.",
     ]
+    if arguments.seed is not None:
+        lines.append("--seed: the noise can be repeated, so epsilon is no guarantee.")
     # The number of rows is itself private where records are added.
     if arguments.relation != "add_or_remove_one":
         held_out = f", {n_test} held out" if n_test else ""
@@ -180,11 +187,11 @@ def _compare(task: Task, released: Pipeline, rows, y, train, test) -> None:
     for row, models in _comparison(task, released, y[train]):
         for fit, model in models:
             fitted = model if fit is None else fit(model, X, y[train])
-            row.scores.append(accuracy(fitted, X_test, y[test]))
+            row.scores.append(scores(fitted, X_test, y[test]))
         table.append(row)
     print_table(table)
-    print()
-    print(_NOTE)
+    say()
+    say(_NOTE)
 
 
 def _comparison(task: Task, released: Pipeline, y) -> Iterator[tuple]:
@@ -225,22 +232,3 @@ def _comparison(task: Task, released: Pipeline, y) -> Iterator[tuple]:
         label = "label-DP: only the target is private"
     others = private("released")[1:]
     yield Row(label, epsilon), [(None, released), *others]
-
-
-def _write(arguments, pipeline: Pipeline) -> None:
-    print()
-    if arguments.ledger is not None:
-        spent = PrivacyLedger(arguments.ledger).spent(arguments.delta)
-        print(
-            f"{arguments.ledger}: epsilon {spent:.4g} spent on this data set so far, "
-            f"at delta {arguments.delta:g}."
-        )
-    if arguments.report is not None:
-        report = pipeline[-1].privacy_
-        arguments.report.write_text(report.to_json() + "\n", encoding="utf-8")
-        print(f"Privacy report written to {arguments.report}.")
-    if arguments.model is not None:
-        save(pipeline, arguments.model)
-        print(
-            f"Model written to {arguments.model}; load it with skfdp.cli.saving.load."
-        )

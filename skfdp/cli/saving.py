@@ -8,6 +8,7 @@ import joblib
 
 from skfdp.cli.encoding import as_numbers, as_text, category_name
 from skfdp.linear_model import FeatureDPLogisticRegression
+from skfdp.linear_model.public_model import PublicModel
 from skfdp.privacy import Event, PrivacyReport
 from skfdp.privacy.report import Assumption
 from skfdp.privacy.store import Receipt
@@ -21,6 +22,7 @@ TRUSTED_TYPES = tuple(
         Event,
         FeatureDPLogisticRegression,
         PrivacyReport,
+        PublicModel,
         Receipt,
         RowMap,
         as_numbers,

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
 import warnings
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from sklearn.metrics import roc_auc_score
 
 from skfdp.cli.arguments import CommandError
+from skfdp.cli.output import complain, say
 from skfdp.defaults import UtilityWarning
+
+#: What is said of a model, and how.
+_FORMATS = {
+    "accuracy": ("{:5.1f} %", 100),
+    "AUC": ("{:.3f}", 1),
+    "log loss": ("{:.3f}", 1),
+}
 
 
 @dataclasses.dataclass
@@ -23,37 +31,63 @@ class Row:
     label : str
     epsilon : str
         What it costs.
-    scores : list of float
-        Accuracies of its repetitions; none where it cannot be fitted.
+    scores : list of dict of str to float
+        Those of its repetitions, by name; none where it cannot be fitted.
     """
 
     label: str
     epsilon: str
-    scores: list[float] = dataclasses.field(default_factory=list)
+    scores: list[dict[str, float]] = dataclasses.field(default_factory=list)
 
-    def cells(self) -> tuple[str, str, str]:
-        """Return the text of the three columns."""
-        if not self.scores:
-            return self.label, self.epsilon, "-"
-        accuracy = f"{100 * np.mean(self.scores):5.1f} %"
-        if len(self.scores) > 1:
-            accuracy += f" +- {100 * np.std(self.scores, ddof=1):.1f}"
-        return self.label, self.epsilon, accuracy
+    def cells(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the text of the columns."""
+        return self.label, self.epsilon, *(self._cell(name) for name in names)
+
+    def _cell(self, name: str) -> str:
+        found = [scores[name] for scores in self.scores if name in scores]
+        if not found:
+            return "-"
+        form, unit = _FORMATS[name]
+        text = form.format(unit * np.mean(found))
+        if name == "accuracy" and len(found) > 1:
+            text += f" +- {unit * np.std(found, ddof=1):.1f}"
+        return text
 
 
 def print_table(rows: Sequence[Row]) -> None:
     """Print rows in aligned columns."""
-    cells = [("model", "epsilon", "accuracy"), *(row.cells() for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(3)]
+    known = {name for row in rows for scores in row.scores for name in scores}
+    names = [name for name in _FORMATS if name in known]
+    cells = [("model", "epsilon", *names), *(row.cells(names) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     rule = tuple("-" * width for width in widths)
-    for label, epsilon, accuracy in (cells[0], rule, *cells[1:]):
-        line = f"{label:<{widths[0]}}  {epsilon:>{widths[1]}}  {accuracy:<{widths[2]}}"
-        print(line.rstrip())
+    for line in (cells[0], rule, *cells[1:]):
+        aligned = [
+            f"{cell:>{width}}" if place == 1 else f"{cell:<{width}}"
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        say("  ".join(aligned).rstrip())
 
 
 def accuracy(model, X, y) -> float:
     """Return the share of right predictions."""
     return float(np.mean(model.predict(X) == np.asarray(y)))
+
+
+def scores(model, X, y) -> dict[str, float]:
+    """Return accuracy, log loss, and for two classes the area under the ROC curve.
+
+    Accuracy alone says nothing where one class is rare.
+    """
+    y, known = np.asarray(y), np.asarray(model.classes_)
+    chances = model.predict_proba(X)
+    # A label that the model does not know has no chance.
+    right = (y[:, None] == known) * chances
+    losses = -np.log(np.maximum(right.sum(axis=1), 1e-15))
+    found = {"accuracy": accuracy(model, X, y), "log loss": float(losses.mean())}
+    if len(known) == 2 and len(np.unique(y == known[1])) == 2:
+        found["AUC"] = float(roc_auc_score(y == known[1], chances[:, 1]))
+    return found
 
 
 def fit_private(model, X, y):
@@ -93,4 +127,4 @@ def _show(caught: Iterable[warnings.WarningMessage]) -> None:
 
 @functools.cache
 def _show_once(text: str) -> None:
-    print(f"python -m skfdp: warning: {text}", file=sys.stderr)
+    complain(f"warning: {text}")

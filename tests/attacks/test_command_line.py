@@ -1,0 +1,466 @@
+"""What the command line lost or let out: each case was found by a user's mishap."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss, roc_auc_score
+
+import skfdp
+from skfdp.cli import main, output, scores
+from skfdp.linear_model.base import DPLinearModel
+
+N = 200
+BOUNDS = ["--bounds", "hours=0:80", "age=18:80"]
+CATEGORIES = ["--categories", "sector=private,state"]
+DECLARED = [*BOUNDS, *CATEGORIES]
+COMMAND = [sys.executable, "-m", "skfdp"]
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    hours = rng.integers(10, 70, N)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 80, N),
+            "hours": hours,
+            "sector": rng.choice(["private", "state"], N),
+            "income": np.where(hours > 40, "high", "low"),
+            "grade": np.select([hours > 50, hours > 30], ["c", "b"], "a"),
+        }
+    )
+    path = tmp_path_factory.mktemp("data") / "people.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def run(people, capsys):
+    """Run the job on the file; return status, stdout and stderr."""
+
+    def call(*options, path=people, target="income"):
+        argv = [str(path), "--target", target, *map(str, options)]
+        argv += ["--drop", "grade"] * (path is people and target == "income")
+        try:
+            status = main(argv)
+        except SystemExit as leaving:
+            status = leaving.code
+        return (status, *capsys.readouterr())
+
+    return call
+
+
+def refusal(result):
+    """Return the one sentence of a refusal."""
+    status, out, err = result
+    assert (status, out) == (2, ""), result
+    assert err.count("\n") == 1 and "Traceback" not in err
+    return err.removeprefix("python -m skfdp: error: ")
+
+
+def table_file(folder, frame, name="table.csv"):
+    path = folder / name
+    frame.to_csv(path, index=False)
+    return path
+
+
+# -- what is saved can be loaded ------------------------------------------------------
+PUBLIC = {"nothing": [], "some": ["--public", "age"], "all": ["--public", "all"]}
+COMBINATIONS = {
+    f"{columns}, {'public' if target else 'private'} target, {relation}, {classes}": (
+        [
+            *PUBLIC[columns],
+            *["--public-target"] * target,
+            *["--relation", relation],
+            *["--n-records", "200"] * (relation == "add_or_remove_one"),
+        ],
+        {"two": "income", "three": "grade"}[classes],
+    )
+    for columns in PUBLIC
+    for target in (False, True)
+    for relation in ("replace_one", "replace_special", "add_or_remove_one")
+    for classes in ("two", "three")
+    if (columns, target) != ("all", True)
+    and (relation != "replace_special" or (columns, classes) == ("some", "two"))
+    and (relation != "add_or_remove_one" or classes == "two")
+    and (relation != "add_or_remove_one" or (columns, target) == ("nothing", False))
+}
+LOAD = """if True:
+    import json, sys
+    import pandas as pd
+    from skfdp.cli import saving
+    folder, table = sys.argv[1:]
+    rows = pd.read_csv(table)
+    margins = {}
+    for name in json.load(sys.stdin):
+        model = saving.load(f"{folder}/{name}")
+        margins[name] = model.decision_function(rows).tolist()
+        assert "income" not in model.feature_names_in_
+        assert "grade" not in model.feature_names_in_
+    print(json.dumps(margins))
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded(people, tmp_path_factory):
+    """Save one model of each kind in both formats; load them in one new process."""
+    folder = tmp_path_factory.mktemp("models")
+    names, statuses = [], {}
+    for number, (label, (options, target)) in enumerate(COMBINATIONS.items()):
+        other = {"income": "grade", "grade": "income"}[target]
+        for suffix in ("joblib", "skops"):
+            names.append(f"{number}.{suffix}")
+            argv = [*COMMAND[:0], str(people), "--target", target, "--drop", other]
+            argv += [*options, *DECLARED, "--no-evaluate", "--seed", "1"]
+            argv += ["--model", str(folder / names[-1])]
+            statuses[label, suffix] = main(argv)
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, str(folder), str(people)],
+        input=json.dumps(names),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return statuses, json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("label", COMBINATIONS)
+def test_every_saved_model_loads_in_a_new_process(loaded, label):
+    statuses, margins = loaded
+    assert statuses[label, "joblib"] == statuses[label, "skops"] == 0
+    number = list(COMBINATIONS).index(label)
+    found = np.array(margins[f"{number}.joblib"])
+    np.testing.assert_allclose(margins[f"{number}.skops"], found)
+    assert np.ptp(found) > 0
+
+
+# -- files first, words afterwards ----------------------------------------------------
+def with_files(people, folder, *more):
+    """Return a command that is charged and writes two files."""
+    command = [*COMMAND, str(people), "--target", "income", "--public", "age"]
+    command += ["--drop", "grade", *DECLARED, *more]
+    command += ["--report", str(folder / "r.json"), "--model", str(folder / "m.joblib")]
+    ledger = folder / "spent.sqlite"
+    return [*command, "--ledger", str(ledger), "--ceiling", "2"], ledger
+
+
+@pytest.mark.parametrize("lines", [0, 1])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_closed_pipe_loses_nothing(people, tmp_path, lines, unbuffered):
+    command, ledger = with_files(people, tmp_path)
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    job = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    )
+    for _ in range(lines):
+        assert job.stdout.readline()
+    job.stdout.close()
+    err = job.stderr.read().decode()
+    job.stderr.close()
+    assert job.wait() == 0
+    assert all("working" in line for line in err.splitlines()), err
+    assert skfdp.read_report(tmp_path / "r.json").epsilon == pytest.approx(1)
+    assert (tmp_path / "m.joblib").stat().st_size > 1000
+    assert skfdp.PrivacyLedger(ledger).spent() == pytest.approx(1, rel=1e-3)
+
+
+def test_closed_pipe_still_writes_the_report_of_the_bundled_data(tmp_path):
+    report = tmp_path / "r.json"
+    command = [*COMMAND, "--repeats", "1", "--epsilon", "1", "--report", str(report)]
+    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    job.stdout.close()
+    assert job.wait() == 0
+    assert skfdp.read_report(report).epsilon == pytest.approx(1)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a full device")
+def test_full_disk_is_said_and_so_is_what_was_saved(people, tmp_path):
+    command, ledger = with_files(people, tmp_path)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    for fact in (
+        "error: cannot print: No space left on device.",
+        f"{ledger}: charged, and stays charged; epsilon 1 of 2",
+        f"Privacy report written to {tmp_path / 'r.json'}.",
+        f"Model written to {tmp_path / 'm.joblib'}",
+    ):
+        assert fact in last
+    assert skfdp.read_report(tmp_path / "r.json").epsilon == pytest.approx(1)
+    # The report meets a full disk: the model is written nevertheless.
+    (tmp_path / "m.joblib").unlink()
+    command[command.index("--report") + 1] = "/dev/full"
+    done = subprocess.run(command, capture_output=True, text=True)
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and "/dev/full could not be written" in last
+    assert "Model written to" in last and (tmp_path / "m.joblib").exists()
+
+
+def test_files_are_told_before_the_table(run, tmp_path):
+    status, out, err = run(
+        *("--public", "age", *DECLARED, "--repeats", 1),
+        *("--report", tmp_path / "r.json", "--model", tmp_path / "m.joblib"),
+    )
+    assert status == 0, err
+    places = [
+        out.index(text)
+        for text in ("r.json", "m.joblib", "most frequent", "PRIVACY STATEMENT")
+    ]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("option", ["--report", "--model"])
+def test_unwritable_paths_are_found_before_the_charge(run, tmp_path, option):
+    folder = tmp_path / "folder.joblib"
+    folder.mkdir()
+    ledger = tmp_path / "spent.sqlite"
+    sentence = refusal(
+        run(
+            *("--public", "age", *DECLARED, option, folder),
+            *("--ledger", ledger, "--ceiling", 2),
+        )
+    )
+    assert f"{option} {folder} cannot be written: Is a directory" in sentence
+    assert not ledger.exists()
+
+
+def test_the_check_of_a_path_leaves_nothing_behind(tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_text("kept")
+    output.check_writable(old, "--report")
+    output.check_writable(new, "--report")
+    assert old.read_text() == "kept" and not new.exists()
+
+
+# -- Ctrl-C ---------------------------------------------------------------------------
+def test_ctrl_c_ends_in_one_line():
+    job = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert b"Handwritten digits" in job.stdout.readline()  # it is training now
+    job.send_signal(signal.SIGINT)
+    _, err = job.communicate()
+    lines = [line for line in err.decode().splitlines() if "working" not in line]
+    assert lines == ["python -m skfdp: interrupted."]
+    assert job.returncode == 130
+
+
+def test_ctrl_c_says_what_stays_charged(run, tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    ledger = tmp_path / "spent.sqlite"
+    options = ["--public", "age", *DECLARED, "--ledger", ledger, "--ceiling", 2]
+    with monkeypatch.context() as patch:
+        patch.setattr(DPLinearModel, "_resolve", interrupt)
+        status, out, err = run(*options)
+    assert (status, out) == (130, "")
+    assert err == "python -m skfdp: interrupted.\n"  # nothing was charged yet
+    monkeypatch.setattr(DPLinearModel, "_fit_private", interrupt)
+    status, out, err = run(*options)
+    assert (status, out, err.count("\n")) == (130, "", 1)
+    assert "interrupted." in err
+    assert f"{ledger}: charged, and stays charged; epsilon 1 of 2 spent" in err
+    assert skfdp.PrivacyLedger(ledger).spent() == pytest.approx(1, rel=1e-3)
+
+
+def test_long_silence_is_explained(run, monkeypatch):
+    monkeypatch.setattr(output, "_PATIENCE", 0.0)
+    status, _, err = run("--public", "age", *DECLARED, "--no-evaluate")
+    assert status == 0
+    assert err.count("\n") == 1 and "compiles its code, once" in err
+
+
+# -- the ledger has a ceiling ---------------------------------------------------------
+def test_third_run_passes_the_ceiling(run, tmp_path):
+    options = ["--public", "age", *DECLARED, "--ledger", tmp_path / "spent.sqlite"]
+    sentence = refusal(run(*options))
+    assert "has no ceiling yet: give --ceiling EPSILON" in sentence
+    assert not (tmp_path / "spent.sqlite").exists()
+    assert run(*options, "--ceiling", 1.6)[0] == 0
+    assert run(*options)[0] == 0
+    sentence = refusal(run(*options))
+    assert "budget exhausted" in sentence and "nothing was charged" in sentence
+    assert len({e.charge for e in skfdp.PrivacyLedger(options[-1]).entries}) == 2
+
+
+def test_ceilings_that_mean_nothing(run, tmp_path):
+    options = ["--public", "age", *DECLARED]
+    ledger = ["--ledger", tmp_path / "spent.sqlite"]
+    assert "give --ledger FILE too" in refusal(run(*options, "--ceiling", 1))
+    for value in ("0", "inf", "nan", "-1"):
+        sentence = refusal(run(*options, *ledger, f"--ceiling={value}"))
+        assert f"--ceiling={value} must be a positive, finite number" in sentence
+    assert run(*options, *ledger, "--ceiling", 2)[0] == 0
+    sentence = refusal(run(*options, *ledger, "--ceiling", 3))
+    assert "epsilon 2, which never changes: leave it out" in sentence
+    # One that Python made without a ceiling gets one here, once.
+    bare = ["--ledger", tmp_path / "bare.sqlite"]
+    assert not skfdp.PrivacyLedger(bare[1]).entries
+    assert "has no ceiling yet" in refusal(run(*options, *bare))
+    assert run(*options, *bare, "--ceiling", 2)[0] == 0
+    assert skfdp.PrivacyLedger(bare[1]).epsilon == 2
+
+
+# -- identifiers do not become column names -------------------------------------------
+@pytest.mark.parametrize("kind", ["names", "dates", "numbers and one text"])
+def test_identifiers_in_a_public_column_are_refused(run, tmp_path, kind):
+    values = {
+        "names": [f"Canary{i // 2}" for i in range(N)],
+        "dates": [f"2024-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(N)],
+        "numbers and one text": ["k.A."] * 9 + [str(i) for i in range(9, N)],
+    }[kind]
+    frame = pd.DataFrame({"a": values, "x": range(N), "y": np.arange(N) % 2})
+    report = tmp_path / "r.json"
+    options = ["--public", "a", "--bounds", f"x=0:{N}", "--report", report]
+    path = table_file(tmp_path, frame)
+    sentence = refusal(run(*options, path=path, target="y"))
+    assert "public column 'a' holds" in sentence and "(--drop)" in sentence
+    assert values[-1] not in sentence and not report.exists()
+    # Who declares the values means them.
+    declared = f"a={','.join(sorted(set(values)))}"
+    status, _, err = run(*options, "--categories", declared, path=path, target="y")
+    assert status == 0, err
+
+
+def test_bad_values_of_held_out_rows_are_found_before_the_fit(run, tmp_path):
+    frame = pd.DataFrame({"a": range(N), "y": np.arange(N) % 2}).astype(object)
+    held_out = np.random.default_rng(0).permutation(N)[0]
+    frame.loc[held_out, "a"] = "canary"
+    report = tmp_path / "r.json"
+    for options in (["--public", "a"], ["--bounds", f"a=0:{N}"]):
+        path = table_file(tmp_path, frame)
+        sentence = refusal(run(*options, "--report", report, path=path, target="y"))
+        assert "column 'a' holds a value that is not a finite number" in sentence
+        assert "canary" not in sentence and not report.exists()
+
+
+def test_few_public_texts_are_categories(run, tmp_path):
+    frame = pd.DataFrame(
+        {"a": [f"town {i % 15}" for i in range(N)], "x": 1.0, "y": np.arange(N) % 2}
+    )
+    options = ["--public", "a", "--bounds", "x=0:1", "--repeats", 1]  # 15 = 150 / 10
+    path = table_file(tmp_path, frame)
+    assert run(*options, path=path, target="y")[0] == 0
+    frame.loc[0, "a"] = frame.loc[1, "a"] = frame.loc[2, "a"] = "one more"
+    frame.loc[3:5, "a"] = "and one more"
+    path = table_file(tmp_path, frame)
+    assert "texts in 150 rows" in refusal(run(*options, path=path, target="y"))
+
+
+# -- what is wrong with a file --------------------------------------------------------
+FILES = {
+    "empty": ("t.csv", b"", "is empty"),
+    "no rows": ("t.csv", b"a,y\n", "holds no rows below its first line"),
+    "latin1": ("t.csv", "a,y\nMünchen,1\n".encode("latin1"), "is not in UTF-8"),
+    "utf-16": ("t.csv", "a,y\nb,1\n".encode("utf-16"), "is not in UTF-8"),
+    "semicolons": ("t.csv", b"a;y\n1,5;0\n", "has semicolons and no comma"),
+    "tabs": ("t.csv", b"a\ty\n1\t0\n", "has tabs and no comma"),
+    "ragged": ("t.csv", b"a,y\n1,2\n1,2,3\n", "as many fields in every line"),
+    "parquet": ("t.parquet", b"PAR1\x15\x04\x15\x00\xff", "is a Parquet file"),
+    "xlsx": ("t.xlsx", b"PK\x03\x04\x14\x00\x06\x00\xff", "is an Excel, LibreOffice"),
+    "xls": ("t.xls", b"\xd0\xcf\x11\xe0\xa1\xb1", "is an old Excel file"),
+    "zip as csv": ("t.csv", b"PK\x03\x04\x14\x00\x06\x00", "is an Excel, LibreOffice"),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_each_wrong_file_has_its_own_sentence(run, tmp_path, kind):
+    name, content, reason = FILES[kind]
+    path = tmp_path / name
+    path.write_bytes(content)
+    sentence = refusal(run("--public", "all", path=path, target="y"))
+    assert reason in sentence
+    others = {said for _, _, said in FILES.values()} - {reason}
+    assert not any(said in sentence for said in others)
+
+
+def test_undeclared_columns_may_be_dropped(run, tmp_path):
+    frame = pd.DataFrame({"Patienten-ID": range(N), "y": np.arange(N) % 2})
+    sentence = refusal(run(path=table_file(tmp_path, frame), target="y"))
+    assert "or --drop what nobody can declare (identifiers, names, dates)" in sentence
+
+
+@pytest.mark.parametrize("limits", ["2024-01-01:2026-01-01", "01.02.2024:3.4.2025"])
+def test_bounds_of_dates_say_what_to_do(run, limits):
+    sentence = refusal(run("--bounds", f"age={limits}"))
+    assert "write days since a fixed date into the file beforehand" in sentence
+
+
+def test_a_continuous_target_is_told_of_the_regressor(run, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": range(N), "y": rng.random(N)})
+    sentence = refusal(
+        run("--public", "all", path=table_file(tmp_path, frame), target="y")
+    )
+    assert "trains classifiers only: use skfdp.FeatureDPRegressor" in sentence
+    assert str(frame["y"][0]) not in sentence
+
+
+def test_integer_classes_are_said(run, tmp_path):
+    frame = pd.DataFrame({"a": range(N), "y": np.arange(N) % 16})
+    options = ["--public", "all", "--no-evaluate"]
+    _, out, _ = run(*options, path=table_file(tmp_path, frame), target="y")
+    assert "16 classes, read from the file; each number is a label of its own" in out
+    frame["y"] = np.where(frame["a"] > 100, "yes", "no")
+    path = table_file(tmp_path, frame)
+    _, out, _ = run(*options, "--classes", "yes,no", path=path, target="y")
+    assert "predicting 'y', 2 classes.\n" in out
+
+
+@pytest.mark.parametrize("epsilon", ["0", "-1", "inf", "nan"])
+def test_epsilons_out_of_range_hear_no_contradiction(run, epsilon):
+    sentence = refusal(run(*DECLARED, f"--epsilon={epsilon}"))
+    assert f"--epsilon={epsilon} must be a positive, finite number" in sentence
+    assert "inf')" not in sentence
+
+
+def test_missing_labels_are_no_reason_to_select_rows(run, tmp_path):
+    frame = pd.DataFrame({"a": range(N), "y": [None, *["no", "yes"] * 99, "no"]})
+    sentence = refusal(
+        run("--public", "all", path=table_file(tmp_path, frame), target="y")
+    )
+    assert "has missing values: give them a label of their own" in sentence
+
+
+# -- the table ------------------------------------------------------------------------
+def test_scores_are_those_of_scikit_learn(small):
+    X, y = small
+    model = LogisticRegression().fit(X[:100], y[:100])
+    found = scores.scores(model, X, y)
+    chances = model.predict_proba(X)
+    assert found["log loss"] == pytest.approx(log_loss(y, chances))
+    assert found["AUC"] == pytest.approx(roc_auc_score(y, chances[:, 1]))
+    assert found["accuracy"] == pytest.approx(model.score(X, y))
+    # One class only: no ranking to speak of. An unknown label: no chance.
+    assert "AUC" not in scores.scores(model, X[y == 1], y[y == 1])
+    assert scores.scores(model, X, y + 2)["log loss"] == pytest.approx(-np.log(1e-15))
+
+
+def test_the_table_tells_more_than_accuracy(run):
+    status, out, err = run("--public", "age", *DECLARED, "--repeats", 1)
+    assert status == 0, err
+    header = next(line for line in out.splitlines() if line.startswith("model "))
+    assert header.split("  ")[-1].strip() == "log loss" and " AUC " in header
+    constant = next(line for line in out.splitlines() if "most frequent" in line)
+    assert " 0.500 " in constant  # an AUC that shows that nothing was learnt
+
+
+def test_bundled_table_says_that_the_label_is_public():
+    done = subprocess.run(
+        [*COMMAND, "--repeats", "1", "--epsilon", "1", "--seed", "0"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "feature-DP, right half private, label public" in done.stdout
+    assert "public half and label (scikit-learn, free)" in done.stdout
+    # The seed is said in the output, and not as a warning of Python.
+    assert "epsilon is no guarantee in this run" in done.stdout
+    assert "Warning" not in done.stderr
