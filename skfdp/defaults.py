@@ -292,6 +292,35 @@ def network_learning_rate(
     return min(1.0, 0.03 / noise)
 
 
+def network_index(reach: float, widths: tuple[int, ...]) -> float:
+    """Signal-to-noise index of a network that starts at random.
+
+    The spread of the margins between rows that the loop can teach, over the spread that
+    the random start has already. The signal is that of `signal_to_noise`: `reach` is
+    ``mu n`` times the noise that the loop leaves in a weight, up to ``sqrt(3)/2``. For
+    rows in [0, 1], and gradients ``sqrt(2)`` times as long as their rows:
+
+    * a quarter of a row's squared length differs between rows, in d directions; where
+      the classes lie one standard deviation apart, in one of them, and half of the
+      neurons are open, a margin moves by ``|gradient| * reach / (16 d)``;
+    * half of the row's length differs between rows, and reaches the margin of a random
+      network times the root of its gain: rectified layers pass ``out / (in + out)`` of
+      the squared length on, the last one ``2 / (in + out)``.
+
+    Parameters
+    ----------
+    reach : float
+        How far the loop moves along a gradient of norm `clip_norm` that all rows share.
+    widths : tuple of int
+        Of every layer, the input's first.
+    """
+    pairs = list(zip(widths, widths[1:], strict=False))
+    gain = math.prod(out / (inputs + out) for inputs, out in pairs[:-1])
+    gain *= 2 / sum(pairs[-1])
+    taught = math.sqrt(2) * reach / (16 * widths[0])
+    return taught / (0.5 * math.sqrt(gain))
+
+
 def last_layer_learning_rate(
     mu: float, n: float, d: int, n_classes: int, n_steps: int, momentum: float
 ) -> float:

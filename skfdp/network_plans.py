@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 
 import numpy as np
 
 from skfdp import defaults
+from skfdp.checks import users_line
 from skfdp.linear_start import LinearStart
 from skfdp.losses import Loss
 from skfdp.names import name_facts
@@ -166,16 +168,35 @@ def plan_network(estimator, problem: Problem, seeded: bool) -> NetworkTraining:
         )
     plan = _loop(estimator, problem, layers, first)
     loop = dataclasses.replace(plan.event, label="descent", **facts)
+    rate = _learning_rate(estimator, problem, layers, plan)
+    if pretraining is None and not problem.public_target:
+        _warn_of_chance(estimator, problem, plan, rate)
     return NetworkTraining(
         plan=plan,
         sums_event=sums,
         linear=linear,
         pretraining=pretraining,
         trained_layers=layers,
-        learning_rate=_learning_rate(estimator, problem, layers, plan),
+        learning_rate=rate,
         row_map=row_map,
         events=(*first, loop),
     )
+
+
+def _warn_of_chance(estimator, problem: Problem, plan: PrivacyPlan, rate: float):
+    """Warn where the random start says more than the budget can teach."""
+    pace = (1 - estimator.learning_rate_decay / 2) / (1 - estimator.momentum)
+    index = defaults.network_index(rate * plan.n_steps * pace, problem.widths)
+    if index < 2:
+        warnings.warn(
+            f"the budget is small for a network of hidden layers {problem.hidden} with "
+            f"a private target, {problem.n_public} records and {problem.widths[0]} "
+            f"features (signal-to-noise index {index:.2g} < 2): unless the classes lie "
+            "far apart, expect little more than chance, which its random start "
+            "decides. FeatureDPLogisticRegression needs far less.",
+            defaults.UtilityWarning,
+            stacklevel=users_line(),
+        )
 
 
 def _pretraining(estimator, problem: Problem) -> tuple[str | None, float | None]:

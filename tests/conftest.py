@@ -1,10 +1,16 @@
 """Shared data and helpers."""
 
+import os
 import sys
 
-import numpy as np
-import pytest
-from sklearn.datasets import load_digits
+# Processes share the cores already: threads of theirs would only wait for each other.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        os.environ.setdefault(name, "1")
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from sklearn.datasets import load_digits  # noqa: E402
 
 
 @pytest.fixture

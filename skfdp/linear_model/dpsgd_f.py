@@ -89,7 +89,10 @@ class DPSGDFClassifier(DPLinearClassifier):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Weights on ``row_map_(X)``, in the units of X.
+        Weights on ``row_map_(X)``, per unit of X: ``decision_function(X)`` is
+        ``row_map_(X) @ coef_.T + intercept_``. Rows longer than `feature_bound` are
+        shortened by `row_map_`, each by a factor of its own, and values outside
+        `bounds` clipped; so these are log odds of X itself only where no row is.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     row_map_ : RowMap

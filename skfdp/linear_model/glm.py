@@ -104,8 +104,9 @@ class FeatureDPRegressor(DPLinearRegressor):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Weights on ``row_map_(X)``, in the units of X and of the target (Poisson: of
-        its logarithm).
+        Weights on ``row_map_(X)``, per unit of X and in units of the target (Poisson:
+        of its logarithm); of X itself where no value lies outside `bounds` and no row
+        is longer than `feature_bound`.
     intercept_ : float
     row_map_ : RowMap
         Bounds and norm; the same function in `fit` and `predict`.
@@ -354,8 +355,9 @@ class DPSGDFRegressor(DPLinearRegressor):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Weights on ``row_map_(X)``, in the units of X and of the target (Poisson: of
-        its logarithm).
+        Weights on ``row_map_(X)``, per unit of X and in units of the target (Poisson:
+        of its logarithm); of X itself where no value lies outside `bounds` and no row
+        is longer than `feature_bound`.
     intercept_ : float
     row_map_ : RowMap
         Bounds and norm; the same function in `fit` and `predict`.

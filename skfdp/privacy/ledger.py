@@ -317,8 +317,7 @@ class PrivacyLedger:
                 raise PrivacyBudgetError(
                     f"epsilon=inf exceeds the ceiling epsilon={terms.epsilon!r} of "
                     f"data set {self._dataset!r}; nothing was charged: train with a "
-                    "finite epsilon, or leave this ledger out where nothing needs "
-                    "protection."
+                    "finite epsilon."
                 )
 
         return self._store.append(new_entries([None], label), check)

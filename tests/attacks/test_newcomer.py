@@ -1,0 +1,173 @@
+"""Where a new user was misled: each test is named after the mishap."""
+
+import inspect
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import skfdp
+from skfdp import defaults
+from skfdp.network_plans import plan_network
+from skfdp.networks import Network, glorot
+from skfdp.privacy import Event, compose
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "guide" / "command_line.rst"
+ESTIMATORS = [
+    "DPSGDFClassifier",
+    "DPSGDFRegressor",
+    "FeatureDPLogisticRegression",
+    "FeatureDPMLPClassifier",
+    "FeatureDPRegressor",
+    "PrivateCenteringTransformer",
+]
+
+
+# -- constructors ---------------------------------------------------------------------
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_estimator_takes_epsilon_first(name):
+    parameters = list(inspect.signature(getattr(skfdp, name)).parameters.values())
+    positional = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    assert positional in (["epsilon", "delta"], ["epsilon"])
+
+
+def test_a_number_alone_is_a_budget_for_the_network_too(small):
+    model = skfdp.FeatureDPMLPClassifier(8, bounds=(0, 1), max_iter=1)
+    assert model.epsilon == 8 and model.hidden_layer_sizes == (300,)
+    assert model.fit(*small).privacy_.epsilon == pytest.approx(8, rel=1e-3)
+
+
+# -- networks with a private label ----------------------------------------------------
+def chance_warnings(n, d, epsilon, **options):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((n, d)), np.arange(n) % 2
+    options = {"hidden_layer_sizes": (300,), "bounds": (0, 1)} | options
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = skfdp.FeatureDPMLPClassifier(epsilon, **options)
+        model._check_parameters()
+        problem = model._resolve(X, y)
+        plan_network(model, problem, False)
+    return [str(w.message) for w in caught if "more than chance" in str(w.message)]
+
+
+def test_a_network_without_a_chance_is_told_beforehand():
+    # The hospital of the report: 3,750 stays, 12 columns, some of them texts.
+    (text,) = chance_warnings(3750, 30, 1.0)
+    assert "hidden layers (300,)" in text and "3750 records and 30 features" in text
+    assert "FeatureDPLogisticRegression needs far less" in text
+    assert not chance_warnings(3750, 30, 4.0)
+    assert not chance_warnings(40_000, 30, 1.0)
+    assert chance_warnings(3750, 30, 4.0, hidden_layer_sizes=(5,))
+    # Nothing to tell where the label is public: a linear model comes first.
+    assert not chance_warnings(3750, 30, 1.0, public_target=True)
+
+
+def test_the_warning_points_at_the_line_of_the_user(small):
+    model = skfdp.FeatureDPMLPClassifier(0.1, bounds=(0, 1), max_iter=1)
+    with pytest.warns(skfdp.UtilityWarning, match="more than chance") as caught:
+        model.fit(*small)
+    assert {w.filename for w in caught if "chance" in str(w.message)} == {__file__}
+
+
+@pytest.mark.parametrize("widths", [(12, 300, 1), (40, 20, 1), (20, 60, 40, 1)])
+def test_the_index_knows_how_much_a_random_network_says(widths):
+    """Its denominator, per unit of the rows' length, is that of drawn networks."""
+    rng = np.random.default_rng(0)
+    rows = rng.random((200, widths[0]))
+    rows -= rows.mean(axis=0)  # what differs between rows
+    spreads = []
+    for _ in range(300):
+        network = glorot(widths, rng)
+        zero = [0 * intercept for intercept in network.intercepts]
+        margins = Network(network.coefs, zero).margins(rows)
+        spreads.append(
+            np.sqrt((margins**2).mean()) / np.linalg.norm(rows, axis=1).mean()
+        )
+    reach = 1.0
+    taught = np.sqrt(2) * reach / (16 * widths[0])
+    said = taught / defaults.network_index(reach, widths)  # half the row differs
+    assert said / 0.5 == pytest.approx(np.sqrt(np.mean(np.square(spreads))), rel=0.15)
+
+
+def test_the_index_is_linear_in_the_reach():
+    assert defaults.network_index(2.0, (9, 8, 1)) == pytest.approx(
+        2 * defaults.network_index(1.0, (9, 8, 1))
+    )
+    assert defaults.network_index(1.0, (9, 800, 1)) > defaults.network_index(
+        1.0, (9, 8, 1)
+    )
+
+
+# -- coef_ ----------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["FeatureDPLogisticRegression", "DPSGDFClassifier"])
+def test_coef_is_documented_as_what_it_is(name):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(20, 40, (400, 6))
+    y = X[:, 0] > X[:, 1]
+    estimator = getattr(skfdp, name)
+    model = estimator(bounds=(20, 40), neighboring_relation="replace_special")
+    model.fit(X, y)
+
+    def margins(rows):
+        return rows @ model.coef_.ravel() + model.intercept_
+
+    found = model.decision_function(X)
+    np.testing.assert_allclose(found, margins(model.row_map_(X)))
+    assert not np.allclose(found, margins(X))
+    described = " ".join(inspect.getdoc(estimator).split())
+    assert "``row_map_(X) @ coef_.T + intercept_``" in described
+    assert "log odds of X itself only where no row is" in described
+    # With a bound that no row exceeds they are.
+    wide = skfdp.FeatureDPLogisticRegression(bounds=(20, 40), feature_bound=6**0.5)
+    model = wide.fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), margins(X))
+
+
+# -- messages that lead somewhere -----------------------------------------------------
+def event(**changes):
+    facts = {"label": "fit", "noise_std": (5.0,), "clip_norm": 1.0, "sensitivity": 2.0}
+    return Event(**facts | {"neighboring_relation": "replace_one"} | changes)
+
+
+def test_no_message_sends_anybody_around_the_accounting():
+    with pytest.raises(ValueError, match="do not compose") as caught:
+        compose([event(), event(public_target=True)])
+    assert "separate data sets" not in str(caught.value)
+    ledger = skfdp.PrivacyLedger(epsilon=1.0, delta=1e-5)
+    with pytest.raises(skfdp.PrivacyBudgetError, match="finite epsilon") as caught:
+        ledger.charge_nonprivate()
+    assert "leave this ledger out" not in str(caught.value)
+
+
+def test_statements_round_what_people_read(small):
+    report = skfdp.FeatureDPLogisticRegression(bounds=(0, 1)).fit(*small).privacy_
+    (found,) = re.findall(r"mu = (\S+)\.\n", report.statement())
+    assert len(found) <= 9
+    assert float(found) == pytest.approx(report.mu, rel=1e-5)
+
+
+# -- the pages ------------------------------------------------------------------------
+def table_of(text):
+    """Return {(model, epsilon): accuracy} of the table of the main job."""
+    line = r"^ *(\S.*?)  +(inf|[0-9.]+)  +([0-9.]+) % \+- [0-9.]+$"
+    rows = re.findall(line, text, re.MULTILINE)
+    return {(model, epsilon): float(score) for model, epsilon, score in rows}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PAGE.is_file(), reason="the docs are not beside the tests")
+def test_the_table_of_the_guide_is_what_the_command_prints():
+    done = subprocess.run(
+        [sys.executable, "-m", "skfdp", "--seed", "0"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    printed, shown = table_of(done.stdout), table_of(PAGE.read_text(encoding="utf-8"))
+    assert len(printed) == 6
+    # Another BLAS may move the last digit of a baseline.
+    assert shown == pytest.approx(printed, abs=0.3)
