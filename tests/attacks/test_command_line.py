@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
 import skfdp
-from skfdp.cli import main, output, scores
+from skfdp.cli import main, scores
 from skfdp.linear_model.base import DPLinearModel
 
 N = 200
@@ -233,6 +233,8 @@ def test_unwritable_paths_are_found_before_the_charge(run, tmp_path, option):
 
 
 def test_the_check_of_a_path_leaves_nothing_behind(tmp_path):
+    from skfdp.cli import output
+
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_text("kept")
     output.check_writable(old, "--report")
@@ -271,7 +273,7 @@ def test_ctrl_c_says_what_stays_charged(run, tmp_path, monkeypatch):
 
 
 def test_long_silence_is_explained(run, monkeypatch):
-    monkeypatch.setattr(output, "_PATIENCE", 0.0)
+    monkeypatch.setattr("skfdp.cli.output._PATIENCE", 0.0)
     status, _, err = run("--public", "age", *DECLARED, "--no-evaluate")
     assert status == 0
     assert err.count("\n") == 1 and "compiles its code, once" in err
