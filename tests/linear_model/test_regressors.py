@@ -287,7 +287,8 @@ def test_targets_outside_the_bounds_count_as_the_bounds_silently(linear, recwarn
     # Equal data would draw equal noise; the digests differ here, so only the size.
     gap = noises[0].predict(X) - noises[1].predict(X)
     assert np.abs(gap).max() < 15
-    assert not recwarn.list
+    # Seeds warn, whatever the targets are.
+    assert not [w for w in recwarn if w.category is not skfdp.PrivacyWarning]
 
 
 def test_huber_resists_outliers_that_squared_error_follows():
