@@ -20,12 +20,12 @@ import randomgen
 from scipy.sparse import issparse
 
 from skfdp.checks import users_line
+from skfdp.exact_draws import rounded_pair
 from skfdp.privacy.events import PrivacyWarning
 
-# A pair of normals lies on circles around 0, at one of 2**53 angles. Up to radius 6
-# neighbours are within 2**-47 standard deviations: at 2**34 grid units a square of the
-# grid holds over 2**28 such points, at 2**40 over 2**16. Further out the circles thin;
-# docs/theory/exact_release.rst, Limits, says what that means.
+# The noise is exact at every size. What grows with it is the share of entries that need
+# a second look, in integers: 2**-14 at 2**34 grid units, 2**-8 at 2**40, which is still
+# far below what the kernel can hold (docs/theory/exact_release.rst, The theorem).
 SAFE_STD = 2.0**34
 MAX_STD = 2.0**40
 # Noise is drawn in blocks that stay in the cache; the stream is that of one draw.
@@ -182,12 +182,15 @@ def add_integer_gaussian(
     -----
     **Guarantees.** For an integer z, ``z + floor(N + 1/2) = floor(z + N + 1/2)``: the
     result is a function of ``z + N`` alone, so the accounting of the continuous
-    Gaussian holds by post-processing, and no floating-point sum can leak. `std` is in
-    grid units; above 2**40 it is refused.
+    Gaussian holds by post-processing, and no floating-point sum can leak. If the words
+    are uniform and independent, what is added has exactly the law of the rounded
+    Gaussian: where two words and float64 do not decide an integer, further words and
+    longer integers do (docs/theory/exact_release.rst, The theorem). `std` is in grid
+    units; above 2**40 it is refused.
 
     Normals come in pairs, one random word each. Of the last pair of an array of odd
-    size the second is dropped. The time depends on the size alone, as far as that of
-    arithmetic does not depend on values.
+    size the second is dropped. The time depends on the size and on the number of
+    second looks, which what the noise is added to does not change.
     """
     # Imported here: `import skfdp` does not load numba.
     from skfdp.sampling_kernels import add_rounded_normals
@@ -200,9 +203,21 @@ def add_integer_gaussian(
         )
     if not total.flags.c_contiguous:
         raise ValueError("total must be contiguous: noise is added in place.")
-    flat = total.reshape(-1)
+    flat, std = total.reshape(-1), float(std)
+    unsure = np.empty(_BLOCK_ENTRIES // 2, dtype=np.int64)
+    left_open: list[tuple[int, int, int]] = []
     for start in range(0, flat.size, _BLOCK_ENTRIES):
         part = flat[start : start + _BLOCK_ENTRIES]
         words = random_words(generator, part.size + part.size % 2)
-        add_rounded_normals(part, float(std), words)
+        n_unsure = add_rounded_normals(part, std, words, unsure)
+        for pair in unsure[:n_unsure].tolist():
+            first, second = words[2 * pair : 2 * pair + 2].tolist()
+            left_open.append((start + 2 * pair, first, second))
+    # After all blocks, so that their words do not depend on what is left open.
+    for entry, first, second in left_open:
+        noise = rounded_pair(
+            std, first, second, lambda n: random_words(generator, n).tolist()
+        )
+        part = flat[entry : entry + 2]
+        part += np.array(noise[: part.size], dtype=np.int64)
     return total

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from skfdp.exact_draws import exact_gap
 from skfdp.noise import random_words
 
 # Words are drawn in blocks that stay in the cache.
@@ -35,7 +36,9 @@ class PoissonBatches:
     -----
     **Guarantees.** The gap before the next member exceeds g with probability
     ``(1 - rate)**(g + 1)``, whatever came before, so that the coins of all rows are
-    independent, up to the resolution of a word of 64 bits and of float64.
+    independent. This is exact if the words are uniform and independent (where one word
+    and float64 do not decide a gap, further words and longer integers do), but for the
+    rate, which is lowered by less than one part in 2**48: never above the stated one.
 
     The memory of the members is allocated once. It is that of a batch eight standard
     deviations above the expected size; a larger one is drawn in several pieces, which
@@ -49,7 +52,8 @@ class PoissonBatches:
         self._write_members = poisson_members
         self._generator = generator
         self._n_rows = n_rows
-        self._pace = -math.log1p(-rate) if rate < 1 else math.inf
+        # A little less, so that rounding does not make it the pace of a higher rate.
+        self._pace = -math.log1p(-rate) * (1 - 2.0**-49) if rate < 1 else math.inf
         spread = math.sqrt(n_rows * rate * (1 - rate))
         room = min(n_rows, math.ceil(n_rows * rate + 8 * spread)) + 1
         self._members = np.empty(room, dtype=np.int64)
@@ -76,19 +80,26 @@ class PoissonBatches:
         """Return the members after `last`, as many as there is room for."""
         room, count = len(self._members), 0
         while count < room:
-            n_words = min(room - count, _BLOCK_WORDS)
-            found = self._write_members(
-                random_words(self._generator, n_words),
-                self._pace,
-                last,
-                self._n_rows,
-                self._members[count:],
-            )
-            count += found
-            if found < n_words:
-                break
-            last = int(self._members[count - 1])
+            words = random_words(self._generator, min(room - count, _BLOCK_WORDS))
+            while len(words):
+                found, unsure = self._write_members(
+                    words, self._pace, last, self._n_rows, self._members[count:]
+                )
+                if found:
+                    count += found
+                    last = int(self._members[count - 1])
+                if unsure:
+                    last += 1 + exact_gap(int(words[found]), self._pace, self._more)
+                    if last < self._n_rows:
+                        self._members[count] = last
+                        count, found = count + 1, found + 1
+                if found < len(words) and not (unsure and last < self._n_rows):
+                    return self._members[:count]
+                words = words[found:]
         return self._members[:count]
+
+    def _more(self, n_words: int) -> list[int]:
+        return random_words(self._generator, n_words).tolist()
 
 
 def uniform_batch(

@@ -18,6 +18,7 @@ LEVELS = {
     "_version": 0,
     "checks": 0,
     "datasets": 0,
+    "exact_draws": 0,
     "losses": 1,
     "splits": 1,
     "names": 1,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from skfdp import noise
+from skfdp.exact_draws import rounded_pair
 from skfdp.noise import Streams, add_integer_gaussian, random_words
-from skfdp.sampling_kernels import _normals
 
 
 def test_the_generator_is_aes_in_counter_mode():
@@ -116,12 +116,13 @@ def test_other_random_states_are_refused(seed):
 def test_adding_integer_noise_is_rounding_the_noisy_sum(value, std, seed):
     """z + floor(N + 1/2) == floor(z + N + 1/2): post-processing of z + N."""
     total = add_integer_gaussian(np.array([value]), std, np.random.default_rng(seed))
-    pair = np.empty(2)
-    _normals(random_words(np.random.default_rng(seed), 2), np.empty((4, 1)), pair)
-    whole, part = divmod(pair[0] * std + 0.5, 1.0)
+    words = np.random.default_rng(seed)
+    first, second = random_words(words, 2).tolist()
+    noise, _ = rounded_pair(
+        std, first, second, lambda n: random_words(words, n).tolist()
+    )
     assert total.dtype == np.int64
-    assert int(total[0]) == value + int(whole)
-    assert 0 <= part < 1
+    assert int(total[0]) == value + noise
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 63, 64, 1_000, 20_001])
@@ -136,6 +137,19 @@ def test_the_noise_does_not_depend_on_the_blocks(size, monkeypatch):
     np.testing.assert_array_equal(drawn(size), whole[:size])
     monkeypatch.setattr(noise, "_BLOCK_ENTRIES", 64)
     np.testing.assert_array_equal(drawn(size), whole[:size])
+
+
+def test_second_looks_do_not_depend_on_the_blocks(monkeypatch):
+    """At 2**40 units there are some hundreds, whose words follow all others."""
+
+    def drawn(std):
+        total = np.zeros(20_001, dtype=np.int64)
+        return add_integer_gaussian(total, std, Streams(3, "t").private("x"))
+
+    whole = drawn(2.0**40)
+    monkeypatch.setattr(noise, "_BLOCK_ENTRIES", 64)
+    np.testing.assert_array_equal(drawn(2.0**40), whole)
+    assert (np.abs(whole - 2.0**20 * drawn(2.0**20)) <= 2.0**19 + 1).all()
 
 
 def test_noise_of_an_array_of_any_shape():
