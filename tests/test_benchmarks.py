@@ -129,3 +129,21 @@ def test_peers_writes_medians_with_quartiles(tmp_path):
     for row in rows.values():
         assert 0 < row["ms"][0] <= row["ms"][1] <= row["ms"][2]
     assert "NumPy, two products" in run.stdout
+
+
+def test_the_script_of_the_sampler_prints_what_the_docs_state():
+    script = SCRIPT.with_name("sampler_tail.py")
+    run = subprocess.run(
+        [sys.executable, str(script), "--quick"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr
+    # the plan of a million columns: what no delta held, and what the cipher adds
+    lines = [" ".join(line.split()) for line in run.stdout.splitlines()]
+    (plan,) = (line for line in lines if "1,000,000 x 200 2^34" in line)
+    assert [part.strip() for part in plan.split("|")[1:]] == ["2.9e-06", "0", "1.5e-23"]
+    assert "2^34: -45.0, -14.1" in lines
+    error = float(lines[-1].split(":")[1].split()[0])
+    assert 3 < error < 11
