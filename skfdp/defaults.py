@@ -252,8 +252,12 @@ def network_row_bound(n_features: int) -> float:
 
 
 def pretraining_epochs(n: int) -> int:
-    """Return the passes over synthetic rows: 160,000 rows, but at least 3 passes."""
-    return max(3, math.ceil(160_000 / n))
+    """Return the passes over synthetic rows: 160,000 rows, but 3 to 800 passes.
+
+    160,000 rows are 800 steps of 200 rows. Fewer rows than 200 make one step a pass,
+    and as many steps.
+    """
+    return min(max(3, math.ceil(160_000 / n)), 800)
 
 
 def sums_bound(n_private: int, mean_square: float | None) -> float:

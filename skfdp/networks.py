@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 from collections.abc import Callable
 
@@ -13,6 +14,7 @@ from sklearn.neural_network import MLPClassifier
 from skfdp.rows import RowMap
 
 _BATCH = 200
+_ROWS_OF_A_CALL = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,13 +162,25 @@ def trained(
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for _ in range(n_epochs):
-            rows = draw().astype(np.float32)
-            model.partial_fit(rows, target, classes=np.arange(n_classes))
+        for count in _passes_of_calls(n_epochs, len(target)):
+            rows = np.vstack([draw() for _ in range(count)]).astype(np.float32)
+            labels = np.tile(target, count)
+            model.partial_fit(rows, labels, classes=np.arange(n_classes))
     return Network(
         [coef.astype(np.float64) for coef in model.coefs_],
         [intercept.astype(np.float64) for intercept in model.intercepts_],
     )
+
+
+def _passes_of_calls(n_epochs: int, n_rows: int) -> list[int]:
+    """Return how many passes over few rows share a call, for each call.
+
+    scikit-learn checks the rows, the labels and the classes in every call, which on a
+    dozen rows takes a hundred times as long as a step.
+    """
+    together = min(n_epochs, math.ceil(_ROWS_OF_A_CALL / n_rows))
+    calls, rest = divmod(n_epochs, together)
+    return [together] * calls + [rest] * (rest > 0)
 
 
 def class_means(sums: np.ndarray, counts: np.ndarray, noise_std: float) -> np.ndarray:
