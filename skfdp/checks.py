@@ -8,6 +8,15 @@ import sys
 from collections.abc import Collection
 from typing import Any
 
+import numpy as np
+
+#: Between these a product of a few numbers, and its inverse, is a normal float64.
+SMALLEST, LARGEST = 1e-30, 1e30
+# Sides of intervals may be further out, because they are only subtracted and divided.
+_FURTHEST = 1e100
+# A share of the larger side that still has 4,000 floats in it.
+_NARROWEST = 1e-12
+
 
 def check_number(
     name: str,
@@ -33,13 +42,58 @@ def check_number(
     raise ValueError(f"{name}={value!r} must be {noun} {limits}{others}.")
 
 
+def check_size(
+    name: str, value: Any, *, zero: bool = False, also: Collection = ()
+) -> None:
+    """Raise ValueError unless value is in `also` or a number whose square is usable.
+
+    Parameters
+    ----------
+    zero : bool, default=False
+        Whether 0 is allowed too.
+    """
+    check_number(name, value, include_low=zero, also=also)
+    if any(value is other or (value == other) is True for other in also):
+        return
+    if not (SMALLEST <= value <= LARGEST or (zero and value == 0)):
+        raise ValueError(
+            f"{name}={value!r} must lie between {SMALLEST:g} and {LARGEST:g}: products "
+            "of numbers beyond leave float64; choose a value of moderate size."
+        )
+
+
 def check_clip_norm(value: Any) -> None:
     """Raise ValueError unless value is "auto" or a number whose square is no zero."""
     check_number("clip_norm", value, also=("auto",))
-    if value != "auto" and not 1e-30 < value < 1e30:
+    if value != "auto" and not SMALLEST < value < LARGEST:
         raise ValueError(
             f"clip_norm={value!r} must lie between 1e-30 and 1e30: norms beyond cannot "
             "be computed; rows have norm 1, so that 0.1 to 1 is usual."
+        )
+
+
+def check_interval(name: str, value: Any, low: Any, high: Any) -> None:
+    """Raise ValueError unless float64 can divide the intervals finely.
+
+    Parameters
+    ----------
+    name : str
+    value : object
+        What the user passed, for the message.
+    low, high : float or ndarray
+        Finite sides, low < high.
+    """
+    low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+    largest = np.maximum(np.abs(low), np.abs(high))
+    with np.errstate(all="ignore"):  # the width of what is too far out may overflow
+        width = high - low
+        usable = (largest <= _FURTHEST) & (width >= 1 / _FURTHEST)
+        usable &= width >= _NARROWEST * largest
+    if not usable.all():
+        raise ValueError(
+            f"{name}={value!r} cannot be divided in float64: sides must be at most "
+            f"{_FURTHEST:g} in size, and their distance at least {1 / _FURTHEST:g} and "
+            f"{_NARROWEST:g} of the larger side; choose another unit or origin."
         )
 
 

@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp import defaults
-from skfdp.checks import check_choice, check_number
+from skfdp.checks import check_choice, check_number, check_size
 from skfdp.copula import PrivateColumns, Released
 from skfdp.names import column_names, name_facts, target_name
 from skfdp.noise import Streams, check_random_state, warn_of_seed
@@ -289,7 +289,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         check_budget(self.epsilon, self.delta, allow_infinite=True)
         check_relation(self.neighboring_relation)
         check_random_state(self.random_state)
-        check_number("feature_bound", self.feature_bound, also=("auto",))
+        check_size("feature_bound", self.feature_bound, also=("auto",))
         check_choice("covariance", self.covariance, ("auto", True, False))
         check_number("n_draws", self.n_draws, integral=True, also=("auto",))
         if self.neighboring_relation == "add_or_remove_one":

@@ -16,7 +16,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp import defaults
-from skfdp.checks import check_choice, check_clip_norm, check_number
+from skfdp.checks import check_choice, check_clip_norm, check_number, check_size
 from skfdp.losses import LOSSES
 from skfdp.names import column_names, target_name
 from skfdp.network_loops import linear_network, start_of_loop
@@ -356,7 +356,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     def _check_parameters(self) -> None:
         auto = ("auto",)
-        check_number("feature_bound", self.feature_bound, also=auto)
+        check_size("feature_bound", self.feature_bound, also=auto)
         check_privacy_parameters(self._with_feature_bound(1.0))
         hidden_layers(self.hidden_layer_sizes)
         check_choice("public_target", self.public_target, (True, False))
@@ -373,12 +373,12 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         check_number(
             "public_batch_size", self.public_batch_size, integral=True, also=(None,)
         )
-        check_number("private_weight", self.private_weight)
-        check_number("padding_scale", self.padding_scale, include_low=True)
+        check_size("private_weight", self.private_weight)
+        check_size("padding_scale", self.padding_scale, zero=True)
         check_clip_norm(self.clip_norm)
         check_number("max_iter", self.max_iter, integral=True, also=auto)
         check_number("batch_size", self.batch_size, integral=True, also=("auto", None))
-        check_number("learning_rate", self.learning_rate, also=auto)
+        check_size("learning_rate", self.learning_rate, also=auto)
         check_number(
             "learning_rate_decay",
             self.learning_rate_decay,
@@ -386,8 +386,8 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             include_low=True,
         )
         check_number("momentum", self.momentum, high=1, include_low=True)
-        check_number("noise_decay", self.noise_decay, include_low=True)
-        check_number("radius", self.radius, also=(None,))
+        check_number("noise_decay", self.noise_decay, high=10, include_low=True)
+        check_size("radius", self.radius, also=(None,))
         check_choice("average", self.average, AVERAGES)
         check_choice("accountant", self.accountant, ("auto", "pld"))
         check_choice("backend", self.backend, BACKENDS)

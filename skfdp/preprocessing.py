@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp import defaults
-from skfdp.checks import check_choice, check_number
+from skfdp.checks import check_choice, check_size
 from skfdp.conditional import LARGEST_PUBLIC_SHARE, Blocks, part
 from skfdp.names import column_names, name_facts
 from skfdp.noise import MAX_STD, Streams, warn_of_seed
@@ -233,9 +233,9 @@ class PrivateCenteringTransformer(
         self : object
         """
         forget(self)
-        check_number("feature_bound", self.feature_bound, also=("auto",))
+        check_size("feature_bound", self.feature_bound, also=("auto",))
         check_privacy_parameters(self._bounded(1.0))
-        check_number("output_bound", self.output_bound)
+        check_size("output_bound", self.output_bound)
         check_choice("normalize", self.normalize, (True, False, "auto"))
         ledger = PrivacyLedger.resolve(self.ledger)
         frame, X = X, check_arrays(self, X)

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from skfdp.checks import check_interval
+
 #: One grid unit of a row entry. Entries saturate at +-(2 - 2**-14).
 GRID = 2.0**-14
 _LARGEST = 2**15 - 1
@@ -320,6 +322,8 @@ def resolve_bounds(
             )
     if not (low < high).all():
         raise ValueError(f"bounds={bounds!r} must satisfy low < high in every column.")
+    finite = np.isfinite(low) & np.isfinite(high)
+    check_interval("bounds", bounds, low[finite], high[finite])
     return np.where(np.isfinite(low), low, 0.0), high - low
 
 

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
-from skfdp.checks import check_number
+from skfdp.checks import check_number, check_size
 from skfdp.defaults import UtilityWarning
 from skfdp.losses import MOST_CLASSES
 from skfdp.noise import check_random_state
@@ -207,8 +207,13 @@ def resolve_class_weight(class_weight: Any, classes: np.ndarray) -> np.ndarray:
             raise ValueError(
                 f"class_weight names the label {label!r}, which is not in `classes`."
             )
-        check_number(f"class_weight[{label!r}]", weight, include_low=True)
+        check_size(f"class_weight[{label!r}]", weight, zero=True)
         weights[position[label]] = weight
+    if not weights.any():
+        raise ValueError(
+            f"class_weight={class_weight!r} gives every class the weight 0: at least "
+            "one must count."
+        )
     return weights
 
 
@@ -216,7 +221,7 @@ def check_privacy_parameters(estimator) -> None:
     """Check what every private estimator shares: budget, relation, bounds, seed."""
     check_budget(estimator.epsilon, estimator.delta, allow_infinite=True)
     check_relation(estimator.neighboring_relation)
-    check_number("feature_bound", estimator.feature_bound, also=("auto",))
+    check_size("feature_bound", estimator.feature_bound, also=("auto",))
     check_random_state(estimator.random_state)
     n_records = estimator.n_records
     if estimator.neighboring_relation == "add_or_remove_one":

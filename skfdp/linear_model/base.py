@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from skfdp.checks import check_choice, check_clip_norm, check_number
+from skfdp.checks import check_choice, check_clip_norm, check_number, check_size
 from skfdp.coordinates import Coordinates
 from skfdp.linear_model.centring import centred_coordinates
 from skfdp.linear_model.training import Problem, Training, plan_training
@@ -114,10 +114,10 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         check_clip_norm(self.clip_norm)
         check_number("max_iter", self.max_iter, integral=True, also=auto)
         check_number("batch_size", self.batch_size, integral=True, also=("auto", None))
-        check_number("learning_rate", self.learning_rate, also=auto)
+        check_size("learning_rate", self.learning_rate, also=auto)
         check_number("momentum", self.momentum, high=1, include_low=True)
-        check_number("noise_decay", self.noise_decay, include_low=True)
-        check_number("radius", self.radius, also=(None,))
+        check_number("noise_decay", self.noise_decay, high=10, include_low=True)
+        check_size("radius", self.radius, also=(None,))
         check_choice("average", self.average, AVERAGES)
         check_choice("accountant", self.accountant, ("auto", "pld"))
         if self.n_jobs is not None:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skfdp import defaults
-from skfdp.checks import check_batch, check_choice, check_number
+from skfdp.checks import check_batch, check_choice, check_number, check_size
 from skfdp.linear_model.base import DPLinearClassifier, probabilities
 from skfdp.linear_model.label_dp import (
     OneShot,
@@ -292,8 +292,8 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         check_number(
             "public_batch_size", self.public_batch_size, integral=True, also=(None,)
         )
-        check_number("private_weight", self.private_weight)
-        check_number("padding_scale", self.padding_scale, include_low=True)
+        check_size("private_weight", self.private_weight)
+        check_size("padding_scale", self.padding_scale, zero=True)
         check_batch(self.solver, self.batch_size)
 
     def _plan(self, problem, seeded):

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import RegressorMixin
 
 from skfdp import defaults
-from skfdp.checks import check_choice, check_number
+from skfdp.checks import check_choice, check_number, check_size
 from skfdp.coordinates import Coordinates
 from skfdp.linear_model.base import DPLinearModel
 from skfdp.linear_model.target import (
@@ -18,6 +18,7 @@ from skfdp.linear_model.target import (
     TargetMap,
     check_target,
     check_target_bounds,
+    check_unbounded,
     exact_map,
 )
 from skfdp.linear_model.training import Problem, Training
@@ -54,7 +55,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearModel):
         super()._check_parameters()
         check_number("alpha", self.alpha, include_low=True, also=("auto",))
         check_choice("loss", self.loss, tuple(REGRESSION_LOSSES))
-        check_number("huber_threshold", self.huber_threshold)
+        check_size("huber_threshold", self.huber_threshold)
         check_target_bounds(self.target_bounds, self.loss, self._needs_bounds)
 
     @property
@@ -65,6 +66,8 @@ class DPLinearRegressor(RegressorMixin, DPLinearModel):
         y = check_target(y, self.loss)
         bounds = None if math.isinf(self.epsilon) else self.target_bounds
         low, high = check_target_bounds(bounds, self.loss, self._needs_bounds)
+        if math.isinf(high):
+            check_unbounded(y)
         loss = REGRESSION_LOSSES[self.loss]
         # The threshold is in the target's units, and what these are in the loop is not
         # known before `_scaled`.

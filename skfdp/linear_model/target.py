@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from skfdp.checks import check_interval
+
 # A target that is a straight line away from zero needs no logarithm of zero.
 _SMALLEST = 1e-12
+# Of targets without bounds.
+_FURTHEST = 1e100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,8 +55,8 @@ def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, 
     Raises
     ------
     ValueError
-        If they are missing where required, no pair of finite numbers ``low < high``,
-        or negative for counts.
+        If they are missing where required, no pair of finite numbers ``low < high``
+        that float64 can tell apart, or negative for counts.
     """
     if bounds is None:
         if required:
@@ -66,11 +70,12 @@ def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, 
         low, high = (float(side) for side in bounds)
     except (TypeError, ValueError):
         low, high = math.nan, math.nan
-    if not (low < high and math.isfinite(high - low)):
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(
             f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers "
             "with low < high."
         )
+    check_interval("target_bounds", bounds, low, high)
     if loss == "poisson" and low < 0:
         raise ValueError(
             f"target_bounds={bounds!r} must not be negative for loss='poisson': counts "
@@ -97,6 +102,15 @@ def check_target(y: np.ndarray, loss: str) -> np.ndarray:
             "y holds negative values: loss='poisson' is for counts and rates."
         )
     return numbers
+
+
+def check_unbounded(y: np.ndarray) -> None:
+    """Raise ValueError where a target without declared bounds has no float64 mean."""
+    if np.abs(y).max(initial=0.0) > _FURTHEST:
+        raise ValueError(
+            f"y holds numbers beyond {_FURTHEST:g}, whose squares leave float64: "
+            "rescale the target, or declare target_bounds."
+        )
 
 
 def exact_map(y: np.ndarray, start: TargetMap, centred: bool) -> TargetMap:
