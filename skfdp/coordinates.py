@@ -12,6 +12,8 @@ from skfdp.rows import GRID, GridRows, RowMap, SparseGridRows, on_grid, times_co
 
 # Factors of columns further apart than this share no factor of the integers.
 _MOST_APART = 64.0
+# A penalty as steep as that holds a weight at zero; steeper ones could overflow.
+_STEEPEST = 1e60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,16 +146,29 @@ class Coordinates:
             return weights
         return np.column_stack([weights, self.bias * intercept])
 
-    def penalty_gradient(self, theta: np.ndarray, strength: float) -> np.ndarray:
-        """Return the gradient of ``strength / 2 * |w|**2``, intercept free.
+    def penalty_curvature(self, strength: float) -> np.ndarray:
+        """Return D such that ``strength / 2 * |w|**2`` is ``sum of D theta**2 / 2``.
 
         w are the weights of the bounded columns: where there are no bounds, `coef_`.
+        Each is one entry of theta times a factor, whatever was subtracted of the rows,
+        so that the penalty is diagonal here; the intercept is free.
+
+        Parameters
+        ----------
+        strength : float
+            Per record.
+
+        Returns
+        -------
+        curvature : float64 ndarray of shape (n_columns,)
+            Of each column of the loop's rows.
         """
-        out = np.zeros_like(theta)
-        factor = strength * (self.scale / self.row_map.divisor) ** 2
         n_features = len(self.mean)
-        out[:, :n_features] = factor * theta[:, :n_features]
-        return out
+        out = np.zeros(n_features + (self.bias is not None))
+        with np.errstate(all="ignore"):  # a scale may be released: no warning of it
+            factor = (self.scale / self.row_map.divisor) ** 2
+            out[:n_features] = np.minimum(strength * factor, _STEEPEST)
+        return np.nan_to_num(out)
 
     def _weights(self, theta: np.ndarray) -> np.ndarray:
         return theta[:, : len(self.mean)] * self.scale

@@ -27,6 +27,8 @@ MANY_CLASSES = 20
 PUBLIC_NORM = 0.25
 # Below this clip norm most residuals are cut: the loss is no steeper to step on.
 _CAP_CLIP = 0.6
+# Steps on a penalised weight end within exp(-8) of the way from where they began.
+_TIME_CONSTANTS = 8.0
 # Standard deviation of the noise that the loop leaves in one weight: the largest that
 # a logit tolerates; a prediction in units of the target's spread tolerates less.
 _WEIGHT_NOISE, _WEIGHT_NOISE_OF_TARGETS = 1.5, 0.75
@@ -130,6 +132,27 @@ def learning_rate(
     cap = float(np.clip(2.5 * n * pace, 10, 40)) * min(1.0, 0.5 / curvature)
     noise = _WEIGHT_NOISE_OF_TARGETS if regression else _WEIGHT_NOISE
     return min(noise * mu * n * pace, cap * max(clip_norm, _CAP_CLIP))
+
+
+def learning_rate_of_penalised(
+    rate: float, n_steps: int, *, momentum: float, curvature: np.ndarray
+) -> np.ndarray:
+    """First step size of each weight beside a penalty: no more than it needs.
+
+    The steps take a weight of curvature D through ``sum of rate_t D / (1 - momentum)``
+    time constants. `_TIME_CONSTANTS` of them leave nothing of the start, exp(-8). With
+    more of them the last iterate follows the last releases alone, which are the
+    noisiest, and forgets those before.
+
+    Parameters
+    ----------
+    rate : float
+        First step size of a weight without a penalty, decaying linearly to 0.
+    curvature : ndarray
+        D of the penalty ``sum of D theta**2 / 2``, in the units of the gradient.
+    """
+    pace = 2 * (1 - momentum) / n_steps
+    return np.minimum(rate, _TIME_CONSTANTS * pace / np.maximum(curvature, 1e-300))
 
 
 def block_norms(public: np.ndarray, has_public_model: bool) -> tuple[float, float]:

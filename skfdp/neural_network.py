@@ -28,7 +28,7 @@ from skfdp.privacy.report import Assumption, PrivacyReport
 from skfdp.queries.mlp import BACKENDS, DTYPES, WIDEST
 from skfdp.rows import RowMap, blocks
 from skfdp.sampling import uniform_batch
-from skfdp.solvers import descent
+from skfdp.solvers import check_weights, descent
 from skfdp.splits import public_mask
 from skfdp.steps import AVERAGES, HeavyBall
 from skfdp.validation import (
@@ -533,6 +533,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         )
 
     def _publish(self, fitted: dict) -> None:
+        check_weights((*fitted["coefs_"], *fitted["intercepts_"]))
         for name, value in fitted.items():
             setattr(self, name, value)
 

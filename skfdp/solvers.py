@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, issparse
 
+from skfdp.defaults import UtilityWarning
 from skfdp.losses import Loss
 from skfdp.privacy import PrivacyPlan
 from skfdp.queries import Query
@@ -15,6 +17,10 @@ from skfdp.releases import release
 from skfdp.rows import row_blocks
 from skfdp.sampling import PoissonBatches
 from skfdp.steps import Average, HeavyBall
+
+#: A larger weight of the loop, whose rows have a norm of about 1, has diverged: margins
+#: of 10,000 are probabilities of 0 or 1, or targets 10,000 spreads away.
+LARGEST_WEIGHT = 1e4
 
 
 def descent(
@@ -65,10 +71,21 @@ def descent(
     n_iter : int
         Steps taken; the whole plan stays charged.
 
+    Raises
+    ------
+    ValueError
+        If an iterate is not finite; the plan stays charged.
+
+    Warns
+    -----
+    UtilityWarning
+        If the result is beyond `LARGEST_WEIGHT`.
+
     Notes
     -----
     **Guarantees.** The output is a function of `plan.n_steps` adaptive releases and of
-    public facts, hence (epsilon, delta)-DP as the plan says.
+    public facts, hence (epsilon, delta)-DP as the plan says. So are the error and the
+    warning, which look at iterates alone: post-processing of what is released.
     """
     theta = np.zeros(query.shape) if start is None else start
     velocity = np.zeros(query.shape)
@@ -82,12 +99,49 @@ def descent(
         gradient = release(query, theta, noise_std=std, generator=noise, batch=batch)
         gradient *= private_weight / average_of_clipped
         if public_gradient is not None:
-            gradient += public_gradient(theta) / query.clip_norm
+            with np.errstate(over="ignore"):  # told below, by an error
+                gradient += public_gradient(theta) / query.clip_norm
         theta = rule.update(theta, velocity, gradient, step)
+        if not np.isfinite(theta).all():
+            raise ValueError(
+                f"the descent left the floating-point numbers in step {step + 1} of "
+                f"{plan.n_steps}: lower learning_rate (now "
+                f"{np.max(rule.learning_rate):.3g}) or momentum, or scale down the "
+                "gradients of a public_loss; the charge for this fit stays."
+            )
         path.add(theta, step)
         if on_step is not None and on_step(step, path.value):
             break
+    warn_of_divergence(path.value, start)
     return path.value, step + 1
+
+
+def warn_of_divergence(theta: np.ndarray, start: np.ndarray | None = None) -> None:
+    """Warn if released weights on rows of norm about 1 are of no use any more.
+
+    Weights that were larger to start with may grow in proportion.
+    """
+    usual = 1.0 if start is None else max(1.0, float(np.abs(start).max()))
+    if (np.abs(theta) > LARGEST_WEIGHT * usual).any():
+        warnings.warn(
+            f"the fit diverged: a weight on rows of norm about 1 has passed "
+            f"{LARGEST_WEIGHT * usual:.3g}, where predictions mean nothing; lower "
+            "learning_rate or momentum, strengthen the penalty, or raise epsilon.",
+            UtilityWarning,
+            stacklevel=2,
+        )
+
+
+def check_weights(weights: Iterable[np.ndarray]) -> None:
+    """Raise ValueError if a model that is about to be published is not finite.
+
+    What it sees is released, or public: post-processing.
+    """
+    if not all(np.isfinite(part).all() for part in weights):
+        raise ValueError(
+            "the fitted weights are not finite in the units of X: declare bounds of "
+            "moderate size, or rescale the columns; the charge for this fit stays."
+        )
 
 
 def optimum(

@@ -19,7 +19,8 @@ class HeavyBall:
     Parameters
     ----------
     learning_rate : float
-        First step size.
+        First step size; beside a penalty also one for each weight, an ndarray of
+        theta's shape.
     momentum : float
         Factor of the velocity, in [0, 1).
     n_steps : int
@@ -28,13 +29,28 @@ class HeavyBall:
         Project the iterate onto the L2 ball of this radius after each step.
     decay : float
         Share of the first step size that is gone at the end; 0: constant steps.
+    curvature : float64 ndarray of theta's shape, or None
+        D of a penalty ``sum of D theta**2 / 2``, in the units of the gradient.
+
+    Notes
+    -----
+    The gradient of the penalty is taken where the step ends and not where it starts.
+    For a step size r, a velocity v and a released gradient g,
+
+        v' = momentum v + g + D theta',        theta' = theta - r v',
+
+    hence ``theta' = (theta - r (momentum v + g)) / (1 + r D)``. A step along the
+    gradient at its start multiplies the weights by ``1 - r D``, and diverges from
+    ``r D = 2 (1 + momentum)`` on. This one is stable for every D where the step without
+    a penalty is, and ends at the same optimum.
     """
 
-    learning_rate: float
+    learning_rate: float | np.ndarray
     momentum: float
     n_steps: int
     radius: float | None = None
     decay: float = 1.0
+    curvature: np.ndarray | None = None
 
     def update(
         self, theta: np.ndarray, velocity: np.ndarray, gradient: np.ndarray, step: int
@@ -44,11 +60,16 @@ class HeavyBall:
         All three are contiguous float64 arrays of one shape.
         """
         # numba loads with the first fit, not with `import skfdp`.
-        from skfdp.step_kernels import descend
+        from skfdp.step_kernels import descend, descend_implicitly
 
         rate = self.learning_rate * (1 - self.decay * step / self.n_steps)
         flat = (array.reshape(-1) for array in (theta, velocity, gradient))
-        descend(*flat, float(self.momentum), float(rate))
+        if self.curvature is None:
+            descend(*flat, float(self.momentum), float(rate))
+        else:
+            rates = np.broadcast_to(rate, self.curvature.shape).ravel()
+            curvature = self.curvature.ravel()
+            descend_implicitly(*flat, float(self.momentum), rates, curvature)
         theta = gradient
         if self.radius is not None:
             norm = np.linalg.norm(theta)

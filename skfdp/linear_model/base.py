@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
+from skfdp import defaults
 from skfdp.checks import check_choice, check_clip_norm, check_number, check_size
 from skfdp.coordinates import Coordinates
 from skfdp.linear_model.centring import centred_coordinates
@@ -24,7 +25,7 @@ from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
 from skfdp.queries.linear import LinearQuery
 from skfdp.rows import RowMap, row_blocks
-from skfdp.solvers import descent, optimum
+from skfdp.solvers import check_weights, descent, optimum
 from skfdp.splits import public_mask
 from skfdp.steps import AVERAGES, HeavyBall
 from skfdp.validation import (
@@ -38,6 +39,9 @@ from skfdp.validation import (
     resolve_class_weight,
     resolve_row_map,
 )
+
+#: A stronger penalty, per record, changes nothing any more: every weight is zero.
+STRONGEST = 1e30
 
 
 class DPLinearModel(CallbackSupportMixin, BaseEstimator):
@@ -192,7 +196,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
             class_weight=problem.class_weight,
             fit_intercept=self.fit_intercept,
         )
-        self._publish(problem, coef, intercept, n_iter)
+        self._publish(self._fitted(problem, coef, intercept, n_iter))
         self.privacy_ = self._report(problem, ())
         context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
         return self
@@ -231,7 +235,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         theta, n_iter = descent(
             query,
             plan,
-            HeavyBall(training.learning_rate, self.momentum, plan.n_steps, self.radius),
+            self._rule(problem, training, query, coordinates),
             n_public=problem.n_public,
             noise=streams.private("noise", plan),
             coins=streams.private("coins", plan),
@@ -241,8 +245,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
             on_step=on_step,
         )
         theta = self._after(theta, problem, training)
-        for name, value in fitted(theta, n_iter).items():
-            setattr(self, name, value)
+        self._publish(fitted(theta, n_iter))
         self.privacy_ = privacy
         context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
         return self
@@ -281,15 +284,31 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         """Post-process the released theta."""
         return theta
 
-    def _public_gradient(self, problem, query, coordinates, streams):
-        """Return the exact gradient of the penalty, None where there is none."""
+    def _rule(self, problem, training, query, coordinates) -> HeavyBall:
+        """Return how to step along a released gradient, and on the penalty."""
+        rate, n_steps = training.learning_rate, training.plan.n_steps
+        curvature = self._penalty_curvature(problem, query, coordinates)
+        if curvature is not None and self.average == "last":
+            rate = defaults.learning_rate_of_penalised(
+                rate, n_steps, momentum=self.momentum, curvature=curvature
+            )
+        return HeavyBall(rate, self.momentum, n_steps, self.radius, curvature=curvature)
+
+    def _penalty_curvature(self, problem, query, coordinates) -> np.ndarray | None:
+        """Return D of the penalty for `HeavyBall`, None where there is no penalty."""
         strength = self._penalty_strength(problem, None)
         if strength is None:
             return None
-        return lambda theta: coordinates.penalty_gradient(theta, strength)
+        curvature = coordinates.penalty_curvature(strength) / query.clip_norm
+        return np.ascontiguousarray(np.broadcast_to(curvature, query.shape))
 
-    def _publish(self, problem, coef, intercept, n_iter) -> None:
-        for name, value in self._fitted(problem, coef, intercept, n_iter).items():
+    def _public_gradient(self, problem, query, coordinates, streams):
+        """Return the exact gradient of a public loss, None where there is none."""
+        return None
+
+    def _publish(self, fitted: dict) -> None:
+        check_weights((fitted["coef_"], fitted["intercept_"]))
+        for name, value in fitted.items():
             setattr(self, name, value)
 
     def _fitted(self, problem, coef, intercept, n_iter) -> dict:
@@ -363,7 +382,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearModel):
 
     def _penalty_strength(self, problem: Problem, auto: float | None) -> float | None:
         C = auto if self.C == "auto" else self.C
-        return None if C is None else 1 / (C * problem.n_public)
+        return None if C is None else min(1 / (C * problem.n_public), STRONGEST)
 
     def _fitted(self, problem, coef, intercept, n_iter) -> dict:
         fitted = super()._fitted(problem, coef, intercept, n_iter)

@@ -320,6 +320,11 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
             return training
         labels = problem.target if problem.public_target else None
         margins = model.training_margins(public_rows(problem), labels)
+        if not np.isfinite(margins).all():
+            raise ValueError(
+                f"public_model={self.public_model!r} predicts margins that are not "
+                "finite: fit it on rows like those of row_map_, or scale it down."
+            )
         return dataclasses.replace(training, offset=margins)
 
     def _public_model(self, problem: Problem) -> PublicModel | None:
@@ -364,7 +369,7 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         context = self._init_callback_context()
         context.call_on_fit_task_begin(estimator=self)
         found = run_one_shot(self, problem, training, streams)
-        self._publish(problem, *found)
+        self._publish(self._fitted(problem, *found))
         self.privacy_ = self._report(problem, training.events, loop=False)
         context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
         return self
@@ -393,8 +398,8 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         )
 
     def _public_gradient(self, problem, query, coordinates, streams):
-        """Return the exact gradient of everything public, None where there is none."""
-        terms = [super()._public_gradient(problem, query, coordinates, streams)]
+        """Return the exact gradient of the public loss, None where there is none."""
+        terms = []
         if query.padded is not None:
             coins, size = streams.public("batch"), self.public_batch_size
             terms.append(
@@ -406,13 +411,13 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
             X_public = problem.X[:, problem.public].astype(np.float64)
 
             def term(theta: np.ndarray) -> np.ndarray:
+                coef, intercept = coordinates.fold(theta)
                 gradients = self.public_loss(
-                    *coordinates.fold(theta), X_public, problem.public_labels
+                    coef, intercept, X_public, problem.public_labels
                 )
-                return coordinates.pull(*map(np.asarray, gradients))
+                return coordinates.pull(*_checked(gradients, coef, intercept))
 
             terms.append(term)
-        terms = [term for term in terms if term is not None]
         return (lambda theta: sum(term(theta) for term in terms)) if terms else None
 
     def predict_proba(self, X):
@@ -427,3 +432,27 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         probabilities : ndarray of shape (n_samples, n_classes)
         """
         return probabilities(self.decision_function(X))
+
+
+def _checked(gradients, coef: np.ndarray, intercept: np.ndarray) -> tuple:
+    """Return what a callable public loss returned as two finite arrays."""
+    try:
+        by_coef, by_intercept = (np.asarray(part, np.float64) for part in gradients)
+        found = (
+            np.broadcast_to(by_coef, coef.shape),
+            np.broadcast_to(by_intercept, intercept.shape),
+        )
+    except (TypeError, ValueError):
+        found = None
+    if found is None:
+        raise ValueError(
+            "public_loss must return the gradients in coef and in intercept, two "
+            f"arrays of shapes {coef.shape} and {intercept.shape}; the charge for "
+            "this fit stays."
+        )
+    if not all(np.isfinite(part).all() for part in found):
+        raise ValueError(
+            "public_loss returned a gradient that is not finite: clip it, or lower "
+            "learning_rate so that coef stays small; the charge for this fit stays."
+        )
+    return found

@@ -9,6 +9,7 @@ from skfdp.checks import check_batch, check_choice, check_number
 from skfdp.linear_model.moments import plan_one_release, run_moments
 from skfdp.linear_model.regression import DPLinearRegressor
 from skfdp.linear_model.target_dp import run_target_sum
+from skfdp.solvers import warn_of_divergence
 
 _SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
 
@@ -263,7 +264,9 @@ class FeatureDPRegressor(DPLinearRegressor):
         coordinates = self._coordinates(problem, training, streams)
         run = run_target_sum if problem.public.all() else run_moments
         theta, n_iter = run(self, problem, training, coordinates, streams)
-        self._publish(problem, *coordinates.fold(theta), n_iter)
+        warn_of_divergence(theta)
+        found = coordinates.fold(theta)
+        self._publish(self._fitted(problem, *found, n_iter))
         self.privacy_ = self._report(problem, training.events, loop=False)
         context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
         return self

@@ -18,6 +18,7 @@ from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_mu
 from skfdp.queries.statistics import LabelSum
 from skfdp.releases import release
 from skfdp.rows import GridRows
+from skfdp.solvers import warn_of_divergence
 
 #: The only values that one release can do.
 _ONE_SHOT_VALUES = {
@@ -203,4 +204,5 @@ def run_one_shot(
     most = 1000 if estimator.max_iter == "auto" else estimator.max_iter
     objective = Objective(one_shot.float_rows(rows), problem.loss, penalty)
     theta, n_iter = objective.minimise(statistic / n_rows, start, most)
+    warn_of_divergence(theta)
     return *training.whitening.fold(theta, problem.row_map), n_iter

@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from skfdp import defaults
 from skfdp.checks import check_choice, check_number, check_size
 from skfdp.coordinates import Coordinates
-from skfdp.linear_model.base import DPLinearModel
+from skfdp.linear_model.base import STRONGEST, DPLinearModel
 from skfdp.linear_model.target import (
     SPREAD,
     TargetMap,
@@ -87,8 +87,8 @@ class DPLinearRegressor(RegressorMixin, DPLinearModel):
         # |w|**2 and the loss both scale with the square of the unit, but for a log
         # link, where w does not scale and the loss does linearly.
         if problem.target_map.log:
-            return alpha / problem.target_map.scale
-        return alpha / problem.n_public
+            return min(alpha / problem.target_map.scale, STRONGEST)
+        return min(alpha / problem.n_public, STRONGEST)
 
     def scale_events(self, problem: Problem, mu: float, reach: float, facts: dict):
         """Return the events of the target's scales and of the rows' length."""

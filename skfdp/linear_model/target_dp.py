@@ -66,9 +66,7 @@ def run_target_sum(
     if strength is None:
         theta, n_iter = _choose(model, statistic, half * std / n, most)
     else:
-        unit = np.zeros((1, len(statistic)))
-        unit[:, : len(coordinates.mean)] = 1.0
-        penalty = coordinates.penalty_gradient(unit, strength)[0]
+        penalty = coordinates.penalty_curvature(strength)
         # A noisy statistic may ask for infinite weights; this keeps them finite.
         start = np.zeros(len(statistic))
         theta, n_iter = model.minimise(statistic, penalty + 1e-8, start, most)

@@ -123,16 +123,15 @@ def test_the_finite_loop_reaches_the_same_optimum_without_noise(load):
         neighboring_relation="replace_one",
         noise_multipliers=(1e-9,),
     )
+    curvature = coordinates.penalty_curvature(1 / (C * len(X))) / query.clip_norm
+    curvature = np.ascontiguousarray(np.broadcast_to(curvature, query.shape))
     theta, _ = descent(
         query,
         plan,
-        HeavyBall(20.0, 0.95, 6000),
+        HeavyBall(20.0, 0.95, 6000, curvature=curvature),
         n_public=len(X),
         noise=np.random.default_rng(0),
         coins=np.random.default_rng(0),
-        public_gradient=lambda theta: coordinates.penalty_gradient(
-            theta, 1 / (C * len(X))
-        ),
     )
     coef, intercept = coordinates.fold(theta)
     theirs = LogisticRegression(C=C, tol=1e-10, max_iter=10_000).fit(X, y)
@@ -250,7 +249,17 @@ def test_a_callable_public_loss_is_an_exact_gradient(small, monkeypatch):
         "public_features": [0, 1],
         "centering": None,
     }
+    # The penalty itself is stepped on implicitly, a callable where the step begins.
+    def curvature(self, problem, query, coordinates):
+        return None
+
+    def gradient(self, problem, query, coordinates, streams):
+        penalty = coordinates.penalty_curvature(self._penalty_strength(problem, None))
+        return lambda theta: penalty * theta
+
     ours = FeatureDPLogisticRegression(public_loss=ridge, **common).fit(X, y)
+    monkeypatch.setattr(FeatureDPLogisticRegression, "_penalty_curvature", curvature)
+    monkeypatch.setattr(FeatureDPLogisticRegression, "_public_gradient", gradient)
     built_in = FeatureDPLogisticRegression(C=0.1, **common).fit(X, y)
     np.testing.assert_allclose(ours.coef_, built_in.coef_, rtol=1e-6)
 

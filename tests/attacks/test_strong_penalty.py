@@ -1,0 +1,305 @@
+"""Strong penalties shrink, and no fit ends in a model that exploded in silence."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+
+from skfdp import (
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivacyLedger,
+)
+from skfdp.defaults import UtilityWarning, learning_rate_of_penalised
+from skfdp.solvers import LARGEST_WEIGHT, warn_of_divergence
+from skfdp.steps import HeavyBall
+
+N, D = 2_000, 6
+PUBLIC = {"public_features": [0, 1], "public_target": True}
+CLASSIFIERS = {
+    "DPSGDF": (DPSGDFClassifier, {}),
+    "squared hinge": (DPSGDFClassifier, {"loss": "squared_hinge"}),
+    "nothing public": (FeatureDPLogisticRegression, {}),
+    "public parts": (FeatureDPLogisticRegression, PUBLIC),
+    "public loss": (FeatureDPLogisticRegression, {**PUBLIC, "public_loss": "zero"}),
+    "label-DP": (
+        FeatureDPLogisticRegression,
+        {"public_features": "all", "solver": "dp-gd"},
+    ),
+    "one-shot": (FeatureDPLogisticRegression, {"public_features": "all"}),
+    "Poisson batches": (
+        FeatureDPLogisticRegression,
+        {"solver": "dp-sgd", "batch_size": 500},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.random((N, D))
+    margin = X @ rng.normal(size=D)
+    y = (margin + 0.3 * rng.normal(size=N) > np.quantile(margin, 0.7)).astype(int)
+    counts = rng.poisson(np.exp(margin / 2)).astype(float)
+    return X, y, 5 * margin + rng.normal(size=N), counts
+
+
+@pytest.mark.parametrize("C", [1e-3, 1e-5, 1e-12, 1e-300])
+@pytest.mark.parametrize("case", CLASSIFIERS)
+def test_a_strong_penalty_shrinks_classifiers(case, C, data):
+    estimator, parameters = CLASSIFIERS[case]
+    X, y, *_ = data
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = estimator(C=C, bounds=(0, 1), random_state=0, **parameters).fit(X, y)
+    # A public model is penalised by whoever fits it.
+    private = model.coef_[:, 2:] if case == "public parts" else model.coef_
+    assert np.abs(private).max() < max(2e3 * C, 1e-25)
+    assert np.abs(model.intercept_).max() < 5
+
+
+@pytest.mark.parametrize("estimator", [DPSGDFRegressor, FeatureDPRegressor])
+@pytest.mark.parametrize(
+    ("loss", "alpha"),
+    [
+        *[("squared_error", alpha) for alpha in (1e4, 1e8, 1e12, 1e300)],
+        *[("huber", alpha) for alpha in (1e4, 1e12)],
+        *[("poisson", alpha) for alpha in (10.0, 1e4, 1e12, 1e300)],
+    ],
+)
+def test_a_strong_penalty_shrinks_regressors(estimator, loss, alpha, data):
+    X, _, y, counts = data
+    target = counts if loss == "poisson" else y
+    n_records = 1 if loss == "poisson" else N  # alpha is per record there
+    bounds = (min(0.0, target.min()), target.max())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = estimator(
+            loss=loss, alpha=alpha, bounds=(0, 1), target_bounds=bounds, random_state=0
+        ).fit(X, target)
+    assert np.abs(model.coef_).max() < max(30 * n_records / alpha, 1e-25)
+    assert np.abs(model.predict(X) - target.mean()).max() < 3 * target.std()
+
+
+@pytest.mark.parametrize("C", [1e-1, 1e-3, 1e-5, 1e-12])
+@pytest.mark.parametrize("estimator", [DPSGDFClassifier, FeatureDPLogisticRegression])
+def test_the_limit_of_epsilon_is_scikit_learns_optimum(estimator, C, data):
+    X, y, *_ = data
+    ours = estimator(
+        1e5, C=C, bounds=(0, 1), feature_bound=D**0.5, normalize=False, random_state=0
+    ).fit(X, y)
+    theirs = LogisticRegression(C=C, tol=1e-12, max_iter=10_000).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=0.02, atol=0.01 * C)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=5e-3)
+
+
+@pytest.mark.parametrize("alpha", [1e3, 1e4, 1e8])
+def test_the_limit_of_epsilon_is_ridge(alpha, data):
+    X, _, y, _ = data
+    # A clip norm that binds nowhere, targets being scaled to a spread of 1.
+    ours = DPSGDFRegressor(
+        1e5,
+        alpha=alpha,
+        bounds=(0, 1),
+        target_bounds=(y.min(), y.max()),
+        clip_norm=50.0,
+        random_state=0,
+    ).fit(X, y)
+    theirs = Ridge(alpha).fit(X, y)
+    size = np.abs(theirs.coef_).max()
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=0.02 * size)
+    assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=0.02 * y.std())
+
+
+@pytest.mark.parametrize("alpha", [10.0, 1e4])
+def test_the_limit_of_epsilon_is_scikit_learns_poisson_model(alpha, data):
+    X, _, _, y = data
+    ours = DPSGDFRegressor(
+        1e5,
+        alpha=alpha,
+        loss="poisson",
+        bounds=(0, 1),
+        target_bounds=(0, y.max()),
+        clip_norm=50.0,
+        random_state=0,
+    ).fit(X, y)
+    theirs = PoissonRegressor(alpha=alpha, tol=1e-10, max_iter=10_000).fit(X, y)
+    size = np.abs(theirs.coef_).max()
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=0.02 * size)
+    assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=0.01)
+
+
+@pytest.mark.parametrize("C", [1.0, 0.1])
+def test_a_moderate_penalty_trains_as_before(C, data, monkeypatch):
+    """The gradient at the start of a step, under the same noise, is the yardstick."""
+    X, y, *_ = data
+    common = {"C": C, "bounds": (0, 1), "random_state": 0}
+    implicit = DPSGDFClassifier(**common).fit(X, y)
+
+    def gradient(self, problem, query, coordinates, streams):
+        curvature = coordinates.penalty_curvature(self._penalty_strength(problem, None))
+        return lambda theta: curvature * theta
+
+    monkeypatch.setattr(DPSGDFClassifier, "_penalty_curvature", lambda *_: None)
+    monkeypatch.setattr(DPSGDFClassifier, "_public_gradient", gradient)
+    explicit = DPSGDFClassifier(**common).fit(X, y)
+    moved = np.linalg.norm(implicit.coef_ - explicit.coef_)
+    assert 0 < moved < 0.1 * np.linalg.norm(explicit.coef_)
+    assert implicit.score(X, y) == pytest.approx(explicit.score(X, y), abs=0.01)
+
+
+@pytest.mark.parametrize("C", [1e-3, 1e-6, 1e-9])
+def test_a_strong_penalty_averages_the_noise_of_all_releases(C, data):
+    """The direction is that of scikit-learn, and not of the last, noisiest release."""
+    X, y, *_ = data
+    theirs = LogisticRegression(C=C, tol=1e-12).fit(X, y).coef_[0]
+    cosines = []
+    for seed in range(5):
+        ours = DPSGDFClassifier(1.0, C=C, bounds=(0, 1), random_state=seed).fit(X, y)
+        coef = ours.coef_[0]
+        cosines.append(coef @ theirs / np.linalg.norm(coef) / np.linalg.norm(theirs))
+    assert np.mean(cosines) > 0.9
+
+
+@pytest.mark.parametrize("curvature", [0.0, 1e-3, 1.0, 1e3, 1e30])
+def test_a_step_solves_the_implicit_equation(curvature):
+    rng = np.random.default_rng(1)
+    theta, velocity, gradient = rng.normal(size=(3, 2, 5))
+    diagonal = np.full((2, 5), curvature)
+    rule = HeavyBall(0.5, 0.9, 10, curvature=diagonal)
+    found, start = velocity.copy(), theta.copy()
+    after = rule.update(theta, found, gradient.copy(), 4)
+    if curvature < 1e4:  # where the product of a huge and a tiny number tells anything
+        expected = 0.9 * velocity + gradient + diagonal * after
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(after, start - 0.3 * found, atol=1e-12)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9, 0.99])
+@pytest.mark.parametrize("curvature", [1e-2, 1.0, 1e2, 1e12])
+def test_the_implicit_step_is_stable_for_every_penalty(curvature, momentum):
+    """Of ``(theta - 1)**2 / 2 + curvature theta**2 / 2``, the minimum."""
+    rule = HeavyBall(1.0, momentum, 5_000, decay=0.0, curvature=np.array([curvature]))
+    theta, velocity = np.array([5.0]), np.zeros(1)
+    for step in range(5_000):
+        theta = rule.update(theta, velocity, theta - 1.0, step)
+        assert abs(theta[0]) <= 10
+    assert theta[0] == pytest.approx(1 / (1 + curvature), rel=1e-6)
+
+
+def test_penalised_weights_take_no_more_steps_than_they_need():
+    curvature = np.array([0.0, 1e-6, 0.5, 1e300])
+    found = learning_rate_of_penalised(40.0, 200, momentum=0.9, curvature=curvature)
+    assert found[0] == found[1] == 40.0
+    # the sum of rate_t D / (1 - momentum) over 200 steps that decay to 0, about 8
+    constants = found[2:] * curvature[2:] * 200 / 2 / (1 - 0.9)
+    np.testing.assert_allclose(constants, 8.0)
+
+
+# -- fits that explode for another reason ----------------------------------------------
+EXPLODING = {
+    "learning rate": (DPSGDFClassifier, {"learning_rate": 1e6}),
+    "learning rate of a regressor": (
+        DPSGDFRegressor,
+        {"learning_rate": 1e6, "target_bounds": (0, 1)},
+    ),
+    "learning rate with a penalty": (
+        FeatureDPLogisticRegression,
+        {"learning_rate": 1e6, "C": 1.0},
+    ),
+    "public loss beside a tiny clip norm": (
+        FeatureDPLogisticRegression,
+        {**PUBLIC, "public_loss": "gaussian", "clip_norm": 1e-12},
+    ),
+    "private weight": (
+        FeatureDPLogisticRegression,
+        {**PUBLIC, "public_loss": "zero", "private_weight": 1e12},
+    ),
+    "huge public gradients": (
+        FeatureDPLogisticRegression,
+        {
+            "public_features": [0],
+            "public_loss": lambda coef, intercept, X, labels: (
+                np.full_like(coef, 1e300),
+                np.zeros_like(intercept),
+            ),
+        },
+    ),
+    "network": (
+        FeatureDPMLPClassifier,
+        {**PUBLIC, "hidden_layer_sizes": (4,), "learning_rate": 1e6, "max_iter": 5},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", EXPLODING)
+def test_a_fit_that_explodes_says_so(case, data):
+    estimator, parameters = EXPLODING[case]
+    X, y, *_ = data
+    with pytest.warns(UtilityWarning, match="the fit diverged: .*lower learning_rate"):
+        estimator(bounds=(0, 1), random_state=0, **parameters).fit(X[:500], y[:500])
+
+
+def test_what_counts_as_an_explosion():
+    """A number of the released iterate alone; larger weights to start with may grow."""
+    theta = np.array([1.0, -LARGEST_WEIGHT])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_divergence(theta)
+        warn_of_divergence(10 * theta, np.array([20.0]))
+        warn_of_divergence(np.zeros((0, 3)))
+    with pytest.warns(UtilityWarning, match=r"has passed 1e\+04"):
+        warn_of_divergence(1.01 * theta)
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (np.nan, "public_loss returned a gradient that is not finite"),
+        (np.inf, "public_loss returned a gradient that is not finite"),
+        (1.7e308, "the descent left the floating-point numbers in step 1 of"),
+    ],
+)
+def test_a_fit_that_leaves_the_floats_is_an_error_after_the_charge(
+    returned, message, data
+):
+    X, y, *_ = data
+    ledger = PrivacyLedger()
+
+    def public_loss(coef, intercept, X_public, labels):
+        return np.full_like(coef, returned), np.zeros_like(intercept)
+
+    model = FeatureDPLogisticRegression(
+        public_features=[0], public_loss=public_loss, bounds=(0, 1), ledger=ledger
+    )
+    with pytest.raises(ValueError, match=f"{message}.*the charge for this fit stays"):
+        model.fit(X[:300], y[:300])
+    assert not hasattr(model, "coef_")
+    assert {entry.charge for entry in ledger.entries} == {1}
+
+
+@pytest.mark.parametrize("returned", [None, 5.0, ("a", "b"), (np.zeros(17), 0.0)])
+def test_a_public_loss_that_returns_no_gradient(returned, data):
+    X, y, *_ = data
+    model = FeatureDPLogisticRegression(
+        public_features=[0], public_loss=lambda *_: returned, bounds=(0, 1)
+    )
+    with pytest.raises(ValueError, match="public_loss must return the gradients"):
+        model.fit(X[:300], y[:300])
+
+
+def test_a_public_model_without_finite_margins_is_refused_before_the_charge(data):
+    X, y, *_ = data
+    wild = LogisticRegression().fit(X[:, :2], y)
+    wild.coef_ = np.full_like(wild.coef_, np.inf)
+    ledger = PrivacyLedger()
+    model = FeatureDPLogisticRegression(
+        **PUBLIC, public_model=wild, bounds=(0, 1), ledger=ledger
+    )
+    with pytest.raises(ValueError, match="public_model=.* margins that are not finite"):
+        model.fit(X, y)
+    assert len(ledger.entries) == 0
