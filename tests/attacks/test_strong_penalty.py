@@ -24,6 +24,7 @@ CLASSIFIERS = {
     "DPSGDF": (DPSGDFClassifier, {}),
     "squared hinge": (DPSGDFClassifier, {"loss": "squared_hinge"}),
     "nothing public": (FeatureDPLogisticRegression, {}),
+    "short rows": (FeatureDPLogisticRegression, {"feature_bound": 0.1}),
     "public parts": (FeatureDPLogisticRegression, PUBLIC),
     "public loss": (FeatureDPLogisticRegression, {**PUBLIC, "public_loss": "zero"}),
     "label-DP": (

@@ -249,6 +249,7 @@ def test_a_callable_public_loss_is_an_exact_gradient(small, monkeypatch):
         "public_features": [0, 1],
         "centering": None,
     }
+
     # The penalty itself is stepped on implicitly, a callable where the step begins.
     def curvature(self, problem, query, coordinates):
         return None
