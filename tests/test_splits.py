@@ -55,7 +55,7 @@ def test_callable_sees_no_values():
         ([1, 1], NAMES, "twice"),
         ([9], NAMES, "index 9"),
         ([True, False], NAMES, "mask of length 2"),
-        ([1.5], NAMES, "expected column names"),
+        ([1.5], NAMES, "holds 1.5: expected None, .all., column names"),
         (["x"], ["x", "x"], "occurs 2 times"),
     ],
 )

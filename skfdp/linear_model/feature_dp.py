@@ -49,7 +49,7 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
     public_features : None, "all", names, indices, mask, slice or callable, default=None
         The public columns: names or fnmatch patterns (``"public__*"``) where X has
         column names, indices, a boolean mask, a slice, or a callable of X such as
-        ``make_column_selector(...)``. "all" is label-DP.
+        ``make_column_selector(pattern=...)``. "all" is label-DP.
     public_target : bool, default=False
         Whether the target is public.
     solver : {"auto", "dp-gd", "dp-sgd", "one-shot"}, default="auto"

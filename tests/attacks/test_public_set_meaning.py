@@ -1,0 +1,204 @@
+"""A public set is the one that was meant, or an error with the remedy."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_selector
+
+from skfdp import (
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivateCenteringTransformer,
+    PrivateCompletionClassifier,
+)
+from skfdp.splits import public_mask
+
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
+
+
+def frame(columns, dtype=float):
+    return pd.DataFrame(np.ones((3, len(columns)), dtype=dtype), columns=columns)
+
+
+def resolved(spec, X):
+    """Return the positions of the public columns, as an estimator would."""
+    labels = list(getattr(X, "columns", [])) or None
+    named = labels is not None and all(isinstance(name, str) for name in labels)
+    mask = public_mask(spec, np.shape(X)[1], labels if named else None, X)
+    return np.flatnonzero(mask).tolist()
+
+
+DROPPED = frame([1, 2, 3])  # read_csv(header=None), and column 0 dropped
+REFUSED = {
+    "integers beside integer labels": ([1], DROPPED, "labels or positions"),
+    "one integer beside integer labels": (1, DROPPED, "labels or positions"),
+    "a slice beside integer labels": (slice(0, 2), DROPPED, "labels or positions"),
+    "integers beside shuffled labels": ([1], frame([1, 0, 2]), "labels or positions"),
+    "a selector of integer labels": (
+        make_column_selector(),
+        DROPPED,
+        "labels or positions",
+    ),
+    "an integer beside a name that reads like it": (
+        [1],
+        frame(["1", "2", "3"]),
+        "another column of X is called '1'",
+    ),
+    "0 and 1 as a mask or as positions": (
+        [0, 1],
+        frame(["a", "b"]),
+        "could be a mask or positions",
+    ),
+    "0 and 1 in an array": (np.array([1, 0]), np.ones((3, 2)), "could be a mask"),
+    "0 on a single column": ([0], np.ones((3, 1)), "could be a mask or positions"),
+    "a mapping": ({"b": False}, frame(["a", "b"]), "is a mapping"),
+    "a Series of 0 and 1": (
+        pd.Series({"a": 0, "b": 1, "c": 1}),
+        frame(["a", "b", "c"]),
+        "a Series of integers",
+    ),
+    "a boolean Series of other labels": (
+        pd.Series([True, False]),
+        frame(["a", "b"]),
+        "whose index does not hold the labels",
+    ),
+    "a boolean Series with labels, for an array": (
+        pd.Series({"a": True, "b": False}),
+        np.ones((3, 2)),
+        "whose index does not hold the labels",
+    ),
+    "all beside a column of that name": (
+        "all",
+        frame(["all", "b"]),
+        r"write \['all'\]",
+    ),
+    "a selector by dtype": (
+        make_column_selector(dtype_include="number"),
+        frame(["a", "b"]),
+        "by dtype, which may depend on one private value",
+    ),
+    "a selector that leaves a dtype out": (
+        make_column_selector(dtype_exclude="object"),
+        frame(["a", "b"]),
+        "by dtype, which may depend on one private value",
+    ),
+    "a callable that looks at dtypes": (
+        lambda X: X.select_dtypes("number").columns,
+        frame(["a", "b"]),
+        "depends on the dtypes",
+    ),
+    "a callable that leaves a dtype out": (
+        lambda X: X.select_dtypes(exclude="datetime").columns,
+        frame(["a", "b"]),
+        "depends on the dtypes",
+    ),
+    "a callable that selects nothing": (
+        make_column_selector(pattern="^x"),
+        frame(["a", "b"]),
+        "selects no column",
+    ),
+    "a fraction": (1.5, frame(["a", "b"]), "public_features=1.5 is unknown"),
+    "a scalar truth": (True, frame(["a"]), "public_features=True is unknown"),
+    "bytes, which are integers": (b"\x00", frame(["a", "b"]), "is unknown"),
+    "a generator, which is empty the next time": (
+        iter(["a"]),
+        frame(["a", "b"]),
+        "is unknown",
+    ),
+    "a frame, which iterates over names": (frame(["a"]), frame(["a", "b"]), "unknown"),
+    "a set of booleans": ({True, False}, frame(["a", "b"]), "mixes booleans"),
+    "a slice of names": (slice("a", "b"), frame(["a", "b"]), "slice of positions"),
+}
+
+
+@pytest.mark.parametrize("finding", REFUSED)
+def test_what_has_two_readings_is_refused(finding):
+    spec, X, message = REFUSED[finding]
+    with pytest.raises(ValueError, match=message) as caught:
+        resolved(spec, X)
+    assert " at 0x" not in str(caught.value)  # no address
+    assert "\n" not in str(caught.value)  # no Series
+
+
+ACCEPTED = {
+    "a boolean Series in another order": (
+        pd.Series({"c": True, "a": False, "b": False}),
+        frame(["a", "b", "c"]),
+        [2],
+    ),
+    "a boolean Series of integer labels": (
+        pd.Series({3: True, 1: False, 2: False}),
+        DROPPED,
+        [2],
+    ),
+    "a boolean Series for an array": (
+        pd.Series([False, True], index=[1, 0]),
+        np.ones((3, 2)),
+        [0],
+    ),
+    "a mask beside integer labels": ([False, True, False], DROPPED, [1]),
+    "integers beside the labels 0, 1, 2": ([1], frame(range(3)), [1]),
+    "integers beside strings": ([1, -1], frame(["a", "b", "c"]), [1, 2]),
+    "a set of positions": ({0, 1}, frame(["a", "b"]), [0, 1]),
+    "a column called all": (["all"], frame(["b", "all"]), [1]),
+    "every column, one called all": (slice(None), frame(["b", "all"]), [0, 1]),
+    "a selector by name": (make_column_selector("^a"), frame(["a1", "b"]), [0]),
+    "a selector by name, text in X": (
+        make_column_selector("^a"),
+        frame(["a1", "b"], dtype=str),
+        [0],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_what_has_one_reading_is_taken_so(case):
+    spec, X, expected = ACCEPTED[case]
+    assert resolved(spec, X) == expected
+
+
+def test_a_callable_sees_names_and_no_dtype():
+    """Two tables that differ in one value, hence in a dtype, show it the same."""
+    seen = []
+    for value in (1, np.nan):
+        X = pd.DataFrame({"a": [value, 2], "b": [1, 2]})
+        told = []
+        public_mask(
+            lambda X, told=told: told.append(X.dtypes.tolist()) or ["b"], 2, "ab", X
+        )
+        seen.append(told)
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        FeatureDPLogisticRegression(),
+        FeatureDPRegressor(target_bounds=(0, 1)),
+        FeatureDPMLPClassifier(),
+        PrivateCenteringTransformer(),
+        PrivateCompletionClassifier(FeatureDPLogisticRegression()),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_every_estimator_asks_what_integers_mean(estimator, small, releases):
+    X = pd.DataFrame(small[0], columns=[1, 2, 3, 4])
+    estimator.set_params(public_features=[1], bounds=(0, 1))
+    with pytest.raises(ValueError, match="could mean labels or positions"):
+        estimator.fit(X, small[1])
+    assert not releases
+
+
+def test_reports_write_positions_as_columns(small):
+    model = FeatureDPLogisticRegression(public_features=[0, 2], bounds=(0, 1))
+    report = model.fit(*small).privacy_
+    public = "Public, not protected: column 0, column 2."
+    private = "Private, in each record: column 1, column 3 and the target."
+    told = " ".join(report.statement().split())
+    assert public in told
+    assert private in told
+    assert "<td style='text-align:left'>column 0, column 2</td>" in report._repr_html_()
+    assert json.loads(report.to_json())["public_features"] == [0, 2]
