@@ -18,6 +18,48 @@ _FURTHEST = 1e100
 _NARROWEST = 1e-12
 
 
+def shown(value: Any) -> str:
+    """Return what an error says of a parameter: one short line without an address.
+
+    The text of a Series, an array or a frame goes on for lines and holds values, that
+    of a function holds an address: of such values only the type is told.
+    """
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        text = repr(value)
+        short = len(text) <= 80 and "\n" not in text and " at 0x" not in text
+        return text if short else f"{type(value).__name__}(...)"
+    if _is_plain(value) and len(text := repr(value)) <= 200:
+        return text
+    name = getattr(value, "__name__", None)
+    return f"<{type(value).__name__} {name}>" if name else f"<{type(value).__name__}>"
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the text of a value is short and means the same everywhere."""
+    if isinstance(value, (list, tuple)):
+        return len(value) <= 16 and all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return len(value) <= 16 and all(map(_is_plain, (*value, *value.values())))
+    plain = (str, bytes, numbers.Number, slice, range, set, frozenset)
+    return value is None or isinstance(value, plain)
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise ValueError unless value is True or False, in any spelling."""
+    if not isinstance(value, bool) and not (np.ndim(value) == 0 and value in (0, 1)):
+        raise ValueError(f"{name}={shown(value)} must be True or False.")
+
+
+def check_n_jobs(value: Any) -> None:
+    """Raise ValueError unless value is None or an int other than 0."""
+    integral = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if value is not None and not (integral and value != 0):
+        raise ValueError(
+            f"n_jobs={shown(value)} must be None or an int other than 0: the number of "
+            "threads, or -1 for all cores."
+        )
+
+
 def check_number(
     name: str,
     value: Any,
@@ -39,7 +81,7 @@ def check_number(
     sign = ">=" if include_low else ">"
     limits = f"{sign} {low:g}" + (f" and < {high:g}" if math.isfinite(high) else "")
     others = "".join(f" or {other!r}" for other in also)
-    raise ValueError(f"{name}={value!r} must be {noun} {limits}{others}.")
+    raise ValueError(f"{name}={shown(value)} must be {noun} {limits}{others}.")
 
 
 def check_size(
@@ -67,8 +109,8 @@ def check_clip_norm(value: Any) -> None:
     check_number("clip_norm", value, also=("auto",))
     if value != "auto" and not SMALLEST < value < LARGEST:
         raise ValueError(
-            f"clip_norm={value!r} must lie between 1e-30 and 1e30: norms beyond cannot "
-            "be computed; rows have norm 1, so that 0.1 to 1 is usual."
+            f"clip_norm={shown(value)} must lie between 1e-30 and 1e30: norms beyond "
+            "cannot be computed; rows have norm 1, so that 0.1 to 1 is usual."
         )
 
 
@@ -101,8 +143,8 @@ def check_batch(solver: str, batch_size: Any) -> None:
     """Raise ValueError if full batches and a batch size are asked for together."""
     if solver == "dp-gd" and batch_size not in ("auto", None):
         raise ValueError(
-            f"batch_size={batch_size!r} contradicts solver='dp-gd', which uses the "
-            "full batch: choose solver='dp-sgd'."
+            f"batch_size={shown(batch_size)} contradicts solver='dp-gd', which uses "
+            "the full batch: choose solver='dp-sgd'."
         )
 
 
@@ -110,7 +152,7 @@ def check_choice(name: str, value: Any, choices: Collection) -> None:
     """Raise ValueError unless value is one of the choices."""
     if not any(value is choice or (value == choice) is True for choice in choices):
         listed = ", ".join(map(repr, choices))
-        raise ValueError(f"{name}={value!r} is unknown; choose one of {listed}.")
+        raise ValueError(f"{name}={shown(value)} is unknown; choose one of {listed}.")
 
 
 def users_line() -> int:

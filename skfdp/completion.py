@@ -18,8 +18,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp import defaults
-from skfdp.checks import check_choice, check_number, check_size
+from skfdp.checks import check_choice, check_number, check_size, shown
 from skfdp.copula import PrivateColumns, Released
+from skfdp.fitting import guarded_fit, without_traps
 from skfdp.names import column_names, name_facts, target_name
 from skfdp.noise import Streams, check_random_state, warn_of_seed
 from skfdp.privacy import Event, assumptions, calibrate, gdp_mu
@@ -38,6 +39,7 @@ from skfdp.validation import (
     encode_labels,
     forget,
     public_count,
+    resolved_parameters,
 )
 
 _ORTHANT = enforced(assumptions.CLASS_ORTHANT)
@@ -238,6 +240,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         """Return whether a fit came to its end."""
         return hasattr(self, "estimator_")
 
+    @guarded_fit
     def fit(self, X, y):
         """Release the statistics, charging the ledger first; complete; train.
 
@@ -302,8 +305,8 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         )
         if not instance or not is_classifier(self.estimator):
             raise TypeError(
-                f"estimator={self.estimator!r} must be a scikit-learn classifier: pass "
-                "an instance, not a class, a name or a regressor."
+                f"estimator={shown(self.estimator)} must be a scikit-learn classifier: "
+                "pass an instance, not a class, a name or a regressor."
             )
 
     def _resolve(self, X, y) -> _Problem:
@@ -315,9 +318,10 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         public = public_mask(self.public_features, X.shape[1], names, frame)
         if public.all() and math.isfinite(self.epsilon):
             raise ValueError(
-                f"public_features={self.public_features!r} names every column, and the "
-                "target is public: there is nothing to protect; fit the estimator "
-                "itself. For a private target use FeatureDPLogisticRegression."
+                f"public_features={shown(self.public_features)} names every column, "
+                "and the target is public: there is nothing to protect; fit the "
+                "estimator itself. For a private target use "
+                "FeatureDPLogisticRegression."
             )
         low, span = resolve_bounds(self.bounds, X.shape[1], names)
         if self.bounds is None:
@@ -395,11 +399,8 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
 
     def _release(self, problem: _Problem, events: tuple[Event, ...]) -> Released:
         """Release the class sums, and the second moments where they are planned."""
-        private = ~problem.public
-        rows = GridRows.build(
-            problem.X[:, private],
-            problem.block(private, problem.feature_bound).unit,
-        )
+        private, bound = ~problem.public, problem.feature_bound
+        rows = GridRows.build(problem.X[:, private], problem.block(private, bound).unit)
         sums = ClassSum(
             rows,
             problem.codes,
@@ -407,8 +408,9 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
             nonnegative=bool(problem.bounded.all()),
         )
         queries = {"class sums": sums, "second moments": SecondMoment(rows)}
-        parameters = self.get_params(deep=False)
-        del parameters["estimator"], parameters["n_draws"]  # they come after
+        row_map = dataclasses.replace(problem.row_map, feature_bound=bound)
+        after = {"estimator": None, "n_draws": None}  # of the release
+        parameters = resolved_parameters(self, problem.public, row_map, **after)
         streams = Streams(
             self.random_state,
             type(self).__name__,
@@ -424,7 +426,6 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
                 generator=streams.private(event.label, event),
             )
         std = {event.label: event.noise_std[0] for event in events}
-        bound = problem.feature_bound
         second = found.get("second moments")
         if second is not None:
             second = (second + second.T) * (bound**2 / 2)
@@ -465,6 +466,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         check_is_fitted(self)
         return self.row_map_.scale(check_arrays(self, X, reset=False))
 
+    @without_traps()
     def predict(self, X):
         """Return the inner estimator's label of each row, private columns included.
 
@@ -480,6 +482,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         return self.estimator_.predict(rows)
 
     @available_if(_delegated("predict_proba"))
+    @without_traps()
     def predict_proba(self, X):
         """Return the inner estimator's probability of each class.
 
@@ -495,6 +498,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         return self.estimator_.predict_proba(rows)
 
     @available_if(_delegated("decision_function"))
+    @without_traps()
     def decision_function(self, X):
         """Return the inner estimator's decision function.
 

@@ -18,7 +18,8 @@ from sklearn.utils.validation import (
 )
 
 from skfdp import tuning
-from skfdp.checks import check_choice, check_number
+from skfdp.checks import check_choice, check_number, shown
+from skfdp.fitting import begin_callbacks, end_callbacks, guarded_fit
 from skfdp.names import target_name
 from skfdp.noise import Streams, check_random_state, warn_of_seed
 from skfdp.privacy import PrivacyLedger
@@ -197,6 +198,7 @@ class PrivateSearchCV(
         return hasattr(self, "best_estimator_")
 
     @with_callbacks
+    @guarded_fit
     def fit(self, X, y):
         """Search on X, y within the budget, charging the ledger first.
 
@@ -227,7 +229,7 @@ class PrivateSearchCV(
         ledger = PrivacyLedger.resolve(self.ledger)
         streams, holdout = self._resolve(X, y)
         warn_of_seed(self.random_state)
-        draws = streams.private("candidates")
+        draws = streams.private("candidates", candidates.grid)
         settings = self._settings(candidates, draws, streams)
         with tuning.global_generators_kept():
             event, shares = self._plan(holdout, settings)
@@ -235,15 +237,14 @@ class PrivateSearchCV(
         if ledger is not None:
             receipt = ledger.charge((event,), label=self._subject())
         # A leaf: callbacks see the search begin and end, and no run of it.
-        context = self._init_callback_context()
-        context.call_on_fit_task_begin(estimator=self)
+        context = begin_callbacks(self)
         with tuning.global_generators_kept():
             if self.budget == "compose":
                 found = self._all(holdout, streams, settings, shares)
             else:
                 found = self._random(holdout, streams, candidates, draws, event, shares)
         self._publish(self._report(event, holdout, receipt), *found)
-        context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        end_callbacks(context, self)
         return self
 
     def _check_parameters(self) -> None:
@@ -256,17 +257,17 @@ class PrivateSearchCV(
         check_number("loss_bound", self.loss_bound)
         check_number("validation_fraction", self.validation_fraction, high=1)
         check_random_state(self.random_state)
-        if self.scoring not in _SCORERS:
+        if not isinstance(self.scoring, str) or self.scoring not in _SCORERS:
             raise ValueError(
-                f"scoring={self.scoring!r} has no bound of what one record changes: "
-                "choose 'accuracy' or 'neg_log_loss'."
+                f"scoring={shown(self.scoring)} has no bound of what one record "
+                "changes: choose 'accuracy' or 'neg_log_loss'."
             )
         parts = self._parts()
         for prefix, part in parts.items():
             if part.ledger is not None:
                 raise ValueError(
-                    f"estimator has {prefix}ledger={part.ledger!r}: give the ledger to "
-                    "PrivateSearchCV, which charges the whole search at once."
+                    f"estimator has {prefix}ledger={shown(part.ledger)}: give the "
+                    "ledger to PrivateSearchCV, which charges the whole search at once."
                 )
         relations = {part.neighboring_relation for part in parts.values()}
         if relations & {"add_or_remove_one"}:
@@ -280,17 +281,17 @@ class PrivateSearchCV(
         ):
             raise ValueError(
                 "scoring='neg_log_loss' needs predict_proba, which estimator="
-                f"{self.estimator!r} has not: choose 'accuracy'."
+                f"{shown(self.estimator)} has not: choose 'accuracy'."
             )
 
     def _parts(self) -> dict[str, Any]:
         """Return the private estimators inside; the last step must be one."""
         if not hasattr(self.estimator, "get_params"):
-            raise TypeError(tuning.NOT_OURS.format(self.estimator))
+            raise TypeError(tuning.NOT_OURS.format(shown(self.estimator)))
         parts = tuning.private_parts(self.estimator)
         prefix, last = tuning.last_step(self.estimator)
         if prefix not in parts or not hasattr(last, "predict"):
-            raise TypeError(tuning.NOT_OURS.format(self.estimator))
+            raise TypeError(tuning.NOT_OURS.format(shown(self.estimator)))
         return parts
 
     def _resolve(self, X, y) -> tuple[Streams, tuning.Holdout]:

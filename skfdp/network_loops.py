@@ -11,7 +11,7 @@ import numpy as np
 from skfdp import defaults
 from skfdp.coordinates import Coordinates
 from skfdp.linear_start import on_bounded_columns
-from skfdp.network_plans import NetworkTraining, Problem
+from skfdp.network_plans import NetworkTraining, Problem, network_parameters
 from skfdp.networks import Network, class_means, glorot, trained
 from skfdp.noise import Streams
 from skfdp.queries.class_sums import ClassSum
@@ -79,7 +79,7 @@ def _linear_model(estimator, problem: Problem, training: NetworkTraining):
         estimator.random_state,
         f"{type(estimator).__name__}, linear model",
         (problem.X, problem.codes),
-        estimator.get_params(deep=False),
+        network_parameters(estimator, problem),
     )
     return training.linear.run(streams)
 

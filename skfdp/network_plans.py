@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 import warnings
 
 import numpy as np
 
 from skfdp import defaults
-from skfdp.checks import users_line
+from skfdp.checks import shown, users_line
 from skfdp.linear_start import LinearStart
 from skfdp.losses import Loss
 from skfdp.names import name_facts
 from skfdp.privacy import Event, PrivacyPlan, Receipt, calibrate, gdp_mu
+from skfdp.queries.mlp import WIDEST
 from skfdp.rows import RowMap, blocks
-from skfdp.validation import MOST_ROWS
+from skfdp.validation import MOST_ROWS, resolved_parameters
 
 #: Parameters that do nothing without a loop, and their defaults.
 OF_THE_LOOP = {
@@ -93,6 +95,18 @@ class Problem:
         """Whether every private column has declared bounds."""
         span = self.row_map.span
         return span is not None and bool(np.isfinite(span[~self.public]).all())
+
+
+def network_parameters(estimator, problem: Problem) -> dict:
+    """Return the parameters of a fit as they were resolved, for its streams."""
+    return resolved_parameters(
+        estimator,
+        problem.public,
+        problem.row_map,
+        classes=len(problem.classes),
+        class_weight=problem.class_weight,
+        hidden_layer_sizes=problem.hidden,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -358,3 +372,19 @@ def _learning_rate(estimator, problem: Problem, layers: str, plan: PrivacyPlan):
     return defaults.network_learning_rate(
         first, plan.sampling_rate * n, plan.n_steps, momentum
     )
+
+
+def hidden_layers(hidden_layer_sizes) -> tuple[int, ...]:
+    """Return the widths of the hidden layers, or raise ValueError."""
+    sizes = hidden_layer_sizes
+    if isinstance(sizes, numbers.Integral) and not isinstance(sizes, bool):
+        sizes = (sizes,)
+    valid = isinstance(sizes, (tuple, list, np.ndarray)) and all(
+        isinstance(size, numbers.Integral) and 1 <= size <= WIDEST for size in sizes
+    )
+    if not valid:
+        raise ValueError(
+            f"hidden_layer_sizes={shown(hidden_layer_sizes)} must be an int or a "
+            f"sequence of ints from 1 to {WIDEST}."
+        )
+    return tuple(int(size) for size in sizes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import numbers
 import types
 
 import numpy as np
@@ -16,16 +15,36 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp import defaults
-from skfdp.checks import check_choice, check_clip_norm, check_number, check_size
+from skfdp.checks import (
+    check_choice,
+    check_clip_norm,
+    check_n_jobs,
+    check_number,
+    check_size,
+    shown,
+)
+from skfdp.fitting import (
+    begin_callbacks,
+    end_callbacks,
+    guarded_fit,
+    users_state,
+    without_traps,
+)
 from skfdp.losses import LOSSES
 from skfdp.names import column_names, target_name
 from skfdp.network_loops import linear_network, start_of_loop
-from skfdp.network_plans import NetworkTraining, Problem, plan_network
+from skfdp.network_plans import (
+    NetworkTraining,
+    Problem,
+    hidden_layers,
+    network_parameters,
+    plan_network,
+)
 from skfdp.networks import Network
 from skfdp.noise import Streams, warn_of_seed
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import Assumption, PrivacyReport
-from skfdp.queries.mlp import BACKENDS, DTYPES, WIDEST
+from skfdp.queries.mlp import BACKENDS, DTYPES
 from skfdp.rows import RowMap, blocks
 from skfdp.sampling import uniform_batch
 from skfdp.solvers import check_weights, descent
@@ -305,6 +324,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         return hasattr(self, "coefs_")
 
     @with_callbacks
+    @guarded_fit
     def fit(self, X, y):
         """Train on X, y within the budget, charging the ledger first.
 
@@ -345,7 +365,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             self.random_state,
             name,
             (problem.X, problem.codes),
-            self.get_params(deep=False),
+            network_parameters(self, problem),
         )
         training = plan_network(self, problem, streams.seeded)
         problem = dataclasses.replace(problem, row_map=training.row_map)
@@ -398,10 +418,10 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             check_device(self.device)
         elif self.device is not None:
             raise ValueError(
-                f"device={self.device!r} is only for backend='torch': leave it out."
+                f"device={shown(self.device)} is only for backend='torch': leave it "
+                "out."
             )
-        if self.n_jobs is not None:
-            effective_n_jobs(self.n_jobs)  # raises for 0
+        check_n_jobs(self.n_jobs)
 
     def _with_feature_bound(self, bound: float) -> types.SimpleNamespace:
         """Return the parameters as validation reads them, with a number as bound."""
@@ -448,8 +468,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     def _fit_without_privacy(self, problem: Problem):
         """Fit scikit-learn's network, with its defaults."""
-        context = self._init_callback_context()
-        context.call_on_fit_task_begin(estimator=self)
+        context = begin_callbacks(self)
         model = MLPClassifier(problem.hidden, random_state=self.random_state)
         weight = problem.class_weight[problem.codes]
         model.fit(problem.X, problem.codes, sample_weight=weight)
@@ -458,14 +477,13 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         )
         self._publish(self._fitted(problem, network, model.n_iter_))
         self.privacy_ = self._report(problem, ())
-        context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        end_callbacks(context, self)
         return self
 
     def _fit_private(
         self, problem: Problem, training: NetworkTraining, streams: Streams
     ):
-        context = self._init_callback_context(max_subtasks=training.n_steps)
-        context.call_on_fit_task_begin(estimator=self)
+        context = begin_callbacks(self, max_subtasks=training.n_steps)
         linear = training.linear
         assumed = () if linear is None else linear.assumptions
         privacy = self._report(problem, training.events, assumed)
@@ -473,16 +491,18 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             network = linear_network(self, problem, training, streams)
             self._publish(self._fitted(problem, network, 0))
             self.privacy_ = privacy
-            context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+            end_callbacks(context, self)
             return self
         loop = start_of_loop(
             self, problem, training, streams, n_jobs=effective_n_jobs(self.n_jobs)
         )
 
+        @without_traps()
         def fitted(theta: np.ndarray, n_iter: int) -> dict:
             network = loop.network(theta).on_mapped_rows(problem.row_map)
             return self._fitted(problem, network, n_iter)
 
+        @users_state()
         def on_step(step: int, theta: np.ndarray) -> bool:
             task = context.subcontext(task_name="step")
             task.call_on_fit_task_begin(estimator=self)
@@ -499,7 +519,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             theta, n_iter = self._descend(problem, training, streams, loop, on_step)
         self._publish(fitted(theta, n_iter))
         self.privacy_ = privacy
-        context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        end_callbacks(context, self)
         return self
 
     def _descend(self, problem, training, streams, loop, on_step):
@@ -571,6 +591,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             receipts=[problem.receipt],
         )
 
+    @without_traps()
     def decision_function(self, X):
         """Return the margins of the network on ``row_map_(X)``.
 
@@ -607,6 +628,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             return self.classes_[(margins > 0).astype(np.intp)]
         return self.classes_[margins.argmax(axis=1)]
 
+    @without_traps()
     def predict_proba(self, X):
         """Return the probability of each class.
 
@@ -623,19 +645,3 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             positive = expit(margins)
             return np.column_stack([1 - positive, positive])
         return softmax(margins, axis=1)
-
-
-def hidden_layers(hidden_layer_sizes) -> tuple[int, ...]:
-    """Return the widths of the hidden layers, or raise ValueError."""
-    sizes = hidden_layer_sizes
-    if isinstance(sizes, numbers.Integral) and not isinstance(sizes, bool):
-        sizes = (sizes,)
-    valid = isinstance(sizes, (tuple, list, np.ndarray)) and all(
-        isinstance(size, numbers.Integral) and 1 <= size <= WIDEST for size in sizes
-    )
-    if not valid:
-        raise ValueError(
-            f"hidden_layer_sizes={hidden_layer_sizes!r} must be an int or a sequence "
-            f"of ints from 1 to {WIDEST}."
-        )
-    return tuple(int(size) for size in sizes)

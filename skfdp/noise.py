@@ -3,7 +3,8 @@
 Without a seed every stream is AES-128 in counter mode, keyed from the operating
 system inside ``fit`` and never stored. With a seed each private stream is keyed by a
 hash of (seed, estimator, parameters, release, plan, data), as deterministic signatures
-derive their nonces: two fits share noise only if they are the same fit.
+derive their nonces: two fits share noise only if they are the same fit. Parameters
+enter by what they were resolved to, callables by their code and all that it holds.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import numpy as np
 import randomgen
 from scipy.sparse import issparse
 
-from skfdp.checks import users_line
+from skfdp.checks import shown, users_line
 from skfdp.exact_draws import rounded_pair
+from skfdp.identity import identity
 from skfdp.privacy.events import PrivacyWarning
 
 # The noise is exact at every size. What grows with it is the share of entries that need
@@ -37,8 +39,8 @@ def check_random_state(random_state: int | None) -> None:
     integral = isinstance(random_state, numbers.Integral)
     if random_state is not None and (not integral or isinstance(random_state, bool)):
         raise ValueError(
-            f"random_state={random_state!r} must be None (cryptographic noise) or an "
-            "int (reproducible, without guarantee): a generator object would repeat "
+            f"random_state={shown(random_state)} must be None (cryptographic noise) or "
+            "an int (reproducible, without guarantee): a generator object would repeat "
             "or share noise between fits."
         )
 
@@ -73,7 +75,9 @@ class Streams:
         What the fit sees. It enters the keys of seeded private streams, so that the
         same seed on other data draws other noise.
     parameters : mapping, default=None
-        Constructor parameters that change what is trained; so do they.
+        What else changes what is trained, as it was resolved: the mask of the public
+        columns rather than how it was spelled. It enters the keys, too; what has no
+        `identity` is refused, with a seed.
     """
 
     def __init__(
@@ -86,9 +90,14 @@ class Streams:
         check_random_state(random_state)
         self.seeded = random_state is not None
         self._seed = f"{random_state}/{owner}"
-        self._parameters = _stable(parameters or {})
+        self._parameters = _identified(parameters or {}) if self.seeded else b""
         self._data = data
         self._digest: bytes | None = None
+
+    def add(self, name: str, value: object) -> None:
+        """Let a fact that a fit resolves later enter the keys from here on."""
+        if self.seeded:
+            self._parameters += identity(name, value)
 
     def public(self, label: str) -> np.random.Generator:
         """Return a stream for draws that may be disclosed; a function of the seed."""
@@ -98,7 +107,9 @@ class Streams:
         """Return a stream for coins or noise; a function of seed, facts and data."""
         return self._generator(
             lambda: (
-                f"private/{label}/{_text(facts)!r}/{self._parameters}/".encode()
+                f"private/{label}/".encode()
+                + identity(label, facts)
+                + self._parameters
                 + self._digest_of_data()
             )
         )
@@ -131,34 +142,20 @@ class Streams:
         return self._digest
 
 
-def _stable(parameters: Mapping[str, object]) -> str:
-    """Return the parameters as text that is equal in every process."""
-    # These do not change what is trained; a repr may hold an address.
-    left_out = {"backend", "device", "ledger", "n_jobs", "random_state"}
-    return repr(
-        [(k, _text(v)) for k, v in sorted(parameters.items()) if k not in left_out]
-    )
+#: They do not change what is trained.
+_LEFT_OUT = frozenset(
+    {"backend", "device", "ledger", "n_jobs", "names", "random_state", "target_name"}
+)
 
 
-def _text(value: object) -> object:
-    """Return a value that identifies another one, without eliding anything."""
-    if hasattr(value, "to_dict") and hasattr(type(value), "from_dict"):
-        return type(value).__name__, _text(value.to_dict())  # their repr is cut
-    if isinstance(value, np.ndarray):
-        return value.shape, str(value.dtype), value.tolist()
-    if isinstance(value, Mapping):
-        return [(_text(k), _text(v)) for k, v in value.items()]
-    if isinstance(value, list | tuple):
-        return [_text(item) for item in value]
-    if callable(value):
-        code = getattr(value, "__code__", None)
-        told: tuple = ()
-        if code is not None:
-            told = (code.co_code, code.co_names, repr(code.co_consts))
-        cells = getattr(value, "__closure__", None) or ()
-        told += tuple(repr(cell.cell_contents) for cell in cells)
-        return getattr(value, "__qualname__", type(value).__qualname__), told
-    return repr(value)
+def _identified(parameters: Mapping[str, object]) -> bytes:
+    """Return what tells these parameters from others, the same in every process."""
+    parts = [
+        name.encode() + b"=" + identity(name, value)
+        for name, value in sorted(parameters.items())
+        if name not in _LEFT_OUT
+    ]
+    return hashlib.blake2b(b"/".join(parts)).digest()
 
 
 def random_words(generator: np.random.Generator, size: int) -> np.ndarray:

@@ -11,8 +11,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp import defaults
-from skfdp.checks import check_choice, check_size
+from skfdp.checks import check_choice, check_size, shown
 from skfdp.conditional import LARGEST_PUBLIC_SHARE, Blocks, part
+from skfdp.fitting import guarded_fit, without_traps
 from skfdp.names import column_names, name_facts
 from skfdp.noise import MAX_STD, Streams, warn_of_seed
 from skfdp.privacy import Event, calibrate
@@ -32,6 +33,7 @@ from skfdp.validation import (
     forget,
     public_count,
     resolve_row_map,
+    resolved_parameters,
 )
 
 # Rounding must not lift a norm above the bound.
@@ -218,6 +220,7 @@ class PrivateCenteringTransformer(
         """Return whether a fit came to its end."""
         return hasattr(self, "mean_")
 
+    @guarded_fit
     def fit(self, X, y=None):
         """Release what centres the rows, charging the ledger first.
 
@@ -256,7 +259,7 @@ class PrivateCenteringTransformer(
                 self.random_state,
                 type(self).__name__,
                 (X,),
-                self.get_params(deep=False),
+                resolved_parameters(self, public, rows.row_map),
             )
             total = release(
                 rows.query,
@@ -275,8 +278,8 @@ class PrivateCenteringTransformer(
         public = public_mask(self.public_features, X.shape[1], names, frame)
         if public.all():
             raise ValueError(
-                f"public_features={self.public_features!r} names every column: there "
-                "is nothing to centre privately; use StandardScaler."
+                f"public_features={shown(self.public_features)} names every column: "
+                "there is nothing to centre privately; use StandardScaler."
             )
         if math.isfinite(self.epsilon):
             check_nothing_public(self, public, False)
@@ -338,6 +341,7 @@ class PrivateCenteringTransformer(
             receipts=[receipt],
         )
 
+    @without_traps()
     def transform(self, X):
         """Centre and scale rows, then scale back those longer than `output_bound`.
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skfdp.checks import check_interval
+from skfdp.checks import check_interval, shown
 
 #: One grid unit of a row entry. Entries saturate at +-(2 - 2**-14).
 GRID = 2.0**-14
@@ -317,11 +317,13 @@ def resolve_bounds(
         high = np.broadcast_to(high, n_features).copy()
         if not np.isfinite(low).all() or not np.isfinite(high).all():
             raise ValueError(
-                f"bounds={bounds!r} must be finite; name only the bounded columns in a "
-                "mapping to leave others as they are."
+                f"bounds={shown(bounds)} must be finite; name only the bounded columns "
+                "in a mapping to leave others as they are."
             )
     if not (low < high).all():
-        raise ValueError(f"bounds={bounds!r} must satisfy low < high in every column.")
+        raise ValueError(
+            f"bounds={shown(bounds)} must satisfy low < high in every column."
+        )
     finite = np.isfinite(low) & np.isfinite(high)
     check_interval("bounds", bounds, low[finite], high[finite])
     return np.where(np.isfinite(low), low, 0.0), high - low
@@ -329,12 +331,15 @@ def resolve_bounds(
 
 def _pair(value: Any, name: str) -> tuple:
     try:
-        low, high = value
+        # A frame would be read by the labels of its columns, a mapping by its keys.
+        low, high = (
+            None if isinstance(value, dict) or hasattr(value, "columns") else value
+        )
         np.asarray(low, dtype=float), np.asarray(high, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(
-            f"{name}={value!r} must be a pair (low, high) of numbers or arrays, or a "
-            "mapping from column names to such pairs; False declares none."
+            f"{name}={shown(value)} must be a pair (low, high) of numbers or arrays, "
+            "or a mapping from column names to such pairs; False declares none."
         ) from None
     return low, high
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from skfdp.checks import shown
+
 _EXPECTED = (
     "expected None, 'all', column names, patterns, positions, a boolean mask, a slice "
     "of positions, or a callable that returns one of them."
@@ -94,7 +96,7 @@ def public_mask(
         for index in _indices(item, n_features, names, labels):
             if mask[index]:
                 raise ValueError(
-                    f"public_features={_shown(public_features)} names column "
+                    f"public_features={shown(public_features)} names column "
                     f"{item!r} twice: name each column once."
                 )
             mask[index] = True
@@ -121,16 +123,6 @@ def _counted(labels: list | None) -> bool:
     )
 
 
-def _shown(spec: Any) -> str:
-    """Return what an error says of the parameter: no address, no Series, no page."""
-    if isinstance(spec, (list, tuple)) and len(spec) <= 8:
-        plain = all(isinstance(item, (str, numbers.Number)) for item in spec)
-    else:
-        plain = isinstance(spec, (str, numbers.Number, slice))
-    text = repr(spec) if plain else ""
-    return text if text and len(text) <= 80 else f"<{type(spec).__name__}>"
-
-
 def _items(spec: Any) -> list:
     """Return the entries of a sequence; refuse what is none."""
     if isinstance(spec, Mapping):
@@ -139,7 +131,7 @@ def _items(spec: Any) -> list:
             "whatever their values say: pass a list of the public columns."
         )
     if getattr(spec, "ndim", 1) != 1 or isinstance(spec, (bytes, bytearray, Iterator)):
-        raise ValueError(f"public_features={_shown(spec)} is unknown: {_EXPECTED}")
+        raise ValueError(f"public_features={shown(spec)} is unknown: {_EXPECTED}")
     if isinstance(spec, bool):
         raise ValueError(
             f"public_features={spec!r} is unknown: write 'all' or None, or name the "
@@ -148,7 +140,7 @@ def _items(spec: Any) -> list:
     if isinstance(spec, (str, numbers.Integral)):
         return [spec]
     if not isinstance(spec, Iterable):
-        raise ValueError(f"public_features={_shown(spec)} is unknown: {_EXPECTED}")
+        raise ValueError(f"public_features={shown(spec)} is unknown: {_EXPECTED}")
     return list(spec)
 
 
@@ -165,7 +157,7 @@ def _sliced(spec: slice, mask: np.ndarray, labels: list | None) -> np.ndarray:
             "of the public columns instead."
         )
     if ends and not _counted(labels):
-        raise ValueError(_ODD_LABELS.format(shown=_shown(spec)))
+        raise ValueError(_ODD_LABELS.format(shown=shown(spec)))
     mask[spec] = True
     return mask
 
@@ -211,7 +203,7 @@ def _check_unambiguous(spec: Any, items: list, n_features: int) -> None:
     listed = not isinstance(spec, (Set, range, numbers.Integral))
     if listed and len(items) == len(integers) == n_features and set(items) <= {0, 1}:
         raise ValueError(
-            f"public_features={_shown(spec)} could be a mask or positions, because X "
+            f"public_features={shown(spec)} could be a mask or positions, because X "
             f"has {n_features} column(s): write a mask with True and False, or "
             "positions as a set, {0, 1}."
         )
@@ -223,8 +215,7 @@ def _indices(
     if isinstance(item, numbers.Integral):
         return [_position(int(item), n_features, labels)]
     if not isinstance(item, str):
-        shown = _shown(item)
-        raise ValueError(f"public_features holds {shown}: {_EXPECTED}")
+        raise ValueError(f"public_features holds {shown(item)}: {_EXPECTED}")
     if names is None:
         if labels is not None:
             raise ValueError(

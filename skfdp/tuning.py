@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
+from skfdp.checks import shown
 from skfdp.defaults import UtilityWarning
 from skfdp.privacy import (
     Event,
@@ -45,7 +46,7 @@ _WITHHELD = (
     "data: fit the estimator on made-up data of the same shape to see it."
 )
 NOT_OURS = (
-    "estimator={!r} must be an unfitted classifier of this package, or a Pipeline that "
+    "estimator={} must be an unfitted classifier of this package, or a Pipeline that "
     "ends with one: others cannot say what a fit would disclose."
 )
 _STEPS_SPEND_IT = (
@@ -72,8 +73,8 @@ class Candidates:
             isinstance(d, Mapping) and d for d in self._dicts
         ):
             raise ValueError(
-                f"param_distributions={distributions!r} must be a dict, or a list of "
-                "dicts, from parameter names to lists or distributions."
+                f"param_distributions={shown(distributions)} must be a dict, or a list "
+                "of dicts, from parameter names to lists or distributions."
             )
         for one in self._dicts:
             for name, values in one.items():
@@ -95,8 +96,8 @@ class Candidates:
         listed = isinstance(values, Sequence | np.ndarray)
         if not listed or isinstance(values, str) or len(values) == 0:
             raise ValueError(
-                f"param_distributions[{name!r}]={values!r} must be a non-empty list of "
-                "values, or a distribution with rvs."
+                f"param_distributions[{name!r}]={shown(values)} must be a non-empty "
+                "list of values, or a distribution with rvs."
             )
 
     def draw(self, generator: np.random.Generator) -> tuple[int, dict[str, Any]]:
@@ -365,7 +366,7 @@ def dry_events(
         if not isinstance(model, Pipeline) or isinstance(error, PrivacyBudgetError):
             raise
     else:
-        raise ValueError(NOT_OURS.format(model))
+        raise ValueError(NOT_OURS.format(shown(model)))
     # Outside the handler, so that the original is not kept as a context.
     raise RuntimeError(_WITHHELD)
 

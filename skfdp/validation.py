@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
-from skfdp.checks import check_number, check_size
+from skfdp.checks import check_number, check_size, shown
 from skfdp.defaults import UtilityWarning
 from skfdp.losses import MOST_CLASSES
 from skfdp.noise import check_random_state
@@ -46,10 +47,43 @@ _NOT_NUMERIC = (
     "that float() accepts): encode text columns first, over declared or public "
     "categories (OneHotEncoder(categories=...))."
 )
+_MISSING_LABELS = (
+    "y contains NaN, None or another missing value: give missing targets a value of "
+    "their own, or choose the records by public facts alone; dropping or filling them "
+    "by what y holds would depend on private values."
+)
+_MIXED_NAMES = (
+    "X has column names of several types, and only strings are understood as names: "
+    "rename them, X.columns = X.columns.astype(str)."
+)
+# What is said instead of a sentence of scikit-learn that begins so: theirs would send a
+# user to steps that learn from private rows, or speaks of something else.
+_INSTEAD = {
+    "Input X contains NaN": (
+        "Input X contains NaN: fill missing values with constants that are chosen "
+        "without looking at the data (SimpleImputer(strategy='constant', "
+        "fill_value=...)), or give them a category or a 0/1 column of their own; an "
+        "imputer that learns, or dropping records, would depend on private values."
+    ),
+    "Input X contains infinity": (
+        "Input X contains infinity or a value too large for float64: replace such "
+        "values by a constant that is chosen without looking at the data."
+    ),
+    "Input y contains NaN": _MISSING_LABELS,
+    "Input y contains infinity": (
+        "y contains infinity or a value too large for float64: replace such values by "
+        "a constant that is chosen without looking at the data."
+    ),
+    "Feature names are only supported": _MIXED_NAMES,
+    "Complex data not supported": "Complex data not supported: pass real numbers.",
+    "Expected 2D array": (
+        "Expected 2D array as X. Reshape your data to (n_samples, n_features)."
+    ),
+}
 # Sentences of scikit-learn that quote no value of X or y. Any other is replaced.
 _QUOTES_NOTHING = re.compile(
-    r"Found array with|Found input variables with|Input (X|y) contains|X has \d+ feat"
-    r"|The feature names should match|Feature names|Sparse data was passed|This "
+    r"Found array with|Found input variables with|X has \d+ feat"
+    r"|The feature names should match|Sparse data was passed|This "
     r"|y should be a 1d array|.* requires y to be passed"
     r"|Unknown label type: \w"
 )
@@ -75,23 +109,32 @@ def check_arrays(
             "pass X.toarray() if it fits, or leave this step out, because the linear "
             "estimators take CSR and centre it without filling it in."
         )
+    if _lacks_labels(y):
+        raise ValueError(_MISSING_LABELS)
+    checked = _validated(estimator, X, y, reset, accept_sparse)
+    n_rows = (checked[0] if isinstance(checked, tuple) else checked).shape[0]
+    _check_enough(estimator, n_rows, reset)
+    if not issparse(X):
+        return checked
+    if isinstance(checked, tuple):
+        return _canonical(checked[0]), checked[1]
+    return _canonical(checked)
+
+
+def _validated(estimator, X, y, reset: bool, accept_sparse: bool):
+    """Return what scikit-learn makes of X and y; its errors without a datum."""
     try:
         # A sum that overflows in the check for finite numbers would warn.
         with np.errstate(all="ignore"):
-            checked = validate_data(
+            return validate_data(
                 estimator,
                 X,
                 y,
                 reset=reset,
                 dtype=_DTYPES,
-                ensure_min_samples=2 if reset else 1,
+                ensure_min_samples=0,
                 accept_sparse="csr" if accept_sparse else False,
             )
-        if not issparse(X):
-            return checked
-        if isinstance(checked, tuple):
-            return _canonical(checked[0]), checked[1]
-        return _canonical(checked)
     except Exception as error:
         alone = error.__cause__ is None and error.__context__ is None
         if alone and _QUOTES_NOTHING.match(str(error)):
@@ -132,11 +175,44 @@ def _well_formed(X: csr_array) -> bool:
 
 def _without_data(text: str) -> str:
     """Return what to say instead of an error that quotes a value."""
-    if text.startswith("Complex data not supported"):
-        return "Complex data not supported: pass real numbers as X."
-    if text.startswith("Expected 2D array"):
-        return "Expected 2D array as X. Reshape your data to (n_samples, n_features)."
-    return _NOT_NUMERIC
+    found = (ours for start, ours in _INSTEAD.items() if text.startswith(start))
+    return next(found, _NOT_NUMERIC)
+
+
+def _check_enough(estimator, n_rows: int, reset: bool) -> None:
+    """Refuse tables without enough rows, where the number of rows is public."""
+    relation = getattr(estimator, "neighboring_relation", None)
+    if reset and relation == "add_or_remove_one":
+        return
+    if n_rows < (2 if reset else 1):
+        verb = "a fit needs at least 2 records" if reset else "nothing can be predicted"
+        raise ValueError(
+            f"X holds {n_rows} sample(s), and {verb}: check what selected the rows."
+        )
+
+
+def _lacks_labels(y) -> bool:
+    """Whether an entry of y is missing.
+
+    Of those scikit-learn speaks as of values of X, or of an unknown type of labels.
+    """
+    kind = getattr(getattr(y, "dtype", None), "kind", "O")
+    if y is None or isinstance(y, str) or kind in "biufcSU":
+        return False
+    try:
+        values = np.asarray(y, dtype=object)
+    except (TypeError, ValueError):
+        return False
+    return values.ndim == 1 and any(map(_is_missing, values))
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)  # noqa: PLR0124 -- NaN and NaT
+    except (TypeError, ValueError):
+        return type(value).__name__ == "NAType"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,7 +243,7 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
             "regressor for continuous values."
         )
     seen, codes = np.unique(y, return_inverse=True)
-    if max(len(seen), 0 if classes is None else len(classes)) > MOST_CLASSES:
+    if max(len(seen), 0 if classes is None else len(_declared(classes))) > MOST_CLASSES:
         raise ValueError(
             f"y or `classes` has more than {MOST_CLASSES} labels: merge rare ones."
         )
@@ -178,9 +254,9 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
                 "`classes` if the others are merely absent."
             )
         return Labels(seen, codes.astype(np.int64), "data")
-    declared = np.unique(np.asarray(classes))
+    declared = _declared(classes)
     if len(declared) < 2:
-        raise ValueError(f"classes={classes!r} must hold at least two labels.")
+        raise ValueError(f"classes={shown(classes)} must hold at least two labels.")
     position = {label: code for code, label in enumerate(declared.tolist())}
     places = [position.get(label, -1) for label in seen.tolist()]
     if -1 in places:
@@ -191,6 +267,20 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
     return Labels(declared, np.asarray(places, dtype=np.int64)[codes], "declared")
 
 
+def _declared(classes: Any) -> np.ndarray:
+    """Return the declared labels, sorted, each once."""
+    labels = None
+    if isinstance(classes, Collection) and not isinstance(classes, (str, Mapping)):
+        with contextlib.suppress(TypeError, ValueError):  # of labels without an order
+            labels = np.asarray(classes)
+            labels = np.unique(labels) if labels.ndim == 1 else None
+    if labels is None:
+        raise ValueError(
+            f"classes={shown(classes)} must be a sequence of labels of one type."
+        )
+    return labels
+
+
 def resolve_class_weight(class_weight: Any, classes: np.ndarray) -> np.ndarray:
     """Return one public weight per class."""
     weights = np.ones(len(classes))
@@ -198,7 +288,7 @@ def resolve_class_weight(class_weight: Any, classes: np.ndarray) -> np.ndarray:
         return weights
     if not isinstance(class_weight, Mapping):
         raise ValueError(
-            f"class_weight={class_weight!r} must be None or a dict from labels to "
+            f"class_weight={shown(class_weight)} must be None or a dict from labels to "
             "weights: 'balanced' would read the label counts, which may be private."
         )
     position = {label: code for code, label in enumerate(classes.tolist())}
@@ -233,7 +323,7 @@ def check_privacy_parameters(estimator) -> None:
         check_number("n_records", n_records, integral=True)
     elif n_records is not None:
         raise ValueError(
-            f"n_records={n_records!r} is only for neighboring_relation="
+            f"n_records={shown(n_records)} is only for neighboring_relation="
             "'add_or_remove_one': elsewhere the number of rows is public."
         )
 
@@ -258,9 +348,9 @@ def check_nothing_public(estimator, mask: np.ndarray, public_target: bool) -> No
     ):
         # An exact average over the rows would tell how many there are.
         raise ValueError(
-            f"public_loss={public_loss!r} takes exact averages over the rows, whose "
-            "number is private under neighboring_relation='add_or_remove_one': leave "
-            "it out, or use 'replace_one'."
+            f"public_loss={shown(public_loss)} takes exact averages over the rows, "
+            "whose number is private under neighboring_relation='add_or_remove_one': "
+            "leave it out, or use 'replace_one'."
         )
 
 
@@ -304,6 +394,26 @@ def resolve_row_map(
     if sparse:
         row_map.check_sparse()
     return row_map
+
+
+def resolved_parameters(
+    estimator, /, public: np.ndarray, row_map: RowMap, **others: Any
+) -> dict[str, Any]:
+    """Return the parameters of a fit, as `Streams` needs them.
+
+    Parameters
+    ----------
+    public : bool ndarray of shape (n_features,)
+        In place of `public_features`, however that was spelled.
+    row_map : RowMap
+        In place of bounds, feature_bound and normalize.
+    **others
+        In place of other parameters; those that the estimator lacks are left out.
+    """
+    given = estimator.get_params(deep=False)
+    rows = {"bounds": row_map, "feature_bound": None, "normalize": None}
+    resolved = {"public_features": public, **rows, **others}
+    return given | {name: v for name, v in resolved.items() if name in given}
 
 
 def forget(estimator) -> None:

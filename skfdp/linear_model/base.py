@@ -14,8 +14,22 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp import defaults
-from skfdp.checks import check_choice, check_clip_norm, check_number, check_size
+from skfdp.checks import (
+    check_choice,
+    check_clip_norm,
+    check_flag,
+    check_n_jobs,
+    check_number,
+    check_size,
+)
 from skfdp.coordinates import Coordinates
+from skfdp.fitting import (
+    begin_callbacks,
+    end_callbacks,
+    guarded_fit,
+    users_state,
+    without_traps,
+)
 from skfdp.linear_model.centring import centred_coordinates
 from skfdp.linear_model.training import Problem, Training, plan_training
 from skfdp.losses import LOSSES
@@ -38,6 +52,7 @@ from skfdp.validation import (
     public_count,
     resolve_class_weight,
     resolve_row_map,
+    resolved_parameters,
 )
 
 #: A stronger penalty, per record, changes nothing any more: every weight is zero.
@@ -65,6 +80,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         return tags
 
     @with_callbacks
+    @guarded_fit
     def fit(self, X, y):
         """Train on X, y within the budget, charging the ledger first.
 
@@ -104,7 +120,15 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
             self.random_state,
             name,
             (problem.X, problem.target),
-            self.get_params(deep=False),
+            resolved_parameters(
+                self,
+                problem.public,
+                problem.row_map,
+                classes=problem.n_classes,
+                class_weight=problem.class_weight,
+                target_bounds=problem.target_map,
+                public_model=None,  # what it gives enters with its margins
+            ),
         )
         training = self._plan(problem, streams.seeded)
         if ledger is not None:
@@ -124,8 +148,9 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         check_size("radius", self.radius, also=(None,))
         check_choice("average", self.average, AVERAGES)
         check_choice("accountant", self.accountant, ("auto", "pld"))
-        if self.n_jobs is not None:
-            effective_n_jobs(self.n_jobs)  # raises for 0
+        check_flag("fit_intercept", self.fit_intercept)
+        check_flag("normalize", self.normalize)
+        check_n_jobs(self.n_jobs)
 
     def _resolve(self, X, y) -> Problem:
         """Validate and split; the last time that the user's objects are touched."""
@@ -183,8 +208,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         return plan_training(self, problem, seeded)
 
     def _fit_optimum(self, problem: Problem):
-        context = self._init_callback_context()
-        context.call_on_fit_task_begin(estimator=self)
+        context = begin_callbacks(self)
         problem = self._scaled(problem, None, None)
         counted = dataclasses.replace(problem, n_public=problem.X.shape[0])
         coef, intercept, n_iter = optimum(
@@ -198,17 +222,17 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         )
         self._publish(self._fitted(problem, coef, intercept, n_iter))
         self.privacy_ = self._report(problem, ())
-        context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        end_callbacks(context, self)
         return self
 
     def _fit_private(self, problem: Problem, training: Training, streams: Streams):
-        context = self._init_callback_context(max_subtasks=training.plan.n_steps)
-        context.call_on_fit_task_begin(estimator=self)
+        context = begin_callbacks(self, max_subtasks=training.plan.n_steps)
         problem = self._scaled(problem, training, streams)
         coordinates = self._coordinates(problem, training, streams)
         query = self._query(problem, training, coordinates, streams)
         privacy = self._report(problem, training.events, training.assumptions)
 
+        @without_traps()
         def fitted(theta: np.ndarray, n_iter: int) -> dict:
             coef, intercept = coordinates.fold(theta)
             if training.public_model is not None:
@@ -220,6 +244,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
                 values["public_model_"] = training.public_model
             return values
 
+        @users_state()
         def on_step(step: int, theta: np.ndarray) -> bool:
             task = context.subcontext(task_name="step")
             task.call_on_fit_task_begin(estimator=self)
@@ -247,7 +272,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         theta = self._after(theta, problem, training)
         self._publish(fitted(theta, n_iter))
         self.privacy_ = privacy
-        context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        end_callbacks(context, self)
         return self
 
     def _coordinates(
@@ -344,6 +369,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         """Return margins of ``row_map_(X)`` that `coef_` does not describe."""
         return 0.0
 
+    @without_traps()
     def _margins(self, X) -> np.ndarray:
         """Return ``row_map_(X) @ coef_.T + intercept_`` and what is not linear."""
         check_is_fitted(self)
@@ -419,6 +445,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearModel):
         return self.classes_[margins.argmax(axis=1)]
 
 
+@without_traps()
 def probabilities(margins: np.ndarray) -> np.ndarray:
     """Return the sigmoid or softmax of margins, shape (n_samples, n_classes)."""
     if margins.ndim == 1:

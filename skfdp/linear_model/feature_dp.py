@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 
 from skfdp import defaults
 from skfdp.checks import check_batch, check_choice, check_number, check_size
+from skfdp.fitting import begin_callbacks, end_callbacks, users_state
 from skfdp.linear_model.base import DPLinearClassifier, probabilities
 from skfdp.linear_model.label_dp import (
     OneShot,
@@ -365,13 +366,15 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
 
     def _fit_private(self, problem, training, streams):
         if not isinstance(training, OneShot):
+            if not isinstance(self.public_model, str) and training.offset is not None:
+                # In float32: two processes may differ in the last bits.
+                streams.add("public_model", training.offset.astype(np.float32))
             return super()._fit_private(problem, training, streams)
-        context = self._init_callback_context()
-        context.call_on_fit_task_begin(estimator=self)
+        context = begin_callbacks(self)
         found = run_one_shot(self, problem, training, streams)
         self._publish(self._fitted(problem, *found))
         self.privacy_ = self._report(problem, training.events, loop=False)
-        context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        end_callbacks(context, self)
         return self
 
     def expected_batch(self, n: int) -> int | None:
@@ -412,9 +415,10 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
 
             def term(theta: np.ndarray) -> np.ndarray:
                 coef, intercept = coordinates.fold(theta)
-                gradients = self.public_loss(
-                    coef, intercept, X_public, problem.public_labels
-                )
+                with users_state():
+                    gradients = self.public_loss(
+                        coef, intercept, X_public, problem.public_labels
+                    )
                 return coordinates.pull(*_checked(gradients, coef, intercept))
 
             terms.append(term)

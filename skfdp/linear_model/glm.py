@@ -5,7 +5,8 @@ from __future__ import annotations
 from scipy.sparse import issparse
 
 from skfdp import defaults
-from skfdp.checks import check_batch, check_choice, check_number
+from skfdp.checks import check_batch, check_choice, check_number, shown
+from skfdp.fitting import begin_callbacks, end_callbacks
 from skfdp.linear_model.moments import plan_one_release, run_moments
 from skfdp.linear_model.regression import DPLinearRegressor
 from skfdp.linear_model.target_dp import run_target_sum
@@ -251,15 +252,14 @@ class FeatureDPRegressor(DPLinearRegressor):
             )
         if self.batch_size not in ("auto", None):
             raise ValueError(
-                f"batch_size={self.batch_size!r} is not for solver='one-shot', which "
-                "releases one sum over all records: choose 'dp-sgd'."
+                f"batch_size={shown(self.batch_size)} is not for solver='one-shot', "
+                "which releases one sum over all records: choose 'dp-sgd'."
             )
 
     def _fit_private(self, problem, training, streams):
         if self.solver != "one-shot":
             return super()._fit_private(problem, training, streams)
-        context = self._init_callback_context()
-        context.call_on_fit_task_begin(estimator=self)
+        context = begin_callbacks(self)
         problem = self._scaled(problem, training, streams)
         coordinates = self._coordinates(problem, training, streams)
         run = run_target_sum if problem.public.all() else run_moments
@@ -268,7 +268,7 @@ class FeatureDPRegressor(DPLinearRegressor):
         found = coordinates.fold(theta)
         self._publish(self._fitted(problem, *found, n_iter))
         self.privacy_ = self._report(problem, training.events, loop=False)
-        context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        end_callbacks(context, self)
         return self
 
     def expected_batch(self, n: int) -> int | None:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skfdp import one_shot
+from skfdp.checks import shown
 from skfdp.defaults import UtilityWarning
 from skfdp.linear_model.training import Problem, about
 from skfdp.noise import SAFE_STD, Streams
@@ -100,7 +101,7 @@ def _refusal(estimator, problem: Problem) -> str | None:
         value = getattr(estimator, name)
         if not any(value is choice or value == choice for choice in wanted):
             return (
-                f"{name}={value!r} is not for solver='one-shot', which releases "
+                f"{name}={shown(value)} is not for solver='one-shot', which releases "
                 "one statistic of the labels: choose 'dp-gd'."
             )
     std, unit = _noise_of_unit_rows(estimator, problem)

@@ -12,6 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from skfdp.checks import shown
 from skfdp.linear_model.training import Problem
 from skfdp.rows import row_blocks
 
@@ -179,7 +180,7 @@ def check_public_model(spec: Any, public_target: bool) -> None:
     usable = hasattr(spec, "fit") and is_classifier(spec)
     if not usable or not hasattr(spec, "predict_proba"):
         raise ValueError(
-            f"public_model={spec!r} must be 'auto', None or a classifier with "
+            f"public_model={shown(spec)} must be 'auto', None or a classifier with "
             "predict_proba."
         )
     if not public_target and not is_fitted(spec):

@@ -12,6 +12,7 @@ from sklearn.base import RegressorMixin
 from skfdp import defaults
 from skfdp.checks import check_choice, check_number, check_size
 from skfdp.coordinates import Coordinates
+from skfdp.fitting import without_traps
 from skfdp.linear_model.base import STRONGEST, DPLinearModel
 from skfdp.linear_model.target import (
     SPREAD,
@@ -230,6 +231,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearModel):
             enforced(TARGET_CLIPPED),
         )
 
+    @without_traps()
     def predict(self, X):
         """Return the expected target of each row, in the target's units.
 

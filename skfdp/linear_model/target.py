@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.checks import check_interval
+from skfdp.checks import check_interval, shown
 
 # A target that is a straight line away from zero needs no logarithm of zero.
 _SMALLEST = 1e-12
@@ -67,19 +67,23 @@ def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, 
             )
         return -math.inf, math.inf
     try:
-        low, high = (float(side) for side in bounds)
+        # A frame would be read by the labels of its columns, a mapping by its keys.
+        low, high = map(
+            float,
+            None if hasattr(bounds, "columns") or isinstance(bounds, dict) else bounds,
+        )
     except (TypeError, ValueError):
         low, high = math.nan, math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(
-            f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers "
-            "with low < high."
+            f"target_bounds={shown(bounds)} must be a pair (low, high) of finite "
+            "numbers with low < high."
         )
     check_interval("target_bounds", bounds, low, high)
     if loss == "poisson" and low < 0:
         raise ValueError(
-            f"target_bounds={bounds!r} must not be negative for loss='poisson': counts "
-            "start at 0."
+            f"target_bounds={shown(bounds)} must not be negative for loss='poisson': "
+            "counts start at 0."
         )
     return low, high
 
@@ -96,7 +100,10 @@ def check_target(y: np.ndarray, loss: str) -> np.ndarray:
             "y holds values that are not numbers: a regressor needs a numeric target."
         )
     if not np.isfinite(numbers).all():
-        raise ValueError("y contains NaN or infinity: drop or impute such records.")
+        raise ValueError(
+            "y contains NaN or infinity: replace such targets by a constant that is "
+            "chosen without looking at the data."
+        )
     if loss == "poisson" and (numbers < 0).any():
         raise ValueError(
             "y holds negative values: loss='poisson' is for counts and rates."

@@ -52,7 +52,7 @@ class Nameless(enum.Enum):
 
 def check_budget(epsilon: float, delta: float, *, allow_infinite: bool = False) -> None:
     """Raise ValueError unless epsilon > 0 and 0 < delta < 1."""
-    expected = "a positive number; use epsilon=float('inf') to train without privacy"
+    expected = "a positive number: 1.0 is a usual one; at 0 nothing could be released"
     if not facts.number("epsilon", epsilon, expected) > 0:
         raise ValueError(f"epsilon={epsilon!r} must be {expected}.")
     if math.isinf(epsilon) and not allow_infinite:

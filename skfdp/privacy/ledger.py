@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from skfdp.checks import shown
 from skfdp.privacy import admission, ledger_export, witness
 from skfdp.privacy.admission import events_of
 from skfdp.privacy.composition import worst
@@ -204,7 +205,7 @@ class PrivacyLedger:
         if isinstance(value, str | os.PathLike):
             return cls(value)
         raise TypeError(
-            f"ledger={value!r} must be None, a path or a PrivacyLedger, got "
+            f"ledger={shown(value)} must be None, a path or a PrivacyLedger, got "
             f"{type(value).__name__}."
         )
 
