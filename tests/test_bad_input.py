@@ -96,11 +96,6 @@ PARAMETERS = [
         },
         "whose number is private under",
     ),
-    (
-        BOTH,
-        {"neighboring_relation": "add_or_remove_one", "n_records": 10},
-        "more than 16 times n_records=10",
-    ),
 ]
 
 

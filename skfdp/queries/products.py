@@ -209,7 +209,7 @@ class ShortProducts(Products):
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
         out = np.empty((self.n_outputs, self.rows.n_columns), dtype=np.int64)
-        short_kernels.unfold(self._sum, self._excess << 31, out)
+        short_kernels.unfold(self._sum, np.int64(self._excess) << np.int64(31), out)
         return out
 
 
