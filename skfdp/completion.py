@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 
 import numpy as np
 from sklearn.base import (
@@ -20,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfdp import defaults
 from skfdp.checks import check_choice, check_number, check_size, shown
 from skfdp.copula import PrivateColumns, Released
-from skfdp.fitting import guarded_fit, without_traps
+from skfdp.fitting import guarded_fit, warn_caller, without_traps
 from skfdp.names import column_names, name_facts, target_name
 from skfdp.noise import Streams, check_random_state, warn_of_seed
 from skfdp.privacy import Event, assumptions, calibrate, gdp_mu
@@ -325,12 +324,11 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
             )
         low, span = resolve_bounds(self.bounds, X.shape[1], names)
         if self.bounds is None:
-            warnings.warn(
+            warn_caller(
                 "bounds=None: no column bounds are declared, so that private columns "
                 "need more noise and are drawn as normals; pass bounds=(low, high), a "
                 "mapping by column, or False if there are none.",
                 defaults.UtilityWarning,
-                stacklevel=3,
             )
         public_count(self, len(X))  # warns of a large delta
         problem = _Problem(

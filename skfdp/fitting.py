@@ -12,6 +12,8 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +25,8 @@ _WEIGHTS = (
     "contributes, which is what the noise is made for; use class_weight (public "
     "factors of the labels) where there is one, or leave it out."
 )
+# Whose frames may stand between a fit and the line that asked for it.
+_BETWEEN = ("skfdp", "sklearn", "contextlib", "functools")
 # The (NumPy, SciPy) state in which the outermost fit was called; None outside of fits.
 _USERS: contextvars.ContextVar[tuple[dict, dict] | None] = contextvars.ContextVar(
     "skfdp_users_state", default=None
@@ -79,6 +83,16 @@ def guarded_fit(fit: Callable) -> Callable:
                 _USERS.reset(token)
 
     return guarded
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line that called the fit, however many frames are between."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].split(".")[0] in (
+        _BETWEEN
+    ):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 def begin_callbacks(estimator: Any, **subtasks: Any) -> Any:

@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
 
 from skfdp import tuning
 from skfdp.checks import check_choice, check_number, shown
-from skfdp.fitting import begin_callbacks, end_callbacks, guarded_fit
+from skfdp.fitting import begin_callbacks, end_callbacks, guarded_fit, warn_caller
 from skfdp.names import target_name
 from skfdp.noise import Streams, check_random_state, warn_of_seed
 from skfdp.privacy import PrivacyLedger
@@ -318,11 +318,10 @@ class PrivateSearchCV(
         )
         n_rows = len(y)
         if self.delta >= 1 / n_rows:
-            warnings.warn(
+            warn_caller(
                 f"delta={self.delta!r} is not below 1/n = {1 / n_rows:.3g}: such a "
                 "delta would allow to publish a record at random.",
                 UserWarning,
-                stacklevel=4,
             )
         parts = tuning.split(n_rows, self.validation_fraction, streams.public("split"))
         source = labels.source

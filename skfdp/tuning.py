@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 
 from skfdp.checks import shown
 from skfdp.defaults import UtilityWarning
+from skfdp.fitting import warn_caller
 from skfdp.privacy import (
     Event,
     PrivacyBudgetError,
@@ -403,7 +404,10 @@ def utility_warnings_once():
         str(one.message) for one in caught if issubclass(one.category, UtilityWarning)
     )
     for text in texts:
-        warnings.warn(text, UtilityWarning, stacklevel=6)
+        warn_caller(
+            text,
+            UtilityWarning,
+        )
 
 
 def silently(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import math
 import re
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from skfdp.checks import check_number, check_size, shown
 from skfdp.defaults import UtilityWarning
+from skfdp.fitting import warn_caller
 from skfdp.losses import MOST_CLASSES
 from skfdp.noise import check_random_state
 from skfdp.privacy.assumptions import ROWS_CLIPPED
@@ -363,11 +363,10 @@ def public_count(estimator, n_rows: int) -> int:
     """
     n_public = n_rows if estimator.n_records is None else int(estimator.n_records)
     if math.isfinite(estimator.epsilon) and estimator.delta >= 1 / n_public:
-        warnings.warn(
+        warn_caller(
             f"delta={estimator.delta!r} is not below 1/n = {1 / n_public:.3g}: such a "
             "delta would allow to publish a record at random.",
             UserWarning,
-            stacklevel=4,
         )
     return n_public
 
@@ -378,12 +377,11 @@ def resolve_row_map(
     """Return the row map of the estimator's declared bounds."""
     low, span = resolve_bounds(estimator.bounds, n_features, names)
     if estimator.bounds is None:
-        warnings.warn(
+        warn_caller(
             "bounds=None: no column bounds are declared, and columns of unequal scale "
             "train badly; pass bounds=(low, high), a mapping by column, or False if "
             "the columns are scaled already.",
             UtilityWarning,
-            stacklevel=4,
         )
     bound = estimator.feature_bound
     if bound == "auto":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 
 import numpy as np
 from scipy.sparse import issparse
@@ -12,6 +11,7 @@ from scipy.sparse import issparse
 from skfdp import one_shot
 from skfdp.checks import shown
 from skfdp.defaults import UtilityWarning
+from skfdp.fitting import warn_caller
 from skfdp.linear_model.training import Problem, about
 from skfdp.noise import SAFE_STD, Streams
 from skfdp.one_shot import LONGEST_ROW, Objective, Whitening
@@ -142,12 +142,11 @@ def plan_one_shot(estimator, problem: Problem, seeded: bool) -> OneShot:
         problem.X, problem.row_map, estimator.fit_intercept, noise
     )
     if whitening.precision[0] > 1:
-        warnings.warn(
+        warn_caller(
             f"the budget is small for n={len(problem.X)} records: the noise is louder "
             "than what the strongest direction of X is expected to tell; expect little "
             "more than the majority class.",
             UtilityWarning,
-            stacklevel=4,
         )
     rows = whitening.grid(problem.X, problem.row_map)
     bound = one_shot.largest_norm(rows)

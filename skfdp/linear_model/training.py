@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skfdp import defaults
+from skfdp.fitting import warn_caller
 from skfdp.linear_model.padding import cross_event
 from skfdp.linear_model.sensitivity import ORTHANT, relative_sensitivity
 from skfdp.linear_model.target import TargetMap
@@ -182,11 +182,10 @@ def plan_training(
 
 def _warn_of_noise(estimator, s2n: float, n: int, d: int) -> None:
     if s2n < 2:
-        warnings.warn(
+        warn_caller(
             f"the budget is small for n={n} records and {d} features (signal-to-noise "
             f"index {s2n:.2g} < 2): expect little more than {estimator.baseline}.",
             defaults.UtilityWarning,
-            stacklevel=5,
         )
 
 

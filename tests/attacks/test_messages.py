@@ -193,3 +193,14 @@ def test_no_error_prints_a_series_or_an_address(estimator, name, value):
     assert name in told
     assert " at 0x" not in told
     assert len(told) < 400
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_warnings_point_at_the_line_that_called_the_fit(name):
+    estimator = type(ESTIMATORS[name])(
+        **{**ESTIMATORS[name].get_params(deep=False), "bounds": None, "delta": 0.1}
+    )
+    with pytest.warns(UserWarning, match="bounds=None|not below 1/n") as caught:
+        estimator.fit(X, Y)
+    ours = [w for w in caught if "bounds=None" in str(w.message) or "1/n" in str(w)]
+    assert {one.filename for one in ours} == {__file__}
