@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import sys
 from collections.abc import Collection
 from typing import Any
 
@@ -153,19 +152,3 @@ def check_choice(name: str, value: Any, choices: Collection) -> None:
     if not any(value is choice or (value == choice) is True for choice in choices):
         listed = ", ".join(map(repr, choices))
         raise ValueError(f"{name}={shown(value)} is unknown; choose one of {listed}.")
-
-
-def users_line() -> int:
-    """Return the `stacklevel` at which a warning points at the user's line.
-
-    Counted from the caller: a fit may be reached through any number of Pipelines,
-    searches and callbacks.
-    """
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and _is_library(frame.f_globals.get("__name__")):
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-def _is_library(module: Any) -> bool:
-    return str(module).partition(".")[0] in ("skfdp", "sklearn", "joblib")

@@ -13,6 +13,7 @@ import contextlib
 import contextvars
 import functools
 import sys
+import types
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,7 +27,7 @@ _WEIGHTS = (
     "factors of the labels) where there is one, or leave it out."
 )
 # Whose frames may stand between a fit and the line that asked for it.
-_BETWEEN = ("skfdp", "sklearn", "contextlib", "functools")
+_BETWEEN = ("skfdp", "sklearn", "joblib", "contextlib", "functools")
 # The (NumPy, SciPy) state in which the outermost fit was called; None outside of fits.
 _USERS: contextvars.ContextVar[tuple[dict, dict] | None] = contextvars.ContextVar(
     "skfdp_users_state", default=None
@@ -88,11 +89,13 @@ def guarded_fit(fit: Callable) -> Callable:
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the line that called the fit, however many frames are between."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals["__name__"].split(".")[0] in (
-        _BETWEEN
-    ):
+    while frame.f_back is not None and _is_between(frame):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def _is_between(frame: types.FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN
 
 
 def begin_callbacks(estimator: Any, **subtasks: Any) -> Any:

@@ -52,12 +52,7 @@ def _mapped(own: Sequence[str | int], given: Mapping) -> list[Any]:
         if isinstance(key, numbers.Integral):
             places = [int(key)] if 0 <= key < len(own) else []
         else:
-            places = [
-                place
-                for place, column in enumerate(own)
-                if isinstance(column, str)
-                and (column == key or fnmatch.fnmatchcase(column, str(key)))
-            ]
+            places = _matching(own, str(key))
         if not places:
             raise ValueError(
                 f"names maps {key!r}, which matches no column of X: give column names, "
@@ -66,6 +61,13 @@ def _mapped(own: Sequence[str | int], given: Mapping) -> list[Any]:
         for place in places:
             found[place] = name
     return found
+
+
+def _matching(own: Sequence[str | int], key: str) -> list[int]:
+    """Return where a name is; an exact one wins, even if it looks like a pattern."""
+    columns = [(place, name) for place, name in enumerate(own) if isinstance(name, str)]
+    exact = [place for place, name in columns if name == key]
+    return exact or [p for p, name in columns if fnmatch.fnmatchcase(name, key)]
 
 
 def target_name(declared: str | None, y: Any) -> str | None:

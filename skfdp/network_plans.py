@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-import warnings
 
 import numpy as np
 
 from skfdp import defaults
-from skfdp.checks import shown, users_line
+from skfdp.checks import shown
+from skfdp.fitting import warn_caller
 from skfdp.linear_start import LinearStart
 from skfdp.losses import Loss
 from skfdp.names import name_facts
@@ -202,14 +202,13 @@ def _warn_of_chance(estimator, problem: Problem, plan: PrivacyPlan, rate: float)
     pace = (1 - estimator.learning_rate_decay / 2) / (1 - estimator.momentum)
     index = defaults.network_index(rate * plan.n_steps * pace, problem.widths)
     if index < 2:
-        warnings.warn(
+        warn_caller(
             f"the budget is small for a network of hidden layers {problem.hidden} with "
             f"a private target, {problem.n_public} records and {problem.widths[0]} "
             f"features (signal-to-noise index {index:.2g} < 2): unless the classes lie "
             "far apart, expect little more than chance, which its random start "
             "decides. FeatureDPLogisticRegression needs far less.",
             defaults.UtilityWarning,
-            stacklevel=users_line(),
         )
 
 

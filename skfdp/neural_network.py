@@ -17,8 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from skfdp import defaults
 from skfdp.checks import (
     check_choice,
-    check_clip_norm,
-    check_n_jobs,
     check_number,
     check_size,
     shown,
@@ -49,10 +47,11 @@ from skfdp.rows import RowMap, blocks
 from skfdp.sampling import uniform_batch
 from skfdp.solvers import check_weights, descent
 from skfdp.splits import public_mask
-from skfdp.steps import AVERAGES, HeavyBall
+from skfdp.steps import HeavyBall
 from skfdp.validation import (
     ASSUMPTIONS,
     check_arrays,
+    check_loop_parameters,
     check_nothing_public,
     check_privacy_parameters,
     encode_labels,
@@ -395,21 +394,13 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         )
         check_size("private_weight", self.private_weight)
         check_size("padding_scale", self.padding_scale, zero=True)
-        check_clip_norm(self.clip_norm)
-        check_number("max_iter", self.max_iter, integral=True, also=auto)
-        check_number("batch_size", self.batch_size, integral=True, also=("auto", None))
-        check_size("learning_rate", self.learning_rate, also=auto)
+        check_loop_parameters(self)
         check_number(
             "learning_rate_decay",
             self.learning_rate_decay,
             high=1 + 1e-9,
             include_low=True,
         )
-        check_number("momentum", self.momentum, high=1, include_low=True)
-        check_number("noise_decay", self.noise_decay, high=10, include_low=True)
-        check_size("radius", self.radius, also=(None,))
-        check_choice("average", self.average, AVERAGES)
-        check_choice("accountant", self.accountant, ("auto", "pld"))
         check_choice("backend", self.backend, BACKENDS)
         check_choice("dtype", self.dtype, DTYPES)
         if self.backend == "torch":
@@ -421,7 +412,6 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 f"device={shown(self.device)} is only for backend='torch': leave it "
                 "out."
             )
-        check_n_jobs(self.n_jobs)
 
     def _with_feature_bound(self, bound: float) -> types.SimpleNamespace:
         """Return the parameters as validation reads them, with a number as bound."""

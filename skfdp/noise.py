@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import numbers
 import secrets
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,8 +19,9 @@ import numpy as np
 import randomgen
 from scipy.sparse import issparse
 
-from skfdp.checks import shown, users_line
+from skfdp.checks import shown
 from skfdp.exact_draws import rounded_pair
+from skfdp.fitting import warn_caller
 from skfdp.identity import identity
 from skfdp.privacy.events import PrivacyWarning
 
@@ -51,13 +51,12 @@ def warn_of_seed(random_state: int | None) -> None:
     The seed is not quoted: the warning may end up in a log.
     """
     if random_state is not None:
-        warnings.warn(
+        warn_caller(
             "random_state is an int: whoever knows or guesses it can remove the noise, "
             "so this fit gives NO privacy guarantee, whatever epsilon says. Leave it "
             "out for anything that is released. For experiments: "
             "warnings.simplefilter('ignore', skfdp.PrivacyWarning).",
             PrivacyWarning,
-            stacklevel=users_line(),
         )
 
 

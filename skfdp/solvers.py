@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -10,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array, issparse
 
 from skfdp.defaults import UtilityWarning
+from skfdp.fitting import warn_caller
 from skfdp.losses import Loss
 from skfdp.privacy import PrivacyPlan
 from skfdp.queries import Query
@@ -123,12 +123,11 @@ def warn_of_divergence(theta: np.ndarray, start: np.ndarray | None = None) -> No
     """
     usual = 1.0 if start is None else max(1.0, float(np.abs(start).max()))
     if (np.abs(theta) > LARGEST_WEIGHT * usual).any():
-        warnings.warn(
+        warn_caller(
             f"the fit diverged: a weight on rows of norm about 1 has passed "
             f"{LARGEST_WEIGHT * usual:.3g}, where predictions mean nothing; lower "
             "learning_rate or momentum, strengthen the penalty, or raise epsilon.",
             UtilityWarning,
-            stacklevel=2,
         )
 
 

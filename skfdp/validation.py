@@ -14,7 +14,14 @@ from scipy.sparse import csr_array, issparse
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
-from skfdp.checks import check_number, check_size, shown
+from skfdp.checks import (
+    check_choice,
+    check_clip_norm,
+    check_n_jobs,
+    check_number,
+    check_size,
+    shown,
+)
 from skfdp.defaults import UtilityWarning
 from skfdp.fitting import warn_caller
 from skfdp.losses import MOST_CLASSES
@@ -23,6 +30,7 @@ from skfdp.privacy.assumptions import ROWS_CLIPPED
 from skfdp.privacy.disclosure import Assumption, enforced
 from skfdp.privacy.events import check_budget, check_relation
 from skfdp.rows import RowMap, resolve_bounds
+from skfdp.steps import AVERAGES
 
 # Kept as they are: a float64 copy of X would double the memory of a fit.
 _DTYPES = [
@@ -328,6 +336,21 @@ def check_privacy_parameters(estimator) -> None:
             f"n_records={shown(n_records)} is only for neighboring_relation="
             "'add_or_remove_one': elsewhere the number of rows is public."
         )
+
+
+def check_loop_parameters(estimator) -> None:
+    """Check what every estimator with a loop shares."""
+    auto = ("auto",)
+    check_clip_norm(estimator.clip_norm)
+    check_number("max_iter", estimator.max_iter, integral=True, also=auto)
+    check_number("batch_size", estimator.batch_size, integral=True, also=("auto", None))
+    check_size("learning_rate", estimator.learning_rate, also=auto)
+    check_number("momentum", estimator.momentum, high=1, include_low=True)
+    check_number("noise_decay", estimator.noise_decay, high=10, include_low=True)
+    check_size("radius", estimator.radius, also=(None,))
+    check_choice("average", estimator.average, AVERAGES)
+    check_choice("accountant", estimator.accountant, ("auto", "pld"))
+    check_n_jobs(estimator.n_jobs)
 
 
 def check_nothing_public(estimator, mask: np.ndarray, public_target: bool) -> None:

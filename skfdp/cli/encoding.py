@@ -184,6 +184,17 @@ class Encoding:
             if name in self.bounds and not (public_only and part == "private")
         }
 
+    def parents(self, *, public_only: bool = False) -> dict[str, str]:
+        """Return the column of the file by encoded column."""
+        found = {}
+        for part, columns in (("public", self.public), ("private", self.private)):
+            for name in () if public_only and part == "private" else columns:
+                encoded = [
+                    category_name(name, c) for c in self.categories.get(name, ())
+                ]
+                found |= {f"{part}__{own}": name for own in encoded or [name]}
+        return found
+
     def _part(self, columns: tuple[str, ...]) -> ColumnTransformer:
         numeric = [name for name in columns if name in self.bounds]
         text = [name for name in columns if name in self.categories]

@@ -81,6 +81,8 @@ class Task:
             n_records=arguments.n_records,
             bounds=self.encoding.encoded_bounds(public_only=public_only),
             classes=self.classes,
+            target_name=self.columns.target,
+            names=self.encoding.parents(public_only=public_only),
             ledger=ledger,
             random_state=seed_of(arguments.seed, repeat),
         )

@@ -16,11 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from skfdp import defaults
 from skfdp.checks import (
     check_choice,
-    check_clip_norm,
     check_flag,
-    check_n_jobs,
     check_number,
-    check_size,
 )
 from skfdp.coordinates import Coordinates
 from skfdp.fitting import (
@@ -41,10 +38,11 @@ from skfdp.queries.linear import LinearQuery
 from skfdp.rows import RowMap, row_blocks
 from skfdp.solvers import check_weights, descent, optimum
 from skfdp.splits import public_mask
-from skfdp.steps import AVERAGES, HeavyBall
+from skfdp.steps import HeavyBall
 from skfdp.validation import (
     ASSUMPTIONS,
     check_arrays,
+    check_loop_parameters,
     check_nothing_public,
     check_privacy_parameters,
     encode_labels,
@@ -138,19 +136,9 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_privacy_parameters(self)
-        auto = ("auto",)
-        check_clip_norm(self.clip_norm)
-        check_number("max_iter", self.max_iter, integral=True, also=auto)
-        check_number("batch_size", self.batch_size, integral=True, also=("auto", None))
-        check_size("learning_rate", self.learning_rate, also=auto)
-        check_number("momentum", self.momentum, high=1, include_low=True)
-        check_number("noise_decay", self.noise_decay, high=10, include_low=True)
-        check_size("radius", self.radius, also=(None,))
-        check_choice("average", self.average, AVERAGES)
-        check_choice("accountant", self.accountant, ("auto", "pld"))
+        check_loop_parameters(self)
         check_flag("fit_intercept", self.fit_intercept)
         check_flag("normalize", self.normalize)
-        check_n_jobs(self.n_jobs)
 
     def _resolve(self, X, y) -> Problem:
         """Validate and split; the last time that the user's objects are touched."""

@@ -13,7 +13,12 @@ from skfdp.privacy import statement as wording
 from skfdp.privacy.composition import Cost, worst
 from skfdp.privacy.events import Event, check_budget
 from skfdp.privacy.parts import Part, check_parts
-from skfdp.privacy.public_sets import Promise, name_assumptions, promise
+from skfdp.privacy.public_sets import (
+    Disclosed,
+    Promise,
+    name_assumptions,
+    promise,
+)
 from skfdp.privacy.store import Receipt, dumps, package_versions
 
 SCHEMA = "skfdp-privacy-report"
@@ -149,7 +154,7 @@ class PrivacyReport:
         n_records: int | None = None,
         feature_names: Sequence[str | int] | None = None,
         target_name: str | None = None,
-        public: Collection[str] | None = None,
+        public: Collection[Disclosed] | None = None,
         released: Iterable[str] = (),
         assumptions: Iterable[Assumption] = (),
         seeded: bool = False,
@@ -180,7 +185,7 @@ class PrivacyReport:
             All columns, public and private.
         target_name : str, default=None
             None takes that of the events.
-        public : collection of str, default=None
+        public : collection, default=None
             The public set that was declared; None: the largest one of an event.
         released : iterable of str, default=()
             Names of what is published: fitted attributes.
@@ -208,8 +213,7 @@ class PrivacyReport:
         spent = _spent(events, parts, delta, accountant) if events else None
         nonprivate = not events if nonprivate is None else nonprivate
         epsilon = math.inf if nonprivate else spent.epsilon if spent else 0.0
-        if nonprivate:
-            promised = None
+        promised = None if nonprivate else promised
         columns = _public_columns(events, promised)
         seeded = bool(seeded) or any(event.seeded for event in events)
         return cls(

@@ -118,8 +118,8 @@ def _targets_text(report: PrivacyReport, *, public: bool) -> str:
     """Return the public or the private targets of all fits, by name."""
     names = {e.target_name for e in report.events if e.public_target == public}
     if not public:
-        disclosed = {e.target_name for e in report.events if e.public_target}
-        names -= disclosed | set(report.public_features)
+        names -= {e.target_name for e in report.events if e.public_target}
+        names = {name for name in names if name not in report.public_features}
     named = sorted(name for name in names if name is not None)
     if len(named) > 1:
         return f"the targets {names_text(named)}"
@@ -145,8 +145,8 @@ def private_text(report: PrivacyReport) -> str:
 
 def _no_private_target(report: PrivacyReport) -> bool:
     """Whether every target is in the public set."""
-    public = {e.target_name for e in report.events if e.public_target}
-    public |= set(report.public_features)
+    public: set[str | int | None] = set(report.public_features)
+    public |= {e.target_name for e in report.events if e.public_target}
     return report.public_target and all(
         event.public_target or event.target_name in public for event in report.events
     )

@@ -67,7 +67,7 @@ def test_a_fit_with_many_text_labels(pretraining, counted):
     labels = np.array([f"label {k}" for k in range(150)])
     y = np.r_[labels, rng.choice(labels, 150)]
     FeatureDPMLPClassifier(
-        (8,),
+        hidden_layer_sizes=(8,),
         public_features=[0, 1],
         public_target=True,
         pretraining=pretraining,

@@ -25,6 +25,7 @@ def fitted(tmp_path_factory):
         public_features="all",
         solver="dp-gd",
         max_iter=20_000,
+        names="u",
         ledger=PrivacyLedger(path, epsilon=9.0, delta=DELTA),
     )
     return model.fit(rng.random((30, 1)), rng.integers(0, 2, 30)), path

@@ -13,6 +13,7 @@ from skfdp import (
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
     PrivacyLedger,
+    PrivacyWarning,
 )
 from skfdp.defaults import UtilityWarning, learning_rate_of_penalised
 from skfdp.solvers import LARGEST_WEIGHT, warn_of_divergence
@@ -56,6 +57,7 @@ def test_a_strong_penalty_shrinks_classifiers(case, C, data):
     X, y, *_ = data
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", PrivacyWarning)
         model = estimator(C=C, bounds=(0, 1), random_state=0, **parameters).fit(X, y)
     # A public model is penalised by whoever fits it.
     private = model.coef_[:, 2:] if case == "public parts" else model.coef_
@@ -79,6 +81,7 @@ def test_a_strong_penalty_shrinks_regressors(estimator, loss, alpha, data):
     bounds = (min(0.0, target.min()), target.max())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", PrivacyWarning)
         model = estimator(
             loss=loss, alpha=alpha, bounds=(0, 1), target_bounds=bounds, random_state=0
         ).fit(X, target)
@@ -250,6 +253,7 @@ def test_what_counts_as_an_explosion():
     theta = np.array([1.0, -LARGEST_WEIGHT])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", PrivacyWarning)
         warn_of_divergence(theta)
         warn_of_divergence(10 * theta, np.array([20.0]))
         warn_of_divergence(np.zeros((0, 3)))
@@ -275,7 +279,11 @@ def test_a_fit_that_leaves_the_floats_is_an_error_after_the_charge(
         return np.full_like(coef, returned), np.zeros_like(intercept)
 
     model = FeatureDPLogisticRegression(
-        public_features=[0], public_loss=public_loss, bounds=(0, 1), ledger=ledger
+        public_features=[0],
+        public_loss=public_loss,
+        bounds=(0, 1),
+        names={0: "shown", **{j: f"hidden {j}" for j in range(1, D)}},
+        ledger=ledger,
     )
     with pytest.raises(ValueError, match=f"{message}.*the charge for this fit stays"):
         model.fit(X[:300], y[:300])
@@ -299,7 +307,11 @@ def test_a_public_model_without_finite_margins_is_refused_before_the_charge(data
     wild.coef_ = np.full_like(wild.coef_, np.inf)
     ledger = PrivacyLedger()
     model = FeatureDPLogisticRegression(
-        **PUBLIC, public_model=wild, bounds=(0, 1), ledger=ledger
+        **PUBLIC,
+        public_model=wild,
+        bounds=(0, 1),
+        names={j: f"column {j}" for j in range(D)},
+        ledger=ledger,
     )
     with pytest.raises(ValueError, match="public_model=.* margins that are not finite"):
         model.fit(X, y)
