@@ -130,11 +130,8 @@ def test_file_job_as_a_command(people, tmp_path):
     assert facts.epsilon == pytest.approx(3.0)
     assert facts.neighboring_relation == "replace_one"
     assert facts.n_records == 150 and not facts.seeded
-    assert facts.private_features == (
-        "private__hours",
-        "private__sector=private",
-        "private__sector=state",
-    )
+    assert facts.private_features == ("hours", "sector")
+    assert facts.target_name == "income"
     texts = [assumption.text for assumption in facts.assumptions]
     assert any("public columns of the file only: age, town" in text for text in texts)
     assert any("is not published" in text for text in texts)
