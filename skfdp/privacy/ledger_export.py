@@ -48,6 +48,7 @@ def _row(entry: LedgerEntry | None, dataset: str) -> dict[str, Any]:
         "neighboring_relation": event and event.neighboring_relation,
         "public_features": event and event.public_features,
         "public_target": event and event.public_target,
+        "target_name": event and event.target_name,
         "n_steps": event and event.n_steps,
         "sampling_rate": event and event.sampling_rate,
         "clip_norm": event and event.clip_norm,

@@ -181,7 +181,7 @@ class FileStore:
                 raise ValueError(
                     f"{name}={value!r} differs from {name}={kept!r}, which the ledger "
                     f"{str(self.path)!r} keeps for data set {self._dataset!r}: leave "
-                    "it out, or use a new data set name."
+                    "it out: what was promised for these people stays promised."
                 )
             values[name] = value if kept is None else kept
         return Terms(**values)
