@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from skfdp.checks import shown
+from skfdp.privacy.facts import items, spelling
+
 
 def column_names(estimator) -> tuple[str | int, ...]:
     """Return the name of each column of X, or its position where it has none.
@@ -25,41 +28,66 @@ def column_names(estimator) -> tuple[str | int, ...]:
     """
     own: Any = getattr(estimator, "feature_names_in_", None)
     n_features = estimator.n_features_in_
-    own = range(n_features) if own is None else [str(name) for name in own]
+    own = range(n_features) if own is None else [spelling(str(n)) for n in own]
     given = getattr(estimator, "names", None)
     if given is None:
         return tuple(own)
+    expected = (
+        f"one name for all columns, {n_features} names in order, or a mapping from "
+        "column names, patterns or positions to names"
+    )
     if isinstance(given, str):
         found: list[Any] = [given] * n_features
     elif isinstance(given, Mapping):
         found = _mapped(own, given)
     else:
-        found = list(given) if isinstance(given, Sequence | np.ndarray) else []
-    named = all(isinstance(n, str) and n for n in found if n not in own)
-    if len(found) != n_features or not named:
-        raise ValueError(
-            f"names={given!r} must be one name for all columns, a list of "
-            f"{n_features} names, or a mapping from column names, patterns or "
-            "positions to names."
-        )
-    return tuple(name if isinstance(name, int) else str(name) for name in found)
+        found = list(items("names", given, expected))
+    unchanged = isinstance(given, Mapping)
+    if len(found) != n_features or not all(
+        (isinstance(name, str) and spelling(name)) or (unchanged and name == before)
+        for name, before in zip(found, own, strict=False)
+    ):
+        raise ValueError(f"names={shown(given)} must be {expected}.")
+    names = [spelling(n) if isinstance(n, str) else int(n) for n in found]
+    _check_not_swapped(own, names)
+    return tuple(names)
+
+
+def _check_not_swapped(own: Sequence[str | int], names: Sequence[str | int]) -> None:
+    """Refuse a name that X gives to another column, which is called otherwise now."""
+    for name, before in zip(names, own, strict=True):
+        if isinstance(name, str) and name != before and name in own:
+            place = list(own).index(name)
+            if names[place] != name:
+                raise ValueError(
+                    f"names calls column {before!r} of X {name!r}, which is another "
+                    f"column of X: give that one its own name too."
+                )
 
 
 def _mapped(own: Sequence[str | int], given: Mapping) -> list[Any]:
-    """Return the columns' own names, replaced where a key of the mapping fits."""
+    """Return the columns' own names, replaced where a key of the mapping fits.
+
+    Wide patterns come first, so that an exact name or a position has the last word.
+    """
     found: list[Any] = list(own)
-    for key, name in given.items():
-        if isinstance(key, numbers.Integral):
-            places = [int(key)] if 0 <= key < len(own) else []
-        else:
-            places = _matching(own, str(key))
-        if not places:
-            raise ValueError(
-                f"names maps {key!r}, which matches no column of X: give column names, "
-                "patterns or positions."
-            )
-        for place in places:
-            found[place] = name
+    places = {key: _places(own, key) for key in given}
+    for key in sorted(given, key=lambda key: len(places[key]), reverse=True):
+        for place in places[key]:
+            found[place] = given[key]
+    return found
+
+
+def _places(own: Sequence[str | int], key: Any) -> list[int]:
+    if isinstance(key, numbers.Integral):
+        found = [int(key)] if 0 <= key < len(own) else []
+    else:
+        found = _matching(own, str(key))
+    if not found:
+        raise ValueError(
+            f"names maps {shown(key)}, which matches no column of X: give column "
+            "names, patterns or positions."
+        )
     return found
 
 
@@ -85,13 +113,13 @@ def target_name(declared: str | None, y: Any) -> str | None:
         found = getattr(y, "name", None)
         if columns is not None and len(columns) == 1:
             found = columns[0]
-        return found if isinstance(found, str) and found else None
-    if not isinstance(declared, str) or not declared:
+        return (spelling(found) or None) if isinstance(found, str) else None
+    if not isinstance(declared, str) or not spelling(declared):
         raise ValueError(
-            f"target_name={declared!r} must be the name of the column that y is, or "
-            "is computed from."
+            f"target_name={shown(declared)} must be the name of the column that y is, "
+            "or is computed from."
         )
-    return declared
+    return spelling(declared)
 
 
 def name_facts(

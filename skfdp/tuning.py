@@ -358,7 +358,8 @@ def dry_events(
     """
     gates = {f"{prefix}ledger": DryGate() for prefix in private_parts(model)}
     prefix, _ = last_step(model)
-    model.set_params(**gates, **{f"{prefix}epsilon": epsilon, f"{prefix}delta": delta})
+    facts = {"epsilon": epsilon, "delta": delta, "target_name": holdout.target_name}
+    model.set_params(**gates, **{prefix + name: fact for name, fact in facts.items()})
     try:
         model.fit(holdout.rows(holdout.fit), holdout.y[holdout.fit])
     except Planned as planned:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from skfdp.privacy import facts
 from skfdp.privacy.events import Event, PrivacyBudgetError
 from skfdp.privacy.parts import Part, check_part, check_parts
 from skfdp.privacy.public_sets import Disclosed, promise, set_text
@@ -88,6 +89,7 @@ def checked_names(public: Sequence[str] | None) -> tuple[str, ...] | None:
             f"public={public!r} must be a list of names of columns and targets, such "
             "as ['age', 'sex'], or None."
         )
+    names = [facts.spelling(name) for name in names]
     if "" in names:
         raise ValueError(f"public={public!r} holds an empty name: leave it out.")
     return tuple(sorted(set(names)))
@@ -111,5 +113,7 @@ def _check_columns_have_names(events: tuple[Event, ...]) -> None:
     if any("columns" in event.unnamed for event in events):
         raise PrivacyBudgetError(
             "the columns of X have no names, so that nobody can tell which of them are "
-            "public here: pass a DataFrame, or name them by names=[...]."
+            "public here: pass a DataFrame (after other steps of a Pipeline: "
+            "set_output(transform='pandas')), or name them by names=[...], or all of "
+            "them by one name, names='pixels'."
         )

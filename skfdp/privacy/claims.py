@@ -10,7 +10,9 @@ Guarantees
 * The assumptions that follow from the events are derived again, and of the others those
   are marked as enforced that this version enforces.
 
-A report is not signed: whoever edits the events edits what follows from them.
+A report is not signed: whoever edits the events edits what follows from them. What does
+not follow from them is taken as it is: the number of fits, the steps that could not be
+seen into, a declared public set that is larger than what was disclosed.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ def checked(claimed: PrivacyReport) -> PrivacyReport:
             _refuse(claimed, name, getattr(claimed, name), getattr(due, name))
     if claimed.public_features != due.public_features:
         _refuse(claimed, "public_features", "other columns", "those of the events")
-    if set(claimed.private_features or ()) & set(claimed.public_features):
+    if set(claimed.private_features or ()) & public:
         _refuse(claimed, "private_features", "public columns", "others")
     _check_steps(claimed)
     epsilon, accountant = _epsilon(claimed, due)
@@ -138,7 +140,11 @@ def _check_steps(claimed: PrivacyReport) -> None:
 
 def _assumptions(claimed: PrivacyReport) -> tuple[Assumption, ...]:
     """Return what the events imply, then what else is assumed, by it or by a step."""
-    implied = tuple(implied_assumptions(claimed.events, claimed.seeded, claimed.n_fits))
+    implied = tuple(
+        implied_assumptions(
+            claimed.events, claimed.seeded, claimed.n_fits, claimed.parts
+        )
+    )
     known = {assumption.text for assumption in implied}
     given = [
         *claimed.assumptions,

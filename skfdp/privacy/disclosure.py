@@ -208,14 +208,14 @@ class PrivacyReport:
         """
         events = tuple(events)
         check_budget(1.0, delta)
-        promised = promise(events, public) if events else None
+        nonprivate = not events if nonprivate is None else nonprivate
+        promised = None if nonprivate or not events else promise(events, public)
         parts = tuple(parts) if any(parts) else ()
         spent = _spent(events, parts, delta, accountant) if events else None
-        nonprivate = not events if nonprivate is None else nonprivate
         epsilon = math.inf if nonprivate else spent.epsilon if spent else 0.0
-        promised = None if nonprivate else promised
         columns = _public_columns(events, promised)
         seeded = bool(seeded) or any(event.seeded for event in events)
+        implied = implied_assumptions(events, seeded, n_fits, parts)
         return cls(
             subject=str(subject),
             released=tuple(map(str, released)),
@@ -233,7 +233,7 @@ class PrivacyReport:
             n_fits=int(n_fits),
             mu=spent.mu if spent and not nonprivate else None,
             accountant=spent.accountant if spent else None,
-            assumptions=(*implied_assumptions(events, seeded, n_fits), *assumptions),
+            assumptions=(*implied, *assumptions),
             seeded=seeded,
             unseen=tuple(map(str, unseen)),
             steps=tuple(steps),
@@ -438,7 +438,7 @@ def _private_features(
     if feature_names is None or promised is None:
         return None
     # Events name public columns, or count them where the data have no names.
-    public = frozenset(public_columns)
+    public = frozenset(public_columns) | promised.public
     names = plain_names(feature_names)
     private = (
         name
@@ -449,7 +449,10 @@ def _private_features(
 
 
 def implied_assumptions(
-    events: tuple[Event, ...], seeded: bool, n_fits: int = 1
+    events: tuple[Event, ...],
+    seeded: bool,
+    n_fits: int = 1,
+    parts: Sequence[Part | None] = (),
 ) -> Iterator[Assumption]:
     """Yield what the guarantee of these events rests on."""
     if not events:
@@ -472,6 +475,20 @@ def implied_assumptions(
         )
     for text in name_assumptions(events, n_fits):
         yield Assumption(text, False)
+    if any(parts):
+        yield Assumption(
+            "A fit on a part used the records of the part alone; rows are counted in "
+            "an order of the whole data set that was fixed without looking at private "
+            "values.",
+            False,
+        )
+    if n_fits > 1 and any(event.mu is None for event in events):
+        # Composing curves is no filter in general, as it is for Gaussian releases.
+        yield Assumption(
+            "With Poisson batches or searches: the budget of no fit was chosen by "
+            "looking at the results of earlier ones.",
+            False,
+        )
 
 
 def _to_json(value: Any) -> Any:

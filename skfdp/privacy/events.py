@@ -219,11 +219,13 @@ class Event:
             )
 
     def _check_names(self) -> None:
-        name = self.target_name
-        if name is not None and not facts.text("target_name", name):
-            raise ValueError(
-                "target_name='' must be a name, or None where the target has none."
-            )
+        if self.target_name is not None:
+            name = facts.spelling(facts.text("target_name", self.target_name))
+            if not name:
+                raise ValueError(
+                    "target_name='' must be a name, or None where the target has none."
+                )
+            object.__setattr__(self, "target_name", name)
         known = f"a tuple of {', '.join(map(repr, UNNAMED))}"
         unnamed = facts.items("unnamed", self.unnamed, known)
         if not all(_is_one_of(part, UNNAMED) for part in unnamed):
@@ -368,8 +370,5 @@ def _before_names(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that an event lacks which was recorded before names were."""
     if "unnamed" in values:
         return {}
-    columns = values.get("public_features", ())
-    listed = isinstance(columns, list | tuple)
-    positions = listed and any(not isinstance(name, str) for name in columns)
-    unknown = values.get("public_target") is True or positions
+    unknown = values.get("public_target") is True or bool(values.get("public_features"))
     return {"target_name": None, "unnamed": ("unknown",) * unknown, "unit": "record"}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+import unicodedata
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
@@ -80,7 +81,15 @@ def text(name: str, value: Any) -> str:
     """Return a str."""
     if not isinstance(value, str):
         raise ValueError(f"{name}={shown(value)} must be a str.")
-    return str(value)
+    return "".join(value)
+
+
+def spelling(name: str) -> str:
+    """Return the one spelling of a name: composed characters, no outer white space.
+
+    Names are all that a ledger compares. An enumeration of strings counts by its value.
+    """
+    return unicodedata.normalize("NFC", "".join(name)).strip()
 
 
 def items(name: str, values: Any, expected: str) -> tuple[Any, ...]:
@@ -100,7 +109,7 @@ def columns(name: str, values: Any) -> tuple[str | int, ...]:
     found: list[str | int] = []
     for value in items(name, values, expected):
         if isinstance(value, str):
-            found.append(str(value))
+            found.append(spelling(value))
             continue
         whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
         if not whole or value < 0:

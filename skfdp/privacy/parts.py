@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from skfdp.privacy import facts
 from skfdp.privacy.events import Event, PrivacyBudgetError
 
 
@@ -51,6 +52,8 @@ class Part:
                 "position and the one after the last, or a column and its value as "
                 "text."
             )
+        if isinstance(self.column, str):
+            object.__setattr__(self, "column", facts.spelling(self.column))
         if self.value is not None:
             # Imported ones too: 1, "1" and "01" are the same records.
             object.__setattr__(self, "value", _canonical(self.value))
@@ -205,7 +208,12 @@ def _is_name(column: Any) -> bool:
 
 
 def _canonical(value: str) -> str:
-    """Return one spelling of a number, and other text as it is."""
+    """Return one spelling of a number or truth value, and other text trimmed.
+
+    What has one spelling counts as the same records, which is the safe side.
+    """
+    value = facts.spelling(value)
+    value = {"true": "1", "false": "0"}.get(value.casefold(), value)
     try:
         number = float(value)
     except ValueError:

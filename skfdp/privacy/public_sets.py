@@ -82,9 +82,9 @@ def promise(
     and targets are compared by name: that one name means one column in every fit, and
     that what is computed from a column carries its name, is for the caller to know
     (:ref:`sharing`). A name that is missing cannot be compared. Where anything is
-    public, a target without a name may be the one that another fit discloses by name,
-    so that the two do not compose; and positions are nested in other positions only if
-    they are the same.
+    public, a target without a name may be the target, or the column, that another fit
+    discloses by name, so that the two do not compose; and positions are nested in other
+    positions only if they are the same.
     """
     events = tuple(events)
     relation = _only("neighboring_relation", {e.neighboring_relation for e in events})
@@ -95,6 +95,7 @@ def promise(
         _check_inside(own, everything, declared=public is not None)
     if everything:
         _check_target_names(events)
+        _check_anonymous_targets(events, everything)
     return Promise(relation, unit, everything)
 
 
@@ -157,8 +158,25 @@ def _check_inside(
     raise PrivacyBudgetError(
         f"a fit discloses {set_text(outside)}, which is outside {whose} "
         f"({set_text(public)}): everything else was promised to be protected. Instead, "
-        f"{remedy}; or declare the whole public set before the first fit."
+        f"{remedy}. Whoever needs more than that declares it before the first fit "
+        "(each step of a Pipeline is one), by PrivacyLedger(public=[...])."
     )
+
+
+def _check_anonymous_targets(
+    events: Iterable[Event], public: frozenset[Disclosed]
+) -> None:
+    """Refuse to protect a target that may be a public column of another fit."""
+    names = {name for name in public if isinstance(name, str)}
+    for event in events:
+        if "target" not in event.unnamed or event.public_target:
+            continue
+        if maybe := names - set(event.public_features):
+            raise PrivacyBudgetError(
+                f"a fit protects a target without a name, which may be one of "
+                f"{set_text(maybe)}, which are public: name it by target_name=, or "
+                "pass y as a Series with a name."
+            )
 
 
 def _check_target_names(events: Iterable[Event]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +139,7 @@ def _pipeline_report(pipeline: Any, steps: list) -> PrivacyReport | None:
     reports = [found for _, found in seen]
     events = tuple(event for found in reports for event in found.events)
     weakest = max(events, key=lambda event: len(event.disclosed), default=None)
+    _check_targets_stay_public(seen)
     # Columns have the names that the step with the public set knows them by.
     namer = next(
         (r for r in reports if weakest and _leaves_public(r, weakest)), reports[0]
@@ -201,6 +202,20 @@ def _check_columns_stay_public(
             )
 
 
+def _check_targets_stay_public(steps: list[tuple[str, PrivacyReport]]) -> None:
+    """Refuse a target that one step discloses and another one says to protect."""
+    for name, found in steps:
+        for other, theirs in steps:
+            if found.public_target and found.target_name in (
+                theirs.private_features or ()
+            ):
+                raise PrivacyBudgetError(
+                    f"step {name} discloses its target {found.target_name!r}, which "
+                    f"step {other} has among its private columns: leave that column "
+                    "out of X."
+                )
+
+
 def _leaves_public(found: PrivacyReport, weakest: Event) -> bool:
     own = found.public_features, found.public_target
     return own == (plain_names(weakest.public_features), weakest.public_target)
@@ -229,7 +244,9 @@ def _ledger_report(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
         target_epsilon=ledger.epsilon,
         public=ledger.public,
         released=[_fit_text(charge, entry) for charge, entry in fits.items()],
-        assumptions=list(_ledger_assumptions(entries)),
+        assumptions=[
+            Assumption("Every use of the data set was charged to this ledger.", False)
+        ],
         nonprivate=len(private) < len(entries),
         parts=[entry.part for entry in private],
         n_fits=len(fits),
@@ -240,22 +257,3 @@ def _ledger_report(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
 def _fit_text(charge: int, entry: LedgerEntry) -> str:
     where = "" if entry.part is None else f", on {entry.part} only"
     return f"fit {charge}: {entry.label or 'unnamed fit'}{where}"
-
-
-def _ledger_assumptions(entries: Sequence[LedgerEntry]) -> Iterator[Assumption]:
-    yield Assumption("Every use of the data set was charged to this ledger.", False)
-    if any(entry.part is not None for entry in entries):
-        yield Assumption(
-            "A fit on a part used the records of the part alone; rows are counted in "
-            "an order of the whole data set that was fixed without looking at private "
-            "values.",
-            False,
-        )
-    sampled = any(entry.event and entry.event.mu is None for entry in entries)
-    if sampled and len({entry.charge for entry in entries}) > 1:
-        # Composing curves is no filter in general, as it is for Gaussian releases.
-        yield Assumption(
-            "With Poisson batches or searches: the budget of no fit was chosen by "
-            "looking at the results of earlier ones.",
-            False,
-        )

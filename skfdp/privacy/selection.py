@@ -133,9 +133,7 @@ class Selection(Event):
                     f"sampled holds {facts.shown(event)}, expected tuples of Event: a "
                     "run is made of Gaussian releases."
                 )
-            if event.public_target > self.public_target or not set(
-                event.public_features
-            ) <= set(self.public_features):
+            if not event.disclosed <= self.disclosed:
                 raise ValueError(
                     "sampled must hold events with no other public part than that of "
                     "the Selection."

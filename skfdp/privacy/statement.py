@@ -111,18 +111,22 @@ def public_text(report: PrivacyReport) -> str:
     """Return which part of a record is public."""
     parts = [columns_text(report.public_features)] * bool(report.public_features)
     parts += [_targets_text(report, public=True)] * report.public_target
-    return " and ".join(parts) or "nothing"
+    return " and ".join(filter(None, parts)) or "nothing"
 
 
 def _targets_text(report: PrivacyReport, *, public: bool) -> str:
     """Return the public or the private targets of all fits, by name."""
     names = {e.target_name for e in report.events if e.public_target == public}
-    if not public:
-        names -= {e.target_name for e in report.events if e.public_target}
-        names = {name for name in names if name not in report.public_features}
-    named = sorted(name for name in names if name is not None)
+    others = {e.target_name for e in report.events if e.public_target and not public}
+    named = sorted(
+        name
+        for name in names - others
+        if name is not None and name not in report.public_features
+    )
     if len(named) > 1:
         return f"the targets {names_text(named)}"
+    if public and names and not named and None not in names:
+        return ""  # they stand among the columns
     return " ".join(["the target", *named])
 
 
@@ -132,8 +136,7 @@ def private_text(report: PrivacyReport) -> str:
         return "nothing"
     if report.private_features is None:
         # A public target of one fit may be a column of another one.
-        named = any(e.public_target and e.target_name for e in report.events)
-        other = named or report.public_features
+        other = report.public_target or report.public_features
         columns = "all other columns" if other else "all columns"
     elif report.private_features:
         columns = columns_text(report.private_features)
@@ -144,12 +147,18 @@ def private_text(report: PrivacyReport) -> str:
 
 
 def _no_private_target(report: PrivacyReport) -> bool:
-    """Whether every target is in the public set."""
+    """Whether no fit had a target, or every target is in the public set."""
     public: set[str | int | None] = set(report.public_features)
     public |= {e.target_name for e in report.events if e.public_target}
-    return report.public_target and all(
-        event.public_target or event.target_name in public for event in report.events
-    )
+    targets = [event for event in report.events if _has_target(event)]
+    if not targets:  # an event may say nothing of it; several would say too much
+        return report.public_target or report.n_fits > 1
+    return all(event.public_target or event.target_name in public for event in targets)
+
+
+def _has_target(event: Event) -> bool:
+    named = event.target_name is not None
+    return named or event.public_target or "target" in event.unnamed
 
 
 def delta_text(report: PrivacyReport) -> str:
@@ -244,6 +253,7 @@ def summary(report: PrivacyReport) -> str:
         f"seeded={report.seeded!r},{void * report.seeded}",
         f"neighboring_relation={report.neighboring_relation!r},",
         f"public_features={names!r}{more}, public_target={report.public_target!r},",
+        f"target_name={report.target_name!r},",
         f"n_fits={report.n_fits}, "
         f"n_releases={sum(event.n_steps for event in report.events)},",
     ]

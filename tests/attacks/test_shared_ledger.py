@@ -97,6 +97,27 @@ CASES = {
         event(public_target=True, **A),
         event(unnamed=("target",)),
     ),
+    "unnamed target, larger set": (
+        ["age", "dx"],
+        None,
+        event(public_features=("age",), unnamed=("target",)),
+    ),
+    "unnamed target, same set": (
+        None,
+        event(public_features=("age",), unnamed=("target",)),
+        event(public_features=("age",), unnamed=("target",)),
+    ),
+    "step of a Pipeline": (None, event(), public(public_target=True)),
+    "step of a Pipeline, declared": (
+        ["outcome"],
+        event(),
+        public(public_target=True),
+    ),
+    "one target per label": (
+        None,
+        event(public_target=True, unnamed=("target",)),
+        public(public_target=True),
+    ),
     "columns without names": (None, None, event(public_features=(0,), **A)),
     "columns without names, target public": (
         None,
@@ -220,6 +241,153 @@ class TestStatement:
         )
 
 
+class TestReview:
+    """What a second attack found in the first version of these rules."""
+
+    @pytest.fixture
+    def table(self):
+        pd = pytest.importorskip("pandas")
+        rng = np.random.default_rng(0)
+        return pd.DataFrame(
+            {
+                "age": rng.random(300),
+                "dose": rng.random(300),
+                "dx": (rng.random(300) > 0.5).astype(int),
+            }
+        )
+
+    def test_a_private_target_without_a_name_may_be_a_public_column(self, table):
+        model = FeatureDPLogisticRegression(
+            bounds=(0, 1), max_iter=2, ledger=PrivacyLedger()
+        )
+        model.set_params(public_features=["dx"])
+        model.fit(table[["dx", "dose"]], (table.age > 0.5).to_numpy())
+        model.set_params(public_features=None)
+        with pytest.raises(PrivacyBudgetError, match="may be one of 'dx'"):
+            model.fit(table[["age", "dose"]], table.dx.to_numpy())
+
+    @pytest.mark.parametrize(
+        ("declared", "events"),
+        [
+            (["dx"], [event(target_name="dx")]),
+            (None, [event(public_target=True, target_name="dx"), event()]),
+            (None, [event(public_target=True), event()]),
+        ],
+        ids=["declared", "step without a target", "without a name"],
+    )
+    def test_a_disclosed_target_is_called_private_nowhere(self, declared, events):
+        ledger = PrivacyLedger(public=declared)
+        for one in events:
+            ledger.charge([one])
+        text = report(ledger, delta=DELTA).statement()
+        assert "Private, in each record: all other columns." in text
+
+    @pytest.mark.parametrize(
+        "facts", [{"public_target": True}, {"public_features": ["dx"]}]
+    )
+    def test_a_search_sees_the_target_among_its_columns(self, facts, table):
+        search = PrivateSearchCV(
+            FeatureDPLogisticRegression(bounds=(0, 1), **facts), {"max_iter": [3, 4]}
+        )
+        with pytest.raises(ValueError, match="'dx' names something public and some"):
+            search.fit(table, table.dx)
+
+    def test_a_pipeline_sees_it_behind_an_array(self, table):
+        from sklearn.pipeline import make_pipeline
+
+        model = make_pipeline(
+            PrivateCenteringTransformer(
+                bounds=(0, 1), neighboring_relation="replace_one"
+            ),
+            FeatureDPLogisticRegression(public_target=True, bounds=False),
+        ).fit(table, table.dx)
+        with pytest.raises(PrivacyBudgetError, match="discloses its target 'dx'"):
+            report(model)
+
+    @pytest.mark.parametrize("names", [np.arange(4), [1, 0, 2, 3], {0: 1}])
+    def test_positions_are_no_names(self, names, small):
+        model = FeatureDPLogisticRegression(
+            public_features=[0], bounds=(0, 1), names=names, ledger=PrivacyLedger()
+        )
+        with pytest.raises(ValueError, match="names=.* must be one name for all"):
+            model.fit(*small)
+
+    def test_names_do_not_swap_the_columns_of_a_frame(self, table):
+        model = FeatureDPLogisticRegression(
+            public_features=["dose"], bounds=(0, 1), names=["age", "dose"]
+        )
+        with pytest.raises(ValueError, match="which is another column of X"):
+            model.fit(table[["dose", "age"]], table.dx)
+
+    def test_the_columns_of_a_frame_are_names(self, table):
+        model = FeatureDPLogisticRegression(
+            public_features=[0], bounds=(0, 1), names=table.columns[:2]
+        )
+        X, y = table[["age", "dose"]].to_numpy(), table.dx
+        assert model.fit(X, y).privacy_.public_features == ("age",)
+
+    def test_names_have_one_spelling(self):
+        import enum
+
+        class Column(str, enum.Enum):  # noqa: UP042 -- the kind whose str() differs
+            DX = "dx"
+
+        for spelled in (" dx", "dx ", Column.DX):
+            assert event(target_name=spelled).target_name == "dx"
+            assert public(spelled).public_features == ("dx",)
+        ledger = PrivacyLedger(public=["é"])
+        ledger.charge([public("e\u0301")])
+        assert ledger.public == ("é",)
+
+    def test_parts_have_one_spelling(self):
+        ledger = PrivacyLedger(public=["flag"])
+        for value in ("True", "true ", 1, "1.0"):
+            ledger.part(column="flag", value=value).charge([public("flag")])
+        assert len({entry.part for entry in ledger.entries}) == 1
+
+    def test_a_narrow_key_has_the_last_word(self, small):
+        model = FeatureDPLogisticRegression(
+            bounds=(0, 1), names={0: "first", "*": "rest"}
+        )
+        pd = pytest.importorskip("pandas")
+        X = pd.DataFrame(small[0], columns=["a", "b", "c", "d"])
+        assert model.fit(X, small[1]).privacy_.private_features == ("first", "rest")
+
+    def test_a_search_with_named_alternatives_is_costed(self):
+        from skfdp.privacy import Selection
+
+        facts = {"public_features": ("a",), "target_name": "t"}
+        sampled = event(**facts, sampling_rate=0.1)
+        selection = Selection(
+            label="search",
+            noise_std=(6.0,),
+            clip_norm=1.0,
+            sensitivity=1.0,
+            gamma=0.2,
+            sampled=((sampled,),),
+            **facts,
+        )
+        ledger = PrivacyLedger()
+        ledger.charge([selection])
+        assert 0 < ledger.spent(DELTA) < math.inf
+        with pytest.raises(ValueError, match="no other public part"):
+            dataclasses.replace(
+                selection, sampled=((event(public_target=True, target_name="b"),),)
+            )
+
+    def test_cut_assumptions_come_back(self):
+        ledger = PrivacyLedger(public=["age"])
+        for rows in (range(5), range(5, 9)):
+            ledger.part(rows=rows).charge([public("age", sampling_rate=0.1)])
+        found = report(ledger, delta=DELTA)
+        cut = found.to_dict() | {"assumptions": []}
+        texts = {a.text for a in PrivacyReport.from_dict(cut).assumptions}
+        lost = {a.text for a in found.assumptions} - texts
+        assert lost == {"Every use of the data set was charged to this ledger."}
+        with pytest.raises(ValueError, match="private_features"):
+            PrivacyReport.from_dict(found.to_dict() | {"private_features": ["age"]})
+
+
 class TestOldRecords:
     def test_a_record_without_names_is_unknown(self):
         assert old_event().unnamed == ("unknown",)
@@ -289,7 +457,7 @@ class TestFits:
         model = FeatureDPLogisticRegression(
             public_features=[0], bounds=(0, 1), ledger=ledger
         )
-        with pytest.raises(PrivacyBudgetError, match=r"pass a DataFrame, or name"):
+        with pytest.raises(PrivacyBudgetError, match="pass a DataFrame.*or name them"):
             model.fit(X[:, [0, 1]], y)
         model.set_params(names=["age", "dose"], target_name="dx").fit(X[:, [0, 1]], y)
         model.set_params(names=["dose", "age"])
@@ -372,7 +540,7 @@ class TestFits:
                 },
                 "'b' names something public and something private",
             ),
-            ({"names": ["a", "b"]}, "a list of 4 names"),
+            ({"names": ["a", "b"]}, "4 names in order"),
             ({"names": {"z*": "a"}}, "matches no column of X"),
             ({"names": 3}, "names=3 must be"),
             ({"target_name": ""}, "target_name='' must be the name of the column"),

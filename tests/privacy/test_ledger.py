@@ -548,7 +548,7 @@ class TestFile:
         ("options", "match"),
         [
             ({"epsilon": 2.0, "delta": 1e-5}, "epsilon=2.0 differs from epsilon=1.0"),
-            ({"epsilon": 1.0, "delta": 1e-4}, "use a new data set name"),
+            ({"epsilon": 1.0, "delta": 1e-4}, "stays promised"),
             ({"neighboring_relation": "replace_one"}, "differs from neighboring_rela"),
         ],
     )
