@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfdp import defaults
 from skfdp.checks import check_choice, check_number, check_size, shown
 from skfdp.copula import PrivateColumns, Released
-from skfdp.fitting import guarded_fit, warn_caller, without_traps
+from skfdp.fitting import complete_parameters, guarded_fit, warn_caller, without_traps
 from skfdp.names import column_names, name_facts, target_name
 from skfdp.noise import Streams, check_random_state, warn_of_seed
 from skfdp.privacy import Event, assumptions, calibrate, gdp_mu
@@ -234,6 +234,10 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         self.names = names
         self.ledger = ledger
         self.random_state = random_state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        complete_parameters(self)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether a fit came to its end."""

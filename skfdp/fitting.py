@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import inspect
 import sys
 import types
 import warnings
@@ -110,3 +111,10 @@ def end_callbacks(context: Any, estimator: Any) -> None:
     """Tell the callbacks that the fit has ended."""
     with users_state():
         context.call_on_fit_task_end(estimator=estimator, reconstruction_attributes={})
+
+
+def complete_parameters(estimator: Any) -> None:
+    """Give parameters that are younger than a saved estimator their defaults."""
+    for name, parameter in inspect.signature(type(estimator)).parameters.items():
+        if not hasattr(estimator, name):
+            setattr(estimator, name, parameter.default)

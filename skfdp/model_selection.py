@@ -19,7 +19,13 @@ from sklearn.utils.validation import (
 
 from skfdp import tuning
 from skfdp.checks import check_choice, check_number, shown
-from skfdp.fitting import begin_callbacks, end_callbacks, guarded_fit, warn_caller
+from skfdp.fitting import (
+    begin_callbacks,
+    complete_parameters,
+    end_callbacks,
+    guarded_fit,
+    warn_caller,
+)
 from skfdp.names import target_name
 from skfdp.noise import Streams, check_random_state, warn_of_seed
 from skfdp.privacy import PrivacyLedger
@@ -192,6 +198,10 @@ class PrivateSearchCV(
         self.validation_fraction = validation_fraction
         self.ledger = ledger
         self.random_state = random_state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        complete_parameters(self)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether a fit came to its end."""

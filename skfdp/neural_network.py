@@ -15,14 +15,10 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp import defaults
-from skfdp.checks import (
-    check_choice,
-    check_number,
-    check_size,
-    shown,
-)
+from skfdp.checks import check_choice, check_number, check_size, shown
 from skfdp.fitting import (
     begin_callbacks,
+    complete_parameters,
     end_callbacks,
     guarded_fit,
     users_state,
@@ -317,6 +313,10 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         self.ledger = ledger
         self.random_state = random_state
         self.n_jobs = n_jobs
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        complete_parameters(self)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether a fit came to its end."""

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfdp import defaults
 from skfdp.checks import check_choice, check_size, shown
 from skfdp.conditional import LARGEST_PUBLIC_SHARE, Blocks, part
-from skfdp.fitting import guarded_fit, without_traps
+from skfdp.fitting import complete_parameters, guarded_fit, without_traps
 from skfdp.names import column_names, name_facts
 from skfdp.noise import MAX_STD, Streams, warn_of_seed
 from skfdp.privacy import Event, calibrate
@@ -215,6 +215,10 @@ class PrivateCenteringTransformer(
         self.names = names
         self.ledger = ledger
         self.random_state = random_state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        complete_parameters(self)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether a fit came to its end."""

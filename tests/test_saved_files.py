@@ -1,6 +1,7 @@
 """Files that earlier versions saved load, predict and report as they did."""
 
 import dataclasses
+import inspect
 import json
 import pickle
 import re
@@ -11,6 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
 import skfdp
 from skfdp.cli import saving
@@ -25,6 +28,7 @@ MODELS = [
     if path.suffix in (".pickle", ".joblib", ".skops") and "fact-" not in path.name
 ]
 FACTS = [path for path in FILES if path.name.startswith("fact-")]
+ESTIMATORS = [name for name in skfdp.__all__ if hasattr(getattr(skfdp, name), "fit")]
 
 # What scikit-learn says of models of its own that another version saved.
 pytestmark = pytest.mark.filterwarnings(
@@ -84,6 +88,32 @@ def test_reports_are_those_of_before(path):
     report = skfdp.report(load(path))
     if path.stem != "command-line":
         assert report.epsilon == about(path)["epsilon"][path.stem]
+    again = type(report).from_dict(json.loads(report.to_json()))
+    # Another version may round epsilon in another way.
+    assert again.epsilon == pytest.approx(report.epsilon, rel=1e-9)
+    assert dataclasses.replace(again, epsilon=report.epsilon) == report
+
+
+@pytest.mark.parametrize("path", MODELS, ids=ids)
+def test_models_of_before_can_be_shown_cloned_and_told_their_parameters(path):
+    model = load(path)
+    assert repr(clone(model))
+    for part in (model, getattr(model, "best_estimator_", model)):
+        assert set(part.get_params(deep=False)) == set(
+            inspect.signature(type(part)).parameters
+        )
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_parameter_that_is_younger_than_the_file_has_its_default(name):
+    kind = getattr(skfdp, name)
+    required = {"estimator": LogisticRegression(), "param_distributions": {}}
+    known = inspect.signature(kind).parameters
+    model = kind(**{key: value for key, value in required.items() if key in known})
+    older = {key: value for key, value in vars(model).items() if key != "delta"}
+    again = kind.__new__(kind)
+    again.__setstate__(older)
+    assert again.delta == 1e-5 and vars(again) == vars(model)
 
 
 @pytest.mark.parametrize("path", FACTS, ids=ids)

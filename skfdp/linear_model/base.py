@@ -22,6 +22,7 @@ from skfdp.checks import (
 from skfdp.coordinates import Coordinates
 from skfdp.fitting import (
     begin_callbacks,
+    complete_parameters,
     end_callbacks,
     guarded_fit,
     users_state,
@@ -67,6 +68,10 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
     public_features = None
     public_target = False
     public_loss = None
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        complete_parameters(self)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether a fit came to its end."""

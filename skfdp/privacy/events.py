@@ -332,6 +332,7 @@ class Event:
     def __setstate__(self, state: dict[str, Any]) -> None:
         # A pickle of before: the class's defaults would call the target anonymous.
         self.__dict__.update(_before_names(state) | state)
+        object.__setattr__(self, "unnamed", self._all_unnamed())
 
 
 def check_mapping(name: str, values: Any) -> None:
