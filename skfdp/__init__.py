@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from skfdp import addresses
 from skfdp._version import __version__
 
 if TYPE_CHECKING:
@@ -55,6 +56,12 @@ _HOMES = {
     "read_report": "skfdp.privacy",
     "report": "skfdp.privacy",
 }
+# Not public, but named by saved files.
+_IN_FILES = {
+    "PublicModel": "skfdp.linear_model.public_model",
+    "RowMap": "skfdp.rows",
+    "TargetMap": "skfdp.linear_model.target",
+}
 
 __all__ = [
     "DPSGDFClassifier",
@@ -83,10 +90,14 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "datasets":
         return importlib.import_module("skfdp.datasets")
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+    home = _HOMES.get(name) or _IN_FILES.get(name)
+    if home is not None:
+        return getattr(importlib.import_module(home), name)
     raise AttributeError(f"module 'skfdp' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+addresses.serve_old_names()

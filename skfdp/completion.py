@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp import defaults
+from skfdp.addresses import public
 from skfdp.checks import check_choice, check_number, check_size, shown
 from skfdp.copula import PrivateColumns, Released
 from skfdp.fitting import complete_parameters, guarded_fit, warn_caller, without_traps
@@ -87,6 +88,7 @@ class _Problem:
         return RowMap(low, span, feature_bound)
 
 
+@public("skfdp")
 class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     r"""Train any classifier where the target is public and some columns are private.
 

@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from skfdp.addresses import first_name
+
 _REFUSED = (
     "{name} holds a value of type {kind} that cannot be told from others, and an int "
     "random_state keys the noise by every parameter: pass random_state=None, or a "
@@ -134,7 +136,7 @@ class _Digests:
         return [about, hashlib.blake2b(np.ascontiguousarray(value).tobytes()).digest()]
 
     def _function(self, value: types.FunctionType) -> list[bytes]:
-        name = f"{value.__module__}.{value.__qualname__}".encode()
+        name = first_name(f"{value.__module__}.{value.__qualname__}").encode()
         if _installed(value.__module__) and not value.__closure__:
             return [name]
         cells = [_content(cell) for cell in value.__closure__ or ()]
@@ -159,7 +161,7 @@ class _Digests:
         return self._all((code.co_code, jumps, flags, counts, names, constants))
 
     def _class(self, value: type) -> list[bytes]:
-        name = f"{value.__module__}.{value.__qualname__}".encode()
+        name = first_name(f"{value.__module__}.{value.__qualname__}").encode()
         if _installed(value.__module__):
             return [name]
         held = {}

@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from skfdp import tuning
+from skfdp.addresses import public
 from skfdp.checks import check_choice, check_number, shown
 from skfdp.fitting import (
     begin_callbacks,
@@ -59,6 +60,7 @@ def _delegates(name: str):
     return check
 
 
+@public("skfdp")
 class PrivateSearchCV(
     CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator
 ):

@@ -15,6 +15,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp import defaults
+from skfdp.addresses import public
 from skfdp.checks import check_choice, check_number, check_size, shown
 from skfdp.fitting import (
     begin_callbacks,
@@ -65,6 +66,7 @@ _EXACT_PRODUCTS = Assumption(
 )
 
 
+@public("skfdp")
 class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     r"""A ReLU network that protects what is private of each record.
 

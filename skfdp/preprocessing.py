@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp import defaults
+from skfdp.addresses import public
 from skfdp.checks import check_choice, check_size, shown
 from skfdp.conditional import LARGEST_PUBLIC_SHARE, Blocks, part
 from skfdp.fitting import complete_parameters, guarded_fit, without_traps
@@ -68,6 +69,7 @@ class _WholeRows:
         return mean, np.zeros((0, len(mean))), scale
 
 
+@public("skfdp")
 class PrivateCenteringTransformer(
     OneToOneFeatureMixin, TransformerMixin, BaseEstimator
 ):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from skfdp.addresses import public
 from skfdp.checks import check_interval, shown
 
 #: One grid unit of a row entry. Entries saturate at +-(2 - 2**-14).
@@ -37,6 +38,7 @@ def row_blocks(X: np.ndarray | csr_array) -> Iterator[slice]:
     return blocks(X.shape[0], width)
 
 
+@public("skfdp")
 @dataclasses.dataclass(frozen=True)
 class RowMap:
     """Bounds, then the norm: what happens to a row before anything else.

@@ -13,6 +13,7 @@ ROOT = Path(skfdp.__file__).parent
 FILES = sorted(path for path in ROOT.rglob("*.py"))
 #: A module may import those of lower levels, and of its own package.
 LEVELS = {
+    "addresses": -2,
     "compiling": -1,
     "privacy": 0,
     "_version": 0,

@@ -8,11 +8,22 @@ message quotes a value of a private column.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from skfdp.cli.arguments import CommandError, parse
 from skfdp.cli.output import OutputError, ReaderGoneError, a_sign_of_life, complain
+
+# Named by saved Pipelines; importing them needs pandas.
+_IN_FILES = ("as_numbers", "as_text", "category_name")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _IN_FILES:
+        return getattr(importlib.import_module("skfdp.cli.encoding"), name)
+    raise AttributeError(f"module 'skfdp.cli' has no attribute {name!r}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

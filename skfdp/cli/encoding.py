@@ -25,6 +25,8 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
+from skfdp.addresses import public
+
 if TYPE_CHECKING:
     from skfdp.cli.columns import Columns
 
@@ -66,11 +68,13 @@ def canonical_text(column: pd.Series) -> pd.Series:
     return text.map(spellings).astype(object)
 
 
+@public("skfdp.cli")
 def as_text(frame: pd.DataFrame) -> pd.DataFrame:
     """Return every column as text in canonical form; missing values as "missing"."""
     return pd.DataFrame({name: canonical_text(frame[name]) for name in frame})
 
 
+@public("skfdp.cli")
 def as_numbers(frame: pd.DataFrame, fill: dict[str, float]) -> pd.DataFrame:
     """Return every column as float64, missing values filled.
 
@@ -112,6 +116,7 @@ def numbers(column: pd.Series) -> np.ndarray | None:
     return None if np.isinf(values).any() else values
 
 
+@public("skfdp.cli")
 def category_name(column: str, category: str) -> str:
     """Return the name of an encoded column."""
     return f"{column}={category}"

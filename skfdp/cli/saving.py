@@ -6,6 +6,7 @@ from pathlib import Path
 
 import joblib
 
+from skfdp.addresses import OLD
 from skfdp.cli.encoding import as_numbers, as_text, category_name
 from skfdp.linear_model import FeatureDPLogisticRegression
 from skfdp.linear_model.public_model import PublicModel
@@ -14,8 +15,7 @@ from skfdp.privacy.report import Assumption
 from skfdp.privacy.store import Receipt
 from skfdp.rows import RowMap
 
-#: What ``skops.io.load`` must be told to trust in a saved model.
-TRUSTED_TYPES = tuple(
+_ADDRESSES = tuple(
     f"{item.__module__}.{item.__qualname__}"
     for item in (
         Assumption,
@@ -29,6 +29,11 @@ TRUSTED_TYPES = tuple(
         as_text,
         category_name,
     )
+)
+#: What ``skops.io.load`` must be told to trust in a saved model, of before or of today.
+TRUSTED_TYPES = (
+    *_ADDRESSES,
+    *(old for old, address in OLD.items() if address in _ADDRESSES),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sklearn.utils.metaestimators import available_if
 
+from skfdp.addresses import public
 from skfdp.checks import check_choice, check_number
 from skfdp.linear_model.base import DPLinearClassifier, probabilities
 
@@ -16,6 +17,7 @@ def _has_probabilities(estimator) -> bool:
     )
 
 
+@public("skfdp")
 class DPSGDFClassifier(DPLinearClassifier):
     r"""Linear classifier with private centring (DPSGD-F), every record private.
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skfdp import defaults
+from skfdp.addresses import public
 from skfdp.checks import check_batch, check_choice, check_number, check_size
 from skfdp.fitting import begin_callbacks, end_callbacks, users_state
 from skfdp.linear_model.base import DPLinearClassifier, probabilities
@@ -33,6 +34,7 @@ from skfdp.sampling import uniform_batch
 _SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
 
 
+@public("skfdp")
 class FeatureDPLogisticRegression(DPLinearClassifier):
     r"""Logistic regression that protects what is private of each record.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scipy.sparse import issparse
 
 from skfdp import defaults
+from skfdp.addresses import public
 from skfdp.checks import check_batch, check_choice, check_number, shown
 from skfdp.fitting import begin_callbacks, end_callbacks
 from skfdp.linear_model.moments import plan_one_release, run_moments
@@ -15,6 +16,7 @@ from skfdp.solvers import warn_of_divergence
 _SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
 
 
+@public("skfdp")
 class FeatureDPRegressor(DPLinearRegressor):
     r"""Linear regression that protects what is private of each record.
 
@@ -278,6 +280,7 @@ class FeatureDPRegressor(DPLinearRegressor):
         return min(n, defaults.BATCH_SIZE) if self.solver == "dp-sgd" else None
 
 
+@public("skfdp")
 class DPSGDFRegressor(DPLinearRegressor):
     r"""Linear regression with private centring (DPSGD-F), every record private.
 

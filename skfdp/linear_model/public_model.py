@@ -12,6 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from skfdp.addresses import public
 from skfdp.checks import shown
 from skfdp.linear_model.training import Problem
 from skfdp.rows import row_blocks
@@ -28,6 +29,7 @@ _NOT_FITTED = (
 _C = 0.1
 
 
+@public("skfdp")
 @dataclasses.dataclass(frozen=True)
 class PublicModel:
     """Margins as a function of the public columns, and nothing else.

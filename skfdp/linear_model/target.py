@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from skfdp.addresses import public
 from skfdp.checks import check_interval, shown
 
 # A target that is a straight line away from zero needs no logarithm of zero.
@@ -16,6 +17,7 @@ _SMALLEST = 1e-12
 _FURTHEST = 1e100
 
 
+@public("skfdp")
 @dataclasses.dataclass(frozen=True)
 class TargetMap:
     """``target of the loop = (target - centre) / scale``.

@@ -23,6 +23,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
+from skfdp.addresses import public
 from skfdp.privacy import facts
 from skfdp.privacy.events import Event
 
@@ -165,6 +166,7 @@ class PrivacyCurve(Protocol):
         """Return the smallest delta known to hold at epsilon."""
 
 
+@public("skfdp.privacy")
 class GaussianCurve:
     """Exact curve of full-batch Gaussian releases."""
 
@@ -182,6 +184,7 @@ class GaussianCurve:
         return gdp_delta(epsilon, self.mu)
 
 
+@public("skfdp.privacy")
 class PLDCurve:
     """Pessimistic curve from a composed privacy loss distribution."""
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from skfdp.addresses import public
 from skfdp.privacy import assumptions, facts
 from skfdp.privacy import statement as wording
 from skfdp.privacy.composition import Cost, worst
@@ -37,6 +38,7 @@ DERIVED = (
 )
 
 
+@public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True)
 class Assumption:
     """Something that the guarantee rests on, and whether the code enforces it."""
@@ -52,6 +54,7 @@ def enforced(text: str) -> Assumption:
     return Assumption(text, True)
 
 
+@public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True)
 class Audit:
     """An empirical lower bound of epsilon, from attacking the mechanism."""
@@ -61,6 +64,7 @@ class Audit:
     method: str
 
 
+@public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrivacyReport:
     """What a fit, a Pipeline or a ledger disclosed; made by `from_events`.

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from skfdp.addresses import public
 from skfdp.privacy import facts, schedule
 
 RELATIONS = ("replace_one", "replace_special", "add_or_remove_one")
@@ -43,6 +44,7 @@ class PrivacyWarning(UserWarning):
     """What was asked for gives no guarantee: an experiment, not a release."""
 
 
+@public("skfdp.privacy")
 class Nameless(enum.Enum):
     """Targets that were disclosed and have no name."""
 
@@ -75,6 +77,7 @@ def check_relation(neighboring_relation: str) -> None:
         )
 
 
+@public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Event:
     """Gaussian releases of sums whose rows have bounded contributions.

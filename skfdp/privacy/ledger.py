@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from skfdp.addresses import public
 from skfdp.checks import shown
 from skfdp.privacy import admission, ledger_export, witness
 from skfdp.privacy.admission import events_of
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-9
 
 
+@public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WhatIf:
     """What a charge would do; see `PrivacyLedger.what_if`.
@@ -68,6 +70,7 @@ class WhatIf:
     remaining: float
 
 
+@public("skfdp.privacy")
 class PrivacyLedger:
     """The events spent on a data set, and a ceiling that they cannot pass.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from skfdp.addresses import public
 from skfdp.privacy import facts
 from skfdp.privacy.curves import (
     PrivacyCurve,
@@ -35,6 +36,7 @@ _LEAST = 1 / 30
 _SMALLEST_SHARE = 1e-100
 
 
+@public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrivacyPlan:
     """Everything public about a schedule of noisy sums; the result of `calibrate`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator
 
+from skfdp.addresses import public
 from skfdp.privacy.events import Event, Nameless, PrivacyBudgetError
 
 # More names than this are counted, not listed, in a message.
@@ -14,6 +15,7 @@ _LISTED = 5
 Disclosed = str | int | Nameless
 
 
+@public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True)
 class Promise:
     """What holds for every record after all releases of a composition.

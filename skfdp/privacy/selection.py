@@ -35,6 +35,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammaln
 
+from skfdp.addresses import public
 from skfdp.privacy import facts, renyi
 from skfdp.privacy.curves import PrivacyCurve, check_delta, check_epsilon, compose
 from skfdp.privacy.events import Event, check_fields, check_mapping
@@ -49,6 +50,7 @@ _LARGEST_EXPONENT = 700.0  # exp of a larger number overflows
 _MOST_RUNS, _MOST_PROBABILITIES = 100_000, 2**26
 
 
+@public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Selection(Event):
     """The best of a random number of runs, whose number is not published.
@@ -253,6 +255,7 @@ def gamma_of(eta: float, mean: float) -> float:
     )
 
 
+@public("skfdp.privacy")
 class SelectionCurve:
     """Curve of a `Selection`, by the theorem of this module.
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from skfdp._version import __version__
+from skfdp.addresses import public
 from skfdp.privacy.events import Event
 from skfdp.privacy.parts import Part
 from skfdp.privacy.plan import PrivacyPlan
@@ -43,6 +44,7 @@ class Terms:
     public: tuple[str, ...] | None = None
 
 
+@public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Receipt:
     """What shows that a ledger's file still holds a charge, and all before it.
@@ -72,6 +74,7 @@ class Receipt:
             )
 
 
+@public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LedgerEntry:
     """One recorded event; all fields are public facts.
