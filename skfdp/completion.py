@@ -285,7 +285,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
             receipt = ledger.charge(events, label=owner)
             problem = dataclasses.replace(problem, receipt=receipt)
         model = PrivateColumns.learn(self._release(problem, events))
-        coins = Streams(self.random_state, owner).public("draws")
+        coins = Streams(self.random_state, type(self)).public("draws")
         shared = problem.X[:, problem.public]
         rows = _completed(problem, shared, model, self._times(len(shared)), coins)
         target = np.tile(problem.y, len(rows) // len(problem.y))
@@ -417,7 +417,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         parameters = resolved_parameters(self, problem.public, row_map, **after)
         streams = Streams(
             self.random_state,
-            type(self).__name__,
+            type(self),
             (problem.X, problem.codes),
             parameters,
         )

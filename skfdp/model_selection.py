@@ -324,7 +324,7 @@ class PrivateSearchCV(
         digest = joblib.hash((X, y)).encode() if seeded else b""
         streams = Streams(
             self.random_state,
-            type(self).__name__,
+            type(self),
             (np.frombuffer(digest, dtype=np.uint8),),
             {**self.get_params(deep=False), "param_distributions": None},
         )

@@ -77,7 +77,7 @@ def linear_network(
 def _linear_model(estimator, problem: Problem, training: NetworkTraining):
     streams = Streams(
         estimator.random_state,
-        f"{type(estimator).__name__}, linear model",
+        (type(estimator), "linear model"),
         (problem.X, problem.codes),
         network_parameters(estimator, problem),
     )

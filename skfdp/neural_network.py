@@ -364,7 +364,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         warn_of_seed(self.random_state)
         streams = Streams(
             self.random_state,
-            name,
+            type(self),
             (problem.X, problem.codes),
             network_parameters(self, problem),
         )

@@ -68,8 +68,9 @@ class Streams:
     random_state : int or None
         None keys every stream from the operating system. An int is for reproducible
         experiments and voids the guarantee.
-    owner : str
-        Class name of the estimator; seeds differ between classes.
+    owner : type, str or tuple of them
+        Class of the estimator: it enters every key by its `identity`, so that a class
+        of the user's own shares no stream with one of the same name.
     data : sequence of ndarray or csr_array
         What the fit sees. It enters the keys of seeded private streams, so that the
         same seed on other data draws other noise.
@@ -82,13 +83,16 @@ class Streams:
     def __init__(
         self,
         random_state: int | None,
-        owner: str,
+        owner: type | str | tuple,
         data: Sequence[Any] = (),
         parameters: Mapping[str, object] | None = None,
     ):
         check_random_state(random_state)
         self.seeded = random_state is not None
-        self._seed = f"{random_state}/{owner}"
+        self._seed = b""
+        if random_state is not None:
+            told = identity("the class of the estimator", owner)
+            self._seed = f"{int(random_state)}/".encode() + told
         self._parameters = _identified(parameters or {}) if self.seeded else b""
         self._data = data
         self._digest: bytes | None = None
@@ -116,7 +120,7 @@ class Streams:
     def _generator(self, context: Callable[[], bytes]) -> np.random.Generator:
         if self.seeded:
             digest = hashlib.blake2b(
-                context(), key=hashlib.blake2b(self._seed.encode()).digest()
+                context(), key=hashlib.blake2b(self._seed).digest()
             )
             key = int.from_bytes(digest.digest()[:16], "little")
         else:
@@ -129,8 +133,10 @@ class Streams:
             for array in self._data:
                 digest.update(f"{array.shape}".encode())
                 if issparse(array):
-                    stored = (array.data.astype(np.float64), array.indices)
-                    for part in (*stored, array.indptr.astype(np.int64)):
+                    stored = (array.data.astype(np.float64),)
+                    # SciPy chooses between int32 and int64.
+                    places = (array.indices, array.indptr)
+                    for part in (*stored, *(i.astype(np.int64) for i in places)):
                         digest.update(np.ascontiguousarray(part).data)
                     continue
                 for start in range(0, len(array), 1024):

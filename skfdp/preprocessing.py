@@ -263,7 +263,7 @@ class PrivateCenteringTransformer(
                 receipt = ledger.charge(events, label=type(self).__name__)
             streams = Streams(
                 self.random_state,
-                type(self).__name__,
+                type(self),
                 (X,),
                 resolved_parameters(self, public, rows.row_map),
             )

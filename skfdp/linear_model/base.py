@@ -121,7 +121,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         warn_of_seed(self.random_state)
         streams = Streams(
             self.random_state,
-            name,
+            type(self),
             (problem.X, problem.target),
             resolved_parameters(
                 self,

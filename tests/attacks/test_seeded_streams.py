@@ -1,14 +1,18 @@
 """One int seed: no two different fits share noise, and equal fits repeat it."""
 
+import dataclasses
 import functools
 import subprocess
 import sys
 import textwrap
 import threading
+import types
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
+from scipy.special import expit, softmax
 from sklearn.neighbors import KNeighborsClassifier
 
 from skfdp import (
@@ -90,7 +94,64 @@ def inside(strength):
     return lambda coef, intercept, X, y: (inner()(coef), 0 * intercept)
 
 
+class Wrapping:
+    """A decorator with a state of its own: update_wrapper sets `__wrapped__`."""
+
+    def __init__(self, strength):
+        functools.update_wrapper(self, pulls)
+        self.strength = strength
+
+
+class Compiled(Pull):
+    py_func = staticmethod(pulls)
+
+
+def under_an_installed_name(strength):
+    @functools.wraps(softmax)
+    def stronger(m):
+        return 2.0 * m
+
+    @functools.wraps(softmax)
+    def weaker(m):
+        return 1.0 * m
+
+    return weaker if strength < 0.15 else stronger
+
+
+@dataclasses.dataclass
+class Fields:
+    strength: float = 0.0
+
+
+def with_no_field(strength):
+    found = Fields()
+    found.by = strength
+    return found
+
+
+class Mapped(dict):
+    pass
+
+
+def with_mapping(strength):
+    found = Mapped(a=1)
+    found.by = strength
+    return found
+
+
+def with_made_class(strength):
+    made = dataclasses.make_dataclass("Made", [("a", int, strength)])
+    made.__module__ = "types"
+    return made
+
+
 LOSSES = {
+    "attributes beside __wrapped__": Wrapping,
+    "attributes beside py_func": Compiled,
+    "code under an installed name": under_an_installed_name,
+    "a class under an installed name": with_made_class,
+    "attributes that are no fields": with_no_field,
+    "attributes of a mapping": with_mapping,
     "defaults": with_default,
     "keyword defaults": with_keyword,
     "closures": with_closure,
@@ -214,6 +275,108 @@ def test_what_cannot_be_told_apart_is_refused_with_a_seed(small, releases):
         model.set_params(random_state=0).fit(*small)
     assert not releases
     model.set_params(random_state=None).fit(*small)  # needs no identity
+
+
+def reads_a_module(coef):
+    return own_module.strength * coef
+
+
+def imports_a_module(coef):
+    import own_module as found
+
+    return found.strength * coef
+
+
+def imports_from_a_module(coef):
+    from own_module.inside import strength
+
+    return strength * coef
+
+
+own_module = types.ModuleType("own_module")
+UNTOLD = {
+    "a module of the user's own": reads_a_module,
+    "an import inside": imports_a_module,
+    "an import from a module inside": imports_from_a_module,
+    "a ufunc made of a function": np.frompyfunc(lambda m: 2 * m, 1, 1),
+}
+
+
+@pytest.mark.parametrize("case", UNTOLD)
+def test_what_reads_an_unknown_state_is_refused_with_a_seed(case):
+    with pytest.raises(ValueError, match=r"public_loss holds a value of type (mod|uf)"):
+        draw(public_loss=UNTOLD[case])
+
+
+def test_installed_modules_and_ufuncs_are_told_by_name():
+    def loss(coef, intercept):
+        import os.path
+
+        import scipy.linalg as linalg
+
+        return os.path, linalg.norm(coef), np.exp(intercept)
+
+    values = [loss, np.exp, expit, np.dot, softmax, len, functools.cache(pulls), np]
+    assert len({draw(public_loss=value) for value in values}) == len(values)
+
+
+def test_a_class_of_the_same_name_shares_no_noise(small, releases):
+    def fit(estimator):
+        estimator(bounds=(0, 1), max_iter=2, random_state=0).fit(*small)
+
+    ours = FeatureDPLogisticRegression
+    own = {
+        by: type(ours.__name__, (ours,), {"by": by, "__module__": ours.__module__})
+        for by in (1, 2)
+    }
+    for estimator in (ours, own[1], own[2], own[1]):
+        fit(estimator)
+    quarter = len(releases) // 4
+    noise = [releases[k * quarter]["noise"].tolist() for k in range(4)]
+    assert noise[0] not in noise[1:]
+    assert noise[1] != noise[2]
+    assert noise[1] == noise[3]
+    public = [Streams(0, k).public("draws").integers(2**62) for k in (ours, own[1])]
+    assert public[0] != public[1]
+
+
+EQUAL = [
+    {"epsilon": 1},
+    {"epsilon": np.float64(1)},
+    {"max_iter": np.int64(2)},
+    {"learning_rate": 1},
+    {"clip_norm": np.float64(0.5)},
+    {"random_state": np.int64(7)},
+    {"fit_intercept": np.True_},
+]
+
+
+@pytest.mark.parametrize("spelled", EQUAL, ids=lambda s: f"{s!r}")
+def test_equal_numbers_of_other_types_repeat_the_fit(spelled, small):
+    given = {"epsilon": 1.0, "max_iter": 2, "learning_rate": 1.0, "clip_norm": 0.5}
+    given |= {"bounds": (0, 1), "random_state": 7}
+    first, second = (
+        FeatureDPLogisticRegression(**parameters).fit(*small)
+        for parameters in (given, given | spelled)
+    )
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+
+
+def test_what_is_equal_to_a_number_is_not_always_that_number():
+    values = [1, True, "1", b"1", [1], 2**60 + 1, 2.0**60, 0.0, -0.0]
+    assert len({draw(C=value) for value in values}) == len(values)
+    # Code may tell 1 from 1.0.
+    assert draw(loss=with_default(1)) != draw(loss=with_default(1.0))
+    assert draw(loss=lambda m: m + 1) != draw(loss=lambda m: m + 1.0)
+
+
+def test_indices_of_64_bits_repeat_the_fit(small):
+    narrow, wide = csr_array(small[0]), csr_array(small[0])
+    wide.indices = wide.indices.astype(np.int64)
+    wide.indptr = wide.indptr.astype(np.int64)
+    assert narrow.indices.dtype != wide.indices.dtype
+    draws = {Streams(0, "A", (X,)).private("noise").random() for X in (narrow, wide)}
+    assert len(draws) == 1
 
 
 SCRIPT = """
