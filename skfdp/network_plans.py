@@ -17,6 +17,7 @@ from skfdp.names import name_facts
 from skfdp.privacy import Event, PrivacyPlan, Receipt, calibrate, gdp_mu
 from skfdp.queries.mlp import WIDEST
 from skfdp.rows import RowMap, blocks
+from skfdp.steps import noise_left, warn_of_noise_left
 from skfdp.validation import MOST_ROWS, resolved_parameters
 
 #: Parameters that do nothing without a loop, and their defaults.
@@ -185,6 +186,16 @@ def plan_network(estimator, problem: Problem, seeded: bool) -> NetworkTraining:
     rate = _learning_rate(estimator, problem, layers, plan)
     if pretraining is None and not problem.public_target:
         _warn_of_chance(estimator, problem, plan, rate)
+    if estimator.radius is None:  # a ball bounds what the noise can do
+        steps = np.arange(plan.n_steps) / plan.n_steps
+        expected = plan.sampling_rate * problem.n_public * plan.clip_norm
+        warn_of_noise_left(
+            noise_left(
+                rate * (1 - estimator.learning_rate_decay * steps),
+                estimator.momentum,
+                estimator.private_weight * plan.noise_std / expected,
+            )
+        )
     return NetworkTraining(
         plan=plan,
         sums_event=sums,

@@ -9,6 +9,12 @@ import dataclasses
 
 import numpy as np
 
+from skfdp.defaults import UtilityWarning
+from skfdp.fitting import warn_caller
+
+# Of one weight on rows of norm about 1: ten times what the defaults leave, and more.
+MOST_NOISE_LEFT = 20.0
+
 AVERAGES = ("last", "tail", "uniform")
 
 
@@ -76,6 +82,38 @@ class HeavyBall:
             if norm > self.radius:
                 theta *= self.radius / norm
         return theta
+
+
+def noise_left(rates: np.ndarray, momentum: float, stds: np.ndarray) -> float:
+    """Return the noise that the steps add up to in one weight, without curvature.
+
+    Parameters
+    ----------
+    rates : ndarray of shape (n_steps,)
+        Step size of each step.
+    momentum : float
+    stds : ndarray of shape (n_steps,)
+        Standard deviation of the noise in each gradient.
+    """
+    square, reach = 0.0, 0.0
+    with np.errstate(all="ignore"):
+        # How far a gradient moves the last iterate, from the last step backwards.
+        for rate, std in zip(rates[::-1], stds[::-1], strict=True):
+            reach = rate + momentum * reach
+            square += (reach * std) ** 2
+    return float(np.sqrt(square))
+
+
+def warn_of_noise_left(std: float) -> None:
+    """Warn, before anything is charged, of a schedule that ends in noise."""
+    if not std <= MOST_NOISE_LEFT:
+        warn_caller(
+            f"this schedule leaves noise of standard deviation {std:.3g} in a weight "
+            "on rows of norm about 1, where the defaults leave 1.5 or less: expect "
+            "predictions that follow the noise; lower noise_decay, learning_rate or "
+            "momentum, or raise epsilon.",
+            UtilityWarning,
+        )
 
 
 class Average:

@@ -17,6 +17,7 @@ from skfdp.losses import Loss
 from skfdp.names import name_facts
 from skfdp.privacy import Event, PrivacyPlan, Receipt, calibrate, gdp_mu
 from skfdp.rows import GridRows, RowMap
+from skfdp.steps import noise_left, warn_of_noise_left
 from skfdp.validation import MOST_ROWS
 
 if TYPE_CHECKING:
@@ -124,6 +125,11 @@ class Training:
     rows: GridRows | None = None
     assumptions: tuple = ()
 
+    def noise_in_gradients(self, n_public: int) -> np.ndarray:
+        """Return the standard deviation of the noise in each step's gradient."""
+        expected = self.plan.sampling_rate * n_public * self.plan.clip_norm
+        return self.private_weight * self.plan.noise_std / expected
+
 
 def plan_training(
     estimator,
@@ -152,18 +158,20 @@ def plan_training(
     target_event, length_event = estimator.scale_events(problem, mu, reach, facts)
     first = (target_event, mean_event, length_event, cross)
     first = tuple(event for event in first if event is not None)
-    rate, n_steps = _schedule(estimator, n)
+    sampling_rate, n_steps = _schedule(estimator, n)
     clip = _clip_norm(estimator, problem, s2n, public_model)
     plan = calibrated_loop(
         estimator,
         n_steps=n_steps,
-        sampling_rate=rate,
+        sampling_rate=sampling_rate,
         clip_norm=clip,
         sensitivity=reach * clip,
         other_events=first,
     )
     loop = dataclasses.replace(plan.event, label="descent", **facts)
-    return Training(
+    automatic = _automatic_rate(estimator, problem, mu, plan, public_model)
+    rate = automatic if estimator.learning_rate == "auto" else estimator.learning_rate
+    training = Training(
         plan=plan,
         mean_event=mean_event,
         cross_event=cross,
@@ -171,13 +179,20 @@ def plan_training(
         target_event=target_event,
         length_event=length_event,
         block_norms=defaults.block_norms(problem.public, public_model is not None),
-        learning_rate=_learning_rate(estimator, problem, mu, plan, public_model),
+        learning_rate=rate,
         private_weight=getattr(estimator, "private_weight", 1.0),
         events=(*first, loop),
         orthant=orthant,
         public_model=public_model,
         assumptions=(ORTHANT,) * orthant,
     )
+    # A penalty, or a ball, bounds what the noise can do.
+    if estimator._penalty_strength(problem, None) is None and estimator.radius is None:
+        # Longer steps make larger weights, not worse ones: the loss bends them back.
+        left = min(rate, automatic) * (1 - np.arange(n_steps) / n_steps)
+        noise = training.noise_in_gradients(n)
+        warn_of_noise_left(noise_left(left, estimator.momentum, noise))
+    return training
 
 
 def _warn_of_noise(estimator, s2n: float, n: int, d: int) -> None:
@@ -235,11 +250,9 @@ def _clip_norm(estimator, problem: Problem, s2n: float, public_model) -> float:
     return defaults.clip_norm(s2n, largest, regression=problem.classes is None)
 
 
-def _learning_rate(
+def _automatic_rate(
     estimator, problem: Problem, mu: float, plan: PrivacyPlan, public_model
 ) -> float:
-    if estimator.learning_rate != "auto":
-        return estimator.learning_rate
     if public_model is not None:
         return defaults.learning_rate_from_public_model(
             mu,

@@ -316,3 +316,59 @@ def test_a_public_model_without_finite_margins_is_refused_before_the_charge(data
     with pytest.raises(ValueError, match="public_model=.* margins that are not finite"):
         model.fit(X, y)
     assert len(ledger.entries) == 0
+
+
+SMALL = {"epsilon": 1.0, "bounds": (0, 1)}
+NETWORK = {**SMALL, "hidden_layer_sizes": (8,), "pretraining": None}
+OF_NOISE = "this schedule leaves noise of standard deviation"
+PURE_NOISE = {
+    "noise_decay=5": (FeatureDPLogisticRegression, SMALL, {"noise_decay": 5}),
+    "noise_decay=7": (DPSGDFClassifier, SMALL, {"noise_decay": 7}),
+    "regressor": (
+        FeatureDPRegressor,
+        {**SMALL, "target_bounds": (0, 1)},
+        {"noise_decay": 7},
+    ),
+    "network, long steps": (FeatureDPMLPClassifier, NETWORK, {"learning_rate": 100}),
+    "network, noise_decay=7": (
+        FeatureDPMLPClassifier,
+        NETWORK,
+        {"noise_decay": 7, "batch_size": None},
+    ),
+}
+
+
+def warned(estimator, parameters, X, y, ledger):
+    """Return whether the plan warned of its noise, before anything was charged."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator(**parameters).fit(X, y)
+    told = any(OF_NOISE in str(w.message) for w in caught)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", message=OF_NOISE)
+        try:
+            estimator(ledger=ledger, **parameters).fit(X, y)
+        except UtilityWarning:
+            assert not len(ledger)
+    return told
+
+
+@pytest.mark.parametrize("case", PURE_NOISE)
+def test_a_schedule_that_ends_in_noise_is_told_before_the_charge(case, data):
+    estimator, usual, bad = PURE_NOISE[case]
+    X, y, *_ = data
+    assert not warned(estimator, usual, X, y, PrivacyLedger())
+    assert warned(estimator, usual | bad, X, y, PrivacyLedger())
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"learning_rate": 1e3}, {"momentum": 0.99}, {"noise_decay": 2}]
+)
+def test_a_schedule_that_works_is_not_told_to_be_noise(parameters, data):
+    X, y, *_ = data
+    given = SMALL | parameters
+    ledger = PrivacyLedger()
+    assert not warned(FeatureDPLogisticRegression, given, X, y, ledger)
+    model = FeatureDPLogisticRegression(random_state=0, **given).fit(X, y)
+    assert model.score(X, y) > 0.8
