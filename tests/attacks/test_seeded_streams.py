@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from scipy.special import expit, softmax
+from scipy.stats import expon, loguniform, rv_discrete, uniform
 from sklearn.neighbors import KNeighborsClassifier
 
 from skfdp import (
@@ -21,6 +22,7 @@ from skfdp import (
     FeatureDPRegressor,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
+    PrivateSearchCV,
 )
 from skfdp.noise import Streams
 
@@ -377,6 +379,52 @@ def test_indices_of_64_bits_repeat_the_fit(small):
     assert narrow.indices.dtype != wide.indices.dtype
     draws = {Streams(0, "A", (X,)).private("noise").random() for X in (narrow, wide)}
     assert len(draws) == 1
+
+
+DISTRIBUTIONS = {
+    "log-uniform": lambda: loguniform(0.1, 10),
+    "wider": lambda: loguniform(0.01, 100),
+    "uniform": lambda: uniform(0.1, 9.9),
+    "not frozen": lambda: expon,
+    "values and chances": lambda: rv_discrete(values=([1, 2], [0.5, 0.5])),
+    "other chances": lambda: rv_discrete(values=([1, 2], [0.4, 0.6])),
+    "other name": lambda: loguniform(0.1, 10),
+}
+
+
+def test_searches_over_other_distributions_share_no_coins(small, monkeypatch):
+    drawn = []
+
+    def first_run(search, holdout, streams, candidates, draws, event, shares):
+        seed = streams.private("fit", 0).integers(2**62)
+        drawn.append((draws.integers(2**62), seed))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PrivateSearchCV, "_random", first_run)
+
+    def search(case):
+        name = "learning_rate" if case == "other name" else "C"
+        given = {name: DISTRIBUTIONS[case](), "clip_norm": [0.1, 1.0]}
+        model = FeatureDPLogisticRegression(bounds=(0, 1), max_iter=2)
+        with pytest.raises(KeyboardInterrupt):
+            PrivateSearchCV(model, given, random_state=0).fit(*small)
+        return drawn.pop()
+
+    found = [search(case) for case in DISTRIBUTIONS]
+    for coins in zip(*found, strict=True):
+        assert len(set(coins)) == len(DISTRIBUTIONS)
+    np.random.random()  # noqa: NPY002 -- the generator that distributions hold
+    assert [search(case) for case in DISTRIBUTIONS] == found
+
+
+def test_a_distribution_that_cannot_be_told_apart_is_refused(small, releases):
+    held = Guarded(0.1)
+    held.rvs = pulls
+    model = FeatureDPLogisticRegression(bounds=(0, 1), max_iter=2)
+    search = PrivateSearchCV(model, {"C": held}, random_state=0)
+    with pytest.raises(ValueError, match="^param_distributions holds a value of type"):
+        search.fit(*small)
+    assert not releases
 
 
 SCRIPT = """
