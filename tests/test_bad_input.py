@@ -242,7 +242,6 @@ TARGETS = [
     (np.array([Opaque()] * 10), "squared_error", "y holds values that are not numbers"),
     (np.r_[np.nan, Y[1:]], "squared_error", "NaN"),
     (np.r_[SECRET, np.inf, Y[2:]], "huber", "infinity"),
-    (np.r_[-SECRET, Y[1:]], "poisson", "y holds negative values: loss='poisson'"),
     (None, "squared_error", "requires y to be passed"),
     (np.full((10, 2), SECRET), "squared_error", "1d array"),
 ]
@@ -257,6 +256,15 @@ def test_malformed_targets_are_refused_without_a_datum(y, loss, message, release
     told = " ".join(str(error) for error in chain if error is not None)
     assert "secret" not in told
     assert "4242" not in told
+    assert not releases
+
+
+def test_negative_counts_without_bounds_are_refused(releases):
+    y = np.r_[-SECRET, Y[1:]]
+    for parameters in ({"public_target": True}, {"epsilon": np.inf}):
+        model = FeatureDPRegressor(bounds=(0, 1), loss="poisson", **parameters)
+        with pytest.raises(ValueError, match="y holds negative values: loss='poisson'"):
+            model.fit(np.ones((10, 2)), y)
     assert not releases
 
 

@@ -64,9 +64,9 @@ class DPLinearRegressor(RegressorMixin, DPLinearModel):
         return math.isfinite(self.epsilon) and not self.public_target
 
     def _resolve_target(self, y: np.ndarray) -> dict:
-        y = check_target(y, self.loss)
         bounds = None if math.isinf(self.epsilon) else self.target_bounds
         low, high = check_target_bounds(bounds, self.loss, self._needs_bounds)
+        y = check_target(y, self.loss, bounds is not None)
         if math.isinf(high):
             check_unbounded(y)
         loss = REGRESSION_LOSSES[self.loss]

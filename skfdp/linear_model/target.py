@@ -90,8 +90,12 @@ def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, 
     return low, high
 
 
-def check_target(y: np.ndarray, loss: str) -> np.ndarray:
-    """Return y as float64 numbers, non-negative for counts; quotes no value."""
+def check_target(y: np.ndarray, loss: str, bounded: bool) -> np.ndarray:
+    """Return y as float64 numbers; quotes no value.
+
+    Counts must not be negative, but where declared bounds clip them: an error would
+    tell of a private target.
+    """
     try:
         numbers = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
@@ -106,7 +110,7 @@ def check_target(y: np.ndarray, loss: str) -> np.ndarray:
             "y contains NaN or infinity: replace such targets by a constant that is "
             "chosen without looking at the data."
         )
-    if loss == "poisson" and (numbers < 0).any():
+    if loss == "poisson" and not bounded and (numbers < 0).any():
         raise ValueError(
             "y holds negative values: loss='poisson' is for counts and rates."
         )

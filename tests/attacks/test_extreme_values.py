@@ -263,3 +263,23 @@ def test_the_state_is_restored_after_an_error(state):
     with pytest.raises(RuntimeError):
         fit(None)
     assert np.geterr()["over"] == state
+
+
+@pytest.mark.parametrize("public", [None, "all"])
+def test_a_negative_count_is_clipped_and_not_told(public):
+    counts = np.arange(60) % 5
+    told = []
+    for first in (0, -3):
+        model = FeatureDPRegressor(
+            loss="poisson",
+            bounds=(0, 1),
+            target_bounds=(0, 4),
+            public_features=public,
+            random_state=0,
+        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X, np.r_[first, counts[1:]])
+        told.append([str(w.message) for w in caught])
+        assert np.isfinite(model.coef_).all()
+    assert told[0] == told[1]
