@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import joblib
@@ -60,25 +58,6 @@ def _delegates(name: str):
         return True
 
     return check
-
-
-def _drawn_from(distributions) -> list[dict[str, Any]]:
-    """Return what candidates are drawn from, as it enters the keys of a seed.
-
-    A distribution holds a generator, by default NumPy's global one, which a search
-    neither uses nor may be keyed by.
-    """
-    given = [distributions] if isinstance(distributions, Mapping) else distributions
-
-    def told(values):
-        if not hasattr(values, "rvs"):
-            return list(values)
-        if hasattr(values, "random_state"):
-            values = copy.deepcopy(values)
-            values.random_state = 0
-        return values
-
-    return [{name: told(values) for name, values in one.items()} for one in given]
 
 
 @public("skfdp")
@@ -263,7 +242,9 @@ class PrivateSearchCV(
         streams, holdout = self._resolve(X, y)
         warn_of_seed(self.random_state)
         if streams.seeded:
-            streams.add("param_distributions", _drawn_from(self.param_distributions))
+            streams.add(
+                "param_distributions", tuning.drawn_from(self.param_distributions)
+            )
         draws = streams.private("candidates")
         settings = self._settings(candidates, draws, streams)
         with tuning.global_generators_kept():

@@ -186,16 +186,7 @@ def plan_network(estimator, problem: Problem, seeded: bool) -> NetworkTraining:
     rate = _learning_rate(estimator, problem, layers, plan)
     if pretraining is None and not problem.public_target:
         _warn_of_chance(estimator, problem, plan, rate)
-    if estimator.radius is None:  # a ball bounds what the noise can do
-        steps = np.arange(plan.n_steps) / plan.n_steps
-        expected = plan.sampling_rate * problem.n_public * plan.clip_norm
-        warn_of_noise_left(
-            noise_left(
-                rate * (1 - estimator.learning_rate_decay * steps),
-                estimator.momentum,
-                estimator.private_weight * plan.noise_std / expected,
-            )
-        )
+    _warn_of_noise(estimator, problem, plan, rate)
     return NetworkTraining(
         plan=plan,
         sums_event=sums,
@@ -205,6 +196,21 @@ def plan_network(estimator, problem: Problem, seeded: bool) -> NetworkTraining:
         learning_rate=rate,
         row_map=row_map,
         events=(*first, loop),
+    )
+
+
+def _warn_of_noise(estimator, problem: Problem, plan: PrivacyPlan, rate: float):
+    """Warn where the schedule leaves little but noise in the weights."""
+    if estimator.radius is not None:  # a ball bounds what the noise can do
+        return
+    steps = np.arange(plan.n_steps) / plan.n_steps
+    expected = plan.sampling_rate * problem.n_public * plan.clip_norm
+    warn_of_noise_left(
+        noise_left(
+            rate * (1 - estimator.learning_rate_decay * steps),
+            estimator.momentum,
+            estimator.private_weight * plan.noise_std / expected,
+        )
     )
 
 

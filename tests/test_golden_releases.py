@@ -150,10 +150,18 @@ def the_order_of_releases(monkeypatch):
 
 
 def a_step_too_few(monkeypatch):
+    from skfdp.linear_model import base
     from skfdp.privacy import PrivacyPlan
 
-    std = PrivacyPlan.noise_std.fget
-    monkeypatch.setattr(PrivacyPlan, "noise_std", property(lambda p: std(p)[:-1]))
+    std, descent = PrivacyPlan.noise_std.fget, base.descent
+
+    def shorter(*args, **kwargs):
+        with monkeypatch.context() as patch:
+            cut = property(lambda plan: std(plan)[:-1])
+            patch.setattr(PrivacyPlan, "noise_std", cut)
+            return descent(*args, **kwargs)
+
+    monkeypatch.setattr(base, "descent", shorter)
 
 
 def a_higher_sampling_rate(monkeypatch):

@@ -133,7 +133,8 @@ class TestBudget:
         grid = {"C": [0.1, 1.0]}
         found = search(estimator, grid, scoring="neg_log_loss").fit(*small)
         assert found.privacy_.epsilon <= 1.0
-        assert -4.0 - 1 < found.best_score_ < 1
+        # A mean between -4 and 0, and noise of about .5 on a mean of 30 records.
+        assert -4.0 - 3 < found.best_score_ < 3
 
 
 class TestLedger:
@@ -567,11 +568,16 @@ class TestCandidates:
     def test_finds_the_only_good_setting(self, small):
         grid = {"learning_rate": [1e-6, 20.0]}
         estimator = base(max_iter=30, clip_norm=0.5)
-        found = search(
-            estimator, grid, epsilon=30.0, mean_runs=8.0, random_state=1
-        ).fit(*small)
-        assert found.best_params_ == {"learning_rate": 20.0}
-        assert found.score(*small) > 0.7
+        # A run draws it with probability 1/2; about a tenth of the searches never do.
+        searches = [
+            search(estimator, grid, epsilon=30.0, mean_runs=8.0, random_state=seed).fit(
+                *small
+            )
+            for seed in range(7)
+        ]
+        good = [s for s in searches if s.best_params_ == {"learning_rate": 20.0}]
+        assert len(good) >= 4
+        assert np.median([found.score(*small) for found in good]) > 0.7
 
 
 class TestInterface:

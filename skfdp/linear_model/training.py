@@ -140,8 +140,7 @@ def plan_training(
     public_model: PublicModel | None = None,
 ) -> Training:
     """Resolve every "auto" and calibrate the noise; sees public facts alone."""
-    relation = estimator.neighboring_relation
-    reach = relative_sensitivity(relation, orthant)
+    reach = relative_sensitivity(estimator.neighboring_relation, orthant)
     # The rules of `defaults` are for sensitivity clip_norm.
     mu = gdp_mu(estimator.epsilon, estimator.delta) / reach
     n, d = problem.n_public, problem.X.shape[1]
@@ -149,15 +148,13 @@ def plan_training(
     if public_model is None:
         _warn_of_noise(estimator, s2n, n, d)
     facts = about(estimator, problem, seeded)
-    mean_event = None
+    mean_event = cross = None
     if not orthant:
         mean_event = plan_mean(estimator, problem, mu, reach, facts)
-    cross = None
     if getattr(estimator, "public_loss", None) == "impute" and not problem.public.all():
         cross = cross_event(problem, reach * mu, facts)
     target_event, length_event = estimator.scale_events(problem, mu, reach, facts)
-    first = (target_event, mean_event, length_event, cross)
-    first = tuple(event for event in first if event is not None)
+    first = tuple(filter(None, (target_event, mean_event, length_event, cross)))
     sampling_rate, n_steps = _schedule(estimator, n)
     clip = _clip_norm(estimator, problem, s2n, public_model)
     plan = calibrated_loop(
@@ -188,11 +185,18 @@ def plan_training(
     )
     # A penalty, or a ball, bounds what the noise can do.
     if estimator._penalty_strength(problem, None) is None and estimator.radius is None:
-        # Longer steps make larger weights, not worse ones: the loss bends them back.
-        left = min(rate, automatic) * (1 - np.arange(n_steps) / n_steps)
-        noise = training.noise_in_gradients(n)
-        warn_of_noise_left(noise_left(left, estimator.momentum, noise))
+        _warn_of_schedule(estimator, training, automatic, n)
     return training
+
+
+def _warn_of_schedule(estimator, training: Training, automatic: float, n: int) -> None:
+    """Warn where the schedule leaves little but noise in the weights."""
+    n_steps = training.plan.n_steps
+    # Longer steps make larger weights, not worse ones: the loss bends them back.
+    rate = min(training.learning_rate, automatic)
+    steps = rate * (1 - np.arange(n_steps) / n_steps)
+    noise = training.noise_in_gradients(n)
+    warn_of_noise_left(noise_left(steps, estimator.momentum, noise))
 
 
 def _warn_of_noise(estimator, s2n: float, n: int, d: int) -> None:
