@@ -281,10 +281,12 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
             return self._publish(problem, clone(self.estimator).fit(rows, problem.y))
         warn_of_seed(self.random_state)
         events = self._plan(problem)
+        # Before the charge: a seed refuses what cannot be told apart.
+        streams = self._streams(problem)
         if ledger is not None:
             receipt = ledger.charge(events, label=owner)
             problem = dataclasses.replace(problem, receipt=receipt)
-        model = PrivateColumns.learn(self._release(problem, events))
+        model = PrivateColumns.learn(self._release(problem, events, streams))
         coins = Streams(self.random_state, type(self)).public("draws")
         shared = problem.X[:, problem.public]
         rows = _completed(problem, shared, model, self._times(len(shared)), coins)
@@ -401,7 +403,19 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         )
         return *other, dataclasses.replace(plan.event, label="class sums", **facts)
 
-    def _release(self, problem: _Problem, events: tuple[Event, ...]) -> Released:
+    def _streams(self, problem: _Problem) -> Streams:
+        """Return the streams of the releases."""
+        row_map = dataclasses.replace(
+            problem.row_map, feature_bound=problem.feature_bound
+        )
+        after = {"estimator": None, "n_draws": None}  # of the release
+        parameters = resolved_parameters(self, problem.public, row_map, **after)
+        data = (problem.X, problem.codes)
+        return Streams(self.random_state, type(self), data, parameters)
+
+    def _release(
+        self, problem: _Problem, events: tuple[Event, ...], streams: Streams
+    ) -> Released:
         """Release the class sums, and the second moments where they are planned."""
         private, bound = ~problem.public, problem.feature_bound
         rows = GridRows.build(problem.X[:, private], problem.block(private, bound).unit)
@@ -412,15 +426,6 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
             nonnegative=bool(problem.bounded.all()),
         )
         queries = {"class sums": sums, "second moments": SecondMoment(rows)}
-        row_map = dataclasses.replace(problem.row_map, feature_bound=bound)
-        after = {"estimator": None, "n_draws": None}  # of the release
-        parameters = resolved_parameters(self, problem.public, row_map, **after)
-        streams = Streams(
-            self.random_state,
-            type(self),
-            (problem.X, problem.codes),
-            parameters,
-        )
         found = {}
         for event in events:
             found[event.label] = release(

@@ -137,6 +137,26 @@ def test_the_charge_comes_before_the_first_release(small, releases, monkeypatch)
     assert counts == [0]
 
 
+def test_a_seed_that_cannot_be_keyed_is_refused_before_the_charge(small):
+    import threading
+
+    class Odd(PrivateCompletionClassifier):
+        lock = threading.Lock()  # nothing tells one from another
+
+    ledger = PrivacyLedger()
+    model = Odd(
+        LogisticRegression(),
+        public_features=[0, 1],
+        bounds=(0, 1),
+        names=["a", "b", "c", "d"],
+        ledger=ledger,
+        random_state=0,
+    )
+    with pytest.raises(ValueError, match="cannot be told from others"):
+        model.fit(*small)
+    assert len(ledger) == 0
+
+
 def test_an_exhausted_budget_trains_nothing(small, releases, seen):
     ledger = PrivacyLedger(epsilon=0.5, delta=1e-5)
     model = make(Recorder(), ledger=ledger)
