@@ -12,17 +12,17 @@ import math
 import numpy as np
 from numba import njit
 
-from skfdp.losses import LOSSES
-from skfdp.losses.residuals import NAMES
-from skfdp.losses.residuals import residuals as turn_into_residuals
-from skfdp.noise import Streams
-from skfdp.queries import linear_kernels, short_kernels
+from skfdp.kernels import short_tiles, tiles
+from skfdp.kernels.residuals import NAMES
+from skfdp.kernels.residuals import residuals as turn_into_residuals
+from skfdp.kernels.vectors import WIDTH
 from skfdp.queries.linear import LinearQuery
-from skfdp.queries.vectors import WIDTH
-from skfdp.releases import release
-from skfdp.rows import GridRows
-from skfdp.sampling import PoissonBatches
-from skfdp.steps import HeavyBall
+from skfdp.queries.losses import LOSSES
+from skfdp.records.grid import GridRows
+from skfdp.releases.coins import PoissonBatches
+from skfdp.releases.desk import release
+from skfdp.releases.noise import Streams
+from skfdp.releases.steps import HeavyBall
 
 LOG_LOSS = NAMES.index("log_loss")
 CLIP_NORM, NOISE_MULTIPLIER, LEARNING_RATE, STEPS = 0.5, 1.0, 0.1, 10**6
@@ -90,9 +90,9 @@ def same_kernels(X, y, n_classes: int, batch: int):
         for start in range(0, len(members), block):
             part = members[start : start + block]
             residuals = np.empty((n_outputs, len(part)))
-            linear_kernels.margins(X, part, theta, residuals)
+            tiles.margins(X, part, theta, residuals)
             turn_into_residuals(LOG_LOSS, 0.0, residuals, labels[part])
-            linear_kernels.add_outer_products(X, part, residuals, total)
+            tiles.add_outer_products(X, part, residuals, total)
         velocity[:] = 0.9 * velocity + total / batch
         theta[:] -= LEARNING_RATE * velocity
 
@@ -111,14 +111,14 @@ def same_products(query: LinearQuery, batch: int):
     state = {"theta": np.zeros(query.shape), "velocity": np.zeros(query.shape)}
 
     def step() -> None:
-        bits = linear_kernels.weight_bits(state["theta"])
-        linear_kernels.round_weights(state["theta"], bits, weights)
+        bits = tiles.weight_bits(state["theta"])
+        tiles.round_weights(state["theta"], bits, weights)
         factor = math.ldexp(query.rows.unit, -bits)
         sums[:] = 0
         excess = _add_unclipped(
             query.rows.values, batches.draw(), weights, factor, labels, sums
         )
-        short_kernels.unfold(sums, excess << 31, total)
+        short_tiles.unfold(sums, excess << 31, total)
         gradient = total * (query.rows.unit / 2**13 / batch)
         state["theta"] = rule.update(state["theta"], state["velocity"], gradient, 0)
 
@@ -129,18 +129,18 @@ def same_products(query: LinearQuery, batch: int):
 def _add_unclipped(X, batch, theta, factor, labels, out):
     """What `short_kernels.add_clipped` does, but residuals are rounded as they are."""
     n_outputs, excess = theta.shape[0], 0
-    size = short_kernels.block_size(X.shape[1], n_outputs)
+    size = short_tiles.block_size(X.shape[1], n_outputs)
     memory = np.empty(size * n_outputs)
     for first in range(0, len(batch), size):
         rows = batch[first:]
         n_rows = min(size, len(rows))
         residuals = memory[: n_rows * n_outputs].reshape((n_outputs, n_rows))
-        short_kernels.margins(X, rows, theta, factor, residuals)
+        short_tiles.margins(X, rows, theta, factor, residuals)
         turn_into_residuals(LOG_LOSS, 0.0, residuals, labels[rows[:n_rows]])
         for k in range(n_outputs):
             for i in range(n_rows):
                 residuals[k, i] = np.rint(8192.0 * residuals[k, i])
-        excess += short_kernels.add_outer_products(X, rows, residuals, out)
+        excess += short_tiles.add_outer_products(X, rows, residuals, out)
     return excess
 
 

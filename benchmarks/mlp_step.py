@@ -33,10 +33,10 @@ def records(n_rows):
 
 def ours(X, y, backend, dtype="float32"):
     """Return a step of skfdp: sum of clipped gradients, noise, update."""
-    from skfdp.losses import LOSSES
-    from skfdp.queries.mlp import MLPQuery, Rows, precision
-    from skfdp.releases import release
-    from skfdp.rows import GridRows
+    from skfdp.queries.losses import LOSSES
+    from skfdp.queries.network import MLPQuery, Rows, precision
+    from skfdp.records.grid import GridRows
+    from skfdp.releases.desk import release
 
     bits = precision(dtype, WIDTHS[0] + 1)
     bound = WIDTHS[0] ** 0.5

@@ -199,7 +199,7 @@ def threads(args) -> dict:
 
 def normals(args) -> dict:
     """A million normals, rounded and added to integers, and what they are made of."""
-    from skfdp.noise import Streams, add_integer_gaussian, random_words
+    from skfdp.releases.noise import Streams, add_integer_gaussian, random_words
 
     ours_, theirs = Streams(None, "benchmark").private("noise"), np.random.default_rng()
     total, std = np.zeros(10**6, dtype=np.int64), 2.0**27

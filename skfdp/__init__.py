@@ -13,17 +13,16 @@ from skfdp._version import __version__
 
 if TYPE_CHECKING:
     from skfdp import datasets as datasets
-    from skfdp.completion import PrivateCompletionClassifier
-    from skfdp.defaults import UtilityWarning
-    from skfdp.linear_model import (
+    from skfdp.estimators.centring.transformer import PrivateCenteringTransformer
+    from skfdp.estimators.completion.completion import PrivateCompletionClassifier
+    from skfdp.estimators.linear_model import (
         DPSGDFClassifier,
         DPSGDFRegressor,
         FeatureDPLogisticRegression,
         FeatureDPRegressor,
     )
-    from skfdp.model_selection import PrivateSearchCV
-    from skfdp.neural_network import FeatureDPMLPClassifier
-    from skfdp.preprocessing import PrivateCenteringTransformer
+    from skfdp.estimators.neural_network.mlp import FeatureDPMLPClassifier
+    from skfdp.estimators.search.search import PrivateSearchCV
     from skfdp.privacy import (
         Event,
         PrivacyBudgetError,
@@ -35,32 +34,33 @@ if TYPE_CHECKING:
         read_report,
         report,
     )
+    from skfdp.records.guards import UtilityWarning
 
 _HOMES = {
-    "DPSGDFClassifier": "skfdp.linear_model",
-    "DPSGDFRegressor": "skfdp.linear_model",
+    "DPSGDFClassifier": "skfdp.estimators.linear_model",
+    "DPSGDFRegressor": "skfdp.estimators.linear_model",
     "Event": "skfdp.privacy",
-    "FeatureDPLogisticRegression": "skfdp.linear_model",
-    "FeatureDPMLPClassifier": "skfdp.neural_network",
-    "FeatureDPRegressor": "skfdp.linear_model",
+    "FeatureDPLogisticRegression": "skfdp.estimators.linear_model",
+    "FeatureDPMLPClassifier": "skfdp.estimators.neural_network.mlp",
+    "FeatureDPRegressor": "skfdp.estimators.linear_model",
     "PrivacyBudgetError": "skfdp.privacy",
     "PrivacyLedger": "skfdp.privacy",
     "PrivacyPlan": "skfdp.privacy",
     "PrivacyReport": "skfdp.privacy",
     "PrivacyWarning": "skfdp.privacy",
-    "PrivateCenteringTransformer": "skfdp.preprocessing",
-    "PrivateCompletionClassifier": "skfdp.completion",
-    "PrivateSearchCV": "skfdp.model_selection",
-    "UtilityWarning": "skfdp.defaults",
+    "PrivateCenteringTransformer": "skfdp.estimators.centring.transformer",
+    "PrivateCompletionClassifier": "skfdp.estimators.completion.completion",
+    "PrivateSearchCV": "skfdp.estimators.search.search",
+    "UtilityWarning": "skfdp.records.guards",
     "calibrate": "skfdp.privacy",
     "read_report": "skfdp.privacy",
     "report": "skfdp.privacy",
 }
 # Not public, but named by saved files.
 _IN_FILES = {
-    "PublicModel": "skfdp.linear_model.public_model",
-    "RowMap": "skfdp.rows",
-    "TargetMap": "skfdp.linear_model.target",
+    "PublicModel": "skfdp.estimators.linear_model.public_model",
+    "RowMap": "skfdp.records.row_map",
+    "TargetMap": "skfdp.records.target",
 }
 
 __all__ = [

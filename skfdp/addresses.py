@@ -54,6 +54,13 @@ OLD = {
     "skfdp.privacy.store.LedgerEntry": "skfdp.privacy.LedgerEntry",
     "skfdp.privacy.store.Receipt": "skfdp.privacy.Receipt",
     "skfdp.rows.RowMap": "skfdp.RowMap",
+    # What scripts of before import.
+    "skfdp.linear_model.DPSGDFClassifier": "skfdp.DPSGDFClassifier",
+    "skfdp.linear_model.DPSGDFRegressor": "skfdp.DPSGDFRegressor",
+    "skfdp.linear_model.FeatureDPLogisticRegression": (
+        "skfdp.FeatureDPLogisticRegression"
+    ),
+    "skfdp.linear_model.FeatureDPRegressor": "skfdp.FeatureDPRegressor",
 }
 
 

@@ -40,14 +40,14 @@ def small():
 def releases(monkeypatch):
     """Record every release of a fit: its exact sum, its noise, what was asked."""
     import skfdp
-    from skfdp import releases
+    from skfdp.releases import desk
 
     seen = []
 
     def recorded(query, theta, *, noise_std, generator, batch=None):
         unit = query.unit(noise_std)
         exact = query.exact_sum(theta, batch, unit) * unit
-        out = releases.release(
+        out = desk.release(
             query, theta, noise_std=noise_std, generator=generator, batch=batch
         )
         seen.append(
@@ -66,7 +66,7 @@ def releases(monkeypatch):
     for name in skfdp.__all__:
         getattr(skfdp, name)  # loads the module behind it
     for name, module in list(sys.modules.items()):
-        imported = getattr(module, "release", None) is releases.release
-        if name.startswith("skfdp.") and imported and module is not releases:
+        imported = getattr(module, "release", None) is desk.release
+        if name.startswith("skfdp.") and imported and module is not desk:
             monkeypatch.setattr(module, "release", recorded)
     return seen

@@ -14,7 +14,7 @@ from skfdp import (
     PrivateCenteringTransformer,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
 EVERY = (DPSGDFClassifier, FeatureDPLogisticRegression, PrivateCenteringTransformer)
 BOTH = (DPSGDFClassifier, FeatureDPLogisticRegression)
 DPSGDF, FEATURE = (DPSGDFClassifier,), (FeatureDPLogisticRegression,)

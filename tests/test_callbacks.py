@@ -8,7 +8,7 @@ from sklearn.callback import ProgressBar
 from sklearn.model_selection import GridSearchCV, KFold
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyLedger
-from skfdp.linear_model import centring, label_dp
+from skfdp.estimators.linear_model import centring, label_statistic
 
 FITS = {
     "dpsgd-f": lambda **kw: DPSGDFClassifier(bounds=(0, 1), max_iter=4, **kw),
@@ -67,12 +67,12 @@ def test_what_they_see_depends_on_private_data_through_releases_only(
     make, small, monkeypatch
 ):
     """With releases that say nothing, all data sets look the same to a callback."""
-    from skfdp import solvers
+    from skfdp.releases import descent
 
     def mute(query, theta, *, noise_std, generator, batch=None):
         return np.full(query.shape, 0.25)
 
-    for module in (solvers, centring, label_dp):
+    for module in (descent, centring, label_statistic):
         monkeypatch.setattr(module, "release", mute)
     X, y = small
     other = X.copy()

@@ -51,9 +51,9 @@ def test_a_second_process_compiles_nothing():
 
 SUM = """
 import numpy as np
-from skfdp.losses import LOSSES
+from skfdp.queries.losses import LOSSES
 from skfdp.queries.linear import LinearQuery
-from skfdp.rows import GridRows
+from skfdp.records.grid import GridRows
 rows = GridRows(np.full((8, 20), 3000, dtype=np.int16), np.full(8, 20 * 3000.0**2))
 query = LinearQuery(rows, np.arange(8) % 2, LOSSES["hinge"], 1, 0.01, 8)
 print(query.exact_sum(np.full((1, 20), 0.1), None, 2.0**-26).max())
@@ -78,7 +78,7 @@ def test_a_change_of_the_clip_reaches_the_loop_that_was_compiled_before(tmp_path
         return int(done.stdout)
 
     before = run()
-    clip = package / "queries" / "contributions.py"
+    clip = package / "kernels" / "contributions.py"
     text = clip.read_text(encoding="utf-8")
     assert text.count("room = clip.clip_norm - half * size") == 1
     doubled = text.replace("clip.clip_norm - half", "2.0 * clip.clip_norm - half")

@@ -72,20 +72,20 @@ def expected_failures(estimator):
 
 
 @parametrize_with_checks(INSTANCES, expected_failed_checks=expected_failures)
-@pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
     assert True  # the checks raise
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
-@pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
 def test_class_weights_outweigh_where_the_budget_allows(estimator):
     check_class_weight_classifiers("epsilon=5000", estimator(epsilon=5000))
     assert True
 
 
-@pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
 def test_a_network_trains_where_the_budget_allows():
     check_classifiers_train("epsilon=5000", FeatureDPMLPClassifier(epsilon=5000))
     assert True

@@ -26,10 +26,10 @@ from skfdp import (
     PrivacyLedger,
     PrivateCompletionClassifier,
     UtilityWarning,
-    completion,
-    defaults,
     report,
 )
+from skfdp.estimators import defaults
+from skfdp.estimators.completion import completion
 from skfdp.privacy import compose, gdp_epsilon
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "reproduce" / "completion.py"
@@ -309,7 +309,7 @@ def test_it_gains_on_the_public_columns_and_grows_with_epsilon(digits):
     assert scores[1] > scores[0]
 
 
-@pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
 @pytest.mark.parametrize("bounds", [None, False])
 def test_signed_columns_without_bounds_work(bounds):
     rng = np.random.default_rng(0)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from skfdp.conditional import Blocks, Regressors
-from skfdp.rows import RowMap
+from skfdp.estimators.centring.conditional import Blocks, Regressors
+from skfdp.records.row_map import RowMap
 
 PUBLIC = np.array([True, False, True, False, False])
 

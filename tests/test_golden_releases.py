@@ -100,22 +100,22 @@ def test_another_process_with_another_hash_seed_agrees():
 
 
 def half_the_noise(monkeypatch):
-    from skfdp import releases
+    from skfdp.releases import desk
 
-    sampler = releases.add_integer_gaussian
+    sampler = desk.add_integer_gaussian
     monkeypatch.setattr(
-        releases,
+        desk,
         "add_integer_gaussian",
         lambda total, std, generator: sampler(total, std / 2, generator),
     )
 
 
 def half_the_noise_of_a_release(monkeypatch):
-    from skfdp import solvers
+    from skfdp.releases import descent
 
-    release = solvers.release
+    release = descent.release
     monkeypatch.setattr(
-        solvers,
+        descent,
         "release",
         lambda *query, noise_std, **more: release(
             *query, noise_std=noise_std / 2, **more
@@ -150,10 +150,10 @@ def the_order_of_releases(monkeypatch):
 
 
 def a_step_too_few(monkeypatch):
-    from skfdp.linear_model import base
+    from skfdp.estimators.linear_model import linear
     from skfdp.privacy import PrivacyPlan
 
-    std, descent = PrivacyPlan.noise_std.fget, base.descent
+    std, descent = PrivacyPlan.noise_std.fget, linear.descent
 
     def shorter(*args, **kwargs):
         with monkeypatch.context() as patch:
@@ -161,11 +161,11 @@ def a_step_too_few(monkeypatch):
             patch.setattr(PrivacyPlan, "noise_std", cut)
             return descent(*args, **kwargs)
 
-    monkeypatch.setattr(base, "descent", shorter)
+    monkeypatch.setattr(linear, "descent", shorter)
 
 
 def a_higher_sampling_rate(monkeypatch):
-    from skfdp.sampling import PoissonBatches
+    from skfdp.releases.coins import PoissonBatches
 
     init = PoissonBatches.__init__
     monkeypatch.setattr(
@@ -176,7 +176,7 @@ def a_higher_sampling_rate(monkeypatch):
 
 
 def a_public_batch_of_another_size(monkeypatch):
-    from skfdp.linear_model import feature_dp
+    from skfdp.estimators.linear_model import feature_dp
 
     batch = feature_dp.uniform_batch
     monkeypatch.setattr(
@@ -197,7 +197,7 @@ def an_event_that_says_less(monkeypatch):
 
 
 def weights_that_move_by_a_millionth(monkeypatch):
-    from skfdp.coordinates import Coordinates
+    from skfdp.records.coordinates import Coordinates
 
     fold = Coordinates.fold
 

@@ -21,12 +21,13 @@ from skfdp import (
     PrivacyLedger,
     PrivateCenteringTransformer,
 )
-from skfdp.losses import LOSSES, REGRESSION_LOSSES
+from skfdp.kernels import contributions
 from skfdp.privacy import compose, gdp_epsilon
-from skfdp.queries import contributions, linear
+from skfdp.queries import linear
 from skfdp.queries.linear import LinearQuery
+from skfdp.queries.losses import LOSSES, REGRESSION_LOSSES
 from skfdp.queries.products import ShortProducts
-from skfdp.rows import GridRows
+from skfdp.records.grid import GridRows
 
 ESTIMATORS = {
     "dpsgd-f": lambda **kw: DPSGDFClassifier(bounds=(0, 1), **kw),
@@ -416,7 +417,9 @@ def test_a_failure_after_the_charge_keeps_the_charge(small, monkeypatch):
     ledger = PrivacyLedger()
     model = DPSGDFClassifier(bounds=(0, 1), ledger=ledger).fit(*small)
     monkeypatch.setattr(
-        "skfdp.linear_model.base.descent", lambda *a, **k: 1 / 0, raising=True
+        "skfdp.estimators.linear_model.linear.descent",
+        lambda *a, **k: 1 / 0,
+        raising=True,
     )
     with pytest.raises(ZeroDivisionError):
         model.fit(*small)
@@ -429,7 +432,7 @@ def test_a_failure_after_the_charge_keeps_the_charge(small, monkeypatch):
 
 
 def test_sabotage_of_the_noise_is_noticed(small, releases, monkeypatch):
-    from skfdp import releases as module
+    from skfdp.releases import desk as module
 
     original = module.add_integer_gaussian
     monkeypatch.setattr(

@@ -25,14 +25,14 @@ from skfdp import (
     PrivateCenteringTransformer,
     PrivateSearchCV,
     UtilityWarning,
-    model_selection,
     report,
-    tuning,
 )
+from skfdp.estimators.search import candidates as tuning
+from skfdp.estimators.search import search as model_selection
 from skfdp.privacy import Event, compose
 from skfdp.privacy.selection import Selection, gamma_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
 GRID = {"clip_norm": [0.1, 0.5, 1.0]}
 
 

@@ -16,15 +16,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPClassifier
 
-from skfdp import FeatureDPMLPClassifier, PrivacyBudgetError, PrivacyLedger, defaults
-from skfdp.linear_start import LinearStart
-from skfdp.network_plans import OF_THE_LOOP
-from skfdp.networks import Network, class_means, glorot
+from skfdp import FeatureDPMLPClassifier, PrivacyBudgetError, PrivacyLedger
+from skfdp.estimators import defaults
+from skfdp.estimators.neural_network.linear_start import LinearStart
+from skfdp.estimators.neural_network.networks import Network, class_means, glorot
+from skfdp.estimators.neural_network.plan import OF_THE_LOOP
 from skfdp.privacy import compose
 from skfdp.queries.linear import LinearQuery
-from skfdp.queries.mlp import MLPQuery
+from skfdp.queries.network import MLPQuery
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
 )
@@ -67,14 +68,15 @@ each = pytest.mark.parametrize("more", KINDS.values(), ids=KINDS)
 @pytest.fixture
 def network_releases(monkeypatch):
     """Record every release of a fit: its exact sum, its noise, what was asked."""
-    from skfdp import network_loops, releases, solvers
+    from skfdp.estimators.neural_network import start
+    from skfdp.releases import descent, desk
 
     seen = []
 
     def recorded(query, theta, *, noise_std, generator, batch=None):
         unit = query.unit(noise_std)
         exact = query.exact_sum(theta, batch, unit) * unit
-        out = releases.release(
+        out = desk.release(
             query, theta, noise_std=noise_std, generator=generator, batch=batch
         )
         seen.append(
@@ -87,7 +89,7 @@ def network_releases(monkeypatch):
         )
         return out
 
-    for module in (solvers, network_loops):
+    for module in (descent, start):
         monkeypatch.setattr(module, "release", recorded)
     return seen
 
@@ -266,7 +268,7 @@ def test_importing_and_fitting_without_torch_does_not_import_it():
 
 def test_missing_torch_names_the_extra(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "skfdp.queries.torch_mlp", raising=False)
+    monkeypatch.delitem(sys.modules, "skfdp.queries.torch", raising=False)
     ledger = PrivacyLedger()
     model = FeatureDPMLPClassifier(backend="torch", ledger=ledger, **QUICK)
     with pytest.raises(ImportError, match=r"pip install 'skfdp\[torch\]'"):
@@ -352,7 +354,9 @@ def test_the_loop_and_predict_see_one_network(hidden, last):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MLPQuery, "_error", spied)
-        patch.setattr("skfdp.neural_network.HeavyBall.update", lambda s, t, *_: t)
+        patch.setattr(
+            "skfdp.estimators.neural_network.mlp.HeavyBall.update", lambda s, t, *_: t
+        )
         model.fit(X, y)
     margins = model.decision_function(X).reshape(60, -1)
     np.testing.assert_allclose(seen["first"], margins, atol=3e-3)

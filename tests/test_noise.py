@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from skfdp import noise
-from skfdp.exact_draws import rounded_pair
-from skfdp.noise import Streams, add_integer_gaussian, random_words
+from skfdp.releases import noise
+from skfdp.releases.exact_draws import rounded_pair
+from skfdp.releases.noise import Streams, add_integer_gaussian, random_words
 
 
 def test_the_generator_is_aes_in_counter_mode():

@@ -10,15 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from skfdp import (
-    FeatureDPLogisticRegression,
-    PrivacyLedger,
-    UtilityWarning,
-    one_shot,
-)
-from skfdp.linear_model.label_dp import plan_one_shot
-from skfdp.losses import LOSSES
-from skfdp.one_shot import (
+from skfdp import FeatureDPLogisticRegression, PrivacyLedger, UtilityWarning
+from skfdp.estimators.linear_model import whitening as one_shot
+from skfdp.estimators.linear_model.label_statistic import plan_one_shot
+from skfdp.estimators.linear_model.whitening import (
     Objective,
     Whitening,
     choose_factor,
@@ -27,8 +22,10 @@ from skfdp.one_shot import (
     water_filling,
 )
 from skfdp.privacy import gdp_epsilon
+from skfdp.queries.losses import LOSSES
 from skfdp.queries.statistics import LabelSum
-from skfdp.rows import GRID, GridRows, RowMap
+from skfdp.records.grid import GRID, GridRows
+from skfdp.records.row_map import RowMap
 
 
 def make_statistic(seed=0, n=15, d=4, n_classes=3):
@@ -252,9 +249,9 @@ def test_labels_reach_the_model_through_the_release_alone(digits, monkeypatch):
     def frozen(query, theta, **kwargs):
         return fixed[:, : query.shape[1]].copy()
 
-    monkeypatch.setattr("skfdp.linear_model.label_dp.release", frozen)
+    monkeypatch.setattr("skfdp.estimators.linear_model.label_statistic.release", frozen)
     monkeypatch.setattr(
-        "skfdp.noise.Streams.private", lambda *key: np.random.default_rng(1)
+        "skfdp.releases.noise.Streams.private", lambda *key: np.random.default_rng(1)
     )
     models = [
         FeatureDPLogisticRegression(
@@ -365,7 +362,9 @@ def test_the_plan_does_not_see_the_labels(digits, monkeypatch):
         blind = dataclasses.replace(problem, target=None, public_labels=None)
         return plan_one_shot(estimator, blind, seeded)
 
-    monkeypatch.setattr("skfdp.linear_model.feature_dp.plan_one_shot", without_labels)
+    monkeypatch.setattr(
+        "skfdp.estimators.linear_model.feature_dp.plan_one_shot", without_labels
+    )
     FeatureDPLogisticRegression(public_features="all", bounds=(0, 16)).fit(X, y)
     assert len(seen) == 1
 

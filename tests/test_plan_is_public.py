@@ -116,7 +116,7 @@ def test_the_charge_is_equal_under_replacement(name):
 
 
 def test_a_plan_that_counts_private_zeros_is_seen(monkeypatch):
-    from skfdp.linear_model import feature_dp
+    from skfdp.estimators.linear_model import feature_dp
 
     plan = feature_dp.plan_training
 

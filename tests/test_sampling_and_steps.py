@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfdp import sampling
-from skfdp.sampling import PoissonBatches, uniform_batch
-from skfdp.steps import Average, HeavyBall
+from skfdp.releases import coins
+from skfdp.releases.coins import PoissonBatches, uniform_batch
+from skfdp.releases.steps import Average, HeavyBall
 
 
 @pytest.mark.parametrize("rate", [0.002, 0.07, 0.5, 0.97])
@@ -14,7 +14,7 @@ from skfdp.steps import Average, HeavyBall
 def test_poisson_batches_have_the_right_law(rate, room, block, monkeypatch):
     """Rows are binomial, and so is the size; in many pieces or blocks too."""
     if block is not None:
-        monkeypatch.setattr(sampling, "_BLOCK_WORDS", block)
+        monkeypatch.setattr(coins, "_BLOCK_WORDS", block)
     batches, n, draws = PoissonBatches(np.random.default_rng(0), 300, rate), 300, 2000
     if room is not None:
         batches._members = np.empty(room, dtype=np.int64)

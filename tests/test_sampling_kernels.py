@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfdp.exact_draws import exact_gap, rounded_pair
-from skfdp.sampling_kernels import (
+from skfdp.kernels.sampling import (
     _CERTAIN,
     _FAR,
     _FAR_GAP,
@@ -22,6 +21,7 @@ from skfdp.sampling_kernels import (
     add_rounded_normals,
     poisson_members,
 )
+from skfdp.releases.exact_draws import exact_gap, rounded_pair
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
 LARGEST = 2**64 - 1

@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from skfdp.losses import LOSSES
 from skfdp.queries import statistics
 from skfdp.queries.linear import LinearQuery
+from skfdp.queries.losses import LOSSES
 from skfdp.queries.statistics import RowSum
-from skfdp.rows import GridRows, RowMap
+from skfdp.records.grid import GridRows
+from skfdp.records.row_map import RowMap
 
 SIGN_FIXING = ("log_loss", "hinge", "squared_hinge")
 

@@ -19,12 +19,13 @@ from skfdp import (
     PrivacyLedger,
     PrivateCenteringTransformer,
 )
-from skfdp.coordinates import Coordinates
-from skfdp.losses import LOSSES
-from skfdp.noise import Streams
 from skfdp.queries.linear import LinearQuery
+from skfdp.queries.losses import LOSSES
 from skfdp.queries.statistics import RowSum
-from skfdp.rows import GRID, RowMap, SparseGridRows
+from skfdp.records.coordinates import Coordinates
+from skfdp.records.grid import GRID, SparseGridRows
+from skfdp.records.row_map import RowMap
+from skfdp.releases.noise import Streams
 
 BOTH = pytest.mark.parametrize(
     "estimator", [DPSGDFClassifier, FeatureDPLogisticRegression]
@@ -262,7 +263,7 @@ FITS = [
 def same_noise(monkeypatch):
     """Noise that does not depend on the data."""
     monkeypatch.setattr(
-        "skfdp.noise.Streams.private",
+        "skfdp.releases.noise.Streams.private",
         lambda self, label, *facts: np.random.default_rng(len(label)),
     )
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from skfdp.losses import LOSSES
-from skfdp.noise import Streams
 from skfdp.queries.linear import LinearQuery
-from skfdp.releases import release
-from skfdp.rows import GridRows
+from skfdp.queries.losses import LOSSES
+from skfdp.records.grid import GridRows
+from skfdp.releases.desk import release
+from skfdp.releases.noise import Streams
 
 
 def unit_rows(n, d, seed=0):

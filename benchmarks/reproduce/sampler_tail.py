@@ -12,9 +12,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 from scipy import integrate, stats
 
-from skfdp.exact_draws import rounded_pair
-from skfdp.noise import Streams, add_integer_gaussian, random_words
-from skfdp.sampling_kernels import (
+from skfdp.kernels.sampling import (
     _FAR,
     _NEAR,
     _OF_ITSELF,
@@ -22,6 +20,8 @@ from skfdp.sampling_kernels import (
     _points,
     add_rounded_normals,
 )
+from skfdp.releases.exact_draws import rounded_pair
+from skfdp.releases.noise import Streams, add_integer_gaussian, random_words
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
 #: Columns (one output each), steps, log2 of the standard deviation in grid units.

@@ -39,9 +39,9 @@ from skfdp.cli.scores import (
     scores,
     seed_of,
 )
-from skfdp.linear_model import FeatureDPLogisticRegression
+from skfdp.estimators.linear_model import FeatureDPLogisticRegression
 from skfdp.privacy.assumptions import READ_FROM_PUBLIC
-from skfdp.privacy.disclosure import Assumption, enforced
+from skfdp.privacy.report import Assumption, enforced
 
 _NOTE = """\
 The scores are exact values on the held-out rows, which no model was trained on, and

@@ -8,12 +8,12 @@ import joblib
 
 from skfdp.addresses import OLD
 from skfdp.cli.encoding import as_numbers, as_text, category_name
-from skfdp.linear_model import FeatureDPLogisticRegression
-from skfdp.linear_model.public_model import PublicModel
+from skfdp.estimators.linear_model import FeatureDPLogisticRegression
+from skfdp.estimators.linear_model.public_model import PublicModel
 from skfdp.privacy import Event, PrivacyReport
 from skfdp.privacy.report import Assumption
 from skfdp.privacy.store import Receipt
-from skfdp.rows import RowMap
+from skfdp.records.row_map import RowMap
 
 _ADDRESSES = tuple(
     f"{item.__module__}.{item.__qualname__}"

@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from skfdp.cli.arguments import CommandError
 from skfdp.cli.output import complain, say
-from skfdp.defaults import UtilityWarning
+from skfdp.records.guards import UtilityWarning
 
 #: What is said of a model, and how.
 _FORMATS = {

@@ -18,8 +18,8 @@ from sklearn.model_selection import (
     cross_val_score,
 )
 
-from skfdp.checks import check_number
 from skfdp.privacy.plotting import new_axes
+from skfdp.records.checks import check_number
 
 _STRATIFIED = (
     RepeatedStratifiedKFold,

@@ -8,8 +8,6 @@ accounting reads these files alone. Imports "as" themselves are for saved files 
 from skfdp.privacy.curves import GaussianCurve as GaussianCurve
 from skfdp.privacy.curves import PLDCurve as PLDCurve
 from skfdp.privacy.curves import PrivacyCurve, compose, gdp_delta, gdp_epsilon, gdp_mu
-from skfdp.privacy.disclosure import Assumption as Assumption
-from skfdp.privacy.disclosure import Audit as Audit
 from skfdp.privacy.events import (
     RELATIONS,
     Event,
@@ -21,7 +19,10 @@ from skfdp.privacy.ledger import PrivacyLedger, WhatIf
 from skfdp.privacy.parts import Part as Part
 from skfdp.privacy.plan import PrivacyPlan, calibrate
 from skfdp.privacy.public_sets import Promise, promise
-from skfdp.privacy.report import PrivacyReport, read_report, report
+from skfdp.privacy.report import Assumption as Assumption
+from skfdp.privacy.report import Audit as Audit
+from skfdp.privacy.report import PrivacyReport
+from skfdp.privacy.reporting import read_report, report
 from skfdp.privacy.selection import Selection
 from skfdp.privacy.selection import SelectionCurve as SelectionCurve
 from skfdp.privacy.store import LedgerEntry, Receipt

@@ -1,6 +1,6 @@
 """What guarantees rest on, and the one list of what the code enforces of it.
 
-`skfdp.privacy.disclosure.enforced` marks these sentences and no others, and a report
+`skfdp.privacy.report.enforced` marks these sentences and no others, and a report
 that is read may mark no others either.
 """
 

@@ -24,15 +24,10 @@ from typing import Any
 
 from skfdp.privacy import facts
 from skfdp.privacy.assumptions import is_enforced
-from skfdp.privacy.disclosure import (
-    Assumption,
-    Audit,
-    PrivacyReport,
-    implied_assumptions,
-)
 from skfdp.privacy.events import Event, check_budget
 from skfdp.privacy.parts import Part, check_part
 from skfdp.privacy.public_sets import Disclosed
+from skfdp.privacy.report import Assumption, Audit, PrivacyReport, implied_assumptions
 from skfdp.privacy.store import Receipt
 
 # A claim may differ from what follows by rounding, and where epsilon comes from a

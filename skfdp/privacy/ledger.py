@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from skfdp.addresses import public
-from skfdp.checks import shown
 from skfdp.privacy import admission, ledger_export, witness
 from skfdp.privacy.admission import events_of
 from skfdp.privacy.composition import worst
@@ -32,11 +31,12 @@ from skfdp.privacy.store import (
     Terms,
     new_entries,
 )
+from skfdp.privacy.values import shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skfdp.privacy.disclosure import PrivacyReport
+    from skfdp.privacy.report import PrivacyReport
 
 # Epsilon is the root of an equation solved in float64: a relative excess of this size
 # is rounding.

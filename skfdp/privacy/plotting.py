@@ -10,7 +10,7 @@ import numpy as np
 from skfdp.privacy.composition import curves
 
 if TYPE_CHECKING:
-    from skfdp.privacy.disclosure import PrivacyReport
+    from skfdp.privacy.report import PrivacyReport
 
 
 def new_axes(ax: Any, caller: str) -> Any:

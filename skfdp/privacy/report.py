@@ -1,259 +1,508 @@
-"""Reports of fitted objects, Pipelines and ledgers, and of files."""
+"""What a fit disclosed: the facts, what follows from them, and their JSON."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
-import os
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from skfdp.privacy.disclosure import (
-    Assumption,
-    PrivacyReport,
-    implied_assumptions,
-    plain_names,
+from skfdp.addresses import public
+from skfdp.privacy import assumptions, facts
+from skfdp.privacy import statement as wording
+from skfdp.privacy.composition import Cost, worst
+from skfdp.privacy.events import Event, check_budget
+from skfdp.privacy.parts import Part, check_parts
+from skfdp.privacy.public_sets import (
+    Disclosed,
+    Promise,
+    name_assumptions,
+    promise,
 )
-from skfdp.privacy.events import Event, PrivacyBudgetError
-from skfdp.privacy.ledger import PrivacyLedger
-from skfdp.privacy.store import LedgerEntry
+from skfdp.privacy.store import Receipt, dumps, package_versions
 
-# Tools of scikit-learn that use private values beside the private fits inside them; by
-# name, since this package does not import scikit-learn.
-_RESAMPLED = "its bootstrap repeats records, and each must appear once"
-_OUTSIDE = {
-    "CalibratedClassifierCV": "its calibrator is fitted to the target without noise",
-    "StackingClassifier": "its final estimator is fitted to the target without noise",
-    "StackingRegressor": "its final estimator is fitted to the target without noise",
-    "TunedThresholdClassifierCV": "its threshold is tuned on the target without noise",
-    "BaggingClassifier": _RESAMPLED,
-    "BaggingRegressor": _RESAMPLED,
-    "AdaBoostClassifier": "its weights depend on which records are misclassified",
-}
-
-
-def read_report(path: str | os.PathLike[str]) -> PrivacyReport:
-    """Read a report that was written as ``Path(path).write_text(report.to_json())``.
-
-    Raises
-    ------
-    ValueError
-        If the file is no report, of a newer schema, or edited.
-    """
-    try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        raise ValueError(
-            f"path={str(path)!r} is not a JSON file: pass what to_json wrote."
-        ) from None
-    return PrivacyReport.from_dict(values)
+SCHEMA = "skfdp-privacy-report"
+SCHEMA_VERSION = 1
+#: What `to_dict` writes for people and `from_dict` derives again.
+#: Fields that some stored reports are older than.
+_YOUNGER: dict[str, Any] = {"receipts": (), "target_name": None}
+DERIVED = (
+    "unit_of_privacy",
+    "n_is_public",
+    "delta_times_n",
+    "generator",
+    "numerics",
+    "not_covered",
+    "limits",
+)
 
 
-def report(obj: Any, *, delta: float | None = None) -> PrivacyReport:
-    """Return the privacy report of a fitted estimator, a Pipeline or a ledger.
+@public("skfdp.privacy")
+@dataclasses.dataclass(frozen=True)
+class Assumption:
+    """Something that the guarantee rests on, and whether the code enforces it."""
 
-    Parameters
+    text: str
+    enforced: bool
+
+
+def enforced(text: str) -> Assumption:
+    """Return a sentence of `skfdp.privacy.assumptions` as an enforced assumption."""
+    if not assumptions.is_enforced(text):
+        raise ValueError(f"no code enforces that {text!r}: list it where others are.")
+    return Assumption(text, True)
+
+
+@public("skfdp.privacy")
+@dataclasses.dataclass(frozen=True)
+class Audit:
+    """An empirical lower bound of epsilon, from attacking the mechanism."""
+
+    epsilon_lower: float
+    confidence: float
+    method: str
+
+
+@public("skfdp.privacy")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrivacyReport:
+    """What a fit, a Pipeline or a ledger disclosed; made by `from_events`.
+
+    Fields are public facts: a report can be published with the model. It pickles and
+    survives `to_json` and `read_report`.
+
+    Attributes
     ----------
-    obj : estimator, Pipeline or PrivacyLedger
-        A Pipeline's report composes the releases of all its steps that have a report,
-        at the largest of their deltas, and names the steps that it cannot see.
-    delta : float, default=None
-        Report at this delta instead; needed for a ledger without a ceiling.
-
-    Raises
-    ------
-    PrivacyBudgetError
-        If steps are under different relations or public sets
-        (`skfdp.privacy.promise` states which compose).
-    ValueError
-        If nothing in it has a report, or if it hides private fits that cannot be
-        counted.
+    subject : str
+        What was fitted.
+    released : tuple of str
+        The outputs that the numbers cover.
+    epsilon, delta : float
+        What was spent; epsilon is infinite if anything ran without privacy.
+    target_epsilon : float or None
+        The budget asked for, None if unknown.
+    neighboring_relation : str or None
+        None if nothing is protected.
+    public_features : tuple of str or int
+        Columns that are not protected, by name, or by position without one.
+    public_target : bool
+        Whether the target is not protected.
+    target_name : str or None
+        Name of the target; None if it has none, or if several fits have different ones
+        (the events tell).
+    private_features : tuple of str or int, or None
+        Columns that are protected; None if the names are not known.
+    n_records : int or None
+        Number of records, public; nominal under "add_or_remove_one".
+    events : tuple of Event
+        The lossless description of all releases.
+    parts : tuple of (Part or None)
+        The records that each event concerns, None meaning all; empty if all events
+        concern all records. The numbers are those of the most exposed record.
+    n_fits : int
+        Number of fits counted, those of a search included.
+    mu : float or None
+        Exact Gaussian-DP parameter of the composition, None where it is not Gaussian.
+    accountant : str or None
+        How epsilon was computed, with version and discretisation.
+    assumptions : tuple of Assumption
+        What the guarantee rests on.
+    seeded : bool
+        True if noise came from a user's seed: no guarantee.
+    unseen : tuple of str
+        Pipeline steps that the report cannot see into.
+    steps : tuple of (str, PrivacyReport)
+        The reports of a Pipeline's steps.
+    audit : Audit or None
+        What an attack on the mechanism achieved; see `with_audit`.
+    receipts : tuple of Receipt
+        Of the charges to a ledger's file, which `PrivacyLedger.check_report` looks for;
+        empty without a file.
+    versions : dict
+        Package versions at the time of the fit.
     """
-    if isinstance(obj, PrivacyLedger):
-        return _ledger_report(obj, delta)
-    found = _found(obj, type(obj).__name__)
-    if found is None:
-        raise ValueError(
-            f"report() got {type(obj).__name__}, in which nothing has privacy_: fit "
-            "it first, or pass an estimator of skfdp, a Pipeline of them or a ledger."
+
+    subject: str
+    released: tuple[str, ...] = ()
+    epsilon: float
+    delta: float
+    target_epsilon: float | None = None
+    neighboring_relation: str | None = None
+    public_features: tuple[str | int, ...] = ()
+    public_target: bool = False
+    target_name: str | None = None
+    private_features: tuple[str | int, ...] | None = None
+    n_records: int | None = None
+    events: tuple[Event, ...] = ()
+    parts: tuple[Part | None, ...] = ()
+    n_fits: int = 1
+    mu: float | None = None
+    accountant: str | None = None
+    assumptions: tuple[Assumption, ...] = ()
+    seeded: bool = False
+    unseen: tuple[str, ...] = ()
+    steps: tuple[tuple[str, PrivacyReport], ...] = ()
+    audit: Audit | None = None
+    receipts: tuple[Receipt, ...] = ()
+    versions: dict[str, str] = dataclasses.field(default_factory=package_versions)
+
+    @classmethod
+    def from_events(
+        cls,
+        *,
+        subject: str,
+        events: Iterable[Event],
+        delta: float,
+        target_epsilon: float | None = None,
+        n_records: int | None = None,
+        feature_names: Sequence[str | int] | None = None,
+        target_name: str | None = None,
+        public: Collection[Disclosed] | None = None,
+        released: Iterable[str] = (),
+        assumptions: Iterable[Assumption] = (),
+        seeded: bool = False,
+        nonprivate: bool | None = None,
+        accountant: str = "auto",
+        parts: Sequence[Part | None] = (),
+        n_fits: int = 1,
+        unseen: Iterable[str] = (),
+        steps: Iterable[tuple[str, PrivacyReport]] = (),
+        receipts: Iterable[Receipt | None] = (),
+    ) -> PrivacyReport:
+        """Derive a report from the events and a few public facts.
+
+        Parameters
+        ----------
+        subject : str
+            What was fitted: the class's name.
+        events : iterable of Event
+            All releases, those of a private mean included; empty for a fit without
+            privacy. `skfdp.privacy.promise` says which compose.
+        delta : float
+            The delta to report epsilon at.
+        target_epsilon : float, default=None
+            The budget asked for.
+        n_records : int, default=None
+            Public (nominal) number of records.
+        feature_names : sequence of str or int, default=None
+            All columns, public and private.
+        target_name : str, default=None
+            None takes that of the events.
+        public : collection, default=None
+            The public set that was declared; None: the largest one of an event.
+        released : iterable of str, default=()
+            Names of what is published: fitted attributes.
+        assumptions : iterable of Assumption, default=()
+            Those of this fit; the ones that follow from the events are added.
+        seeded : bool, default=False
+            Whether noise came from a seed; a seeded event implies it.
+        nonprivate : bool, default=None
+            Whether a fit without privacy took part; None: if there are no events.
+        accountant : {"auto", "pld"}, default="auto"
+            As in `calibrate`.
+        parts : sequence of (Part or None), default=()
+            The records that each event concerns; empty: all.
+        n_fits : int, default=1
+            Number of fits counted.
+        unseen, steps
+            Of a Pipeline: names of steps without report, names and reports of others.
+        receipts : iterable of (Receipt or None), default=()
+            What the charges returned.
+        """
+        events = tuple(events)
+        check_budget(1.0, delta)
+        nonprivate = not events if nonprivate is None else nonprivate
+        promised = None if nonprivate or not events else promise(events, public)
+        parts = tuple(parts) if any(parts) else ()
+        spent = _spent(events, parts, delta, accountant) if events else None
+        epsilon = math.inf if nonprivate else spent.epsilon if spent else 0.0
+        columns = _public_columns(events, promised)
+        seeded = bool(seeded) or any(event.seeded for event in events)
+        implied = implied_assumptions(events, seeded, n_fits, parts)
+        return cls(
+            subject=str(subject),
+            released=tuple(map(str, released)),
+            epsilon=epsilon,
+            delta=float(delta),
+            target_epsilon=None if target_epsilon is None else float(target_epsilon),
+            neighboring_relation=promised.neighboring_relation if promised else None,
+            public_features=columns,
+            public_target=bool(promised) and any(e.public_target for e in events),
+            target_name=target_name or _common_target(events),
+            private_features=_private_features(feature_names, columns, promised),
+            n_records=None if n_records is None else int(n_records),
+            events=events,
+            parts=parts,
+            n_fits=int(n_fits),
+            mu=spent.mu if spent and not nonprivate else None,
+            accountant=spent.accountant if spent else None,
+            assumptions=(*implied, *assumptions),
+            seeded=seeded,
+            unseen=tuple(map(str, unseen)),
+            steps=tuple(steps),
+            receipts=tuple(receipt for receipt in receipts if receipt is not None),
         )
-    return found if delta is None else found.at_delta(delta)
 
+    @property
+    def generator(self) -> str:
+        """Where the noise came from."""
+        return wording.generator_text(self.seeded)
 
-def _found(obj: Any, name: str) -> PrivacyReport | None:
-    """Return the report of an object, None if it has none; refuse hidden ones."""
-    own = getattr(obj, "privacy_", None)
-    if isinstance(own, PrivacyReport):
-        return own
-    steps = getattr(obj, "steps", None)
-    if isinstance(steps, list):  # a Pipeline; sklearn is not imported for this
-        return _pipeline_report(obj, steps)
-    if _hides_private_fit(obj, set()):
-        for kind in type(obj).__mro__:
-            if kind.__name__ in _OUTSIDE:
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """Accesses to the data that the numbers do not count."""
+        seen_through = (
+            f"Step {name}: this report cannot see what it learnt from the data."
+            for name in self.unseen
+        )
+        return (*seen_through, *wording.NOT_COVERED)
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What differential privacy does not promise."""
+        return wording.LIMITS
+
+    def at_delta(self, delta: float) -> PrivacyReport:
+        """Return the report of the same events at another delta."""
+        check_budget(1.0, delta)
+        if not self.events or math.isinf(self.epsilon):
+            return dataclasses.replace(self, delta=float(delta))
+        spent = _spent(self.events, self.parts, delta)
+        return dataclasses.replace(
+            self, delta=float(delta), **dataclasses.asdict(spent)
+        )
+
+    def plot_curve(self, ax: Any = None, *, epsilons: Any = None) -> Any:
+        """Draw delta against epsilon: every pair on the curve is a true guarantee.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+        epsilons : array-like of shape (n_points,), default=None
+            None: from 0 to twice the report's epsilon.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+        """
+        from skfdp.privacy.plotting import plot_curve
+
+        return plot_curve(self, ax, epsilons)
+
+    def with_audit(
+        self, epsilon_lower: float, *, confidence: float, method: str
+    ) -> PrivacyReport:
+        """Return the report together with the result of an audit.
+
+        Parameters
+        ----------
+        epsilon_lower : float
+            What an attack achieved: epsilon is at least this large.
+        confidence : float
+            Of the lower bound, between 0 and 1.
+        method : str
+            How it was found, for people.
+
+        Raises
+        ------
+        ValueError
+            If the bound is above epsilon: then the guarantee is broken, and there is
+            nothing to report.
+        """
+        if not 0 <= epsilon_lower <= self.epsilon:
+            raise ValueError(
+                f"epsilon_lower={epsilon_lower!r} must lie between 0 and the report's "
+                f"epsilon={self.epsilon!r}: an audit above it refutes the guarantee."
+            )
+        if not 0 < confidence < 1:
+            raise ValueError(
+                f"confidence={confidence!r} must lie strictly between 0 and 1."
+            )
+        found = Audit(float(epsilon_lower), float(confidence), str(method))
+        return dataclasses.replace(self, audit=found)
+
+    def statement(self) -> str:
+        """Return the report in plain language, for whoever must answer for it."""
+        return wording.statement(self)
+
+    def __repr__(self) -> str:
+        return wording.summary(self)
+
+    def _repr_html_(self) -> str:
+        return wording.to_html(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return strictly JSON-able values; infinite numbers are the string "inf"."""
+        values: dict[str, Any] = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION}
+        names = [field.name for field in dataclasses.fields(self)]
+        # Beside epsilon, which is no guarantee if it is true.
+        names.remove("seeded")
+        names.insert(names.index("epsilon") + 1, "seeded")
+        for name in names:
+            values[name] = _to_json(getattr(self, name))
+        values["steps"] = [
+            {"name": name, "report": step.to_dict()} for name, step in self.steps
+        ]
+        derived = {
+            "unit_of_privacy": wording.RELATION_TEXTS.get(
+                self.neighboring_relation or "", "nothing is protected"
+            ),
+            "n_is_public": self.neighboring_relation != "add_or_remove_one",
+            "delta_times_n": self.n_records and self.delta * self.n_records,
+            "generator": self.generator,
+            "numerics": wording.NUMERICS,
+            "not_covered": list(self.not_covered),
+            "limits": list(self.limits),
+        }
+        return json.loads(dumps(values | derived))
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """Return `to_dict` as text; `read_report` reads it back from a file."""
+        return dumps(self.to_dict(), indent=indent)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> PrivacyReport:
+        """Rebuild a report from `to_dict`.
+
+        Raises
+        ------
+        ValueError
+            If it is no report, of a newer schema, or if what it claims does not follow
+            from its events; see `skfdp.privacy.claims`.
+        """
+        if not isinstance(values, Mapping) or values.get("schema") != SCHEMA:
+            raise ValueError(
+                f'report must hold "schema": "{SCHEMA}": pass what to_json wrote.'
+            )
+        version = facts.count("schema_version", values.get("schema_version"))
+        if version > SCHEMA_VERSION:
+            raise ValueError(
+                f"report has schema_version={version!r}, newer than {SCHEMA_VERSION}: "
+                "upgrade skfdp."
+            )
+        values = {**_YOUNGER, **values}
+        names = [field.name for field in dataclasses.fields(cls)]
+        unknown = set(values) - {"schema", "schema_version", *names, *DERIVED}
+        if unknown:
+            raise ValueError(
+                f"report has unknown fields {sorted(map(str, unknown))}: it was "
+                "written by a newer skfdp; upgrade to read it."
+            )
+        for name in names:
+            if name not in values:
                 raise ValueError(
-                    f"report() cannot vouch for {name} ({type(obj).__name__}): "
-                    f"{_OUTSIDE[kind.__name__]}, which no private fit inside it makes "
-                    "up for; see the guide on budgets for what to do instead."
+                    f"report lacks the field {name!r}: pass what to_json wrote."
                 )
-        raise ValueError(
-            f"report() cannot count the private fits inside {name} "
-            f"({type(obj).__name__}): give them one ledger and report that."
-        )
-    return None
+        from skfdp.privacy.claims import checked, restored
+
+        return checked(cls(**restored({name: values[name] for name in names})))
 
 
-def _hides_private_fit(obj: Any, visited: set[int]) -> bool:
-    """Whether an estimator holds another one with a report, at any depth."""
-    if id(obj) in visited:
-        return False
-    visited.add(id(obj))
-    if isinstance(getattr(obj, "privacy_", None), PrivacyReport):
-        return True
-    if isinstance(obj, Mapping):
-        items: Iterable[Any] = obj.values()
-    elif isinstance(obj, list | tuple):
-        items = obj
-    elif any(hasattr(obj, name) for name in ("fit", "predict", "predict_proba")):
-        items = vars(obj).values() if hasattr(obj, "__dict__") else ()
-    else:
-        return False
-    return any(_hides_private_fit(item, visited) for item in items)
+def _spent(
+    events: tuple[Event, ...],
+    parts: tuple[Part | None, ...],
+    delta: float,
+    accountant: str = "auto",
+) -> Cost:
+    check_parts(parts)
+    places = parts or (None,) * len(events)
+    return worst(events, places, float(delta), accountant=accountant)
 
 
-def _pipeline_report(pipeline: Any, steps: list) -> PrivacyReport | None:
-    seen: list[tuple[str, PrivacyReport]] = []
-    unseen: list[str] = []
-    for name, step in steps:
-        if step is None or isinstance(step, str):  # "passthrough"
-            continue
-        found = _found(step, name)
-        if found is None:
-            unseen.append(f"{name} ({type(step).__name__})")
-        else:
-            _check_columns_stay_public(seen, name, found)
-            seen.append((name, found))
-    if not seen:
+def plain_names(names: Iterable[Any]) -> tuple[str | int, ...]:
+    """Return NumPy's strings and numbers as Python's, for JSON and equality."""
+    return tuple(name.item() if hasattr(name, "item") else name for name in names)
+
+
+def _common_target(events: tuple[Event, ...]) -> str | None:
+    """Return the name of the target where all fits that name one have the same."""
+    names = {event.target_name for event in events} - {None}
+    return names.pop() if len(names) == 1 else None
+
+
+def _public_columns(
+    events: tuple[Event, ...], promised: Promise | None
+) -> tuple[str | int, ...]:
+    """Return the columns of the public set: as fits disclosed them, then the rest."""
+    if promised is None:
+        return ()
+    columns = dict.fromkeys(name for e in events for name in e.public_features)
+    targets = {event.target_name for event in events if event.public_target}
+    declared = {name for name in promised.public if isinstance(name, str)}
+    return (*columns, *sorted(declared - columns.keys() - targets))
+
+
+def _private_features(
+    feature_names: Sequence[str | int] | None,
+    public_columns: tuple[str | int, ...],
+    promised: Promise | None,
+) -> tuple[str | int, ...] | None:
+    if feature_names is None or promised is None:
         return None
-    reports = [found for _, found in seen]
-    events = tuple(event for found in reports for event in found.events)
-    weakest = max(events, key=lambda event: len(event.disclosed), default=None)
-    _check_targets_stay_public(seen)
-    # Columns have the names that the step with the public set knows them by.
-    namer = next(
-        (r for r in reports if weakest and _leaves_public(r, weakest)), reports[0]
+    # Events name public columns, or count them where the data have no names.
+    public = frozenset(public_columns) | promised.public
+    names = plain_names(feature_names)
+    private = (
+        name
+        for position, name in enumerate(names)
+        if name not in public and position not in public
     )
-    given = [a for found in reports for a in found.assumptions]
-    if weakest and weakest.public_features and len(seen) + len(unseen) > 1:
-        given.append(
-            Assumption(
-                "What a step treats as a public column was computed from public "
-                "columns and released numbers only; steps may name or count columns "
-                "differently.",
-                False,
-            )
+    return tuple(dict.fromkeys(private))
+
+
+def implied_assumptions(
+    events: tuple[Event, ...],
+    seeded: bool,
+    n_fits: int = 1,
+    parts: Sequence[Part | None] = (),
+) -> Iterator[Assumption]:
+    """Yield what the guarantee of these events rests on."""
+    if not events:
+        return
+    yield Assumption("Each person's data are in one record, which appears once.", False)
+    if any(event.public_features or event.public_target for event in events):
+        yield Assumption("The parts declared public may be disclosed.", False)
+    if events[0].neighboring_relation == "add_or_remove_one":
+        yield Assumption("n_records was not derived from these data.", False)
+    yield enforced(assumptions.CLIPPED)
+    yield Assumption(
+        "Noise and batches come from a secret that nobody else knows.", not seeded
+    )
+    if any(event.sampling_rate < 1 for event in events):
+        yield enforced(assumptions.BATCHES)
+    if any(event.classes_source == "data" for event in events):
+        yield Assumption(
+            "The set of classes is public, though it was read from the private target.",
+            False,
         )
-    implied = set(implied_assumptions(events, any(r.seeded for r in reports)))
-    return PrivacyReport.from_events(
-        subject=type(pipeline).__name__,
-        events=events,
-        delta=max(found.delta for found in reports),
-        n_records=next((r.n_records for r in reports if r.n_records is not None), None),
-        feature_names=_all_features(namer),
-        released=[f"{name}: {what}" for name, found in seen for what in found.released],
-        assumptions=[a for a in dict.fromkeys(given) if a not in implied],
-        seeded=any(found.seeded for found in reports),
-        nonprivate=any(math.isinf(found.epsilon) for found in reports),
-        n_fits=sum(found.n_fits for found in reports),
-        unseen=unseen,
-        steps=seen,
-        receipts=(receipt for found in reports for receipt in found.receipts),
-    )
+    for text in name_assumptions(events, n_fits):
+        yield Assumption(text, False)
+    if any(parts):
+        yield Assumption(
+            "A fit on a part used the records of the part alone; rows are counted in "
+            "an order of the whole data set that was fixed without looking at private "
+            "values.",
+            False,
+        )
+    if n_fits > 1 and any(event.mu is None for event in events):
+        # Composing curves is no filter in general, as it is for Gaussian releases.
+        yield Assumption(
+            "With Poisson batches or searches: the budget of no fit was chosen by "
+            "looking at the results of earlier ones.",
+            False,
+        )
 
 
-def _check_columns_stay_public(
-    before: list[tuple[str, PrivacyReport]], name: str, found: PrivacyReport
-) -> None:
-    """Refuse public columns that an earlier step made out of private ones.
-
-    A step with public columns keeps those, and only those, apart from the private ones;
-    one without privacy promises nothing that could break.
-    """
-    for earlier, theirs in before:
-        if not found.public_features or math.isinf(theirs.epsilon):
-            continue
-        shown = found.public_features[:5]
-        if not theirs.public_features:
-            raise PrivacyBudgetError(
-                f"step {name} treats columns {shown!r} as public, "
-                f"but step {earlier} scaled every row by a norm of all its columns, so "
-                "that they depend on private ones: leave that step out (the estimator "
-                "centres by itself), give it the same public_features, or treat no "
-                "column as public."
-            )
-        if set(theirs.public_features) != set(found.public_features):
-            raise PrivacyBudgetError(
-                f"step {name} treats columns {shown!r} as public, but step {earlier} "
-                f"kept {theirs.public_features[:5]!r} apart, and together they protect "
-                "less than either promises: give both steps the same public_features; "
-                "if they differ in names and positions alone, "
-                "set_output(transform='pandas') on the Pipeline hands on the names."
-            )
-
-
-def _check_targets_stay_public(steps: list[tuple[str, PrivacyReport]]) -> None:
-    """Refuse a target that one step discloses and another one says to protect."""
-    for name, found in steps:
-        for other, theirs in steps:
-            if found.public_target and found.target_name in (
-                theirs.private_features or ()
-            ):
-                raise PrivacyBudgetError(
-                    f"step {name} discloses its target {found.target_name!r}, which "
-                    f"step {other} has among its private columns: leave that column "
-                    "out of X."
-                )
-
-
-def _leaves_public(found: PrivacyReport, weakest: Event) -> bool:
-    own = found.public_features, found.public_target
-    return own == (plain_names(weakest.public_features), weakest.public_target)
-
-
-def _all_features(found: PrivacyReport) -> tuple[str | int, ...] | None:
-    if found.private_features is None:
+def _to_json(value: Any) -> Any:
+    """Return JSON-able values; steps are left to the caller."""
+    if isinstance(value, Event):
+        return value.to_dict()
+    if isinstance(value, Assumption | Audit | Part | Receipt):
+        return dataclasses.asdict(value)
+    if isinstance(value, PrivacyReport):
         return None
-    return found.public_features + found.private_features
-
-
-def _ledger_report(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
-    entries = ledger.entries
-    delta = ledger.delta if delta is None else delta
-    if delta is None:
-        raise ValueError(
-            "delta=None needs a ledger with a ceiling: pass report(ledger, delta=1e-5)."
-        )
-    fits = {entry.charge: entry for entry in entries}
-    private = [entry for entry in entries if entry.event is not None]
-    events = [entry.event for entry in private if entry.event is not None]
-    return PrivacyReport.from_events(
-        subject=f"data set {ledger.dataset!r} of a PrivacyLedger",
-        events=events,
-        delta=delta,
-        target_epsilon=ledger.epsilon,
-        public=ledger.public,
-        released=[_fit_text(charge, entry) for charge, entry in fits.items()],
-        assumptions=[
-            Assumption("Every use of the data set was charged to this ledger.", False)
-        ],
-        nonprivate=len(private) < len(entries),
-        parts=[entry.part for entry in private],
-        n_fits=len(fits),
-        receipts=[ledger.receipt],
-    )
-
-
-def _fit_text(charge: int, entry: LedgerEntry) -> str:
-    where = "" if entry.part is None else f", on {entry.part} only"
-    return f"fit {charge}: {entry.label or 'unnamed fit'}{where}"
+    if isinstance(value, tuple):
+        return [_to_json(item) for item in value]
+    return "inf" if value == math.inf else value

@@ -18,7 +18,7 @@ from skfdp.privacy.events import Event
 from skfdp.privacy.public_sets import name_text
 
 if TYPE_CHECKING:
-    from skfdp.privacy.disclosure import PrivacyReport
+    from skfdp.privacy.report import PrivacyReport
 
 _WIDTH = 79
 # More names than this are counted, not listed, in text (and in a repr); JSON lists

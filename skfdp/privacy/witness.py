@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import collections
 
-from skfdp.privacy.disclosure import PrivacyReport
 from skfdp.privacy.ledger_file import FileStore
+from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.store import MemoryStore
 
 

@@ -8,7 +8,8 @@ import math
 import numpy as np
 
 from skfdp.queries import sum_unit
-from skfdp.rows import GRID, GridRows, blocks
+from skfdp.records.blocks import blocks
+from skfdp.records.grid import GRID, GridRows
 
 # Squared norm of a row of norm 1, in squared grid units.
 _LIMIT = GRID**-2

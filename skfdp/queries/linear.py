@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skfdp.losses import MOST_CLASSES, Loss
 from skfdp.queries import sum_unit
-from skfdp.rows import GridRows, SparseGridRows
+from skfdp.queries.losses import Loss
+from skfdp.records.grid import GridRows, SparseGridRows
+from skfdp.records.labels import MOST_CLASSES
 
 if TYPE_CHECKING:
-    from skfdp.queries.contributions import Clip, Task
+    from skfdp.kernels.contributions import Clip, Task
     from skfdp.queries.products import Products
 
 # Below this a thread costs more than it saves.
@@ -199,7 +200,7 @@ class LinearQuery:
 
     def _clip(self, unit: float) -> Clip:
         """Return the bounds of a contribution, in the units of residual times row."""
-        from skfdp.queries.contributions import Clip
+        from skfdp.kernels.contributions import Clip
 
         rows = self.rows
         largest = _LARGEST_RESIDUAL if self._plain else _LARGEST_OF_DIFFERENCES
@@ -208,7 +209,7 @@ class LinearQuery:
 
     def _add_differences(self, work: _Workspace, batch, start, stop, clip) -> None:
         """Add clipped differences to the public loss, block by block."""
-        from skfdp.queries import contributions
+        from skfdp.kernels import contributions
 
         for part in work.rows.parts(batch, start, stop):
             residual = self._residual(work.rows, part, self._task)
@@ -224,7 +225,7 @@ class LinearQuery:
 
     def _residual(self, rows: Products, part: np.ndarray, task: Task) -> np.ndarray:
         """Return the residuals of one block, float64 (n_outputs, len(part))."""
-        from skfdp.queries.contributions import weighted_residuals
+        from skfdp.kernels.contributions import weighted_residuals
 
         margins = np.empty((self.n_outputs, len(part)))
         rows.margins(part, margins)
@@ -234,7 +235,7 @@ class LinearQuery:
     @functools.cached_property
     def _task(self) -> Task:
         """What turns margins into residuals."""
-        from skfdp.queries.contributions import Task
+        from skfdp.kernels.contributions import Task
 
         narrow = np.float64 if self.target.dtype.kind == "f" else np.int16
         weight = np.empty(0)

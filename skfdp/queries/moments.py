@@ -9,7 +9,8 @@ from collections.abc import Callable
 import numpy as np
 
 from skfdp.queries import sum_unit
-from skfdp.rows import GRID, GridRows, blocks, squared_norms
+from skfdp.records.blocks import blocks, squared_norms
+from skfdp.records.grid import GRID, GridRows
 
 #: Integer weights of the squares, of the products of two columns, and of the products
 #: with the target. 17 / 12 is just above sqrt(2): see the guarantees.

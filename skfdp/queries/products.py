@@ -13,14 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.sparse import csr_array
 
-from skfdp.queries import (
-    contributions,
-    linear_kernels,
-    short_kernels,
-    sparse_kernels,
-    vectors,
-)
-from skfdp.rows import GridRows, SparseGridRows
+from skfdp.kernels import contributions, short_tiles, sparse, tiles, vectors
+from skfdp.records.grid import GridRows, SparseGridRows
 
 #: Entries that residuals (29 bits) times rows (15 bits) cannot exceed.
 LARGEST_PRODUCT = 2.0**44
@@ -78,7 +72,7 @@ class Products:
         ----------
         theta : float64 ndarray of shape (n_outputs, n_columns)
         """
-        bits = linear_kernels.weight_bits(theta)
+        bits = tiles.weight_bits(theta)
         try:
             self._factor = math.ldexp(self.rows.unit, -bits)
         except OverflowError:  # of an iterate that has diverged; margins are infinite
@@ -128,14 +122,14 @@ class DenseProducts(Products):
         self._room = self._most
 
     def _start(self, theta: np.ndarray, bits: int) -> None:
-        linear_kernels.round_weights(theta, bits, self._theta)
+        tiles.round_weights(theta, bits, self._theta)
         self._room = self._most
         self._partial[:] = 0.0
         self._total[:] = 0
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
-        linear_kernels.margins(self.rows.values, part, self._theta, out)
+        tiles.margins(self.rows.values, part, self._theta, out)
         out *= self._factor
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
@@ -148,12 +142,10 @@ class DenseProducts(Products):
         if len(part) > self._room:
             self._flush()
         self._room -= len(part)
-        linear_kernels.add_outer_products(
-            self.rows.values, part, residual, self._partial
-        )
+        tiles.add_outer_products(self.rows.values, part, residual, self._partial)
 
     def _flush(self) -> None:
-        linear_kernels.move_integers(self._partial, self._total)
+        tiles.move_integers(self._partial, self._total)
         self._room = self._most
 
     def total(self) -> np.ndarray:
@@ -186,30 +178,30 @@ class ShortProducts(Products):
         return rows.n_columns >= vectors.WIDTH and _inner_products_are_short(rows)
 
     def _start(self, theta: np.ndarray, bits: int) -> None:
-        linear_kernels.round_weights(theta, bits, self._theta)
+        tiles.round_weights(theta, bits, self._theta)
         self._sum[:], self._excess = 0, 0
 
     def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
         """Do so in one compiled loop."""
         weights = self._theta, self._factor
-        self._excess += short_kernels.add_clipped(
+        self._excess += short_tiles.add_clipped(
             self.rows.values, batch, start, stop, *weights, task, clip, self._sum
         )
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
-        short_kernels.margins(self.rows.values, part, self._theta, self._factor, out)
+        short_tiles.margins(self.rows.values, part, self._theta, self._factor, out)
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals, integers below 2**15 in float64, times rows."""
-        self._excess += short_kernels.add_outer_products(
+        self._excess += short_tiles.add_outer_products(
             self.rows.values, part, residual, self._sum
         )
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
         out = np.empty((self.n_outputs, self.rows.n_columns), dtype=np.int64)
-        short_kernels.unfold(self._sum, np.int64(self._excess) << np.int64(31), out)
+        short_tiles.unfold(self._sum, np.int64(self._excess) << np.int64(31), out)
         return out
 
 
@@ -232,23 +224,23 @@ class SparseProducts(Products):
 
     def _start(self, theta: np.ndarray, bits: int) -> None:
         weights = self._theta, self._shifted
-        sparse_kernels.round_weights(theta, bits, self.rows.shift, *weights)
+        sparse.round_weights(theta, bits, self.rows.shift, *weights)
         self._sum[:] = 0
         self._residuals[:] = 0
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
         weights = self._theta, self._shifted, self._factor
-        sparse_kernels.margins(*self._csr, part, *weights, self._row_sum, out)
+        sparse.margins(*self._csr, part, *weights, self._row_sum, out)
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals, integers below 2**29 in float64, times rows."""
         sums, columns = (self._sum, self._residuals), self._columns(part)
         if columns is None:
-            sparse_kernels.add_outer_products(*self._csr, part, residual, *sums)
+            sparse.add_outer_products(*self._csr, part, residual, *sums)
         else:
             by_rows = np.ascontiguousarray(residual.T, dtype=np.int32)
-            sparse_kernels.add_by_columns(*columns, by_rows, *sums)
+            sparse.add_by_columns(*columns, by_rows, *sums)
 
     def _columns(self, part: np.ndarray) -> tuple | None:
         """Return the CSC form of neighbouring rows, None if they are not.
@@ -279,7 +271,7 @@ class SparseProducts(Products):
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
         out = np.empty(self._sum.shape[::-1], dtype=np.int64)
         shift = self.rows.shift
-        sparse_kernels.shifted_sum(self._sum, shift, self._residuals, out)
+        sparse.shifted_sum(self._sum, shift, self._residuals, out)
         return out
 
     def pull(self, part: np.ndarray, residual: np.ndarray) -> np.ndarray:
@@ -304,7 +296,7 @@ def inner_products(
     if isinstance(rows, SparseGridRows):
         first = rows.data, rows.indices, rows.indptr
         second = other.data, other.indices, other.indptr
-        sparse_kernels.inner_products(*first, *second, rows.shift, out)
+        sparse.inner_products(*first, *second, rows.shift, out)
     else:
-        linear_kernels.inner_products(rows.values, other.values, out)
+        tiles.inner_products(rows.values, other.values, out)
     return out

@@ -9,7 +9,9 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.queries import sum_unit
-from skfdp.rows import GRID, GridRows, RowMap, blocks, row_blocks
+from skfdp.records.blocks import blocks, row_blocks
+from skfdp.records.grid import GRID, GridRows
+from skfdp.records.row_map import RowMap
 
 # Rows have norm at most 1 up to rounding; this margin covers the rounding.
 _SHRINK = 1 - 1e-9

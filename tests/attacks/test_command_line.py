@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 import skfdp
 from skfdp.cli import main, scores
-from skfdp.linear_model.base import DPLinearModel
+from skfdp.estimators.linear_model.linear import DPLinearModel
 
 N = 200
 BOUNDS = ["--bounds", "hours=0:80", "age=18:80"]

@@ -20,7 +20,7 @@ from skfdp import (
     PrivateCompletionClassifier,
     PrivateSearchCV,
 )
-from skfdp.fitting import guarded_fit, users_state
+from skfdp.records.guards import guarded_fit, users_state
 
 RNG = np.random.default_rng(0)
 X = RNG.random((60, 4))

@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from skfdp import FeatureDPMLPClassifier, defaults, networks
+from skfdp import FeatureDPMLPClassifier
+from skfdp.estimators import defaults
+from skfdp.estimators.neural_network import networks
 
 
 @pytest.fixture

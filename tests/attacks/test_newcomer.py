@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import skfdp
-from skfdp import defaults
-from skfdp.network_plans import plan_network
-from skfdp.networks import Network, glorot
+from skfdp.estimators import defaults
+from skfdp.estimators.neural_network.networks import Network, glorot
+from skfdp.estimators.neural_network.plan import plan_network
 from skfdp.privacy import Event, compose
 
 ROOT = Path(__file__).resolve().parents[2]

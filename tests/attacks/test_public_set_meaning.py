@@ -14,9 +14,9 @@ from skfdp import (
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
 )
-from skfdp.splits import public_mask
+from skfdp.records.public_columns import public_mask
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
 
 
 def frame(columns, dtype=float):

@@ -10,9 +10,9 @@ import pytest
 
 import skfdp
 from skfdp import FeatureDPLogisticRegression, PrivateSearchCV
-from skfdp.privacy import Event, PrivacyReport, Selection, disclosure, read_report
-from skfdp.privacy.disclosure import Assumption
+from skfdp.privacy import Event, PrivacyReport, Selection, read_report
 from skfdp.privacy.parts import Part
+from skfdp.privacy.report import Assumption, enforced
 
 EVENT = {"label": "steps", "noise_std": (5.0,), "clip_norm": 1.0, "sensitivity": 1.0}
 
@@ -83,13 +83,13 @@ def test_there_is_one_list_of_what_is_enforced():
     for path in pathlib.Path(skfdp.__file__).parent.rglob("*.py"):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             name = getattr(getattr(call, "func", None), "id", None)
-            if name != "Assumption" or path.name in ("disclosure.py", "claims.py"):
+            if name != "Assumption" or path.name in ("report.py", "claims.py"):
                 continue
             marks = [*call.args[1:], *(k.value for k in call.keywords)]
             marks = [m.value for m in marks if isinstance(m, ast.Constant)]
             assert True not in marks, f"{path}:{call.lineno}"
     with pytest.raises(ValueError, match="no code enforces"):
-        disclosure.enforced("The moon is round.")
+        enforced("The moon is round.")
 
 
 def test_what_estimators_mark_is_in_the_list(tmp_path):

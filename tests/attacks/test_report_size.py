@@ -8,9 +8,9 @@ import pytest
 
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger, calibrate, report
 from skfdp.inspection import LedgerDisplay
-from skfdp.noise import Streams
 from skfdp.privacy import Event, PrivacyPlan, compose
 from skfdp.privacy.composition import cost
+from skfdp.releases.noise import Streams
 
 DELTA = 1e-5
 

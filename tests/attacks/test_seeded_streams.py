@@ -24,9 +24,9 @@ from skfdp import (
     PrivateCompletionClassifier,
     PrivateSearchCV,
 )
-from skfdp.noise import Streams
+from skfdp.releases.noise import Streams
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.defaults.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
 SCALE = 1.0
 
 
@@ -431,7 +431,7 @@ SCRIPT = """
     import functools, numpy as np, pandas as pd
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.preprocessing import FunctionTransformer
-    from skfdp.noise import Streams
+    from skfdp.releases.noise import Streams
 
     class Pull:
         constant = {"b", "a", "c"}

@@ -15,9 +15,10 @@ from skfdp import (
     PrivacyLedger,
     PrivacyWarning,
 )
-from skfdp.defaults import UtilityWarning, learning_rate_of_penalised
-from skfdp.solvers import LARGEST_WEIGHT, warn_of_divergence
-from skfdp.steps import HeavyBall
+from skfdp.estimators.defaults import learning_rate_of_penalised
+from skfdp.records.guards import UtilityWarning
+from skfdp.releases.descent import LARGEST_WEIGHT, warn_of_divergence
+from skfdp.releases.steps import HeavyBall
 
 N, D = 2_000, 6
 PUBLIC = {"public_features": [0, 1], "public_target": True}

@@ -107,9 +107,9 @@ def bound(recorder: Recorder):
 
     This is what a new version has to rewrite, and nothing else.
     """
-    from skfdp import noise, releases, sampling
+    from skfdp.releases import coins, desk, noise
 
-    sampler, draw = releases.add_integer_gaussian, sampling.PoissonBatches.draw
+    sampler, draw = desk.add_integer_gaussian, coins.PoissonBatches.draw
 
     def recorded(total, std, generator):
         before = integers(total)
@@ -128,8 +128,8 @@ def bound(recorder: Recorder):
         for place, name, value in (
             (noise.Streams, "private", lambda self, label, *_: recorder.stream(label)),
             (noise.Streams, "public", lambda self, label: recorder.stream(label)),
-            (releases, "add_integer_gaussian", recorded),
-            (sampling.PoissonBatches, "draw", drawn),
+            (desk, "add_integer_gaussian", recorded),
+            (coins.PoissonBatches, "draw", drawn),
         ):
             stack.callback(setattr, place, name, getattr(place, name))
             setattr(place, name, value)

@@ -15,13 +15,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
-from skfdp.coordinates import Coordinates
-from skfdp.losses import LOSSES
 from skfdp.privacy import PrivacyPlan
 from skfdp.queries.linear import LinearQuery
-from skfdp.rows import RowMap
-from skfdp.solvers import descent
-from skfdp.steps import HeavyBall
+from skfdp.queries.losses import LOSSES
+from skfdp.records.coordinates import Coordinates
+from skfdp.records.row_map import RowMap
+from skfdp.releases.descent import descent
+from skfdp.releases.steps import HeavyBall
 
 BOTH = pytest.mark.parametrize(
     "estimator", [DPSGDFClassifier, FeatureDPLogisticRegression]
@@ -235,7 +235,7 @@ def test_a_callable_public_loss_is_an_exact_gradient(small, monkeypatch):
     """A public ridge term equals the built-in penalty, under the same noise."""
     X, y = small
     monkeypatch.setattr(
-        "skfdp.noise.Streams.private", lambda *key: np.random.default_rng(0)
+        "skfdp.releases.noise.Streams.private", lambda *key: np.random.default_rng(0)
     )
 
     def ridge(coef, intercept, X_public, labels):

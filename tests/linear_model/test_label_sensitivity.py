@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from skfdp import FeatureDPLogisticRegression, calibrate
-from skfdp.linear_model.sensitivity import label_sensitivity
-from skfdp.losses import LOSSES
+from skfdp.estimators.linear_model.sensitivity import label_sensitivity
 from skfdp.queries.linear import LinearQuery
-from skfdp.rows import GridRows
+from skfdp.queries.losses import LOSSES
+from skfdp.records.grid import GridRows
 
 LOG_LOSS = LOSSES["log_loss"]
 

@@ -18,11 +18,11 @@ from skfdp import (
     FeatureDPLogisticRegression,
     PrivateCenteringTransformer,
 )
-from skfdp.linear_model import public_model
-from skfdp.linear_model.centring import _public_moments
-from skfdp.losses import LOSSES, huber
+from skfdp.estimators.linear_model import public_model
+from skfdp.estimators.linear_model.centring import _public_moments
 from skfdp.queries.linear import LinearQuery
-from skfdp.rows import GridRows
+from skfdp.queries.losses import LOSSES, huber
+from skfdp.records.grid import GridRows
 
 HALF = np.arange(64) % 8 < 4  # left half of the digits
 SQRT2 = math.sqrt(2)

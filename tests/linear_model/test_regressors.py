@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 
 import skfdp
 from skfdp import DPSGDFRegressor, FeatureDPRegressor, PrivateCenteringTransformer
-from skfdp.linear_model.target import TargetMap
-from skfdp.losses import huber
+from skfdp.queries.losses import huber
+from skfdp.records.target import TargetMap
 
 BOTH = pytest.mark.parametrize("estimator", [DPSGDFRegressor, FeatureDPRegressor])
 INFINITE = float("inf")
@@ -333,9 +333,9 @@ def test_only_the_release_knows_the_target(linear, monkeypatch):
     """With what was released held fixed, other targets give the same model."""
     X, y = linear
     frozen = np.random.default_rng(0).normal(size=1000)
-    for module in ("moments", "regression", "target_dp"):
+    for module in ("moments", "regression", "target_statistic"):
         monkeypatch.setattr(
-            f"skfdp.linear_model.{module}.release",
+            f"skfdp.estimators.linear_model.{module}.release",
             lambda query, theta, **kw: frozen[: np.prod(query.shape)].reshape(
                 query.shape
             ),

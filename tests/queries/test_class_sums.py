@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from skfdp.queries import class_sums
 from skfdp.queries.class_sums import ClassSum, SecondMoment, clipped
-from skfdp.rows import GRID, GridRows, RowMap
+from skfdp.records.grid import GRID, GridRows
+from skfdp.records.row_map import RowMap
 
 
 def as_rows(X):

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
-from skfdp.losses import LOSSES
-from skfdp.queries.mlp import DTYPES, Layer, MLPQuery, Rows, precision
-from skfdp.rows import GRID, GridRows
+from skfdp.queries.losses import LOSSES
+from skfdp.queries.network import DTYPES, Layer, MLPQuery, Rows, precision
+from skfdp.records.grid import GRID, GridRows
 
 BACKENDS = [
     "numpy",
@@ -198,7 +198,7 @@ def test_permutation_threads_and_blocks_change_nothing(
     np.testing.assert_array_equal(threads.exact_sum(theta, None, unit), total)
     parts = [query.exact_sum(theta, part, unit) for part in np.array_split(order, 5)]
     np.testing.assert_array_equal(np.sum(parts, axis=0), total)
-    monkeypatch.setattr("skfdp.queries.mlp._BLOCK", 37)
+    monkeypatch.setattr("skfdp.queries.network._BLOCK", 37)
     np.testing.assert_array_equal(query.exact_sum(theta, None, unit), total)
 
 
@@ -369,7 +369,7 @@ def test_skipping_zeros_changes_nothing(kind, dtype, monkeypatch):
     theta, unit = make_theta(query), query.unit(3.0)
     total = query.exact_sum(theta, None, unit)
     assert total.any()
-    monkeypatch.setattr("skfdp.queries.mlp_kernels._SPARSE", -1.0)
+    monkeypatch.setattr("skfdp.kernels.network._SPARSE", -1.0)
     np.testing.assert_array_equal(query.exact_sum(theta, None, unit), total)
 
 
@@ -417,7 +417,7 @@ def test_closed_form_matches_torch_func_to_ten_digits(hidden):
 def test_torch_refuses_what_would_be_inexact():
     import torch
 
-    from skfdp.queries.torch_mlp import check_device
+    from skfdp.queries.torch import check_device
 
     check_device(None)
     with pytest.raises(ValueError, match="device='nowhere' must be a device"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from skfdp.queries import moments
 from skfdp.queries.moments import CROSS, PAIR, SQUARE, MomentSum, unpacked
 from skfdp.queries.statistics import TargetSum
-from skfdp.rows import GRID, GridRows
+from skfdp.records.grid import GRID, GridRows
 
 
 def make_moments(rows):

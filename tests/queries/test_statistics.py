@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from skfdp.queries import statistics
 from skfdp.queries.statistics import CrossSum
-from skfdp.rows import GRID, RowMap
+from skfdp.records.grid import GRID
+from skfdp.records.row_map import RowMap
 
 SIGNED, NONNEGATIVE = RowMap(), RowMap(np.zeros(3), np.ones(3))
 STDS = (0.0, 1.0, 3e2, 1e4, 1e6)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from skfdp.queries import vectors as v
+from skfdp.kernels import vectors as v
 
 
 @njit

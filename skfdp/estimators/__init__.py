@@ -1,0 +1,1 @@
+"""What users construct: parameters, training, predictions."""

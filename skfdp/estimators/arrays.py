@@ -1,0 +1,189 @@
+"""From a user's X and y to checked arrays; never a datum in an error."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+from sklearn.utils.validation import validate_data
+
+# Kept as they are: a float64 copy of X would double the memory of a fit.
+_DTYPES = [
+    np.float64,
+    np.float32,
+    *(np.int8, np.int16, np.int32, np.int64),
+    *(np.uint8, np.uint16, np.uint32),
+]
+_NOT_NUMERIC = (
+    "X holds values that are not numbers (each argument must be a string or a number "
+    "that float() accepts): encode text columns first, over declared or public "
+    "categories (OneHotEncoder(categories=...))."
+)
+_MISSING_LABELS = (
+    "y contains NaN, None or another missing value: give missing targets a value of "
+    "their own, or choose the records by public facts alone; dropping or filling them "
+    "by what y holds would depend on private values."
+)
+_MIXED_NAMES = (
+    "X has column names of several types, and only strings are understood as names: "
+    "rename them, X.columns = X.columns.astype(str)."
+)
+# What is said instead of a sentence of scikit-learn that begins so: theirs would send a
+# user to steps that learn from private rows, or speaks of something else.
+_INSTEAD = {
+    "Input X contains NaN": (
+        "Input X contains NaN: fill missing values with constants that are chosen "
+        "without looking at the data (SimpleImputer(strategy='constant', "
+        "fill_value=...)), or give them a category or a 0/1 column of their own; an "
+        "imputer that learns, or dropping records, would depend on private values."
+    ),
+    "Input X contains infinity": (
+        "Input X contains infinity or a value too large for float64: replace such "
+        "values by a constant that is chosen without looking at the data."
+    ),
+    "Input y contains NaN": _MISSING_LABELS,
+    "Input y contains infinity": (
+        "y contains infinity or a value too large for float64: replace such values by "
+        "a constant that is chosen without looking at the data."
+    ),
+    "Feature names are only supported": _MIXED_NAMES,
+    "Complex data not supported": "Complex data not supported: pass real numbers.",
+    "Expected 2D array": (
+        "Expected 2D array as X. Reshape your data to (n_samples, n_features)."
+    ),
+}
+# Sentences of scikit-learn that quote no value of X or y. Any other is replaced.
+_QUOTES_NOTHING = re.compile(
+    r"Found array with|Found input variables with|X has \d+ feat"
+    r"|The feature names should match|Sparse data was passed|This "
+    r"|y should be a 1d array|.* requires y to be passed"
+    r"|Unknown label type: \w"
+)
+
+
+def check_arrays(
+    estimator,
+    X,
+    y="no_validation",
+    *,
+    reset: bool = True,
+    accept_sparse: bool = False,
+):
+    """Validate X (and y) with scikit-learn, keeping the dtype and hiding the data.
+
+    Returns
+    -------
+    X : ndarray or canonical csr_array of shape (n_rows, n_features), or (X, y)
+    """
+    if issparse(X) and not accept_sparse:
+        raise TypeError(
+            f"{type(estimator).__name__} needs a dense X, and this one is sparse: "
+            "pass X.toarray() if it fits, or leave this step out, because the linear "
+            "estimators take CSR and centre it without filling it in."
+        )
+    if _lacks_labels(y):
+        raise ValueError(_MISSING_LABELS)
+    checked = _validated(estimator, X, y, reset, accept_sparse)
+    n_rows = (checked[0] if isinstance(checked, tuple) else checked).shape[0]
+    _check_enough(estimator, n_rows, reset)
+    if not issparse(X):
+        return checked
+    if isinstance(checked, tuple):
+        return _canonical(checked[0]), checked[1]
+    return _canonical(checked)
+
+
+def _validated(estimator, X, y, reset: bool, accept_sparse: bool):
+    """Return what scikit-learn makes of X and y; its errors without a datum."""
+    try:
+        # A sum that overflows in the check for finite numbers would warn.
+        with np.errstate(all="ignore"):
+            return validate_data(
+                estimator,
+                X,
+                y,
+                reset=reset,
+                dtype=_DTYPES,
+                ensure_min_samples=0,
+                accept_sparse="csr" if accept_sparse else False,
+            )
+    except Exception as error:
+        alone = error.__cause__ is None and error.__context__ is None
+        if alone and _QUOTES_NOTHING.match(str(error)):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        text = str(error)
+    # Outside the handler, so that the original is not kept as a context either.
+    raise kind(_without_data(text))
+
+
+def _canonical(X) -> csr_array:
+    """Return CSR rows whose column numbers increase, each within X and once.
+
+    Norms are taken entry by entry: a repeated column would make a row longer than its
+    norm. What the object says of itself is not believed.
+    """
+    X = csr_array((X.data, X.indices, X.indptr), shape=X.shape)
+    if not _well_formed(X):
+        raise ValueError(
+            "This X is not valid CSR: row pointers must increase, and column numbers "
+            "lie within the columns; rebuild it, from COO for example."
+        )
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+        if not np.isfinite(X.data).all():
+            raise ValueError("Input X contains infinity after repeated entries add up.")
+    return X
+
+
+def _well_formed(X: csr_array) -> bool:
+    try:
+        X.check_format(full_check=True)
+    except ValueError:
+        return False
+    return True
+
+
+def _without_data(text: str) -> str:
+    """Return what to say instead of an error that quotes a value."""
+    found = (ours for start, ours in _INSTEAD.items() if text.startswith(start))
+    return next(found, _NOT_NUMERIC)
+
+
+def _check_enough(estimator, n_rows: int, reset: bool) -> None:
+    """Refuse tables without enough rows, where the number of rows is public."""
+    relation = getattr(estimator, "neighboring_relation", None)
+    if reset and relation == "add_or_remove_one":
+        return
+    if n_rows < (2 if reset else 1):
+        verb = "a fit needs at least 2 records" if reset else "nothing can be predicted"
+        raise ValueError(
+            f"X holds {n_rows} sample(s), and {verb}: check what selected the rows."
+        )
+
+
+def _lacks_labels(y) -> bool:
+    """Whether an entry of y is missing.
+
+    Of those scikit-learn speaks as of values of X, or of an unknown type of labels.
+    """
+    kind = getattr(getattr(y, "dtype", None), "kind", "O")
+    if y is None or isinstance(y, str) or kind in "biufcSU":
+        return False
+    try:
+        values = np.asarray(y, dtype=object)
+    except (TypeError, ValueError):
+        return False
+    return values.ndim == 1 and any(map(_is_missing, values))
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)  # noqa: PLR0124 -- NaN and NaT
+    except (TypeError, ValueError):
+        return type(value).__name__ == "NAType"

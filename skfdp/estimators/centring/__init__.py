@@ -1,0 +1,1 @@
+"""Centring by released means."""

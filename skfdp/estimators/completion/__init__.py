@@ -1,0 +1,1 @@
+"""Classifiers of private columns that are completed from public ones."""

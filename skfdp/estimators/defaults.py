@@ -1,0 +1,357 @@
+r"""Every "auto", in one place: rules from public numbers only.
+
+The rules were found on ten data sets and checked on eleven others; the page "The loop
+and its defaults" of the documentation tells how, and what each part is worth.
+
+Notation: ``n`` rows (public), ``d`` features, ``m`` columns of weights (1 for two
+classes, else one per class), ``mu`` the Gaussian-DP parameter of the budget for
+sensitivity ``clip_norm`` (half of the budget's own mu where a replaced record moves a
+sum by ``2 * clip_norm``). Rows have norm at most 1.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+#: Value of the constant feature that carries the intercept.
+BIAS_FEATURE = 0.1
+#: Steps of the full-batch loop; from 100 to 400 the result hardly moves.
+N_STEPS = 200
+#: Expected batch and passes over the data of the Poisson loop.
+BATCH_SIZE, N_EPOCHS = 4096, 20
+#: From here on classes are many: class sums pay in networks.
+MANY_CLASSES = 20
+#: Norm of the public columns beside a public model that has seen them already.
+PUBLIC_NORM = 0.25
+# Below this clip norm most residuals are cut: the loss is no steeper to step on.
+_CAP_CLIP = 0.6
+# Steps on a penalised weight end within exp(-8) of the way from where they began.
+_TIME_CONSTANTS = 8.0
+# Standard deviation of the noise that the loop leaves in one weight: the largest that
+# a logit tolerates; a prediction in units of the target's spread tolerates less.
+_WEIGHT_NOISE, _WEIGHT_NOISE_OF_TARGETS = 1.5, 0.75
+
+
+def signal_to_noise(mu: float, n: float, d: int, m: int) -> float:
+    """Signal-to-noise index of one whole-budget gradient, ``mu n / sqrt(d m)``."""
+    return mu * n / math.sqrt(d * m)
+
+
+def mean_fraction(mu: float, n: float, d: int) -> float:
+    """Share of ``mu**2`` for the private mean: an error of about 1/4, where it pays."""
+    return float(np.clip(16 * d / (mu * n) ** 2, 0.02, 0.15))
+
+
+def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
+    """James-Stein shrinkage toward zero: free, and off where the mean is noise.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (d,)
+        The released mean.
+    noise_std : float
+        Standard deviation of its noise per coordinate.
+    """
+    square = float(mean @ mean)
+    if square == 0:
+        return mean
+    return mean * max(0.0, 1 - mean.size * noise_std**2 / square)
+
+
+def centred_scale(mean: np.ndarray, noise_std: float = 0.0) -> float:
+    """Factor that gives centred unit rows a norm of about 1 again.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (d,)
+        The released mean.
+    noise_std : float, default=0.0
+        Standard deviation of its noise per coordinate. The error of the mean, about
+        ``sqrt(d) noise_std`` long, is scaled like the rows, and must not become longer
+        than a row.
+    """
+    error = max(mean.size * noise_std**2, 1e-6)
+    return 1 / math.sqrt(max(1 - float(mean @ mean), min(0.05, error)))
+
+
+def block_bound(n_private: int) -> float:
+    """Bound of the norm of private columns in [0, 1] beside public ones.
+
+    About the norm of a typical row of a few dense columns, so that it is not cut: its
+    length is one direction of few. Of many columns the cut takes little, and one-hot
+    columns are seldom longer than 2.
+    """
+    return float(np.clip(math.sqrt(n_private / 2), 1.0, 2.0))
+
+
+def clip_norm(s2n: float, largest: float, *, regression: bool = False) -> float:
+    """Clip norm: a small one pulls harder, a large one is unbiased.
+
+    Parameters
+    ----------
+    s2n : float
+        See `signal_to_noise`.
+    largest : float
+        Norm that no gradient of a unit row exceeds; inf where there is none.
+    regression : bool, default=False
+        Residuals of targets of spread 1 have no bound, and cutting many of them biases
+        the mean: the clip norm grows with the signal without a plateau, up to 4.
+    """
+    if regression:
+        return float(np.clip(0.8 * math.sqrt(s2n / 128), 0.1, min(largest, 4.0)))
+    if s2n > 1000:
+        return min(largest, 2.0, 0.8 * math.sqrt(s2n / 1000))
+    return float(np.clip(0.8 * math.sqrt(s2n / 128), 0.1, 0.8))
+
+
+def learning_rate(
+    mu: float,
+    n: float,
+    n_steps: int,
+    *,
+    clip_norm: float,
+    momentum: float,
+    curvature: float,
+    regression: bool = False,
+) -> float:
+    """First step size, on the clipped sum over ``n * clip_norm``.
+
+    Below the cap the noise that accumulates in a weight has a standard deviation of
+    1.5 whatever the problem (0.75 in a regression); the cap keeps heavy-ball steps on
+    the unclipped loss stable, and is lower for losses of higher curvature than the
+    softmax. A small clip norm does not lower the cap in proportion: nearly all
+    residuals are cut there, and the loss is nearly linear.
+    """
+    pace = 2 * (1 - momentum) / n_steps
+    cap = float(np.clip(2.5 * n * pace, 10, 40)) * min(1.0, 0.5 / curvature)
+    noise = _WEIGHT_NOISE_OF_TARGETS if regression else _WEIGHT_NOISE
+    return min(noise * mu * n * pace, cap * max(clip_norm, _CAP_CLIP))
+
+
+def learning_rate_of_penalised(
+    rate: float, n_steps: int, *, momentum: float, curvature: np.ndarray
+) -> np.ndarray:
+    """First step size of each weight beside a penalty: no more than it needs.
+
+    The steps take a weight of curvature D through ``sum of rate_t D / (1 - momentum)``
+    time constants. `_TIME_CONSTANTS` of them leave nothing of the start, exp(-8). With
+    more of them the last iterate follows the last releases alone, which are the
+    noisiest, and forgets those before.
+
+    Parameters
+    ----------
+    rate : float
+        First step size of a weight without a penalty, decaying linearly to 0.
+    curvature : ndarray
+        D of the penalty ``sum of D theta**2 / 2``, in the units of the gradient.
+    """
+    pace = 2 * (1 - momentum) / n_steps
+    return np.minimum(rate, _TIME_CONSTANTS * pace / np.maximum(curvature, 1e-300))
+
+
+def block_norms(public: np.ndarray, has_public_model: bool) -> tuple[float, float]:
+    """Typical norms of the public and of the private part of a row.
+
+    Beside a public model the public columns only carry what depends on both parts.
+
+    Parameters
+    ----------
+    public : bool ndarray of shape (n_features,)
+    has_public_model : bool
+    """
+    if has_public_model:
+        return PUBLIC_NORM, 1.0
+    share = float(public.mean())
+    return math.sqrt(share), math.sqrt(1 - share)
+
+
+def starts_at_public_model(mu: float, n: float, n_classes: int, n_private: int) -> bool:
+    """Whether a descent with a public target starts at a model of the public part.
+
+    With many classes and a large budget the start is far from the joint model and is
+    left too slowly (measured on generated baskets of 100 classes).
+
+    Parameters
+    ----------
+    mu : float
+        The budget's own Gaussian-DP parameter.
+    """
+    many = n_classes >= MANY_CLASSES
+    return not many or mu * n * math.sqrt(2 / n_classes / max(1, n_private)) < 50
+
+
+def clip_norm_from_public_model(n_classes: int) -> float:
+    """Clip norm of the descent from a public model; flat between half and double."""
+    return 0.3 if n_classes == 2 else 0.1
+
+
+def learning_rate_from_public_model(
+    mu: float,
+    n: float,
+    n_steps: int,
+    *,
+    n_classes: int,
+    n_private: int,
+    momentum: float,
+) -> float:
+    """First step size of the descent from a public model.
+
+    The public model is right already where the signal is small, so the step, and with
+    it the noise that stays in a weight, shrinks with the signal.
+
+    Parameters
+    ----------
+    n_private : int
+        Number of private columns.
+    """
+    signal = math.sqrt(2) * mu * n * math.sqrt(2 / n_classes / max(1, n_private))
+    if n_classes == 2:
+        pull = min(0.15 * signal, float(np.clip(signal / 40, 1.2, 2.0)))
+    else:
+        # Below a signal of 6.5 even less: what is learnt there is mostly noise.
+        pull = min(signal / 8, 2.0) * min(1.0, signal / 6.5)
+    return pull * mu * n * 2 * (1 - momentum) / n_steps
+
+
+def shrunk_weights(weights: np.ndarray, noise_std: float) -> np.ndarray:
+    """James-Stein shrinkage of a block of released weights toward zero: free.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_outputs, n_columns)
+        For several outputs with zero mean over them.
+    noise_std : float
+        Standard deviation that a random walk without curvature would have. Curvature
+        halves it, measured.
+    """
+    free = weights.size if len(weights) == 1 else weights.size * (1 - 1 / len(weights))
+    square = float(np.vdot(weights, weights))
+    if square == 0:
+        return weights
+    return weights * max(0.0, 1 - (free - 2) * (0.5 * noise_std) ** 2 / square)
+
+
+def completion_bound(n_columns: int, bounded: bool) -> float:
+    """L2 bound of the private columns where the user knows none.
+
+    Columns within [0, 1] have a root mean square of about 1/2 or less; others are
+    taken to have about 1.
+    """
+    return max(1.0, math.sqrt(n_columns) * (0.5 if bounded else 1.0))
+
+
+def completion_covariance(n_classes: int, n_columns: int, bounded: bool) -> bool:
+    """Whether the correlation within classes is worth half of ``mu**2``.
+
+    With many classes their means hold most of the dependence, and the class sums need
+    the budget. Unbounded columns need it for their variance.
+    """
+    return (n_classes < 10 or not bounded) and n_columns <= 512
+
+
+def n_draws(n: int) -> int:
+    """Completions of each record: several where records are few."""
+    return int(np.clip(math.ceil(10_000 / n), 1, 5))
+
+
+# -- networks ------------------------------------------------------------------------
+#: Passes over the rows of a network's Poisson loop, and steps on full batches.
+NETWORK_EPOCHS, NETWORK_STEPS = 10, 100
+#: Class sums that keep less than this of their differences are noise: not used.
+LEAST_KEPT = 0.03
+#: Clip norm of all layers together, and of the last layer alone.
+NETWORK_CLIP, LAST_LAYER_CLIP = 1.0, 0.3
+
+
+def network_row_bound(n_features: int) -> float:
+    """L2 bound of a network's rows: columns in [0, 1] are 1/2 in the square mean."""
+    return max(1.0, math.sqrt(n_features) / 2)
+
+
+def pretraining_epochs(n: int) -> int:
+    """Return the passes over synthetic rows: 160,000 rows, but 3 to 800 passes.
+
+    160,000 rows are 800 steps of 200 rows. Fewer rows than 200 make one step a pass,
+    and as many steps.
+    """
+    return min(max(3, math.ceil(160_000 / n)), 800)
+
+
+def sums_bound(n_private: int, mean_square: float | None) -> float:
+    """L2 bound of the private columns of a row in the class sums.
+
+    Parameters
+    ----------
+    n_private : int
+        Private columns, in [0, 1].
+    mean_square : float or None
+        Mean square of the public columns in [0, 1], a guess for the private ones; None
+        without public columns.
+    """
+    guess = 0.25 if not mean_square else 1.5 * mean_square
+    return math.sqrt(n_private * min(guess, 1.0))
+
+
+def network_batch(n: int) -> int:
+    """Return a network's expected Poisson batch: 1/16 of the rows, at least 1024."""
+    return min(n, max(math.ceil(n / 16), 1024))
+
+
+#: Shares of ``mu**2`` that are released before a network's loop.
+PRETRAINING_SHARES = {"class_sums": 0.5, "linear": 1.0}
+
+
+def network_learning_rate(
+    noise_multiplier: float, expected: float, n_steps: int, momentum: float
+) -> float:
+    """First step of a network's loop, on the clipped sum over ``q n clip_norm``.
+
+    The noise that accumulates in a weight has a standard deviation of 0.03, about as
+    large as a weight of a fresh layer of a few hundred inputs, and no step is above 1.
+    """
+    noise = noise_multiplier / expected * math.sqrt(n_steps / 3) / (1 - momentum)
+    return min(1.0, 0.03 / noise)
+
+
+def network_index(reach: float, widths: tuple[int, ...]) -> float:
+    """Signal-to-noise index of a network that starts at random.
+
+    The spread of the margins between rows that the loop can teach, over the spread that
+    the random start has already. The signal is that of `signal_to_noise`: `reach` is
+    ``mu n`` times the noise that the loop leaves in a weight, up to ``sqrt(3)/2``. For
+    rows in [0, 1], and gradients ``sqrt(2)`` times as long as their rows:
+
+    * a quarter of a row's squared length differs between rows, in d directions; where
+      the classes lie one standard deviation apart, in one of them, and half of the
+      neurons are open, a margin moves by ``|gradient| * reach / (16 d)``;
+    * half of the row's length differs between rows, and reaches the margin of a random
+      network times the root of its gain: rectified layers pass ``out / (in + out)`` of
+      the squared length on, the last one ``2 / (in + out)``.
+
+    Parameters
+    ----------
+    reach : float
+        How far the loop moves along a gradient of norm `clip_norm` that all rows share.
+    widths : tuple of int
+        Of every layer, the input's first.
+    """
+    pairs = list(zip(widths, widths[1:], strict=False))
+    gain = math.prod(out / (inputs + out) for inputs, out in pairs[:-1])
+    gain *= 2 / sum(pairs[-1])
+    taught = math.sqrt(2) * reach / (16 * widths[0])
+    return taught / (0.5 * math.sqrt(gain))
+
+
+def last_layer_learning_rate(
+    mu: float, n: float, d: int, n_classes: int, n_steps: int, momentum: float
+) -> float:
+    """First step of a loop on the last layer, ``mu`` that of the loop alone.
+
+    ``kappa`` is the standard deviation that the noise leaves in a weight, up to a
+    constant: small where a class has few records for its budget.
+    """
+    index = math.sqrt(2) * mu * n * (2 / n_classes) / math.sqrt(d)
+    kappa = index / 10 if index < 10 else min(max(index / 50, 1.0), 2.0)
+    return kappa * mu * n * 2 * (1 - momentum) / n_steps

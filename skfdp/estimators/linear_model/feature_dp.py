@@ -1,0 +1,465 @@
+"""Feature-DP logistic regression: part of every record is public (paper 1)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skfdp.addresses import public
+from skfdp.estimators import defaults
+from skfdp.estimators.linear_model.descent import Problem, plan_training, walk_std
+from skfdp.estimators.linear_model.label_loop import with_label_sensitivity
+from skfdp.estimators.linear_model.label_statistic import (
+    OneShot,
+    plan_one_shot,
+    run_one_shot,
+    takes_one_shot,
+)
+from skfdp.estimators.linear_model.linear import DPLinearClassifier, probabilities
+from skfdp.estimators.linear_model.padding import PADDINGS, padded_rows
+from skfdp.estimators.linear_model.public_model import (
+    PublicModel,
+    check_public_model,
+    public_rows,
+    resolve_public_model,
+)
+from skfdp.estimators.linear_model.sensitivity import has_public_signs
+from skfdp.estimators.parameters import begin_callbacks, end_callbacks
+from skfdp.privacy import gdp_mu
+from skfdp.records.checks import check_batch, check_choice, check_number, check_size
+from skfdp.records.guards import users_state
+from skfdp.releases.coins import uniform_batch
+
+_SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
+
+
+@public("skfdp")
+class FeatureDPLogisticRegression(DPLinearClassifier):
+    r"""Logistic regression that protects what is private of each record.
+
+    Some columns, the target, or both may be public; the rest of every record is
+    protected. What is public is used exactly: with a public target the descent starts
+    at a model of the public columns; with a private one they are centred exactly; with
+    all columns public and a private target one release of a label statistic is enough.
+    Algorithm 1 of paper 1, with a public loss, is an option.
+
+    Parameters
+    ----------
+    epsilon, delta : float, default=1.0, 1e-5
+        The budget of one `fit`. ``epsilon=float("inf")``: no privacy; the optimum of
+        scikit-learn's `LogisticRegression`.
+    public_features : None, "all", names, indices, mask, slice or callable, default=None
+        The public columns: names or fnmatch patterns (``"public__*"``) where X has
+        column names, indices, a boolean mask, a slice, or a callable of X such as
+        ``make_column_selector(pattern=...)``. "all" is label-DP.
+    public_target : bool, default=False
+        Whether the target is public.
+    solver : {"auto", "dp-gd", "dp-sgd", "one-shot"}, default="auto"
+        Noisy descent on full batches ("dp-gd") or on Poisson batches ("dp-sgd"); or
+        "one-shot", only for label-DP (every column public, private target): the label
+        statistic is released once, and the rest is public. "auto" is "one-shot"
+        where that is possible and no parameter of the loop is set, else "dp-gd".
+    public_model : "auto", classifier or None, default="auto"
+        Model of the public columns, in whose margins the private descent starts.
+        "auto": with a public target a logistic regression on standardised columns (the
+        class frequencies where no column is public), else none; also none with 20
+        classes or more and a large budget. A classifier with
+        `predict_proba` is cloned and fitted on the public columns of ``row_map_(X)``
+        and the public target, or used as it is if it is fitted already, also for a
+        private target. None: start at zero.
+    public_loss : {"auto", "zero", "gaussian", "impute"}, callable or None
+        None, also "auto", the default: the whole gradient is private. "zero",
+        "gaussian" and "impute": Algorithm 1, where the public loss is the loss of the
+        public part padded to a full record with zeros, with normals drawn once a fit,
+        or with a linear prediction of the private columns from the public part, for
+        which cross moments are released once (a tenth of the budget); without a public
+        target it is the loss averaged over all labels. A callable adds the exact
+        gradient of any public term:
+        ``(coef, intercept, X_public, y) -> (coef_gradient, intercept_gradient)``,
+        y being None unless the target is public.
+    public_batch_size : int, default=None
+        Uniform public batch of each step; None: all rows.
+    private_weight : float, default=1.0
+        Factor of the private gradient (alpha of paper 1).
+    padding_scale : float, default=1.0
+        Standard deviation of the "gaussian" padding, for columns within [0, 1].
+    neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
+        What changes between neighbouring data sets; see :ref:`protected`.
+        "add_or_remove_one" only where nothing is public.
+    n_records : int, default=None
+        Public nominal count, for "add_or_remove_one" only, where n is private.
+    bounds : pair, mapping, False or None, default=None
+        Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
+        a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
+        are. None: the same, with a warning.
+    feature_bound : float, default=1.0
+        L2 bound of a row after `bounds`; longer rows are scaled back. Public columns
+        beside private ones are left out of the norm and keep their scale.
+    normalize : bool, default=False
+        Scale every non-zero row to the norm `feature_bound`.
+    clip_norm : float or "auto", default="auto"
+        L2 bound of one record's contribution to one gradient sum, for rows of norm 1.
+    max_iter : int or "auto", default="auto"
+        Number of noisy steps: 200 on full batches, 20 passes on Poisson batches; for
+        "one-shot" the cap of the public optimiser, 1000.
+    batch_size : int, None or "auto", default="auto"
+        Expected private batch: "auto" is 4096 for "dp-sgd" and the full batch else.
+    learning_rate : float or "auto", default="auto"
+        First step size on the clipped sum over ``q n clip_norm``; decays to 0.
+    momentum : float, default=0.9
+    average : {"last", "tail", "uniform"}, default="last"
+        The published iterate; "uniform" is paper 1's.
+    noise_decay : float, default=0.75
+        Exponent of the schedule of the noise over time (full batch only); 0: constant.
+    radius : float, default=None
+        Project the weights (in the loop's coordinates) onto this L2 ball, paper 1's W.
+    C : float or "auto", default="auto"
+        scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
+        no penalty (1.0 at ``epsilon=inf``); for "one-shot" that of a prior, with a
+        factor chosen by splitting the known noise of the release, for free.
+    fit_intercept : bool, default=True
+        False also turns the centring off.
+    class_weight : dict, default=None
+        Public weights of the classes; the contribution is clipped after weighting.
+    classes : array-like, default=None
+        The public label set. None: read from y, an assumption of the report if the
+        target is private.
+    centering : {"auto", "gaussian", None}, default="auto"
+        "gaussian": centre public columns exactly, private ones by a private mean.
+        "auto": the same, but private columns stay as they are where their signs are
+        worth more (see the guarantees). None: no centring.
+    accountant : {"auto", "pld"}, default="auto"
+        "auto": closed form on full batches.
+    target_name : str, default=None
+        Name of the column that y is, or is computed from, where y is not a Series with
+        this name: reports say it, and ledgers compare it.
+    names : str, list or dict, default=None
+        Names of the columns of X in the table that they come from, where X does not say
+        so: one name for all, one for each, or a mapping from column names, patterns or
+        positions. What is computed from one column (its categories, a spline) shares
+        its name. For reports and ledgers, like `target_name`.
+    ledger : str, path or PrivacyLedger, default=None
+        Charged before anything private is read.
+    random_state : int, default=None
+        None: cryptographic randomness. An int: reproducible, **no guarantee**.
+    n_jobs : int, default=None
+        Threads; they do not change the result.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weights on ``row_map_(X)``, per unit of X: ``decision_function(X)`` is
+        ``row_map_(X) @ coef_.T + intercept_``. Rows longer than `feature_bound` are
+        shortened by `row_map_`, each by a factor of its own, and values outside
+        `bounds` clipped; so these are log odds of X itself only where no row is. They
+        hold the public model too if it is a logistic regression, standardised or not;
+        the margins of any other public model come on top of the product.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    row_map_ : RowMap
+        Bounds and norm; the same function in `fit` and `predict`.
+    public_model_ : PublicModel
+        The public model, its classifier in `estimator`; only where one was used.
+    n_iter_ : int
+        Steps taken.
+    privacy_ : PrivacyReport
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+
+    Notes
+    -----
+    **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
+    for the private part of a record under `neighboring_relation`, if `random_state`
+    is None:
+
+    * neighbours share every public column, and the target if that is public; what
+      depends on these alone is exact and free, and uses coins of its own;
+    * a record's contribution to a private sum is the gradient of the loss minus that
+      of the public loss, clipped to `clip_norm` after the subtraction; the sum moves
+      by at most twice that under "replace_one", by `clip_norm` otherwise;
+    * under "replace_one" it moves by at most ``sqrt(2) clip_norm`` if the target is
+      public and `bounds` make every private column non-negative, without a public loss
+      and with "auto" or no centring: the signs of a contribution are public then;
+    * if every column is public, by no more than two labels' residuals differ, times the
+      longest row; the report names the bound that was used;
+    * "one-shot": the label statistic moves by at most ``sqrt(2) |phi|`` when a label
+      is replaced (``|phi|`` for two classes), phi being a public row; one release;
+    * all releases, the private mean included, are one composition, exactly accounted;
+      sums and noise are integers.
+
+    Not covered: what chose the parameters, upstream steps, scores on training data. A
+    step before this one must not mix private columns into public ones, as any scaling
+    of whole rows does.
+
+    References
+    ----------
+    Mahloujifar, Guo, Suh and Chaudhuri (2023), *Machine Learning with Feature
+    Differential Privacy*, Algorithm 1; Theorem 2.1 as printed is too optimistic, the
+    errata are in the documentation.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from skfdp import FeatureDPLogisticRegression
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> bounds = {"mean radius": (5, 30), "mean texture": (5, 40)}
+    >>> model = FeatureDPLogisticRegression(
+    ...     epsilon=3.0, public_features=["mean texture"], bounds=bounds, random_state=0
+    ... )
+    >>> model.fit(X[list(bounds)], y).privacy_.public_features
+    ('mean texture',)
+    """
+
+    def __init__(
+        self,
+        epsilon=1.0,
+        delta=1e-5,
+        *,
+        public_features=None,
+        public_target=False,
+        solver="auto",
+        public_model="auto",
+        public_loss="auto",
+        public_batch_size=None,
+        private_weight=1.0,
+        padding_scale=1.0,
+        neighboring_relation="replace_one",
+        n_records=None,
+        bounds=None,
+        feature_bound=1.0,
+        normalize=False,
+        clip_norm="auto",
+        max_iter="auto",
+        batch_size="auto",
+        learning_rate="auto",
+        momentum=0.9,
+        average="last",
+        noise_decay=0.75,
+        radius=None,
+        C="auto",
+        fit_intercept=True,
+        class_weight=None,
+        classes=None,
+        centering="auto",
+        accountant="auto",
+        target_name=None,
+        names=None,
+        ledger=None,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.public_features = public_features
+        self.public_target = public_target
+        self.solver = solver
+        self.public_model = public_model
+        self.public_loss = public_loss
+        self.public_batch_size = public_batch_size
+        self.private_weight = private_weight
+        self.padding_scale = padding_scale
+        self.neighboring_relation = neighboring_relation
+        self.n_records = n_records
+        self.bounds = bounds
+        self.feature_bound = feature_bound
+        self.normalize = normalize
+        self.clip_norm = clip_norm
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.average = average
+        self.noise_decay = noise_decay
+        self.radius = radius
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.classes = classes
+        self.centering = centering
+        self.accountant = accountant
+        self.target_name = target_name
+        self.names = names
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("solver", self.solver, _SOLVERS)
+        check_choice("centering", self.centering, ("auto", "gaussian", None))
+        check_choice("public_target", self.public_target, (True, False))
+        check_public_model(self.public_model, self.public_target)
+        if not callable(self.public_loss):
+            check_choice("public_loss", self.public_loss, ("auto", None, *PADDINGS))
+        check_number(
+            "public_batch_size", self.public_batch_size, integral=True, also=(None,)
+        )
+        check_size("private_weight", self.private_weight)
+        check_size("padding_scale", self.padding_scale, zero=True)
+        check_batch(self.solver, self.batch_size)
+
+    def _plan(self, problem, seeded):
+        if takes_one_shot(self, problem):
+            return plan_one_shot(self, problem, seeded)
+        if self.public_loss in ("gaussian", "impute") and issparse(problem.X):
+            raise ValueError(
+                f"public_loss={self.public_loss!r} pads private columns with numbers "
+                "and would fill a sparse X in: choose 'zero', or pass a dense X."
+            )
+        model = self._public_model(problem)
+        training = plan_training(
+            self,
+            problem,
+            seeded,
+            orthant=self.centering != "gaussian"
+            and self.public_loss not in PADDINGS
+            and has_public_signs(problem),
+            public_model=model,
+        )
+        if problem.public.all() and self.neighboring_relation == "replace_one":
+            training = with_label_sensitivity(self, problem, training)
+        if model is None:
+            return training
+        labels = problem.target if problem.public_target else None
+        margins = model.training_margins(public_rows(problem), labels)
+        if not np.isfinite(margins).all():
+            raise ValueError(
+                f"public_model={self.public_model!r} predicts margins that are not "
+                "finite: fit it on rows like those of row_map_, or scale it down."
+            )
+        return dataclasses.replace(training, offset=margins)
+
+    def _public_model(self, problem: Problem) -> PublicModel | None:
+        """Return the public model to start from; it needs a public target."""
+        spec = self.public_model
+        automatic = isinstance(spec, str)
+        if spec is None or problem.public.all():
+            return None
+        if automatic and (not problem.public_target or self.public_loss in PADDINGS):
+            return None
+        if automatic and not defaults.starts_at_public_model(
+            gdp_mu(self.epsilon, self.delta),
+            problem.n_public,
+            problem.n_classes,
+            int((~problem.public).sum()),
+        ):
+            return None
+        return resolve_public_model(spec, problem)
+
+    def _after(self, theta, problem, training):
+        """Shrink the two blocks of the released weights by their known noise."""
+        if training.public_model is None or self.average != "last":
+            return theta
+        noise_std = walk_std(training, self.momentum, problem.n_public)
+        if len(theta) > 1:
+            theta = theta - theta.mean(axis=0)
+        private = np.zeros(theta.shape[1], dtype=bool)
+        private[: problem.public.size] = ~problem.public
+        for block in (private, ~private):
+            theta[:, block] = defaults.shrunk_weights(theta[:, block], noise_std)
+        return theta
+
+    def _offset(self, rows):
+        model = getattr(self, "public_model_", None)
+        if model is None or model.linear is not None:
+            return 0.0
+        return model.margins(rows[:, self.row_map_.public])
+
+    def _fit_private(self, problem, training, streams):
+        if not isinstance(training, OneShot):
+            if not isinstance(self.public_model, str) and training.offset is not None:
+                # In float32: two processes may differ in the last bits.
+                streams.add("public_model", training.offset.astype(np.float32))
+            return super()._fit_private(problem, training, streams)
+        context = begin_callbacks(self)
+        found = run_one_shot(self, problem, training, streams)
+        self._publish(self._fitted(problem, *found))
+        self.privacy_ = self._report(problem, training.events, loop=False)
+        end_callbacks(context, self)
+        return self
+
+    def expected_batch(self, n: int) -> int | None:
+        """Return the expected private batch, None for the full batch."""
+        if self.batch_size != "auto":
+            return self.batch_size
+        from skfdp.estimators.defaults import BATCH_SIZE
+
+        return min(n, BATCH_SIZE) if self.solver == "dp-sgd" else None
+
+    def _padded(self, problem, training, coordinates, rows, streams):
+        """Return the padded public part, None without a public loss."""
+        if self.public_loss not in PADDINGS:
+            return None
+        if problem.public.all():
+            return rows
+        return padded_rows(
+            self.public_loss,
+            self.padding_scale,
+            problem,
+            training,
+            coordinates,
+            streams,
+        )
+
+    def _public_gradient(self, problem, query, coordinates, streams):
+        """Return the exact gradient of the public loss, None where there is none."""
+        terms = []
+        if query.padded is not None:
+            coins, size = streams.public("batch"), self.public_batch_size
+            terms.append(
+                lambda theta: query.public_gradient(
+                    theta, uniform_batch(coins, query.n_rows, size)
+                )
+            )
+        if callable(self.public_loss):
+            X_public = problem.X[:, problem.public].astype(np.float64)
+
+            def term(theta: np.ndarray) -> np.ndarray:
+                coef, intercept = coordinates.fold(theta)
+                with users_state():
+                    gradients = self.public_loss(
+                        coef, intercept, X_public, problem.public_labels
+                    )
+                return coordinates.pull(*_checked(gradients, coef, intercept))
+
+            terms.append(term)
+        return (lambda theta: sum(term(theta) for term in terms)) if terms else None
+
+    def predict_proba(self, X):
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+        """
+        return probabilities(self.decision_function(X))
+
+
+def _checked(gradients, coef: np.ndarray, intercept: np.ndarray) -> tuple:
+    """Return what a callable public loss returned as two finite arrays."""
+    try:
+        by_coef, by_intercept = (np.asarray(part, np.float64) for part in gradients)
+        found = (
+            np.broadcast_to(by_coef, coef.shape),
+            np.broadcast_to(by_intercept, intercept.shape),
+        )
+    except (TypeError, ValueError):
+        found = None
+    if found is None:
+        raise ValueError(
+            "public_loss must return the gradients in coef and in intercept, two "
+            f"arrays of shapes {coef.shape} and {intercept.shape}; the charge for "
+            "this fit stays."
+        )
+    if not all(np.isfinite(part).all() for part in found):
+        raise ValueError(
+            "public_loss returned a gradient that is not finite: clip it, or lower "
+            "learning_rate so that coef stays small; the charge for this fit stays."
+        )
+    return found

@@ -1,0 +1,232 @@
+"""A model of the public part: the offset that private descent starts from."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from skfdp.addresses import public
+from skfdp.estimators.linear_model.descent import Problem
+from skfdp.records.blocks import row_blocks
+from skfdp.records.checks import shown
+
+#: Log-probabilities below this one are raised to it: a public model may be certain,
+#: and wrong.
+FLOOR = -12.0
+_N_FOLDS = 5
+_NOT_FITTED = (
+    "public_model is not fitted, and cannot be fitted on a private target: fit it on "
+    "other data, or set public_target=True if the target is public."
+)
+# Inverse penalty of the default model on standardised columns.
+_C = 0.1
+
+
+@public("skfdp")
+@dataclasses.dataclass(frozen=True)
+class PublicModel:
+    """Margins as a function of the public columns, and nothing else.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+        Those of the private model.
+    estimator : classifier or None
+        Fitted on the public columns of ``row_map(X)``; None: the class frequencies.
+    linear : (ndarray of shape (n_outputs, n_public), ndarray of shape (n_outputs,))
+        The same margins as weights and intercept, None where they are not linear.
+    prefitted : bool
+        Whether the margins of the training rows need no cross-validation.
+    """
+
+    classes: np.ndarray
+    estimator: Any
+    linear: tuple[np.ndarray, np.ndarray] | None
+    prefitted: bool = False
+
+    def margins(self, rows: np.ndarray) -> np.ndarray:
+        """Return margins of shape (n_rows, n_outputs), zero on average over classes.
+
+        Parameters
+        ----------
+        rows : float64 ndarray of shape (n_rows, n_public)
+            Public columns of ``row_map(X)``.
+        """
+        if self.linear is not None:
+            coef, intercept = self.linear
+            return rows @ coef.T + intercept
+        found = self.estimator.predict_proba(_named(self.estimator, rows))
+        return self._margins_of(found)
+
+    def training_margins(
+        self, rows: np.ndarray, labels: np.ndarray | None
+    ) -> np.ndarray:
+        """Return margins of rows that the estimator was fitted on, out of fold.
+
+        A model is too sure of its own training rows, and would leave nothing to learn
+        from the private columns; a linear one too where it has as many weights as
+        there are rows. Public data alone: cross-validation is free.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_public)
+        labels : int64 ndarray of shape (n_rows,) or None
+            None where the target is private; the model was fitted elsewhere then.
+        """
+        if self.prefitted or labels is None or np.bincount(labels).max() < _N_FOLDS:
+            return self.margins(rows)
+        # Such imports are a tenth of the first fit of an estimator that needs none.
+        from sklearn.model_selection import cross_val_predict
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of folds without a class
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = cross_val_predict(
+                clone(self.estimator),
+                rows,
+                self.classes[labels],
+                cv=_N_FOLDS,
+                method="predict_proba",
+            )
+        return self._margins_of(found)
+
+    def _margins_of(self, found: np.ndarray) -> np.ndarray:
+        probability = np.zeros((len(found), len(self.classes)))
+        places = np.searchsorted(self.classes, self.estimator.classes_)
+        probability[:, places] = found
+        with np.errstate(divide="ignore"):
+            logs = np.maximum(np.log(probability), FLOOR)
+        if len(self.classes) == 2:
+            return logs[:, 1:] - logs[:, :1]
+        return logs - logs.mean(axis=1, keepdims=True)
+
+    def add_to(
+        self, coef: np.ndarray, intercept: np.ndarray, public: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (coef, intercept) of both models; unchanged where it is not linear."""
+        if self.linear is None:
+            return coef, intercept
+        coef = coef.copy()
+        coef[:, public] += self.linear[0]
+        return coef, intercept + self.linear[1]
+
+
+def public_rows(problem: Problem) -> np.ndarray | csr_array:
+    """Return the public columns of ``row_map(X)``; reads no private column."""
+    X, public = problem.X, problem.public
+    row_map = problem.row_map.of_public(public)
+    if issparse(X):
+        return row_map(X[:, public])
+    rows = np.empty((X.shape[0], int(public.sum())))
+    for block in row_blocks(X):
+        rows[block] = row_map(X[block][:, public])
+    return rows
+
+
+def is_fitted(estimator: Any) -> bool:
+    """Return whether scikit-learn calls an estimator fitted."""
+    try:
+        check_is_fitted(estimator)
+    except (NotFittedError, TypeError):
+        return False
+    return True
+
+
+def resolve_public_model(spec: Any, problem: Problem) -> PublicModel:
+    """Return the fitted public model.
+
+    Parameters
+    ----------
+    spec : "auto" or classifier
+        "auto": logistic regression on standardised columns. A classifier that is not
+        fitted yet is cloned and fitted on the public columns and the public target.
+    problem : Problem
+        Only its public parts are read.
+    """
+    classes, codes = problem.classes, problem.target
+    if isinstance(spec, str):
+        counts = np.bincount(codes, minlength=len(classes))
+        if not problem.public.any() or (counts == 0).any():
+            return _frequencies(classes, counts, int(problem.public.sum()))
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        scaler = StandardScaler(with_mean=not issparse(problem.X))
+        spec = make_pipeline(scaler, LogisticRegression(C=_C, max_iter=1000))
+    prefitted = is_fitted(spec)
+    if not prefitted:
+        if not problem.public_target:
+            raise ValueError(_NOT_FITTED)
+        spec = clone(spec).fit(public_rows(problem), classes[codes])
+    unknown = set(spec.classes_.tolist()) - set(classes.tolist())
+    if unknown:
+        raise ValueError(
+            f"public_model knows the labels {sorted(unknown)!r}, which are not in "
+            f"`classes`={classes.tolist()!r}: fit it on the same labels."
+        )
+    return PublicModel(classes, spec, _linear(spec, classes), prefitted)
+
+
+def check_public_model(spec: Any, public_target: bool) -> None:
+    """Refuse what cannot be a public model."""
+    if spec is None or (isinstance(spec, str) and spec == "auto"):
+        return
+    usable = hasattr(spec, "fit") and is_classifier(spec)
+    if not usable or not hasattr(spec, "predict_proba"):
+        raise ValueError(
+            f"public_model={shown(spec)} must be 'auto', None or a classifier with "
+            "predict_proba."
+        )
+    if not public_target and not is_fitted(spec):
+        raise ValueError(_NOT_FITTED)
+
+
+def _frequencies(classes: np.ndarray, counts: np.ndarray, width: int) -> PublicModel:
+    logs = np.log((counts + 1) / (counts.sum() + len(counts)))
+    intercept = logs[1:] - logs[:1] if len(classes) == 2 else logs - logs.mean()
+    linear = np.zeros((len(intercept), width)), intercept
+    return PublicModel(classes, None, linear, prefitted=True)
+
+
+def _linear(
+    estimator: Any, classes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return weights and intercept of a logistic regression, scaled or not."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    steps = [estimator]
+    if isinstance(estimator, Pipeline):
+        steps = [step for _, step in estimator.steps]
+    model, scalers = steps[-1], steps[:-1]
+    plain = isinstance(model, LogisticRegression) and len(scalers) <= 1
+    if not plain or not all(isinstance(step, StandardScaler) for step in scalers):
+        return None
+    if len(model.classes_) != len(classes):
+        return None
+    coef, intercept = model.coef_, np.broadcast_to(model.intercept_, len(model.coef_))
+    for scaler in scalers:
+        if scaler.scale_ is not None:
+            coef = coef / scaler.scale_
+        if scaler.with_mean:
+            intercept = intercept - coef @ scaler.mean_
+    return coef, np.array(intercept)
+
+
+def _named(estimator: Any, rows: np.ndarray) -> Any:
+    """Return rows under the column names that a fitted estimator expects."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return rows
+    import pandas as pd  # the estimator was fitted on a frame
+
+    return pd.DataFrame(rows, columns=names)

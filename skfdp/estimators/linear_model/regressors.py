@@ -1,0 +1,476 @@
+"""Linear regressors: squared error, Huber and Poisson."""
+
+from __future__ import annotations
+
+from scipy.sparse import issparse
+
+from skfdp.addresses import public
+from skfdp.estimators import defaults
+from skfdp.estimators.linear_model.moments import plan_one_release, run_moments
+from skfdp.estimators.linear_model.regression import DPLinearRegressor
+from skfdp.estimators.linear_model.target_statistic import run_target_sum
+from skfdp.estimators.parameters import begin_callbacks, end_callbacks
+from skfdp.records.checks import check_batch, check_choice, check_number, shown
+from skfdp.releases.descent import warn_of_divergence
+
+_SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
+
+
+@public("skfdp")
+class FeatureDPRegressor(DPLinearRegressor):
+    r"""Linear regression that protects what is private of each record.
+
+    Some columns, the target, or both may be public; the rest of every record is
+    protected. A few numbers are released first (the target's mean and spread, the mean
+    and the mean length of the rows), so that loose bounds cost little; then noisy
+    descent, or one release.
+
+    Parameters
+    ----------
+    epsilon, delta : float, default=1.0, 1e-5
+        The budget of one `fit`. ``epsilon=float("inf")``: no privacy; the optimum of
+        scikit-learn's `Ridge` or `PoissonRegressor`, bounds unused.
+    target_bounds : (float, float), default=None
+        Declared public bounds of the target, in its units. Targets outside are clipped,
+        silently; predictions stay within. Required where the target is private.
+    loss : {"squared_error", "huber", "poisson"}, default="squared_error"
+        Half the squared error; Huber's loss; or half the Poisson deviance of
+        non-negative targets, with a log link.
+    huber_threshold : float, default=1.35
+        Where Huber's loss turns from squared to linear, in the target's units.
+    public_features : None, "all", names, indices, mask, slice or callable, default=None
+        The public columns, as for `FeatureDPLogisticRegression`. "all" is label-DP.
+    public_target : bool, default=False
+        Whether the target is public.
+    solver : {"auto", "dp-gd", "dp-sgd", "one-shot"}, default="auto"
+        Noisy descent on full batches ("dp-gd", also "auto") or on Poisson batches
+        ("dp-sgd"); or "one-shot": one release and a public solution. That is the
+        target's statistic where every column is public (squared error and Poisson),
+        and the second moments otherwise (squared error alone).
+    neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
+        What changes between neighbouring data sets; see :ref:`protected`.
+        "add_or_remove_one" only where nothing is public.
+    n_records : int, default=None
+        Public nominal count, for "add_or_remove_one" only, where n is private.
+    bounds : pair, mapping, False or None, default=None
+        Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
+        a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
+        are. None: the same, with a warning.
+    feature_bound : float or "auto", default="auto"
+        L2 bound of a row after `bounds`; longer rows are scaled back, which bends a
+        linear model. "auto": the root of the number of columns, which no row within
+        bounds exceeds; 1.0 unless all columns have bounds.
+    normalize : bool, default=False
+        Scale every non-zero row to the norm `feature_bound`.
+    clip_norm : float or "auto", default="auto"
+        L2 bound of one record's contribution to one gradient sum, for rows of length 1
+        and targets of spread 1 (Poisson: of mean 1).
+    max_iter : int or "auto", default="auto"
+        Number of noisy steps: 200 on full batches; 20 passes on
+        Poisson batches; for "one-shot" the cap of the public optimiser, 1000.
+    batch_size : int, None or "auto", default="auto"
+        Expected private batch: "auto" is 4096 for "dp-sgd" and the full batch else.
+    learning_rate : float or "auto", default="auto"
+        First step size on the clipped sum over ``q n clip_norm``; decays to 0.
+    momentum : float, default=0.9
+    average : {"last", "tail", "uniform"}, default="last"
+        The published iterate: the last, or a mean of the second half or of all.
+    noise_decay : float, default=0.75
+        Exponent of the schedule of the noise over time (full batch only); 0: constant.
+    radius : float, default=None
+        Project the weights (in the loop's coordinates) onto this L2 ball.
+    alpha : float or "auto", default="auto"
+        Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
+        sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`. "auto": none
+        (1.0 at ``epsilon=inf``); for "one-shot" of the size of the noise, for free.
+    fit_intercept : bool, default=True
+        False also turns the centring off.
+    centering : {"auto", None}, default="auto"
+        "auto": centre the rows, exactly where every column is public, by a private
+        mean else. None: no centring.
+    accountant : {"auto", "pld"}, default="auto"
+        "auto": closed form on full batches.
+    target_name : str, default=None
+        Name of the column that y is, or is computed from, where y is not a Series with
+        this name: reports say it, and ledgers compare it.
+    names : str, list or dict, default=None
+        Names of the columns of X in the table that they come from, where X does not say
+        so: one name for all, one for each, or a mapping from column names, patterns or
+        positions. What is computed from one column (its categories, a spline) shares
+        its name. For reports and ledgers, like `target_name`.
+    ledger : str, path or PrivacyLedger, default=None
+        Charged before anything private is read.
+    random_state : int, default=None
+        None: cryptographic randomness. An int: reproducible, **no guarantee**.
+    n_jobs : int, default=None
+        Threads; they do not change the result.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Weights on ``row_map_(X)``, per unit of X and in units of the target (Poisson:
+        of its logarithm); of X itself where no value lies outside `bounds` and no row
+        is longer than `feature_bound`.
+    intercept_ : float
+    row_map_ : RowMap
+        Bounds and norm; the same function in `fit` and `predict`.
+    target_map_ : TargetMap
+        Bounds, centre and scale of the target.
+    n_iter_ : int
+        Steps taken.
+    privacy_ : PrivacyReport
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+
+    Notes
+    -----
+    **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
+    for the private part of a record under `neighboring_relation`, if `random_state`
+    is None:
+
+    * neighbours share every public column, and the target if that is public;
+    * the scales are means of numbers in public intervals: each sum, over half of the
+      interval, moves by at most 2 under "replace_one" and by 1 otherwise;
+    * each clipped gradient sum moves by at most twice `clip_norm` under
+      "replace_one", by `clip_norm` otherwise;
+    * "one-shot", every column public: the statistic moves by at most the width of the
+      target's interval; "one-shot" otherwise: the second moments move by at most the
+      bound on the page "Second moments" of the documentation, for the whole record;
+    * all releases are one composition, exactly accounted; sums and noise are integers.
+
+    Not covered: what chose the parameters, upstream steps, scores on training data.
+
+    References
+    ----------
+    Wang (2018), *Revisiting differentially private linear regression*,
+    https://arxiv.org/abs/1803.02596, for the second moments.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skfdp import FeatureDPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = FeatureDPRegressor(
+    ...     epsilon=8.0, target_bounds=(0, 400), bounds=(-0.2, 0.2), random_state=0
+    ... )
+    >>> bool(model.fit(X, y).score(X, y) > 0.3)
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon=1.0,
+        delta=1e-5,
+        *,
+        target_bounds=None,
+        loss="squared_error",
+        huber_threshold=1.35,
+        public_features=None,
+        public_target=False,
+        solver="auto",
+        neighboring_relation="replace_one",
+        n_records=None,
+        bounds=None,
+        feature_bound="auto",
+        normalize=False,
+        clip_norm="auto",
+        max_iter="auto",
+        batch_size="auto",
+        learning_rate="auto",
+        momentum=0.9,
+        average="last",
+        noise_decay=0.75,
+        radius=None,
+        alpha="auto",
+        fit_intercept=True,
+        centering="auto",
+        accountant="auto",
+        target_name=None,
+        names=None,
+        ledger=None,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target_bounds = target_bounds
+        self.loss = loss
+        self.huber_threshold = huber_threshold
+        self.public_features = public_features
+        self.public_target = public_target
+        self.solver = solver
+        self.neighboring_relation = neighboring_relation
+        self.n_records = n_records
+        self.bounds = bounds
+        self.feature_bound = feature_bound
+        self.normalize = normalize
+        self.clip_norm = clip_norm
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.average = average
+        self.noise_decay = noise_decay
+        self.radius = radius
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.centering = centering
+        self.accountant = accountant
+        self.target_name = target_name
+        self.names = names
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("solver", self.solver, _SOLVERS)
+        check_choice("centering", self.centering, ("auto", None))
+        check_choice("public_target", self.public_target, (True, False))
+        check_batch(self.solver, self.batch_size)
+
+    def _plan(self, problem, seeded):
+        if self.solver != "one-shot":
+            return super()._plan(problem, seeded)
+        self._check_one_shot(problem)
+        return plan_one_release(self, problem, seeded)
+
+    def _check_one_shot(self, problem) -> None:
+        """Refuse what the one release cannot do."""
+        if issparse(problem.X):
+            raise ValueError(
+                "sparse X is not supported by solver='one-shot', which needs a dense "
+                "X: choose 'dp-gd', or reduce the columns first (TruncatedSVD)."
+            )
+        if self.loss == "huber":
+            raise ValueError(
+                "loss='huber' is not for solver='one-shot', because its private part "
+                "is no sum that could be released once: choose 'dp-gd'."
+            )
+        if self.loss == "poisson" and not problem.public.all():
+            raise ValueError(
+                "loss='poisson' with solver='one-shot' is label-DP: it needs "
+                "public_features='all'; choose 'dp-gd' otherwise."
+            )
+        if self.batch_size not in ("auto", None):
+            raise ValueError(
+                f"batch_size={shown(self.batch_size)} is not for solver='one-shot', "
+                "which releases one sum over all records: choose 'dp-sgd'."
+            )
+
+    def _fit_private(self, problem, training, streams):
+        if self.solver != "one-shot":
+            return super()._fit_private(problem, training, streams)
+        context = begin_callbacks(self)
+        problem = self._scaled(problem, training, streams)
+        coordinates = self._coordinates(problem, training, streams)
+        run = run_target_sum if problem.public.all() else run_moments
+        theta, n_iter = run(self, problem, training, coordinates, streams)
+        warn_of_divergence(theta)
+        found = coordinates.fold(theta)
+        self._publish(self._fitted(problem, *found, n_iter))
+        self.privacy_ = self._report(problem, training.events, loop=False)
+        end_callbacks(context, self)
+        return self
+
+    def expected_batch(self, n: int) -> int | None:
+        """Return the expected private batch, None for the full batch."""
+        if self.batch_size != "auto":
+            return self.batch_size
+        return min(n, defaults.BATCH_SIZE) if self.solver == "dp-sgd" else None
+
+
+@public("skfdp")
+class DPSGDFRegressor(DPLinearRegressor):
+    r"""Linear regression with private centring (DPSGD-F), every record private.
+
+    The target's mean and spread, and the mean and the mean length of the rows, are
+    released once; noisy clipped gradients of centred, scaled records train the model.
+    All releases share one exact account.
+
+    Parameters
+    ----------
+    epsilon, delta : float, default=1.0, 1e-5
+        The budget of one `fit`. ``epsilon=float("inf")``: no privacy; the optimum of
+        scikit-learn's `Ridge` or `PoissonRegressor`, bounds unused.
+    target_bounds : (float, float), default=None
+        Declared public bounds of the target, in its units. Targets outside are clipped,
+        silently; predictions stay within. Required where the target is private.
+    loss : {"squared_error", "huber", "poisson"}, default="squared_error"
+        Half the squared error; Huber's loss; or half the Poisson deviance of
+        non-negative targets, with a log link.
+    huber_threshold : float, default=1.35
+        Where Huber's loss turns from squared to linear, in the target's units.
+    neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
+        What changes between neighbouring data sets; see :ref:`protected`.
+    n_records : int, default=None
+        Public nominal count, for "add_or_remove_one" only, where n is private.
+    bounds : pair, mapping, False or None, default=None
+        Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
+        a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
+        are. None: the same, with a warning.
+    feature_bound : float or "auto", default="auto"
+        L2 bound of a row after `bounds`; longer rows are scaled back, which bends a
+        linear model. "auto": the root of the number of columns, which no row within
+        bounds exceeds; 1.0 unless all columns have bounds.
+    normalize : bool, default=False
+        Scale every non-zero row to the norm `feature_bound`.
+    clip_norm : float or "auto", default="auto"
+        L2 bound of one record's contribution to one gradient sum, for rows of length 1
+        and targets of spread 1 (Poisson: of mean 1).
+    max_iter : int or "auto", default="auto"
+        Number of noisy steps: 200 on full batches.
+    batch_size : int, None or "auto", default="auto"
+        Expected size of a Poisson batch; None or "auto": the full batch.
+    learning_rate : float or "auto", default="auto"
+        First step size on the clipped sum over ``q n clip_norm``; decays to 0.
+    momentum : float, default=0.9
+    average : {"last", "tail", "uniform"}, default="last"
+        The published iterate: the last, or a mean of the second half or of all.
+    noise_decay : float, default=0.75
+        Exponent of the schedule of the noise over time (full batch only); 0: constant.
+    radius : float, default=None
+        Project the weights (in the loop's coordinates) onto this L2 ball.
+    alpha : float or "auto", default="auto"
+        Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
+        sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`. "auto": none
+        (1.0 at ``epsilon=inf``).
+    fit_intercept : bool, default=True
+        False also turns the centring off.
+    centering : {"gaussian", None}, default="gaussian"
+        "gaussian": mean of the rows by the Gaussian mechanism. None: no centring.
+    mean_fraction : float or "auto", default="auto"
+        Share of the squared Gaussian-DP parameter that buys the mean of the rows.
+    accountant : {"auto", "pld"}, default="auto"
+        "auto": closed form on full batches.
+    target_name : str, default=None
+        Name of the column that y is, or is computed from, where y is not a Series with
+        this name: reports say it, and ledgers compare it.
+    names : str, list or dict, default=None
+        Names of the columns of X in the table that they come from, where X does not say
+        so: one name for all, one for each, or a mapping from column names, patterns or
+        positions. What is computed from one column (its categories, a spline) shares
+        its name. For reports and ledgers, like `target_name`.
+    ledger : str, path or PrivacyLedger, default=None
+        Charged before anything private is read.
+    random_state : int, default=None
+        None: cryptographic randomness. An int: reproducible, **no guarantee**.
+    n_jobs : int, default=None
+        Threads; they do not change the result.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Weights on ``row_map_(X)``, per unit of X and in units of the target (Poisson:
+        of its logarithm); of X itself where no value lies outside `bounds` and no row
+        is longer than `feature_bound`.
+    intercept_ : float
+    row_map_ : RowMap
+        Bounds and norm; the same function in `fit` and `predict`.
+    target_map_ : TargetMap
+        Bounds, centre and scale of the target.
+    n_iter_ : int
+        Steps taken.
+    privacy_ : PrivacyReport
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+
+    Notes
+    -----
+    **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
+    for the whole record under `neighboring_relation`, if `random_state` is None:
+
+    * the scales are means of numbers in public intervals: each sum, over half of the
+      interval, moves by at most 1 between neighbours (2 under "replace_one"), and so
+      does the sum of the mapped rows;
+    * each clipped gradient sum moves by at most `clip_norm` (twice that under
+      "replace_one"), whatever the data;
+    * all releases are one composition, exactly accounted; sums and noise are integers.
+
+    Not covered: what chose the parameters, upstream steps, scores on training data.
+
+    References
+    ----------
+    Sun, Suresh and Menon (2023), https://arxiv.org/abs/2307.11106, for the centring.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skfdp import DPSGDFRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = DPSGDFRegressor(
+    ...     epsilon=8.0, target_bounds=(0, 400), bounds=(-0.2, 0.2), random_state=0
+    ... )
+    >>> bool(model.fit(X, y).score(X, y) > 0.3)
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon=1.0,
+        delta=1e-5,
+        *,
+        target_bounds=None,
+        loss="squared_error",
+        huber_threshold=1.35,
+        neighboring_relation="replace_special",
+        n_records=None,
+        bounds=None,
+        feature_bound="auto",
+        normalize=False,
+        clip_norm="auto",
+        max_iter="auto",
+        batch_size="auto",
+        learning_rate="auto",
+        momentum=0.9,
+        average="last",
+        noise_decay=0.75,
+        radius=None,
+        alpha="auto",
+        fit_intercept=True,
+        centering="gaussian",
+        mean_fraction="auto",
+        accountant="auto",
+        target_name=None,
+        names=None,
+        ledger=None,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target_bounds = target_bounds
+        self.loss = loss
+        self.huber_threshold = huber_threshold
+        self.neighboring_relation = neighboring_relation
+        self.n_records = n_records
+        self.bounds = bounds
+        self.feature_bound = feature_bound
+        self.normalize = normalize
+        self.clip_norm = clip_norm
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.average = average
+        self.noise_decay = noise_decay
+        self.radius = radius
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.centering = centering
+        self.mean_fraction = mean_fraction
+        self.accountant = accountant
+        self.target_name = target_name
+        self.names = names
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("centering", self.centering, ("gaussian", None))
+        check_number("mean_fraction", self.mean_fraction, high=1, also=("auto",))
+
+    def expected_batch(self, n: int) -> int | None:
+        """Return the expected batch, None for the full batch."""
+        return None if self.batch_size == "auto" else self.batch_size

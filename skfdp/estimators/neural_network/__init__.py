@@ -1,0 +1,1 @@
+"""Networks whose hidden layers learn from public parts or by noisy releases."""

@@ -1,0 +1,1 @@
+"""Searches over candidates that share one budget."""

@@ -1,0 +1,178 @@
+"""What a record contributes to a step, compiled: residual, exact norm, clip, rounding.
+
+Where contributions have rank one it is `weighted_residuals` and then `clip_residuals`.
+Differences to a public loss are made from such parts in `queries.linear`.
+
+Shapes: margins and residuals float64 (K, B), one column a record; rows int64, the
+records' numbers, B or more of them. Loops run over the records and use operations that
+round alike in vectors and in scalars, see `residuals`.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from skfdp.kernels.compiling import kernel
+from skfdp.kernels.residuals import residuals
+
+
+class Task(NamedTuple):
+    """What turns the margins of records into residuals.
+
+    Attributes
+    ----------
+    kind, parameter : int, float
+        The leaf, see `residuals.residuals`.
+    target : int16 or float64 ndarray of shape (n,)
+    class_weight : float64 ndarray of shape (n_classes,), or (0,) for none
+    offset : float64 ndarray of shape (n, K), or (0, 0) for none
+    orthant : bool
+        Clamp the residuals to the signs that the target fixes.
+    """
+
+    kind: int
+    parameter: float
+    target: np.ndarray
+    class_weight: np.ndarray
+    offset: np.ndarray
+    orthant: bool
+
+
+class Clip(NamedTuple):
+    """Bounds of a contribution, in the units of residual times row.
+
+    Attributes
+    ----------
+    squared_norms : float64 ndarray of shape (n,)
+    clip_norm : float
+    unit : float
+        Residuals become integer numbers of it.
+    largest : float
+        Where those saturate.
+    """
+
+    squared_norms: np.ndarray
+    clip_norm: float
+    unit: float
+    largest: float
+
+
+@kernel(error_model="numpy")
+def weighted_residuals(margins, rows, task):
+    """Replace margins by residuals, offset and class weights being applied."""
+    n_outputs, n_rows = margins.shape
+    if task.offset.size > 0:
+        for i in range(n_rows):
+            for k in range(n_outputs):
+                margins[k, i] += task.offset[rows[i], k]
+    target = np.empty(n_rows, task.target.dtype)
+    if task.target.size > 0:  # which is empty where the residual needs none
+        for i in range(n_rows):
+            target[i] = task.target[rows[i]]
+    residuals(task.kind, task.parameter, margins, target)
+    if task.class_weight.size > 0:
+        for i in range(n_rows):
+            for k in range(n_outputs):
+                margins[k, i] *= task.class_weight[np.int64(target[i])]
+    if task.orthant:
+        _clamp(margins, target)
+
+
+@kernel()
+def _clamp(residuals, target):
+    """Make the residual of the target at most zero, and the others at least zero.
+
+    In exact arithmetic they are; a rounded softmax may exceed 1.
+    """
+    n_outputs = residuals.shape[0]
+    for k in range(n_outputs):
+        toward = k + (n_outputs == 1)
+        for i in range(residuals.shape[1]):
+            r = residuals[k, i]
+            wrong = r > 0.0 if target[i] == toward else r < 0.0
+            residuals[k, i] = 0.0 if wrong else r
+
+
+@kernel(error_model="numpy")
+def clip_residuals(residuals, rows, clip):
+    """Scale each rank-one contribution to the clip norm and quantise, in place.
+
+    Record i contributes residuals[:, i] (x) x with ``|x| =
+    sqrt(squared_norms[rows[i]])``; the result is the nearest integer number of the
+    unit. Rounding can lengthen a contribution by at most unit sqrt(K) |x| / 2, which is
+    taken off the clip norm first.
+    """
+    n_outputs, n_rows = residuals.shape
+    half = 0.5 * clip.unit * math.sqrt(n_outputs)
+    length, factor = np.empty(n_rows), np.zeros(n_rows)
+    for i in range(n_rows):
+        length[i] = clip.squared_norms[rows[i]]
+    for k in range(n_outputs):
+        for i in range(n_rows):
+            factor[i] += residuals[k, i] * residuals[k, i]
+    for i in range(n_rows):
+        # 1e-9 outweighs every rounding error of this norm and of the factor.
+        size = math.sqrt(length[i]) * (1 + 1e-9)
+        room = clip.clip_norm - half * size
+        scale = _clip_factor(math.sqrt(factor[i]) * size, room) / clip.unit
+        factor[i] = scale if room > 0.0 else 0.0
+    for k in range(n_outputs):
+        for i in range(n_rows):
+            # Factor 0 is 0 even for NaN. Saturation comes before the rounding.
+            scaled = residuals[k, i] * factor[i] if factor[i] > 0.0 else 0.0
+            scaled = clip.largest if scaled > clip.largest else scaled
+            scaled = -clip.largest if scaled < -clip.largest else scaled
+            residuals[k, i] = np.rint(scaled)
+
+
+@kernel(error_model="numpy")
+def clip_differences(full, public, rows, clip, squared_public, inner):
+    """Clip and quantise ``full[:, i] (x) x - public[:, i] (x) x_public``, in place.
+
+    The norm of a difference of two rank-one matrices is exact:
+    |f|^2 |x|^2 + |p|^2 |z|^2 - 2 (f.p)(x.z). Quantising f and p toward zero can
+    lengthen their difference by at most unit sqrt(K) (|x| + |z|), which is taken off
+    the clip norm first.
+    """
+    n_outputs = full.shape[0]
+    for i in range(full.shape[1]):
+        ff = pp = fp = 0.0
+        for k in range(n_outputs):
+            ff += full[k, i] * full[k, i]
+            pp += public[k, i] * public[k, i]
+            fp += full[k, i] * public[k, i]
+        xx, zz = clip.squared_norms[rows[i]], squared_public[rows[i]]
+        # The subtraction cancels; its error is relative to the terms, not to the rest.
+        terms = ff * xx + pp * zz
+        square = max(terms - 2 * fp * inner[rows[i]], 0.0) + 1e-9 * terms
+        slack = clip.unit * math.sqrt(n_outputs) * (math.sqrt(xx) + math.sqrt(zz))
+        room = clip.clip_norm * (1 - 1e-9) - slack
+        factor = _clip_factor(math.sqrt(square), room) if room > 0 else 0.0
+        # One factor for both sides: saturating one of them alone could lengthen v.
+        limit = clip.largest * clip.unit * 0.999
+        for k in range(n_outputs):
+            bound = max(abs(full[k, i]), abs(public[k, i])) * factor
+            if bound > limit:
+                factor *= limit / bound
+        for k in range(n_outputs):
+            full[k, i] = _quantised(full[k, i], factor, clip)
+            public[k, i] = _quantised(public[k, i], factor, clip)
+
+
+@kernel(error_model="numpy")
+def _clip_factor(norm, clip_norm):
+    """At most 1 and clip_norm / norm; 0 where the norm is not a number."""
+    factor = clip_norm / norm
+    factor = factor if norm > clip_norm else 1.0
+    return factor if norm < np.inf else 0.0
+
+
+@kernel(error_model="numpy")
+def _quantised(residual, factor, clip):
+    """Truncate toward zero and saturate; factor 0 is 0 even for NaN."""
+    if factor == 0.0:
+        return 0.0
+    # Saturate before the conversion: a float beyond int64 has no defined truncation.
+    scaled = min(max(residual * factor / clip.unit, -clip.largest), clip.largest)
+    return np.trunc(scaled)

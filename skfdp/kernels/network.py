@@ -1,0 +1,288 @@
+"""Elementwise leaves of the network query, compiled, around BLAS products.
+
+Every matrix entry is an integer that its dtype holds exactly. Each row is treated by
+itself, and sums of squares are integers below 2**53: no result depends on the order
+or on the other rows. Sums may be reordered where they are exact; ``nnan`` and ``ninf``
+never, the guards against NaN need them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from skfdp.kernels.compiling import kernel
+
+# Below this share of entries that are not zero, skipping the others beats BLAS.
+_SPARSE = 0.2
+# Sums of integers that are exact in any order.
+_REORDER = {"reassoc", "contract", "nsz", "arcp"}
+
+
+class Operations:
+    """What the network query needs, on NumPy arrays."""
+
+    def __init__(self, dtype: str, device: str | None = None):
+        self._dtype = np.dtype(dtype)
+
+    def place(self, values: np.ndarray) -> np.ndarray:
+        """Return int16 records where the products will be taken."""
+        return values
+
+    def host(self, a: np.ndarray) -> np.ndarray:
+        """Return a NumPy array."""
+        return a
+
+    def weights(self, integers: np.ndarray) -> np.ndarray:
+        """Return integer weights, transposed, for products."""
+        return np.ascontiguousarray(integers.T, dtype=self._dtype)
+
+    def take(self, records: np.ndarray, part: np.ndarray) -> np.ndarray:
+        """Return some records in the dtype of the products."""
+        out = np.empty((len(part), records.shape[1]), dtype=self._dtype)
+        take(records, part, out)
+        return out
+
+    def product(self, a: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return ``a @ weights``: exact, so that skipping zeros changes nothing."""
+        if not _sparse(a):
+            return a @ weights
+        out = np.zeros((len(a), weights.shape[1]), dtype=self._dtype)
+        add_combinations(*_compressed(a), weights, out)
+        return out
+
+    def activate(self, z, row_scale, column_scale, bias, bits):
+        """Return integers of the ReLU of z with the constant, and their scales."""
+        out = np.empty((len(z), z.shape[1] + 1), dtype=self._dtype)
+        scale = np.empty(len(z))
+        activate(z, row_scale, column_scale, bias, bits, out, scale)
+        return out, scale
+
+    def margins(self, z, row_scale, column_scale, n_rows: int) -> np.ndarray:
+        """Return float64 margins, zero-padded to `n_rows`."""
+        out = np.zeros((n_rows, z.shape[1]))
+        np.multiply(z, column_scale, out=out[: len(z)])
+        out[: len(z)] *= row_scale[:, None]
+        return out
+
+    def integers(self, errors: np.ndarray, bits: int):
+        """Return rows rounded to integers of `bits`, and their scales."""
+        out = np.empty(errors.shape, dtype=self._dtype)
+        scale = np.empty(len(errors))
+        integers(errors, bits, out, scale)
+        return out, scale
+
+    def shortened(self, errors, scale, bits: int):
+        """Return integer rows rounded to fewer bits, and their scales."""
+        out, factor = self.integers(errors, bits)
+        return out, scale * factor
+
+    def back(self, errors, scale, weights, weight_scale, inputs, bits):
+        """Return the errors of the layer below as integers, and their scales."""
+        z = errors @ weights
+        out = np.empty(z.shape, dtype=self._dtype)
+        factor = np.empty(len(z))
+        back(z, weight_scale, inputs, bits, out, factor)
+        return out, scale * factor
+
+    def dots(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return the inner product of each pair of rows: exact."""
+        out = np.empty(len(a))
+        dots(a, b, out)
+        return out
+
+    def largest(self, a: np.ndarray) -> np.ndarray:
+        """Return the largest absolute value of each row."""
+        return np.abs(a).max(axis=1).astype(np.float64)
+
+    def truncated(self, errors, multiplier, largest: float) -> np.ndarray:
+        """Return float64 ``trunc(errors * multiplier)``, saturated."""
+        out = np.empty(errors.shape)
+        truncated(errors, multiplier, largest, out)
+        return out
+
+    def scaled(self, errors, multiplier) -> np.ndarray:
+        """Return float64 ``errors * multiplier``."""
+        return errors * multiplier[:, None]
+
+    def sum_of_products(self, inputs, errors) -> np.ndarray:
+        """Return float64 ``inputs.T @ errors``: exact for integers."""
+        if not _sparse(inputs):
+            return inputs.T.astype(np.float64) @ errors
+        by_row = _compressed(inputs)
+        starts = np.empty(inputs.shape[1] + 1, dtype=np.int64)
+        rows = np.empty(by_row[0][-1], dtype=np.int32)
+        entries = np.empty(len(rows))
+        turn(*by_row, starts, rows, entries)
+        out = np.zeros((inputs.shape[1], errors.shape[1]))
+        add_combinations(starts, rows, entries, errors, out)
+        return out
+
+    def add(self, block: np.ndarray, sign: int, total: np.ndarray) -> None:
+        """Add an integer-valued block to int64 sums."""
+        add(block, sign, total)
+
+
+def _sparse(a: np.ndarray) -> bool:
+    """Guess from the first rows; products are exact, so only the time depends on it."""
+    head = a[:64]
+    return np.count_nonzero(head) < _SPARSE * head.size
+
+
+def _compressed(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return where the rows start, and the columns and entries that are not zero."""
+    starts = np.empty(len(a) + 1, dtype=np.int64)
+    columns = np.empty(a.size + 1, dtype=np.int32)
+    entries = np.empty(a.size + 1, dtype=a.dtype)
+    compress(a, starts, columns, entries)
+    return starts, columns, entries
+
+
+@kernel(error_model="numpy")
+def take(records, part, out):
+    """out[i] = records[part[i]]."""
+    for i in range(out.shape[0]):
+        row = records[part[i]]
+        for j in range(out.shape[1]):
+            out[i, j] = row[j]
+
+
+@kernel()
+def compress(a, starts, columns, entries):
+    """Write the entries of a that are not zero, row by row, without a branch."""
+    place = 0
+    for i in range(a.shape[0]):
+        starts[i] = place
+        row = a[i]
+        for j in range(row.shape[0]):
+            columns[place] = j
+            entries[place] = row[j]
+            place += row[j] != 0
+    starts[a.shape[0]] = place
+
+
+@kernel()
+def turn(starts, columns, entries, column_starts, rows, turned):
+    """Write what `compress` wrote, column by column."""
+    column_starts[:] = 0
+    for t in range(starts[-1]):
+        column_starts[columns[t] + 1] += 1
+    for j in range(column_starts.shape[0] - 1):
+        column_starts[j + 1] += column_starts[j]
+    place = column_starts[:-1].copy()
+    for i in range(starts.shape[0] - 1):
+        for t in range(starts[i], starts[i + 1]):
+            rows[place[columns[t]]] = i
+            turned[place[columns[t]]] = entries[t]
+            place[columns[t]] += 1
+
+
+@kernel(fastmath=_REORDER)
+def add_combinations(starts, indices, entries, vectors, out):
+    """out[i] += sum of entries[t] * vectors[indices[t]], four at a time."""
+    for i in range(out.shape[0]):
+        row, t = out[i], starts[i]
+        while t + 4 <= starts[i + 1]:
+            a, b = vectors[indices[t]], vectors[indices[t + 1]]
+            c, d = vectors[indices[t + 2]], vectors[indices[t + 3]]
+            p, q, r, s = entries[t], entries[t + 1], entries[t + 2], entries[t + 3]
+            for k in range(row.shape[0]):
+                row[k] += p * a[k] + q * b[k] + r * c[k] + s * d[k]
+            t += 4
+        while t < starts[i + 1]:
+            a, p = vectors[indices[t]], entries[t]
+            for k in range(row.shape[0]):
+                row[k] += p * a[k]
+            t += 1
+
+
+@kernel()
+def add(block, sign, total):
+    """Total += sign * block."""
+    for i in range(total.shape[0]):
+        for j in range(total.shape[1]):
+            total[i, j] += sign * np.int64(block[i, j])
+
+
+@kernel(error_model="numpy")
+def activate(z, row_scale, column_scale, bias, bits, out, scale):
+    """ReLU, the constant, and one power of two for each row."""
+    width = z.shape[1]
+    row = np.empty(width + 2)
+    for i in range(z.shape[0]):
+        for k in range(width):
+            row[k] = z[i, k] * column_scale[k] if z[i, k] > 0 else 0.0
+        row[width] = bias / row_scale[i]
+        power = _round_row(row, bits, out[i])
+        scale[i] = row_scale[i] / power if power > 0 else 0.0
+
+
+@kernel(error_model="numpy")
+def integers(errors, bits, out, scale):
+    """Round each row to integers of at most `bits`; zeros where not finite."""
+    width = errors.shape[1]
+    row = np.empty(width + 1)
+    for i in range(errors.shape[0]):
+        row[:width] = errors[i]
+        power = _round_row(row, bits, out[i])
+        scale[i] = 1 / power if power > 0 else 0.0
+
+
+@kernel(error_model="numpy")
+def back(z, column_scale, inputs, bits, out, scale):
+    """Mask by the active neurons, and round as `integers` does."""
+    row = np.empty(z.shape[1] + 1)
+    for i in range(z.shape[0]):
+        for k in range(z.shape[1]):
+            row[k] = z[i, k] * column_scale[k] if inputs[i, k] > 0 else 0.0
+        power = _round_row(row, bits, out[i])
+        scale[i] = 1 / power if power > 0 else 0.0
+
+
+@kernel(fastmath=_REORDER)
+def dots(a, b, out):
+    """out[i] = a[i] . b[i], in float64."""
+    for i in range(a.shape[0]):
+        total = 0.0
+        for j in range(a.shape[1]):
+            total += np.float64(a[i, j]) * np.float64(b[i, j])
+        out[i] = total
+
+
+@kernel(error_model="numpy")
+def truncated(errors, multiplier, largest, out):
+    """Truncate toward zero and saturate; multiplier 0 is 0."""
+    for i in range(errors.shape[0]):
+        for k in range(errors.shape[1]):
+            value = errors[i, k] * multiplier[i]
+            # Saturate first: a float beyond int64 has no defined truncation.
+            out[i, k] = np.trunc(min(max(value, -largest), largest))
+
+
+@kernel(error_model="numpy")
+def _round_row(row, bits, out):
+    """Write row, float64, as integers of at most `bits`; return its power of two.
+
+    Zeros, and 0, where an entry is not finite or all are zero. The row has one entry
+    more than out, which is overwritten.
+    """
+    # Without their sign, floats are ordered as their bits are, NaN beyond infinity;
+    # maxima of integers fill vectors.
+    sizes, largest = row.view(np.int64), np.int64(0)
+    for k in range(out.shape[0]):
+        largest = max(largest, sizes[k] & np.int64(0x7FFFFFFFFFFFFFFF))
+    sizes[-1] = largest
+    power = _power(row[-1], bits)
+    for k in range(out.shape[0]):
+        out[k] = np.rint(row[k] * power) if power > 0.0 else 0.0
+    return power
+
+
+@kernel(error_model="numpy")
+def _power(largest, bits):
+    """Return the power of two that scales `largest` to at most ``2**bits``."""
+    if not 0.0 < largest < np.inf:
+        return 0.0
+    power = math.ldexp(1.0, bits - math.frexp(largest)[1])
+    return power if power < np.inf else 0.0

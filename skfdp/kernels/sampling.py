@@ -1,0 +1,280 @@
+"""Compiled samplers: from random words to rounded normals and to Poisson batches.
+
+A word is 64 random bits. No table depends on one, loops handle four at once, and the
+only branch is for normals that float64 cannot round with certainty. Everything is
+additions, multiplications, divisions and square roots, which round alike on every
+machine, in vectors and in scalars; there is no fastmath, which would lift that.
+
+Integers become floats by or-ing the bits of 2**52 into them, and floats integers by
+adding 2**52, since AVX2 has no packed conversion. What is stored as one and read as the
+other goes through memory, in loops of its own; LLVM vectorises each of them.
+"""
+
+import math
+
+import numpy as np
+
+from skfdp.kernels.compiling import kernel
+
+# What is in the making stays in the first-level cache.
+_CHUNK = 256
+_PLUS_TWO_TO_52 = np.uint64(0x4330000000000000)
+_TWO_TO_52 = 2.0**52
+_ONE = np.uint64(0x3FF0000000000000)
+_SQRT_HALF = np.uint64(0x3FE6A09E667F3BCD)
+_FRACTION = np.uint64(2**52 - 1)
+# Bits of the second word of a pair: swap and two signs, 50 of the angle, 11 of the
+# radius. All constants are typed: uint64 with a Python int would become float64.
+_ANGLE = np.uint64((2**50 - 1) << 11)
+_RADIUS = np.uint64(2**11 - 1)
+_LOW = np.uint64(2**32 - 1)
+_EXPONENT = np.uint64(1023 + 64)
+_0, _1, _2, _9, _11 = (np.uint64(n) for n in (0, 1, 2, 9, 11))
+_32, _52, _61, _62, _63 = (np.uint64(n) for n in (32, 52, 61, 62, 63))
+# How far a computed normal may be from the one that its words begin, at most, as shares
+# of itself and of its radius; what that comparison may round; and the radii between
+# which two words are enough (docs/theory/exact_release.rst, The theorem).
+_OF_ITSELF = 13 * 2.0**-53
+_OF_RADIUS = 3.5 * 2.0**-53
+_CERTAIN = 0.5 - 2.0**-50
+_NEAR, _FAR = 2.0**-11, 6.2
+# The same of -log(u) for the coins, up to 20; beyond it one word is too few.
+_GAP_ERROR, _FAR_GAP = 2.0**-35, 20.0
+
+
+@kernel(error_model="numpy")
+def add_rounded_normals(total, std, words, unsure):
+    """Add ``floor(std * x + 1/2)`` to each entry of `total`, x standard normal.
+
+    Parameters
+    ----------
+    total : int64 (n,)
+        Changed in place; sums are modulo 2**64.
+    std : float
+        At most 2**40: ``abs(x) < 10.3``, so that the noise is below the 2**52 up to
+        which adding 2**52 rounds to integers.
+    words : uint64 (n,), or (n + 1,) for odd n
+        Words 2i and 2i + 1 make the normals of entries 2i and 2i + 1, wherever a call
+        begins. The second normal of the last pair is not used if n is odd.
+    unsure : int64, half as many as words
+        Its beginning is overwritten by the pairs i to which nothing was added.
+
+    Returns
+    -------
+    n_unsure : int
+        Of how many pairs the words and float64 do not decide the integers.
+    """
+    n_pairs = words.size // 2
+    if 2 * n_pairs < total.size:
+        raise ValueError("there must be a word for each entry.")
+    size = min(n_pairs, _CHUNK)
+    scratch = np.empty((4, size))
+    noise = np.empty(2 * size, np.uint64)
+    n_unsure = 0
+    for start in range(0, n_pairs, _CHUNK):
+        n = min(_CHUNK, n_pairs - start)
+        chunk = words[2 * start : 2 * (start + n)]
+        _points(chunk, scratch)
+        if _round_sizes(n, std, scratch):
+            for i in range(n):
+                if scratch[3, i] > _CERTAIN:
+                    scratch[0, i] = scratch[2, i] = _TWO_TO_52
+                    unsure[n_unsure] = start + i
+                    n_unsure += 1
+        _swap_and_sign(chunk, scratch, noise)
+        part = total[2 * start : 2 * (start + n)]
+        for i in range(part.size):
+            part[i] += np.int64(noise[i])
+    return n_unsure
+
+
+@kernel(error_model="numpy")
+def _points(words, scratch):
+    """Write a point of the first octant for each pair of words, by Box and Muller.
+
+    A pair of normals is ``sqrt(-2 log(u))`` times a point of the unit circle. With
+    first word A and second word B,
+
+    * the bits of A and then the last 11 of B are the first 75 of u; half a unit is
+      added;
+    * the 50 bits of B above them are the first of the angle within one eighth of the
+      circle; half a unit is added, so that it is never 0;
+    * the first three bits of B swap cosine and sine and choose their signs.
+
+    Row 0 of `scratch` becomes radius times cosine, row 2 radius times sine and row 3
+    the radius. Sine and cosine are Taylor series in the angle, at most pi/4. A normal
+    is off by less than eleven times 2**-53 of itself.
+    """
+    n = words.size // 2
+    high, low, sine, spare = (
+        scratch[0, :n],
+        scratch[1, :n],
+        scratch[2, :n],
+        scratch[3, :n],
+    )
+    high_bits, low_bits = high.view(np.uint64), low.view(np.uint64)
+    for i in range(n):
+        first, second = words[2 * i], words[2 * i + 1]
+        high_bits[i] = first >> _32 | _PLUS_TWO_TO_52
+        low_bits[i] = (first & _LOW) << _11 | second & _RADIUS | _PLUS_TWO_TO_52
+    _minus_logarithms(high, low, 2.0**-11, spare)
+    sine_bits = sine.view(np.uint64)
+    for i in range(n):
+        sine_bits[i] = (words[2 * i + 1] & _ANGLE) >> _9 | _2 | _ONE
+    for i in range(n):
+        radius = math.sqrt(2.0 * high[i])
+        angle = (sine[i] - 1.0) * 0.7853981633974483
+        z = angle * angle
+        w = z * z
+        even = ((1 / 355687428096000 * w + 1 / 6227020800) * w + 1 / 362880) * w
+        odd = ((1 / 1307674368000 * w + 1 / 39916800) * w + 1 / 5040) * w + 1 / 6
+        even = (even + 1 / 120) * w
+        sine[i] = radius * (angle + angle * (even - odd * z))
+        even = ((1 / 20922789888000 * w + 1 / 479001600) * w + 1 / 40320) * w
+        odd = ((1 / 87178291200 * w + 1 / 3628800) * w + 1 / 720) * w + 0.5
+        even = (even + 1 / 24) * w
+        high[i] = radius * (1.0 + (even - odd * z))
+        spare[i] = radius
+
+
+@kernel(error_model="numpy")
+def _round_sizes(n, std, scratch):
+    """Make rows 0 and 2 integers plus 2**52; return how many pairs are not certain.
+
+    In row 3 the radius is replaced by a number that is above `_CERTAIN` for those.
+    """
+    cosine, sine, spare = scratch[0, :n], scratch[2, :n], scratch[3, :n]
+    n_unsure = 0
+    for i in range(n):
+        x, y = std * cosine[i], std * sine[i]
+        rounded_x, rounded_y = x + _TWO_TO_52, y + _TWO_TO_52
+        from_x = abs(x - (rounded_x - _TWO_TO_52)) + _OF_ITSELF * x
+        from_y = abs(y - (rounded_y - _TWO_TO_52)) + _OF_ITSELF * y
+        farthest = from_x if from_x > from_y else from_y
+        farthest += _OF_RADIUS * std * spare[i]
+        farthest = farthest if _NEAR < spare[i] < _FAR else 1.0
+        cosine[i], sine[i], spare[i] = rounded_x, rounded_y, farthest
+        n_unsure += farthest > _CERTAIN
+    return n_unsure
+
+
+@kernel(error_model="numpy")
+def _swap_and_sign(words, scratch, out):
+    """Write the integers of rows 0 and 2 as the first bits of each second word say."""
+    n = words.size // 2
+    cosine = scratch[0, :n].view(np.uint64)
+    sine = scratch[2, :n].view(np.uint64)
+    for i in range(n):
+        second = words[2 * i + 1]
+        swap = (cosine[i] ^ sine[i]) & (_0 - (second >> _63))
+        first_sign = _0 - (second >> _62 & _1)
+        second_sign = _0 - (second >> _61 & _1)
+        out[2 * i] = ((cosine[i] ^ swap) & _FRACTION ^ first_sign) - first_sign
+        out[2 * i + 1] = ((sine[i] ^ swap) & _FRACTION ^ second_sign) - second_sign
+
+
+@kernel(error_model="numpy")
+def _minus_logarithms(high, low, scale, spare):
+    """Replace `high` by ``-log(u)``, u uniform; `low` and `spare` are overwritten.
+
+    ``u = (a * 2**32 + (b + 1/2) * scale) * 2**-64``, where `high` holds a + 2**52, a
+    below 2**32, and `low` b + 2**52, b below 2**43, ``(b + 1/2) * scale`` below 2**32.
+    The result is above 0 for every word. Error below four units in the last place.
+
+    ``u = 2**-n * (1 + f)`` with 1 + f between sqrt(1/2) and sqrt(2), and
+    ``log(1 + f) = 2 artanh(f / (2 + f))``, as a series. What u loses in rounding to 53
+    bits is kept and added to f: otherwise u near 1 had few values, or was 1.
+    """
+    bits, counts = high.view(np.uint64), spare.view(np.uint64)
+    for i in range(high.size):
+        h = (high[i] - _TWO_TO_52) * 4294967296.0
+        tail = (low[i] - _TWO_TO_52 + 0.5) * scale
+        u = h + tail
+        low[i] = (h - u + tail) * 2.0**-64  # exact, as h = 0 or h > tail
+        high[i] = u
+    for i in range(high.size):
+        shifted = bits[i] + (_ONE - _SQRT_HALF)
+        counts[i] = _EXPONENT - (shifted >> _52) | _PLUS_TWO_TO_52
+        bits[i] = (shifted & _FRACTION) + _SQRT_HALF
+    for i in range(high.size):
+        n = spare[i] - _TWO_TO_52
+        # For n > 0 the rest should be scaled by 2**n; it is then only a rounding error.
+        f = high[i] - 1.0 + low[i]
+        s = f / (f + 2.0)
+        z = s * s
+        w = z * z
+        even = ((((2 / 17) * w + 2 / 13) * w + 2 / 9) * w + 2 / 5) * w + 2.0
+        odd = ((((2 / 19) * w + 2 / 15) * w + 2 / 11) * w + 2 / 7) * w + 2 / 3
+        log = s * (odd * z + even)
+        high[i] = n * 0.6931471803691238 + (n * 1.9082149292705877e-10 - log)
+
+
+@kernel(error_model="numpy")
+def poisson_members(words, pace, last, n_rows, members):
+    """Write the members of a Poisson batch that follow row `last`, as far as is sure.
+
+    The next member is ``1 + floor(-log(u) / pace)`` further on, where the first 64 bits
+    of u are a word.
+
+    Parameters
+    ----------
+    words : uint64 (n,)
+    pace : float
+        ``-log(1 - rate)``; 0 and infinity give no further member and all rows.
+    last : int
+        Row of the member before, -1 for the first.
+    n_rows : int
+        At most 2**53. Gaps are cut there, so that nothing overflows.
+    members : int64, n or more
+        What is beyond the returned count is scratch.
+
+    Returns
+    -------
+    count : int
+        Members written; as many words were used.
+    unsure : bool
+        Whether the next word and float64 do not decide its gap. If they do, fewer
+        members than words mean that the end of the rows was reached.
+    """
+    size = min(words.size, _CHUNK)
+    scratch = np.empty((3, size))
+    edge = _GAP_ERROR / pace
+    for start in range(0, words.size, _CHUNK):
+        n = min(_CHUNK, words.size - start)
+        high, low, spare = scratch[0, :n], scratch[1, :n], scratch[2, :n]
+        high_bits, low_bits = high.view(np.uint64), low.view(np.uint64)
+        for i in range(n):
+            high_bits[i] = words[start + i] >> _32 | _PLUS_TWO_TO_52
+            low_bits[i] = words[start + i] & _LOW | _PLUS_TWO_TO_52
+        _minus_logarithms(high, low, 1.0, spare)
+        n_unsure = 0
+        for i in range(n):
+            gap = high[i] / pace
+            # The error of -log(u) is below a tenth of it, for every word.
+            open_end = high[i] > _FAR_GAP and pace < np.inf and gap < 2.0 * n_rows
+            whole = np.floor(gap)
+            from_edge = gap - whole
+            from_edge = (
+                min(from_edge, 1.0 - from_edge) if whole > 0 else 1.0 - from_edge
+            )
+            spare[i] = (
+                1.0 if open_end or gap < n_rows + edge and from_edge <= edge else 0.0
+            )
+            n_unsure += spare[i] > 0.0
+            high[i] = gap if gap < n_rows else n_rows
+        n_sure = n
+        if n_unsure:
+            n_sure = 0
+            while spare[n_sure] == 0.0:
+                n_sure += 1
+        part = members[start : start + n]
+        for i in range(n_sure):
+            last += 1 + np.int64(high[i])
+            part[i] = last
+        if last >= n_rows:
+            while n_sure > 0 and part[n_sure - 1] >= n_rows:
+                n_sure -= 1
+            return start + n_sure, False
+        if n_sure < n:
+            return start + n_sure, True
+    return words.size, False

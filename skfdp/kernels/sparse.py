@@ -1,0 +1,139 @@
+"""Compiled products of CSR rows that are shifted but never filled in.
+
+A row is ``x - shift``, x sparse and shift dense, all integers. What is written are the
+integers that the dense kernels give for the difference.
+
+Shapes: data int16, indices int32, indptr int64, the CSR form of x; rows int64 (B,), the
+batch. theta int16 (D, K), and out int64 (D, K): one column of X is one stretch of
+memory.
+"""
+
+import numpy as np
+
+from skfdp.kernels.compiling import kernel
+from skfdp.kernels.tiles import powers, saturated
+from skfdp.kernels.vectors import prefetch
+
+_COLUMNS = 64
+# Stored entries lie in columns far apart; what is asked for this early has arrived.
+_AHEAD = 8
+
+
+@kernel()
+def round_weights(theta, bits, shift, out, shifted):
+    """Round theta as `tiles.round_weights` does, and turn it.
+
+    out int16 (D, K); shifted int64 (K,), its product with the shift.
+    """
+    first, second = powers(bits)
+    shifted[:] = 0
+    # Neighbouring columns, so that what is written stays in the cache.
+    for start in range(0, theta.shape[1], _COLUMNS):
+        stop = min(start + _COLUMNS, theta.shape[1])
+        for k in range(theta.shape[0]):
+            total = np.int64(0)
+            for j in range(start, stop):
+                rounded = np.int64(saturated(theta[k, j] * first * second))
+                out[j, k] = rounded
+                total += rounded * shift[j]
+            shifted[k] += total
+
+
+@kernel()
+def shifted_sum(sums, shift, total, out):
+    """out[k, j] = sums[j, k] - shift[j] * total[k], modulo 2**64; out int64 (K, D)."""
+    for j in range(out.shape[1]):
+        for k in range(out.shape[0]):
+            out[k, j] = sums[j, k] - shift[j] * total[k]
+
+
+@kernel()
+def margins(data, indices, indptr, rows, theta, start, factor, total, out):
+    """out[:, i] = factor * (x[rows[i]] . theta - start); start is ``shift . theta``.
+
+    start int64 (K,). total (K,) is memory, int32 where the differences fit into it,
+    which takes half of the time, and int64 otherwise; sums before it may wrap around.
+    """
+    n_outputs, weights, last = theta.shape[1], theta.ravel(), len(indices) - 1
+    for i in range(rows.shape[0]):
+        for k in range(n_outputs):
+            total[k] = -start[k]
+        for place in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            prefetch(weights, indices[min(place + _AHEAD, last)] * n_outputs)
+            value = np.int32(data[place])
+            column = theta[indices[place]]
+            for k in range(n_outputs):
+                total[k] += np.int32(value * np.int32(column[k]))
+        for k in range(n_outputs):
+            out[k, i] = factor * total[k]
+
+
+@kernel()
+def add_outer_products(data, indices, indptr, rows, residuals, out, total):
+    """Out += sum of x (x) residuals, and total += sum of residuals; int64.
+
+    residuals float64 (K, B), integers.
+
+    The sums may wrap around. Subtracting ``shift (x) total``, which wraps too, leaves
+    the sum of clipped contributions modulo 2**64, and that fits into int64.
+    """
+    n_outputs = residuals.shape[0]
+    integers, sums, last = np.empty(n_outputs, np.int32), out.ravel(), len(indices) - 1
+    for i in range(rows.shape[0]):
+        for k in range(n_outputs):
+            integers[k] = np.int32(residuals[k, i])
+            total[k] += integers[k]
+        for place in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            early = indices[min(place + _AHEAD, last)] * n_outputs
+            for k in range(0, n_outputs, 8):
+                prefetch(sums, early + k)
+            value = np.int32(data[place])
+            column = out[indices[place]]
+            for k in range(n_outputs):
+                column[k] += np.int64(value) * np.int64(integers[k])
+
+
+@kernel()
+def add_by_columns(data, rows, starts, residuals, out, total):
+    """Add what `add_outer_products` adds, of neighbouring rows in CSC form.
+
+    residuals int32 (B, K), one for each of these rows. The sum of a column is written
+    once, whereas row by row the sums lie all over the memory.
+    """
+    for i in range(residuals.shape[0]):
+        for k in range(residuals.shape[1]):
+            total[k] += residuals[i, k]
+    flat, last = residuals.ravel(), len(rows) - 1
+    for j in range(out.shape[0]):
+        column = out[j]
+        for place in range(starts[j], starts[j + 1]):
+            prefetch(flat, rows[min(place + _AHEAD, last)] * column.shape[0])
+            value, residual = np.int32(data[place]), residuals[rows[place]]
+            for k in range(column.shape[0]):
+                column[k] += np.int64(value) * np.int64(residual[k])
+
+
+@kernel()
+def inner_products(data, indices, indptr, data_2, indices_2, indptr_2, shift, out):
+    """out[i] = (x - shift) . (z - shift) for two CSR matrices; integers below 2**53."""
+    far = 0
+    for j in range(shift.shape[0]):
+        far += shift[j] * shift[j]
+    for i in range(out.shape[0]):
+        total = far
+        place, place_2 = indptr[i], indptr_2[i]
+        end, end_2 = indptr[i + 1], indptr_2[i + 1]
+        for p in range(place, end):
+            total -= np.int64(data[p]) * shift[indices[p]]
+        for p in range(place_2, end_2):
+            total -= np.int64(data_2[p]) * shift[indices_2[p]]
+        while place < end and place_2 < end_2:
+            if indices[place] == indices_2[place_2]:
+                total += np.int64(data[place]) * np.int64(data_2[place_2])
+                place += 1
+                place_2 += 1
+            elif indices[place] < indices_2[place_2]:
+                place += 1
+            else:
+                place_2 += 1
+        out[i] = total

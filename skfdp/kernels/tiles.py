@@ -1,0 +1,177 @@
+"""Compiled leaves of the linear query, for rows of any length.
+
+Every product and sum here is an integer below 2**53 held in float64, therefore exact
+in any order: tiles, threads, blocks and fused multiply-adds cannot change a bit of
+the result. That is why ``reassoc`` is allowed; ``nnan`` and ``ninf`` never are.
+
+Shapes: X int16 (n, D); rows int64 (B,), the batch; theta float64 (K, D), integers;
+residuals float64 (K, B). Arrays written come last.
+"""
+
+import math
+
+import numpy as np
+
+from skfdp.kernels.compiling import kernel
+from skfdp.kernels.vectors import WIDTH
+
+_REORDER = {"reassoc", "contract", "nsz", "arcp"}
+
+
+@kernel(fastmath=_REORDER)
+def weight_bits(theta):
+    """Return by which power of two to multiply theta, finite, before it is rounded.
+
+    As many bits as keep the entries below 2**15 and each output's norm below 2**16.
+    """
+    largest = 0.0
+    for k in range(theta.shape[0]):
+        for j in range(theta.shape[1]):
+            size = abs(theta[k, j])
+            largest = size if size > largest else largest
+    size = math.frexp(largest)[1]
+    exponent = max(size, -1000)  # of a factor that float64 holds
+    factor = math.ldexp(1.0, -exponent)
+    longest = 0.0
+    for k in range(theta.shape[0]):
+        square = 0.0
+        for j in range(theta.shape[1]):
+            square += (theta[k, j] * factor) ** 2
+        longest = max(longest, square)
+    return min(15 - size, 16 - math.frexp(math.sqrt(longest))[1] - exponent)
+
+
+@kernel()
+def round_weights(theta, bits, out):
+    """Out = theta * 2**bits to the nearest integer, saturating at 2**15 - 1.
+
+    Where out, of any type, has more columns, the last `WIDTH` columns of out are those
+    of theta, and the columns before them that theta does not fill are left alone.
+    """
+    first, second = powers(bits)
+    wider = out.shape[1] - theta.shape[1]
+    rest = out.shape[1] - WIDTH if wider > 0 else theta.shape[1]
+    for k in range(theta.shape[0]):
+        for j in range(rest):
+            out[k, j] = saturated(theta[k, j] * first * second)
+        for j in range(rest, theta.shape[1]):
+            out[k, j + wider] = saturated(theta[k, j] * first * second)
+
+
+@kernel()
+def saturated(scaled):
+    """Return the nearest integer that fits into int16, or its negative."""
+    scaled = 32767.0 if scaled > 32767.0 else scaled
+    return np.rint(-32767.0 if scaled < -32767.0 else scaled)
+
+
+@kernel()
+def powers(bits):
+    """Return two factors of 2**bits: one may be too large."""
+    half = bits // 2
+    return math.ldexp(1.0, half), math.ldexp(1.0, bits - half)
+
+
+@kernel(fastmath=_REORDER)
+def margins(X, rows, theta, out):
+    """out[k, i] = X[rows[i]] . theta[k], two rows and five outputs at a time.
+
+    Ten accumulators, two rows and one weight fit into 16 vector registers. An odd last
+    row is paired with itself.
+    """
+    n_outputs, n_rows = out.shape
+    n_columns = X.shape[1]
+    for i in range(0, n_rows, 2):
+        h = min(i + 1, n_rows - 1)
+        x0, x1 = X[rows[i]], X[rows[h]]
+        k = 0
+        while k + 5 <= n_outputs:
+            t0, t1, t2 = theta[k], theta[k + 1], theta[k + 2]
+            t3, t4 = theta[k + 3], theta[k + 4]
+            a0 = a1 = a2 = a3 = a4 = b0 = b1 = b2 = b3 = b4 = 0.0
+            for j in range(n_columns):
+                a, b = float(x0[j]), float(x1[j])
+                a0 += a * t0[j]
+                a1 += a * t1[j]
+                a2 += a * t2[j]
+                a3 += a * t3[j]
+                a4 += a * t4[j]
+                b0 += b * t0[j]
+                b1 += b * t1[j]
+                b2 += b * t2[j]
+                b3 += b * t3[j]
+                b4 += b * t4[j]
+            out[k, i], out[k + 1, i], out[k + 2, i] = a0, a1, a2
+            out[k + 3, i], out[k + 4, i] = a3, a4
+            out[k, h], out[k + 1, h], out[k + 2, h] = b0, b1, b2
+            out[k + 3, h], out[k + 4, h] = b3, b4
+            k += 5
+        while k < n_outputs:
+            t = theta[k]
+            a0 = b0 = 0.0
+            for j in range(n_columns):
+                a0 += x0[j] * t[j]
+                b0 += x1[j] * t[j]
+            out[k, i], out[k, h] = a0, b0
+            k += 1
+
+
+@kernel(fastmath=_REORDER)
+def add_outer_products(X, rows, residuals, out):
+    """Out += residuals.T @ X[rows], four rows and five outputs at a time.
+
+    out is float64 (K, D), integers below 2**53. Rows that the last four lack count with
+    a residual of 0.
+    """
+    n_outputs, n_rows = residuals.shape
+    n_columns = X.shape[1]
+    r = np.zeros((4, n_outputs))
+    for i in range(0, n_rows, 4):
+        last = n_rows - 1
+        x0, x1 = X[rows[i]], X[rows[min(i + 1, last)]]
+        x2, x3 = X[rows[min(i + 2, last)]], X[rows[min(i + 3, last)]]
+        for h in range(4):
+            for k in range(n_outputs):
+                r[h, k] = residuals[k, i + h] if i + h < n_rows else 0.0
+        k = 0
+        while k + 5 <= n_outputs:
+            a0, b0, c0, d0 = r[0, k], r[1, k], r[2, k], r[3, k]
+            a1, b1, c1, d1 = r[0, k + 1], r[1, k + 1], r[2, k + 1], r[3, k + 1]
+            a2, b2, c2, d2 = r[0, k + 2], r[1, k + 2], r[2, k + 2], r[3, k + 2]
+            a3, b3, c3, d3 = r[0, k + 3], r[1, k + 3], r[2, k + 3], r[3, k + 3]
+            a4, b4, c4, d4 = r[0, k + 4], r[1, k + 4], r[2, k + 4], r[3, k + 4]
+            u0, u1, u2 = out[k], out[k + 1], out[k + 2]
+            u3, u4 = out[k + 3], out[k + 4]
+            for j in range(n_columns):
+                a, b, c, d = float(x0[j]), float(x1[j]), float(x2[j]), float(x3[j])
+                u0[j] += a0 * a + b0 * b + c0 * c + d0 * d
+                u1[j] += a1 * a + b1 * b + c1 * c + d1 * d
+                u2[j] += a2 * a + b2 * b + c2 * c + d2 * d
+                u3[j] += a3 * a + b3 * b + c3 * c + d3 * d
+                u4[j] += a4 * a + b4 * b + c4 * c + d4 * d
+            k += 5
+        while k < n_outputs:
+            a0, b0, c0, d0 = r[0, k], r[1, k], r[2, k], r[3, k]
+            u = out[k]
+            for j in range(n_columns):
+                u[j] += a0 * x0[j] + b0 * x1[j] + c0 * x2[j] + d0 * x3[j]
+            k += 1
+
+
+@kernel()
+def move_integers(partial, total):
+    """Add partial, integers in float64, to total, int64, and set it to zero."""
+    for k in range(partial.shape[0]):
+        for j in range(partial.shape[1]):
+            total[k, j] += np.int64(partial[k, j])
+            partial[k, j] = 0.0
+
+
+@kernel()
+def inner_products(X, Z, out):
+    """out[i] = X[i] . Z[i]; integers below 2**53."""
+    for i in range(out.shape[0]):
+        total = 0
+        for j in range(X.shape[1]):
+            total += np.int64(X[i, j]) * np.int64(Z[i, j])
+        out[i] = total

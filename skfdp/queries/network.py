@@ -1,0 +1,456 @@
+"""Clipped sums of per-example gradients of ReLU networks.
+
+The gradient of one record is a rank-one matrix for each layer, so its norm comes from
+the activations and the back-propagated errors, and no per-example gradient exists.
+Both are integers with a power of two for each record, and so are the weights for each
+neuron. Every matrix product is then an exact sum of integers, in any order: what a
+record contributes cannot depend on where it stands or on the library that multiplies.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import math
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from skfdp.queries import sum_unit
+from skfdp.queries.losses import Loss
+from skfdp.records.grid import GRID, GridRows
+
+BACKENDS = ("numpy", "torch")
+DTYPES = ("float32", "float64")
+#: Wider hidden layers would make squared norms inexact.
+WIDEST = 8192
+_BLOCK = 1024
+_SUM_BITS = 53 - 10  # of a product of two factors, 1024 of which are summed
+_FACTOR_BITS = 20
+_LARGEST_WEIGHT = 1e100
+# How much longer than the clip norm each side of a difference may be.
+_HEADROOM = 2.0**6
+
+
+@dataclasses.dataclass(frozen=True)
+class Precision:
+    """How many bits activations, errors and weights may have.
+
+    Attributes
+    ----------
+    dtype : {"float32", "float64"}
+        Of the matrix products.
+    mantissa : int
+        Integers up to ``2**mantissa`` are exact.
+    activation, error : int
+        Bits of an activation and of a back-propagated error in a product; a neuron's
+        integer weights share the rest.
+    """
+
+    dtype: str
+    mantissa: int
+    activation: int
+    error: int
+
+    @property
+    def residual(self) -> int:
+        """Bits of a clipped error in a sum of float64 products."""
+        return _SUM_BITS - self.activation
+
+
+def precision(dtype: str, widest: int) -> Precision:
+    """Return the precision of a dtype; float32 is too short for very wide layers."""
+    if dtype == "float32" and widest <= 4096:
+        return Precision("float32", 24, 9, 10)
+    return Precision("float64", 53, 15, 20)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """Records as integers, with a factor for each: ``values * scale[:, None]``.
+
+    Attributes
+    ----------
+    values : int16 ndarray of shape (n_rows, n_columns)
+    scale : float64 ndarray of shape (n_rows,)
+    """
+
+    values: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def build(cls, rows: GridRows, factor: float, bits: int) -> Rows:
+        """Scale each grid row by a power of two to `bits`, 15 at most, and round.
+
+        The network sees the grid rows times `factor`.
+        """
+        values = np.empty_like(rows.values)
+        scale = np.empty(len(values))
+        for start in range(0, len(values), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            floats = rows.values[block].astype(np.float64)
+            shift = np.frexp(np.abs(floats).max(axis=1, initial=0.0))[1] - bits
+            values[block] = np.rint(np.ldexp(floats, -shift[:, None]))
+            scale[block] = np.ldexp(GRID * factor, shift)
+        return cls(values, scale)
+
+
+@dataclasses.dataclass(frozen=True)
+class MLPQuery:
+    """Per-record contribution ``clip(gradient - public gradient)`` of a network.
+
+    Parameters
+    ----------
+    rows : Rows
+        The records, constant last column included.
+    target : int64 ndarray of shape (n_rows,)
+        Class of each record, 0-based.
+    loss : Loss
+        Gives the errors of the output layer.
+    widths : tuple of int
+        Width of the input (constant column included), of each hidden layer (without),
+        and of the output: 1 for two classes.
+    bias : float
+        Value of the constant that each hidden layer passes on.
+    clip_norm : float
+        L2 bound of a contribution, all layers together.
+    capacity : int
+        Public bound on the number of rows, for the grid.
+    class_weight : float64 ndarray of shape (n_classes,)
+        Public factor of the error, before the clip.
+    precision : Precision
+    padded : Rows, default=None
+        What is public of each record, padded to a full row: the public loss of paper
+        1. None means no public loss.
+    public_target : bool, default=False
+        Whether the public loss may see the target.
+    backend : {"numpy", "torch"}, default="numpy"
+    device : str, default=None
+        Of the torch backend.
+    n_jobs : int, default=1
+        Threads over row blocks; they cannot change the result.
+
+    Notes
+    -----
+    theta is one vector: the matrices of the layers, each (outputs, inputs + 1) with
+    the weight of the constant last, one after the other.
+
+    **Guarantees.** Each vector of `exact_sum` depends on its own record and theta
+    alone, and has an L2 norm of at most ``clip_norm / unit``, in exact arithmetic: the
+    norm is that of the integer factors, widened by 1e-9; the clipped errors are
+    truncated toward zero, and for a difference what truncation can add is taken off
+    the clip norm first. A record whose errors are not finite contributes 0.
+    """
+
+    rows: Rows
+    target: np.ndarray
+    loss: Loss
+    widths: tuple[int, ...]
+    bias: float
+    clip_norm: float
+    capacity: int
+    class_weight: np.ndarray
+    precision: Precision
+    padded: Rows | None = None
+    public_target: bool = False
+    backend: str = "numpy"
+    device: str | None = None
+    n_jobs: int = 1
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return len(self.rows.values)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Shape of each layer's matrix."""
+        inputs = (self.widths[0], *(width + 1 for width in self.widths[1:-1]))
+        return tuple(zip(self.widths[1:], inputs, strict=True))
+
+    @property
+    def shape(self) -> tuple[int]:
+        """Shape of theta and of the sum."""
+        return (sum(rows * columns for rows, columns in self.shapes),)
+
+    def unit(self, noise_std: float) -> float:
+        """Return the grid unit of the sum."""
+        # A row of inputs is at least half as long as its bits allow.
+        finest = self.clip_norm * 2.0 ** (2 - _SUM_BITS)
+        if self.padded is not None:
+            finest *= _HEADROOM
+        finest = 2.0 ** math.ceil(math.log2(finest))
+        return sum_unit(noise_std, self.clip_norm, self.capacity, finest)
+
+    def exact_sum(
+        self, theta: np.ndarray, batch: np.ndarray | None, unit: float
+    ) -> np.ndarray:
+        """Return the int64 sum of clipped contributions, in `unit`.
+
+        Parameters
+        ----------
+        theta : float64 ndarray of shape (n_parameters,)
+        batch : int64 ndarray or None
+            Row numbers; None means every row.
+        unit : float
+            As `unit` returned it.
+        """
+        if not (np.abs(theta) < _LARGEST_WEIGHT).all():
+            # theta is public. Nothing can be learnt there, and sums would be inexact.
+            return np.zeros(self.shape, dtype=np.int64)
+        batch = np.arange(self.n_rows) if batch is None else batch
+        weights = self._weights(theta)
+        if self.n_jobs == 1 or len(batch) < 2 * _BLOCK:
+            return self._partial_sum(weights, batch, unit)
+        parts = np.array_split(batch, self.n_jobs)
+        sums = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(self._partial_sum)(weights, part, unit) for part in parts
+        )
+        return np.sum(sums, axis=0)
+
+    def public_gradient(self, theta: np.ndarray, batch: np.ndarray) -> np.ndarray:
+        """Return the mean gradient of the public loss over a public batch, float64.
+
+        It reads the padded rows, and the target only if that is public.
+        """
+        weights = self._weights(theta)
+        total = np.zeros(self.shape)
+        for part in _parts(batch):
+            layers = self._public_pass(weights, part)
+            for layer, out in zip(layers, split(total, self.shapes), strict=True):
+                errors = self._ops.scaled(layer.errors, layer.scale)
+                out += self._ops.sum_of_products(layer.inputs, errors).T
+        return total / len(batch)
+
+    def last_inputs(self, theta: np.ndarray, scale: float) -> GridRows:
+        """Return what the last layer meets, over `scale`, on the grid of linear rows.
+
+        Each row is a function of its own record and of theta; entries saturate, and
+        are not negative if there is a hidden layer.
+        """
+        weights = self._weights(theta)
+        values = np.empty((self.n_rows, self.shapes[-1][1]), dtype=np.int16)
+        squared_norms = np.empty(self.n_rows)
+        for part in _parts(np.arange(self.n_rows)):
+            inputs, scales = self._forward(
+                weights, self._records, self.rows.scale, part
+            )
+            factor = scales[-1] / (scale * GRID)
+            factor[~np.isfinite(factor)] = 0.0
+            integers = self._ops.truncated(inputs[-1], factor, 2.0**15 - 1)
+            values[part] = self._ops.host(integers)
+            integers = values[part].astype(np.float64)
+            squared_norms[part] = np.einsum("ij,ij->i", integers, integers)
+        return GridRows(values, squared_norms)
+
+    def split(self, theta: np.ndarray) -> list[np.ndarray]:
+        """Return views of theta, one matrix for each layer."""
+        return split(theta, self.shapes)
+
+    @functools.cached_property
+    def _ops(self) -> Any:
+        # numba and torch load with the first fit, not with `import skfdp`.
+        name = {"numpy": "kernels.network", "torch": "queries.torch"}[self.backend]
+        module = importlib.import_module(f"skfdp.{name}")
+        return module.Operations(self.precision.dtype, self.device)
+
+    @functools.cached_property
+    def _records(self) -> Any:
+        return self._ops.place(self.rows.values)
+
+    @functools.cached_property
+    def _padded_records(self) -> Any:
+        return self._ops.place(self.padded.values)
+
+    def _weights(self, theta: np.ndarray) -> list[Weights]:
+        p = self.precision
+        layers = []
+        for number, matrix in enumerate(self.split(theta)):
+            forward, scale = _integers(matrix, p.mantissa - p.activation)
+            # The error of the first layer goes nowhere.
+            backward = (matrix[:, :0].T, np.empty(0))
+            if number:
+                backward = _integers(matrix[:, :-1].T, p.mantissa - p.error)
+            layers.append(
+                Weights(
+                    *map(self._ops.weights, (forward, backward[0])), scale, backward[1]
+                )
+            )
+        return layers
+
+    def _partial_sum(self, weights, batch, unit) -> np.ndarray:
+        # Here and not in the caller, because threads start with their own state: an
+        # overflow warning would tell of private margins.
+        with np.errstate(all="ignore"):
+            # Transposed, as the products come.
+            out = [np.zeros(shape[::-1], dtype=np.int64) for shape in self.shapes]
+            for part in _parts(batch):
+                self._add_block(weights, part, unit, out)
+            return np.concatenate([total.T.ravel() for total in out])
+
+    def _add_block(self, weights, part, unit, out) -> None:
+        full = self._private_pass(weights, part)
+        public = None
+        if self.padded is not None:
+            public = self._public_pass(weights, part)
+        factor = self._clip_factor(full, public, unit)
+        for sign, layers in ((1, full), (-1, public)):
+            for layer, total in zip(layers or (), out, strict=False):
+                multiplier = factor * (layer.scale / unit)
+                multiplier[~np.isfinite(multiplier)] = 0.0
+                errors = self._ops.truncated(
+                    layer.errors, multiplier, 2.0**self.precision.residual - 1
+                )
+                block = self._ops.sum_of_products(layer.inputs, errors)
+                self._ops.add(block, sign, total)
+
+    def _clip_factor(self, full, public, unit) -> np.ndarray:
+        """Return what scales each record's contribution to the clip norm, below 1."""
+        square, room = self._squared_norm(full), self.clip_norm * (1 - 1e-9)
+        if public is not None:
+            terms = square + self._squared_norm(public)
+            cross = sum(
+                self._ops.dots(f.errors, p.errors)
+                * self._ops.dots(f.inputs, p.inputs)
+                * (f.scale * p.scale)
+                for f, p in zip(full, public, strict=True)
+            )
+            # The subtraction cancels; its error is relative to the terms.
+            square = np.maximum(terms - 2 * cross, 0.0) + 1e-9 * terms
+            # Truncation may lengthen a difference; layers are orthogonal.
+            slack = sum(
+                f.errors.shape[1]
+                * (np.sqrt(f.squared_inputs) + np.sqrt(p.squared_inputs)) ** 2
+                for f, p in zip(full, public, strict=True)
+            )
+            room = np.maximum(room - unit * np.sqrt(slack) * (1 + 1e-9), 0.0)
+        norm = np.sqrt(square) * (1 + 1e-9)
+        factor = np.where(norm > room, room / norm, 1.0)
+        factor[~(norm < np.inf)] = 0.0
+        # One factor for both sides: saturating one of them alone could lengthen v.
+        limit = 0.999 * unit * 2.0**self.precision.residual
+        for layer in (*full, *(public or ())):
+            largest = self._ops.largest(layer.errors) * layer.scale * factor
+            factor *= np.where(largest > limit, limit / largest, 1.0)
+        return factor
+
+    def _squared_norm(self, layers) -> np.ndarray:
+        return sum(
+            self._ops.dots(layer.errors, layer.errors)
+            * layer.squared_inputs
+            * layer.scale**2
+            for layer in layers
+        )
+
+    def _private_pass(self, weights, part) -> list[Layer]:
+        return self._pass(weights, self._records, self.rows.scale, part, self._error)
+
+    def _public_pass(self, weights, part) -> list[Layer]:
+        error = self._error if self.public_target else self._target_free_error
+        return self._pass(weights, self._padded_records, self.padded.scale, part, error)
+
+    def _pass(self, weights, records, scales, part, error) -> list[Layer]:
+        """Propagate some records forward and their errors back, in integers."""
+        ops, bits = self._ops, self.precision
+        inputs, scale = self._forward(weights, records, scales, part)
+        margins = ops.margins(
+            ops.product(inputs[-1], weights[-1].forward),
+            scale[-1],
+            weights[-1].forward_scale,
+            _BLOCK,
+        )
+        errors, error_scale = ops.integers(error(margins, part), _FACTOR_BITS)
+        layers = []
+        for number in reversed(range(len(weights))):
+            a = inputs[number]
+            layers.append(Layer(a, errors, error_scale * scale[number], ops.dots(a, a)))
+            if number:
+                errors, error_scale = ops.back(
+                    *ops.shortened(errors, error_scale, bits.error),
+                    weights[number].backward,
+                    weights[number].backward_scale,
+                    a,
+                    _FACTOR_BITS,
+                )
+        return layers[::-1]
+
+    def _forward(self, weights, records, scales, part) -> tuple[list, list]:
+        """Return the inputs of every layer as integers, and their scales."""
+        ops = self._ops
+        inputs, scale = [ops.take(records, part)], [scales[part]]
+        for layer in weights[:-1]:
+            a, s = ops.activate(
+                ops.product(inputs[-1], layer.forward),
+                scale[-1],
+                layer.forward_scale,
+                self.bias,
+                self.precision.activation,
+            )
+            inputs.append(a)
+            scale.append(s)
+        return inputs, scale
+
+    def _error(self, margins: np.ndarray, part: np.ndarray) -> np.ndarray:
+        target = np.zeros(len(margins), dtype=np.int64)
+        target[: len(part)] = self.target[part]
+        error = self.loss.residual(margins, target)
+        error *= self.class_weight[target][:, None]
+        return error[: len(part)]
+
+    def _target_free_error(self, margins: np.ndarray, part: np.ndarray) -> np.ndarray:
+        return self.loss.target_free_residual(margins)[: len(part)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Integer weights of one layer, for each direction, with the scales of outputs."""
+
+    forward: Any
+    backward: Any
+    forward_scale: np.ndarray
+    backward_scale: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    """Factors of the gradients of one layer: ``scale * errors (x) inputs``.
+
+    Attributes
+    ----------
+    inputs, errors : integer-valued arrays of shape (n_rows, inputs + 1), (…, outputs)
+    scale : float64 ndarray of shape (n_rows,)
+        Powers of two; of the first layer times the public bound of the rows.
+    squared_inputs : float64 ndarray of shape (n_rows,)
+        Exact integers.
+    """
+
+    inputs: Any
+    errors: Any
+    scale: np.ndarray
+    squared_inputs: np.ndarray
+
+
+def split(theta: np.ndarray, shapes) -> list[np.ndarray]:
+    """Return views of theta, one matrix for each shape."""
+    ends = np.cumsum([rows * columns for rows, columns in shapes])
+    parts = np.split(theta, ends[:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _integers(matrix: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """Round each row to integers whose absolute values sum to at most ``2**bits``.
+
+    Returns the integers and the power of two of each row.
+    """
+    total = np.abs(matrix).sum(axis=1) * (1 + 1e-9)
+    room = 2.0**bits - matrix.shape[1] / 2  # rounding adds up to 1/2 an entry
+    ratio = room / np.where(total > 1e-290, total, 1.0)  # subnormal weights are 0
+    exponent = np.frexp(ratio)[1] - 1  # 2**exponent <= ratio
+    return np.rint(np.ldexp(matrix, exponent[:, None])), np.ldexp(1.0, -exponent)
+
+
+def _parts(batch: np.ndarray):
+    for start in range(0, len(batch), _BLOCK):
+        yield batch[start : start + _BLOCK]

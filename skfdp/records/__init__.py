@@ -1,0 +1,1 @@
+"""The user's table: what is public of a record, its row map, its integer grid."""

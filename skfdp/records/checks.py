@@ -1,0 +1,130 @@
+"""Parameter checks: one clear sentence with name, value, expectation and remedy."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from skfdp.privacy.values import shown
+
+#: Between these a product of a few numbers, and its inverse, is a normal float64.
+SMALLEST, LARGEST = 1e-30, 1e30
+# Sides of intervals may be further out, because they are only subtracted and divided.
+_FURTHEST = 1e100
+# A share of the larger side that still has 4,000 floats in it.
+_NARROWEST = 1e-12
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise ValueError unless value is True or False, in any spelling."""
+    if not isinstance(value, bool) and not (np.ndim(value) == 0 and value in (0, 1)):
+        raise ValueError(f"{name}={shown(value)} must be True or False.")
+
+
+def check_n_jobs(value: Any) -> None:
+    """Raise ValueError unless value is None or an int other than 0."""
+    integral = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if value is not None and not (integral and value != 0):
+        raise ValueError(
+            f"n_jobs={shown(value)} must be None or an int other than 0: the number of "
+            "threads, or -1 for all cores."
+        )
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    low: float = 0.0,
+    high: float = math.inf,
+    include_low: bool = False,
+    integral: bool = False,
+    also: Collection = (),
+) -> None:
+    """Raise ValueError unless value is in `also` or a number in (low, high)."""
+    if any(value is other or (value == other) is True for other in also):
+        return
+    kind = numbers.Integral if integral else numbers.Real
+    fits = isinstance(value, kind) and not isinstance(value, bool)
+    if fits and (low < value < high or (include_low and value == low)):
+        return
+    noun = "an int" if integral else "a number"
+    sign = ">=" if include_low else ">"
+    limits = f"{sign} {low:g}" + (f" and < {high:g}" if math.isfinite(high) else "")
+    others = "".join(f" or {other!r}" for other in also)
+    raise ValueError(f"{name}={shown(value)} must be {noun} {limits}{others}.")
+
+
+def check_size(
+    name: str, value: Any, *, zero: bool = False, also: Collection = ()
+) -> None:
+    """Raise ValueError unless value is in `also` or a number whose square is usable.
+
+    Parameters
+    ----------
+    zero : bool, default=False
+        Whether 0 is allowed too.
+    """
+    check_number(name, value, include_low=zero, also=also)
+    if any(value is other or (value == other) is True for other in also):
+        return
+    if not (SMALLEST <= value <= LARGEST or (zero and value == 0)):
+        raise ValueError(
+            f"{name}={value!r} must lie between {SMALLEST:g} and {LARGEST:g}: products "
+            "of numbers beyond leave float64; choose a value of moderate size."
+        )
+
+
+def check_clip_norm(value: Any) -> None:
+    """Raise ValueError unless value is "auto" or a number whose square is no zero."""
+    check_number("clip_norm", value, also=("auto",))
+    if value != "auto" and not SMALLEST < value < LARGEST:
+        raise ValueError(
+            f"clip_norm={shown(value)} must lie between 1e-30 and 1e30: norms beyond "
+            "cannot be computed; rows have norm 1, so that 0.1 to 1 is usual."
+        )
+
+
+def check_interval(name: str, value: Any, low: Any, high: Any) -> None:
+    """Raise ValueError unless float64 can divide the intervals finely.
+
+    Parameters
+    ----------
+    name : str
+    value : object
+        What the user passed, for the message.
+    low, high : float or ndarray
+        Finite sides, low < high.
+    """
+    low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+    largest = np.maximum(np.abs(low), np.abs(high))
+    with np.errstate(all="ignore"):  # the width of what is too far out may overflow
+        width = high - low
+        usable = (largest <= _FURTHEST) & (width >= 1 / _FURTHEST)
+        usable &= width >= _NARROWEST * largest
+    if not usable.all():
+        raise ValueError(
+            f"{name}={value!r} cannot be divided in float64: sides must be at most "
+            f"{_FURTHEST:g} in size, and their distance at least {1 / _FURTHEST:g} and "
+            f"{_NARROWEST:g} of the larger side; choose another unit or origin."
+        )
+
+
+def check_batch(solver: str, batch_size: Any) -> None:
+    """Raise ValueError if full batches and a batch size are asked for together."""
+    if solver == "dp-gd" and batch_size not in ("auto", None):
+        raise ValueError(
+            f"batch_size={shown(batch_size)} contradicts solver='dp-gd', which uses "
+            "the full batch: choose solver='dp-sgd'."
+        )
+
+
+def check_choice(name: str, value: Any, choices: Collection) -> None:
+    """Raise ValueError unless value is one of the choices."""
+    if not any(value is choice or (value == choice) is True for choice in choices):
+        listed = ", ".join(map(repr, choices))
+        raise ValueError(f"{name}={shown(value)} is unknown; choose one of {listed}.")

@@ -1,0 +1,190 @@
+"""From rows of X to rows of the loop, and back from theta to coef_ and intercept_."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from skfdp.records.grid import GRID, GridRows, SparseGridRows, on_grid, times_columns
+from skfdp.records.row_map import RowMap
+
+# Factors of columns further apart than this share no factor of the integers.
+_MOST_APART = 64.0
+# A penalty as steep as that holds a weight at zero; steeper ones could overflow.
+_STEEPEST = 1e60
+
+
+@dataclasses.dataclass(frozen=True)
+class Coordinates:
+    """``row of the loop = [(unit row - mean) * scale, bias]``.
+
+    Attributes
+    ----------
+    row_map : RowMap
+    mean : ndarray of shape (n_features,)
+        Released, or a function of public columns alone; on the grid.
+    scale : float or ndarray of shape (n_features,)
+        Public or released. The largest factor multiplies the integer rows, what is
+        left of the others multiplies the rows before they become integers.
+    bias : float or None
+        Value of the constant last column, on the grid; None: no intercept.
+    """
+
+    row_map: RowMap
+    mean: np.ndarray
+    scale: float | np.ndarray
+    bias: float | None
+
+    @classmethod
+    def centred(cls, row_map, mean, scale, bias) -> Coordinates:
+        """Build coordinates; mean and bias are rounded as the grid will hold them."""
+        before, after = _factors(scale)
+        if not _is_far(mean, before):
+            mean = on_grid(mean * before) / before
+        if bias is not None:
+            bias = max(on_grid(bias / after), GRID) * after
+        return cls(row_map, mean, scale, bias)
+
+    def grid(self, X: np.ndarray | csr_array) -> GridRows | SparseGridRows:
+        """Quantise the rows of X."""
+        return self._grid(X, self.row_map.unit)
+
+    def _grid(self, X, unit, n_features=None) -> GridRows | SparseGridRows:
+        before, after = _factors(self.scale)
+        by_column = np.ndim(before) > 0
+        centre: np.ndarray | None = self.mean * before
+        if _is_far(self.mean, before) and not issparse(X):
+            # Public columns without bounds: what is far from zero is centred first.
+            centre = None
+
+        def transform(block):
+            rows = unit(block)
+            if centre is None:
+                rows = rows - self.mean
+            return times_columns(rows, before) if by_column else rows
+
+        return GridRows.build(
+            X,
+            transform,
+            bias=self.bias,
+            n_features=n_features,
+            centre=centre,
+            scale=after,
+        )
+
+    def padded_grid(
+        self,
+        known: np.ndarray | csr_array,
+        public: np.ndarray,
+        fill: Callable[[np.ndarray], np.ndarray],
+    ) -> GridRows | SparseGridRows:
+        """Quantise what is public of each row, padded to a full row.
+
+        Parameters
+        ----------
+        known : ndarray or csr_array of shape (n_rows, n_known)
+            The public columns, and perhaps more that is public after them. CSR rows
+            hold nothing more, and are padded with zeros.
+        public : bool ndarray of shape (n_features,)
+        fill : callable
+            Returns the private entries of scaled rows, given scaled known columns.
+        """
+        if issparse(known):
+            columns = np.flatnonzero(public)[known.indices]
+            shape = known.shape[0], len(public)
+            wide = csr_array((known.data, columns, known.indptr), shape=shape)
+            return self._grid(wide, self.row_map.unit)
+        width = int(public.sum())
+        scaled = self.row_map.of_public(public)
+
+        def padded(block: np.ndarray) -> np.ndarray:
+            head = scaled.scale(block[:, :width])
+            rows = np.zeros((len(block), len(public)))
+            rows[:, public] = head
+            rows[:, ~public] = fill(np.hstack([head, block[:, width:]]))
+            return self.row_map.shorten(rows)
+
+        return self._grid(known, padded, n_features=len(public))
+
+    def drawn_grid(
+        self,
+        X: np.ndarray | csr_array,
+        public: np.ndarray,
+        padding_scale: float,
+        generator: np.random.Generator,
+    ) -> GridRows | SparseGridRows:
+        """Quantise rows whose private columns hold N(0, padding_scale**2).
+
+        In units of the bounded columns; zeros where X is sparse. Private values in X
+        are never read.
+        """
+        width = int((~public).sum())
+
+        def fill(rows: np.ndarray) -> np.ndarray:
+            # drawn even at scale 0, so that both paddings share later public draws
+            return padding_scale * generator.standard_normal((len(rows), width))
+
+        return self.padded_grid(X[:, public], public, fill)
+
+    def fold(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (coef, intercept) on ``row_map(X)``."""
+        weights = self._weights(theta)
+        coef, offset = self.row_map.coefficients(weights)
+        intercept = offset - weights @ self.mean
+        if self.bias is not None:
+            intercept = intercept + self.bias * theta[:, -1]
+        return coef, intercept
+
+    def pull(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Return the gradient in theta, given gradients in coef and intercept."""
+        # fold is linear: pull is its adjoint.
+        weights = self.row_map.pull(coef, intercept)
+        weights = (weights - np.outer(intercept, self.mean)) * self.scale
+        if self.bias is None:
+            return weights
+        return np.column_stack([weights, self.bias * intercept])
+
+    def penalty_curvature(self, strength: float) -> np.ndarray:
+        """Return D such that ``strength / 2 * |w|**2`` is ``sum of D theta**2 / 2``.
+
+        w are the weights of the bounded columns: where there are no bounds, `coef_`.
+        Each is one entry of theta times a factor, whatever was subtracted of the rows,
+        so that the penalty is diagonal here; the intercept is free.
+
+        Parameters
+        ----------
+        strength : float
+            Per record.
+
+        Returns
+        -------
+        curvature : float64 ndarray of shape (n_columns,)
+            Of each column of the loop's rows.
+        """
+        n_features = len(self.mean)
+        out = np.zeros(n_features + (self.bias is not None))
+        with np.errstate(all="ignore"):  # a scale may be released: no warning of it
+            factor = (self.scale / self.row_map.divisor) ** 2
+            out[:n_features] = np.minimum(strength * factor, _STEEPEST)
+        return np.nan_to_num(out)
+
+    def _weights(self, theta: np.ndarray) -> np.ndarray:
+        return theta[:, : len(self.mean)] * self.scale
+
+
+def _factors(scale: float | np.ndarray) -> tuple[float | np.ndarray, float]:
+    """Return what multiplies the rows before they become integers, and after."""
+    if np.ndim(scale) == 0:
+        return 1.0, float(scale)
+    after = float(np.max(scale))
+    if np.min(scale) < after / _MOST_APART:
+        after = 1.0  # or the small ones would fall between the integers
+    return scale / after, after
+
+
+def _is_far(mean: np.ndarray, before: float | np.ndarray) -> bool:
+    """Whether a mean of columns of their own scale has no room on the grid."""
+    return np.ndim(before) > 0 and bool((np.abs(mean * before) > 1).any())

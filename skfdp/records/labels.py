@@ -1,0 +1,111 @@
+"""The labels of a classifier: which there are, and which one each record has."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import type_of_target
+
+from skfdp.records.checks import (
+    check_size,
+    shown,
+)
+
+#: Classes are held as int16.
+MOST_CLASSES = 2**15
+
+
+@dataclasses.dataclass(frozen=True)
+class Labels:
+    """The label set and the class of each record.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+    codes : int64 ndarray of shape (n_rows,)
+        Position of each label in `classes`.
+    source : {"declared", "data"}
+    """
+
+    classes: np.ndarray
+    codes: np.ndarray
+    source: str
+
+
+def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
+    """Encode y over the declared classes, or over those that it holds."""
+    # Not `check_classification_targets`: its warning about many classes would tell how
+    # many occur, and silencing it is not safe where threads fit at the same time.
+    kind = type_of_target(y, input_name="y")
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(
+            f"Unknown label type: {kind}. A classifier expects discrete classes: use a "
+            "regressor for continuous values."
+        )
+    seen, codes = np.unique(y, return_inverse=True)
+    if max(len(seen), 0 if classes is None else len(_declared(classes))) > MOST_CLASSES:
+        raise ValueError(
+            f"y or `classes` has more than {MOST_CLASSES} labels: merge rare ones."
+        )
+    if classes is None:
+        if len(seen) < 2:
+            raise ValueError(
+                "y holds one class only, a classifier needs at least two: declare "
+                "`classes` if the others are merely absent."
+            )
+        return Labels(seen, codes.astype(np.int64), "data")
+    declared = _declared(classes)
+    if len(declared) < 2:
+        raise ValueError(f"classes={shown(classes)} must hold at least two labels.")
+    position = {label: code for code, label in enumerate(declared.tolist())}
+    places = [position.get(label, -1) for label in seen.tolist()]
+    if -1 in places:
+        raise ValueError(
+            f"y holds labels outside `classes`={declared.tolist()!r}: declare every "
+            "label that can occur."
+        )
+    return Labels(declared, np.asarray(places, dtype=np.int64)[codes], "declared")
+
+
+def _declared(classes: Any) -> np.ndarray:
+    """Return the declared labels, sorted, each once."""
+    labels = None
+    if isinstance(classes, Collection) and not isinstance(classes, (str, Mapping)):
+        with contextlib.suppress(TypeError, ValueError):  # of labels without an order
+            labels = np.asarray(classes)
+            labels = np.unique(labels) if labels.ndim == 1 else None
+    if labels is None:
+        raise ValueError(
+            f"classes={shown(classes)} must be a sequence of labels of one type."
+        )
+    return labels
+
+
+def resolve_class_weight(class_weight: Any, classes: np.ndarray) -> np.ndarray:
+    """Return one public weight per class."""
+    weights = np.ones(len(classes))
+    if class_weight is None:
+        return weights
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            f"class_weight={shown(class_weight)} must be None or a dict from labels to "
+            "weights: 'balanced' would read the label counts, which may be private."
+        )
+    position = {label: code for code, label in enumerate(classes.tolist())}
+    for label, weight in class_weight.items():
+        if label not in position:
+            raise ValueError(
+                f"class_weight names the label {label!r}, which is not in `classes`."
+            )
+        check_size(f"class_weight[{label!r}]", weight, zero=True)
+        weights[position[label]] = weight
+    if not weights.any():
+        raise ValueError(
+            f"class_weight={class_weight!r} gives every class the weight 0: at least "
+            "one must count."
+        )
+    return weights

@@ -1,0 +1,323 @@
+"""The row map: declared bounds, then the norm.
+
+It is one function, the same in ``fit`` and ``predict``, for dense and for CSR rows, and
+acts on each row by itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from skfdp.addresses import public
+from skfdp.records.blocks import _row_of_entries, _with_data
+from skfdp.records.checks import check_interval, shown
+from skfdp.records.grid import times_columns
+
+
+@public("skfdp")
+@dataclasses.dataclass(frozen=True)
+class RowMap:
+    """Bounds, then the norm: what happens to a row before anything else.
+
+    Attributes
+    ----------
+    low, span : ndarray of shape (n_features,) or None
+        Columns become ``clip(x - low, 0, span) / span``; an infinite span leaves the
+        column as it is. None: no declared bounds.
+    feature_bound : float
+        L2 bound of a row after the bounds; longer rows are scaled back. Infinite:
+        rows keep their length.
+    normalize : bool
+        Scale every non-zero row to the norm `feature_bound` exactly.
+    public : bool ndarray of shape (n_features,) or None
+        Public columns beside private ones. They are left out of the norm and keep
+        their scale: a norm of the whole row would mix private values into them.
+    """
+
+    low: np.ndarray | None = None
+    span: np.ndarray | None = None
+    feature_bound: float = 1.0
+    normalize: bool = False
+    public: np.ndarray | None = None
+
+    def unit(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
+        """Return float64 rows, private part of norm at most 1 (by feature_bound).
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (n_rows, n_features)
+            CSR in canonical form, and every low of the bounds 0: see `check_sparse`.
+
+        Returns
+        -------
+        rows : float64 ndarray or csr_array of shape (n_rows, n_features)
+            The same numbers for dense and CSR rows, to the last bit.
+        """
+        return self.shorten(self.scale(X))
+
+    def shorten(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
+        """Return scaled rows, divided by feature_bound and cut to norm 1."""
+        if np.isinf(self.feature_bound):
+            return rows
+        if issparse(rows):
+            data = rows.data.copy()
+            row, chosen = _row_of_entries(rows), slice(None)
+            if self.public is not None:
+                chosen = ~self.public[rows.indices]
+            width = rows.shape[1] if self.public is None else int((~self.public).sum())
+            entries = _Entries(data[chosen], rows.shape[0], width, row[chosen])
+            data[chosen] = self._short(entries)
+            return _with_data(rows, data)
+        if self.public is not None:
+            rows = rows.copy()
+            private = dataclasses.replace(self, public=None)
+            rows[:, ~self.public] = private.shorten(rows[:, ~self.public])
+            return rows
+        # numba loads with the first fit, not with `import skfdp`.
+        from skfdp.kernels.rows import shorten
+
+        out = np.empty(rows.shape)
+        unit = _unit_of_squares(rows.shape[1])
+        shorten(rows, float(self.feature_bound), self.normalize, unit, out)
+        return out
+
+    def of_public(self, public: np.ndarray) -> RowMap:
+        """Return the map of the public columns alone; none of the others enters."""
+        if public.all():
+            return self
+        bounded = self.span is not None
+        return RowMap(
+            self.low[public] if bounded else None,
+            self.span[public] if bounded else None,
+            feature_bound=np.inf,
+        )
+
+    def _short(self, rows: _Entries) -> np.ndarray:
+        # Powers of two are exact and keep the squares from over- and underflow. Beside
+        # a subnormal row any bound is infinite, and beside a long one small entries
+        # vanish: a warning would tell of private values.
+        with np.errstate(all="ignore"):
+            exponent = -np.frexp(rows.largest())[1]
+            scaled = rows.values * rows.spread(np.ldexp(1.0, exponent.clip(-999, 999)))
+            extreme = np.abs(exponent) > 999  # beyond float64 as one factor
+            if extreme.any():
+                rest = np.ldexp(1.0, exponent - exponent.clip(-999, 999))
+                scaled *= rows.spread(rest)
+            norm = np.sqrt(dataclasses.replace(rows, values=scaled).squared_norms())
+            bound = np.ldexp(self.feature_bound, exponent)
+            longest = norm if self.normalize else np.maximum(norm, bound)
+            return scaled / rows.spread(np.where(longest > 0, longest, 1.0))
+
+    def __call__(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
+        """Return the rows that `coef_` meets, in the units of X.
+
+        ``decision_function(X) == row_map_(X) @ coef_.T + intercept_``.
+        """
+        rows = self.unit(X)
+        if issparse(rows):
+            return times_columns(rows, np.broadcast_to(self._units(), X.shape[1]))
+        if np.isinf(self.feature_bound):
+            rows = rows.copy() if rows is X else rows
+        else:
+            rows *= self.divisor
+        if self.span is None:
+            return rows
+        finite = np.isfinite(self.span)
+        rows[:, finite] *= self.span[finite]
+        return rows + self._offset()
+
+    def coefficients(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Translate weights on unit rows into weights on ``self(X)`` and an offset.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_outputs, n_features)
+
+        Returns
+        -------
+        coef : ndarray of shape (n_outputs, n_features)
+        offset : ndarray of shape (n_outputs,)
+            To be added to the intercept.
+        """
+        if not np.isinf(self.feature_bound):
+            weights = weights / self.divisor
+        if self.span is None:
+            return weights, np.zeros(len(weights))
+        coef = weights / np.where(np.isfinite(self.span), self.span, 1.0)
+        return coef, -coef @ self._offset()
+
+    def pull(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Return the gradient in the weights on unit rows; adjoint of coefficients."""
+        if self.span is not None:
+            moved = coef - np.outer(intercept, self._offset())
+            coef = moved / np.where(np.isfinite(self.span), self.span, 1.0)
+        return coef if np.isinf(self.feature_bound) else coef / self.divisor
+
+    @property
+    def divisor(self) -> float | np.ndarray:
+        """What `unit` divided the columns by, apart from long rows."""
+        if self.public is None or np.isinf(self.feature_bound):
+            return self.feature_bound
+        return np.where(self.public, 1.0, self.feature_bound)
+
+    def _offset(self) -> np.ndarray:
+        return np.where(np.isfinite(self.span), self.low, 0.0)
+
+    def _units(self) -> float | np.ndarray:
+        """Return what turns the columns of `unit` into those of X, low being 0."""
+        divisor = 1.0 if np.isinf(self.feature_bound) else self.divisor
+        if self.span is None:
+            return divisor
+        return divisor * np.where(np.isfinite(self.span), self.span, 1.0)
+
+    def check_sparse(self) -> None:
+        """Raise ValueError where the map would turn zeros into something else."""
+        if self.span is not None and self._offset().any():
+            raise ValueError(
+                "bounds must have low == 0 in every column of a sparse X, so that "
+                "zeros stay zeros: declare (0, high), or bounds=False with columns "
+                "scaled before, or pass a dense X."
+            )
+
+    def scale(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
+        """Return float64 rows with the bounds applied, columns in [0, 1]."""
+        if issparse(X):
+            data = X.data.astype(np.float64)
+            if self.span is not None:
+                span = self.span[X.indices]
+                bounded = np.isfinite(span)
+                with np.errstate(all="ignore"):
+                    data[bounded] = np.clip(data[bounded] / span[bounded], 0.0, 1.0)
+            return _with_data(X, data)
+        # C order: a reduction over the columns of an F-ordered block sums in an order
+        # that depends on the block, and a row must not.
+        X = np.asarray(X, dtype=np.float64, order="C")
+        if self.span is None:
+            return X
+        finite = np.isfinite(self.span)
+        with np.errstate(all="ignore"):  # a warning would tell of a private value
+            if finite.all():
+                return np.clip((X - self.low) / self.span, 0.0, 1.0)
+            rows = X.copy()
+            low, span = self.low[finite], self.span[finite]
+            rows[:, finite] = np.clip((X[:, finite] - low) / span, 0.0, 1.0)
+        return rows
+
+
+@dataclasses.dataclass(frozen=True)
+class _Entries:
+    """Entries of dense rows, or the stored entries of sparse ones.
+
+    Attributes
+    ----------
+    values : float64 ndarray of shape (n_rows, n_columns), or (n_stored,)
+    n_rows, n_columns : int
+    row : int64 ndarray of shape (n_stored,), default=None
+        Row of each stored entry; None where the rows are dense.
+    """
+
+    values: np.ndarray
+    n_rows: int
+    n_columns: int
+    row: np.ndarray | None = None
+
+    def spread(self, by_row: np.ndarray) -> np.ndarray:
+        """Return one number per row in a shape that meets `values`."""
+        return by_row[:, None] if self.row is None else by_row[self.row]
+
+    def largest(self) -> np.ndarray:
+        """Return the largest absolute entry of each row."""
+        if self.row is None:
+            return np.abs(self.values).max(axis=1, initial=0.0)
+        out = np.zeros(self.n_rows)
+        np.maximum.at(out, self.row, np.abs(self.values))
+        return out
+
+    def squared_norms(self) -> np.ndarray:
+        """Return the squared norm of each row of entries below 1, rounded up.
+
+        The squares are rounded up to a multiple of ``2**(bits - 52)``, n_columns being
+        below ``2**bits``. Their sums are exact, hence the same in any order: dense or
+        sparse, and in whatever block a row stands.
+        """
+        unit = _unit_of_squares(self.n_columns)
+        squares = self.values * self.values
+        squares *= unit
+        np.ceil(squares, out=squares)
+        if self.row is None:
+            return squares.sum(axis=1) / unit
+        return np.bincount(self.row, squares, minlength=self.n_rows) / unit
+
+
+def _unit_of_squares(n_columns: int) -> float:
+    """Return the unit of squares of entries below 1 that makes their sums exact."""
+    return 2.0 ** (52 - int(n_columns).bit_length())
+
+
+def resolve_bounds(
+    bounds: Any, n_features: int, names: Sequence[str] | None
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return (low, span) of the declared bounds, or (None, None)."""
+    if bounds is None or bounds is False:
+        return None, None
+    if isinstance(bounds, Mapping):
+        low, high = np.full(n_features, -np.inf), np.full(n_features, np.inf)
+        for name, pair in bounds.items():
+            index = _column(name, n_features, names)
+            low[index], high[index] = _pair(pair, f"bounds[{name!r}]")
+    else:
+        pair = _pair(bounds, "bounds")
+        low, high = (np.asarray(side, dtype=np.float64) for side in pair)
+        if low.ndim > 1 or high.ndim > 1 or {low.size, high.size} - {1, n_features}:
+            raise ValueError(
+                f"bounds has sides of {low.size} and {high.size} entries, but X has "
+                f"{n_features} columns: give scalars or one entry per column."
+            )
+        low = np.broadcast_to(low, n_features).copy()
+        high = np.broadcast_to(high, n_features).copy()
+        if not np.isfinite(low).all() or not np.isfinite(high).all():
+            raise ValueError(
+                f"bounds={shown(bounds)} must be finite; name only the bounded columns "
+                "in a mapping to leave others as they are."
+            )
+    if not (low < high).all():
+        raise ValueError(
+            f"bounds={shown(bounds)} must satisfy low < high in every column."
+        )
+    finite = np.isfinite(low) & np.isfinite(high)
+    check_interval("bounds", bounds, low[finite], high[finite])
+    return np.where(np.isfinite(low), low, 0.0), high - low
+
+
+def _pair(value: Any, name: str) -> tuple:
+    try:
+        # A frame would be read by the labels of its columns, a mapping by its keys.
+        low, high = (
+            None if isinstance(value, dict) or hasattr(value, "columns") else value
+        )
+        np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name}={shown(value)} must be a pair (low, high) of numbers or arrays, "
+            "or a mapping from column names to such pairs; False declares none."
+        ) from None
+    return low, high
+
+
+def _column(name: Any, n_features: int, names: Sequence[str] | None) -> int:
+    if isinstance(name, str):
+        if names is None:
+            raise ValueError(
+                f"bounds names the column {name!r}, but X has no column names: pass a "
+                "DataFrame or use indices as keys."
+            )
+        if name in (known := list(names)):
+            return known.index(name)
+    elif isinstance(name, (int, np.integer)) and -n_features <= name < n_features:
+        return int(name)
+    raise ValueError(f"bounds names the column {name!r}, which X does not have.")

@@ -1,0 +1,1 @@
+"""The only way out for a private sum: coins, noise, the release, the descent."""

@@ -1,0 +1,141 @@
+"""Step rules: what happens to a gradient after it is released.
+
+Post-processing: nothing here sees data, so nothing here costs privacy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from skfdp.records.guards import UtilityWarning, warn_caller
+
+# Of one weight on rows of norm about 1: ten times what the defaults leave, and more.
+MOST_NOISE_LEFT = 20.0
+
+AVERAGES = ("last", "tail", "uniform")
+
+
+@dataclasses.dataclass(frozen=True)
+class HeavyBall:
+    """Momentum descent with a step size that decays linearly, to zero by default.
+
+    Parameters
+    ----------
+    learning_rate : float
+        First step size; beside a penalty also one for each weight, an ndarray of
+        theta's shape.
+    momentum : float
+        Factor of the velocity, in [0, 1).
+    n_steps : int
+        Length of the decay.
+    radius : float or None
+        Project the iterate onto the L2 ball of this radius after each step.
+    decay : float
+        Share of the first step size that is gone at the end; 0: constant steps.
+    curvature : float64 ndarray of theta's shape, or None
+        D of a penalty ``sum of D theta**2 / 2``, in the units of the gradient.
+
+    Notes
+    -----
+    The gradient of the penalty is taken where the step ends and not where it starts.
+    For a step size r, a velocity v and a released gradient g,
+
+        v' = momentum v + g + D theta',        theta' = theta - r v',
+
+    hence ``theta' = (theta - r (momentum v + g)) / (1 + r D)``. A step along the
+    gradient at its start multiplies the weights by ``1 - r D``, and diverges from
+    ``r D = 2 (1 + momentum)`` on. This one is stable for every D where the step without
+    a penalty is, and ends at the same optimum.
+    """
+
+    learning_rate: float | np.ndarray
+    momentum: float
+    n_steps: int
+    radius: float | None = None
+    decay: float = 1.0
+    curvature: np.ndarray | None = None
+
+    def update(
+        self, theta: np.ndarray, velocity: np.ndarray, gradient: np.ndarray, step: int
+    ) -> np.ndarray:
+        """Return the next iterate, in the memory of `gradient`; `velocity` changes.
+
+        All three are contiguous float64 arrays of one shape.
+        """
+        # numba loads with the first fit, not with `import skfdp`.
+        from skfdp.kernels.steps import descend, descend_implicitly
+
+        rate = self.learning_rate * (1 - self.decay * step / self.n_steps)
+        flat = (array.reshape(-1) for array in (theta, velocity, gradient))
+        if self.curvature is None:
+            descend(*flat, float(self.momentum), float(rate))
+        else:
+            rates = np.broadcast_to(rate, self.curvature.shape).ravel()
+            curvature = self.curvature.ravel()
+            descend_implicitly(*flat, float(self.momentum), rates, curvature)
+        theta = gradient
+        if self.radius is not None:
+            norm = np.linalg.norm(theta)
+            if norm > self.radius:
+                theta *= self.radius / norm
+        return theta
+
+
+def noise_left(rates: np.ndarray, momentum: float, stds: np.ndarray) -> float:
+    """Return the noise that the steps add up to in one weight, without curvature.
+
+    Parameters
+    ----------
+    rates : ndarray of shape (n_steps,)
+        Step size of each step.
+    momentum : float
+    stds : ndarray of shape (n_steps,)
+        Standard deviation of the noise in each gradient.
+    """
+    square, reach = 0.0, 0.0
+    with np.errstate(all="ignore"):
+        # How far a gradient moves the last iterate, from the last step backwards.
+        for rate, std in zip(rates[::-1], stds[::-1], strict=True):
+            reach = rate + momentum * reach
+            square += (reach * std) ** 2
+    return float(np.sqrt(square))
+
+
+def warn_of_noise_left(std: float) -> None:
+    """Warn, before anything is charged, of a schedule that ends in noise."""
+    if not std <= MOST_NOISE_LEFT:
+        warn_caller(
+            f"this schedule leaves noise of standard deviation {std:.3g} in a weight "
+            "on rows of norm about 1, where the defaults leave 1.5 or less: expect "
+            "predictions that follow the noise; lower noise_decay, learning_rate or "
+            "momentum, or raise epsilon.",
+            UtilityWarning,
+        )
+
+
+class Average:
+    """Which iterate is published: the last, or a mean of the path.
+
+    Parameters
+    ----------
+    kind : {"last", "tail", "uniform"}
+        "tail" is the mean of the second half, "uniform" of all iterates after the
+        start.
+    n_steps : int
+        Length of the path.
+    """
+
+    def __init__(self, kind: str, n_steps: int):
+        self._first = {"last": n_steps - 1, "tail": n_steps // 2, "uniform": 0}[kind]
+        self._count = 0
+        self.value = np.empty(0)
+
+    def add(self, theta: np.ndarray, step: int) -> None:
+        """Take in the iterate after step number `step`, counted from 0."""
+        if step <= self._first or self._count == 0:
+            self._count, self.value = 1, theta
+        else:
+            self._count += 1
+            self.value = self.value + (theta - self.value) / self._count
