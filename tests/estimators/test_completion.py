@@ -32,7 +32,7 @@ from skfdp.estimators import defaults
 from skfdp.estimators.completion import completion
 from skfdp.privacy import compose, gdp_epsilon
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "reproduce" / "completion.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "reproduce" / "completion.py"
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
