@@ -19,6 +19,7 @@ from skfdp.privacy.ledger import PrivacyLedger, WhatIf
 from skfdp.privacy.parts import Part as Part
 from skfdp.privacy.plan import PrivacyPlan, calibrate
 from skfdp.privacy.public_sets import Promise, promise
+from skfdp.privacy.relations import Relation
 from skfdp.privacy.report import Assumption as Assumption
 from skfdp.privacy.report import Audit as Audit
 from skfdp.privacy.report import PrivacyReport
@@ -39,6 +40,7 @@ __all__ = [
     "PrivacyWarning",
     "Receipt",
     "Promise",
+    "Relation",
     "Selection",
     "WhatIf",
     "calibrate",

@@ -18,8 +18,9 @@ import numpy as np
 
 from skfdp.addresses import public
 from skfdp.privacy import facts, schedule
+from skfdp.privacy.relations import RELATIONS as RELATIONS
+from skfdp.privacy.relations import Relation
 
-RELATIONS = ("replace_one", "replace_special", "add_or_remove_one")
 #: Whose private part changes between neighbours.
 UNITS = ("record",)
 #: What of a fit's table had no name: its columns, its target, or, in events recorded
@@ -69,12 +70,7 @@ def check_budget(epsilon: float, delta: float, *, allow_infinite: bool = False) 
 
 def check_relation(neighboring_relation: str) -> None:
     """Raise ValueError unless the relation is one of `RELATIONS`."""
-    if not _is_one_of(neighboring_relation, RELATIONS):
-        raise ValueError(
-            f"neighboring_relation={facts.shown(neighboring_relation)} is unknown; "
-            "choose one of "
-            f"{', '.join(map(repr, RELATIONS))}."
-        )
+    Relation.of(neighboring_relation)
 
 
 @public("skfdp.privacy")
@@ -193,7 +189,7 @@ class Event:
                 f"sampling_rate={self.sampling_rate!r} must lie in (0, 1]; 1 means the "
                 "full batch."
             )
-        if self.neighboring_relation == "add_or_remove_one" and (
+        if not self.relation.counts_are_public and (
             self.public_features or self.public_target
         ):
             raise ValueError(
@@ -255,7 +251,7 @@ class Event:
                 f"clip_norm={clip!r} and sensitivity={reach!r} must be finite and "
                 "positive."
             )
-        if self.neighboring_relation == "replace_one":
+        if self.relation.replaces:
             if reach > 2 * clip * (1 + _ROUNDING):
                 raise ValueError(
                     f"sensitivity={reach!r} exceeds 2 * clip_norm={2 * clip!r}, the "
@@ -266,6 +262,11 @@ class Event:
                 f"sensitivity={reach!r} must equal clip_norm={clip!r} under "
                 f"{self.neighboring_relation!r}: the neighbour contributes zero."
             )
+
+    @property
+    def relation(self) -> Relation:
+        """The relation between neighbours, as a value."""
+        return Relation.of(self.neighboring_relation)
 
     @property
     def mu(self) -> float | None:

@@ -148,7 +148,7 @@ def check_part(
     if part is None:
         return
     for event in events:
-        if event.neighboring_relation == "add_or_remove_one":
+        if not event.relation.counts_are_public:
             raise PrivacyBudgetError(
                 f"part ({part}) needs a relation under which something is public, not "
                 "'add_or_remove_one', where a new record would move the others: "

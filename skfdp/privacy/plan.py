@@ -26,6 +26,7 @@ from skfdp.privacy.events import (
     check_mapping,
     check_relation,
 )
+from skfdp.privacy.relations import Relation
 from skfdp.privacy.schedule import check_decay, inverse_squares
 
 # A plan may leave this share of epsilon unspent; another evaluation costs more.
@@ -244,7 +245,7 @@ def calibrate(
     check_accountant(accountant)
     n_steps, sampling_rate, clip_norm = _schedule(n_steps, sampling_rate, clip_norm)
     if sensitivity is None:
-        sensitivity = clip_norm * (2 if neighboring_relation == "replace_one" else 1)
+        sensitivity = Relation.of(neighboring_relation).moves(clip_norm)
     else:
         sensitivity = facts.positive("sensitivity", sensitivity)
     noise_decay = facts.number("noise_decay", noise_decay, "a number of at least 0")

@@ -28,6 +28,8 @@ import numpy as np
 from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 from scipy.special import ndtr
 
+from skfdp.privacy.relations import Relation
+
 # ((noise, sensitivity, sampling rate, relation), count), in units of the clip norm.
 _Steps = Sequence[tuple[tuple[float, float, float, str], int]]
 # Gap between neighbouring values of the discretised privacy loss, while epsilon is
@@ -155,7 +157,7 @@ def _poisson_step(
 ) -> Any:
     """Return the loss distribution of one step, in units of the clip norm."""
     n_up = max(1, math.ceil(_top(noise, sensitivity, q) / gap))
-    if relation == "replace_one":
+    if Relation.of(relation).replaces:
         pmf = _symmetrised(noise, sensitivity, q, gap, n_up)
         return privacy_loss_distribution.PrivacyLossDistribution(pmf)
     # The loss of the removed record's world never falls below log(1 - q), and seldom

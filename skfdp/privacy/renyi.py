@@ -25,6 +25,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from skfdp.privacy.events import Event
+from skfdp.privacy.relations import Relation
 
 #: Orders at which divergences are compared.
 ORDERS = np.concatenate(
@@ -106,13 +107,13 @@ def sampled(
     """
     # A bell of the integrand sits within the order times the distance of the means.
     reach = 1 + order * max(1.0, sensitivity) + _TAIL_STDS * noise
-    low = 1 - sensitivity / 2 if relation == "replace_one" else -reach
+    low = 1 - sensitivity / 2 if Relation.of(relation).replaces else -reach
     n_points = math.ceil((reach - low) / noise * _DENSITY)
     if n_points > _MOST_POINTS:
         return math.inf
     x, gap = np.linspace(low, reach, n_points + 1, retstep=True)
     log_a = _log_mixture(x, 1.0, noise, q)
-    if relation == "replace_one":
+    if Relation.of(relation).replaces:
         loss = log_a - _log_mixture(x, 1 - sensitivity, noise, q)
         loss = np.maximum(loss, 1e-300)
         log_terms = log_a + _log_expm1((order - 1) * loss)

@@ -20,6 +20,7 @@ from skfdp.privacy.public_sets import (
     name_assumptions,
     promise,
 )
+from skfdp.privacy.relations import Relation
 from skfdp.privacy.store import Receipt, dumps, package_versions
 
 SCHEMA = "skfdp-privacy-report"
@@ -349,7 +350,8 @@ class PrivacyReport:
             "unit_of_privacy": wording.RELATION_TEXTS.get(
                 self.neighboring_relation or "", "nothing is protected"
             ),
-            "n_is_public": self.neighboring_relation != "add_or_remove_one",
+            "n_is_public": self.neighboring_relation is None
+            or Relation.of(self.neighboring_relation).counts_are_public,
             "delta_times_n": self.n_records and self.delta * self.n_records,
             "generator": self.generator,
             "numerics": wording.NUMERICS,
@@ -464,7 +466,7 @@ def implied_assumptions(
     yield Assumption("Each person's data are in one record, which appears once.", False)
     if any(event.public_features or event.public_target for event in events):
         yield Assumption("The parts declared public may be disclosed.", False)
-    if events[0].neighboring_relation == "add_or_remove_one":
+    if not events[0].relation.counts_are_public:
         yield Assumption("n_records was not derived from these data.", False)
     yield enforced(assumptions.CLIPPED)
     yield Assumption(

@@ -16,6 +16,7 @@ from scipy.special import ndtr, ndtri
 
 from skfdp.privacy.events import Event
 from skfdp.privacy.public_sets import name_text
+from skfdp.privacy.relations import Relation
 
 if TYPE_CHECKING:
     from skfdp.privacy.report import PrivacyReport
@@ -200,9 +201,10 @@ def meaning_text(report: PrivacyReport) -> str:
     if report.epsilon == 0 and not report.events:
         return "Nothing was released yet, so nothing was disclosed."
     factor = math.exp(min(report.epsilon, 700.0))
+    relation = _relation(report)
     question = (
         "which of two values it has"
-        if report.neighboring_relation == "replace_one"
+        if relation is not None and relation.replaces
         else "whether it was used at all"
     )
     return (
@@ -294,19 +296,27 @@ def _bullets(texts: Iterable[str]) -> list[str]:
     return [f"- {text}" for text in texts]
 
 
+def _relation(report: PrivacyReport) -> Relation | None:
+    """Return the relation that a report is about, None where nothing was released."""
+    name = report.neighboring_relation
+    return None if name is None else Relation.of(name)
+
+
 def _unit(report: PrivacyReport) -> list[str]:
-    if report.neighboring_relation is None:
+    relation = _relation(report)
+    if relation is None:
         return ["Nothing."]
     n_text = (
-        "The number of records is protected too; n_records is a public nominal count."
-        if report.neighboring_relation == "add_or_remove_one"
-        else "The number of records, the column names and all parameters are public."
+        "The number of records, the column names and all parameters are public."
+        if relation.counts_are_public
+        else "The number of records is protected too; n_records is a public nominal "
+        "count."
     )
     return [
         f"Private, in each record: {private_text(report)}.",
         f"Public, not protected: {public_text(report)}.",
-        f"{RELATION_TEXTS[report.neighboring_relation]} "
-        f'(neighboring_relation="{report.neighboring_relation}") {n_text}',
+        f"{RELATION_TEXTS[relation.name]} "
+        f'(neighboring_relation="{relation.name}") {n_text}',
     ]
 
 

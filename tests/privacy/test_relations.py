@@ -1,0 +1,100 @@
+"""The relation as a value: its names, and how far neighbours move a sum."""
+
+import dataclasses
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from skfdp.privacy import RELATIONS, Event, Relation
+
+each = pytest.mark.parametrize("name", RELATIONS)
+
+
+@each
+def test_a_relation_is_a_frozen_value(name):
+    relation = Relation.of(name)
+    assert relation == Relation(name)
+    assert relation.name == name
+    assert {relation: 1}[Relation.of(name)] == 1
+    assert pickle.loads(pickle.dumps(relation)) == relation
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        relation.name = "replace_one"
+
+
+@pytest.mark.parametrize("name", ["REPLACE_ONE", "", None, 1, ["replace_one"]])
+def test_other_names_are_refused(name):
+    with pytest.raises(ValueError, match="neighboring_relation=.* is unknown; choose"):
+        Relation.of(name)
+
+
+@each
+def test_an_event_knows_its_relation(name):
+    event = Event(
+        label="mean",
+        noise_std=(1.0,),
+        clip_norm=1.0,
+        sensitivity=Relation.of(name).moves(1.0),
+        neighboring_relation=name,
+    )
+    assert event.relation == Relation.of(name)
+
+
+def test_what_each_of_them_says():
+    said = {
+        name: (relation.replaces, relation.counts_are_public)
+        for name, relation in ((name, Relation.of(name)) for name in RELATIONS)
+    }
+    assert said == {
+        "replace_one": (True, True),
+        "replace_special": (False, True),
+        "add_or_remove_one": (False, False),
+    }
+
+
+def largest_move(name, clip_norm):
+    """Contributions on a fine circle, the null, and what becomes of one of them."""
+    angles = 2 * math.pi * np.arange(24) / 24
+    circle = clip_norm * np.column_stack([np.cos(angles), np.sin(angles)])
+    null = np.zeros((1, 2))
+    others = circle if name == "replace_one" else null
+    return max(
+        float(np.linalg.norm(v - w))
+        for v, w in itertools.product(np.vstack([circle, null]), others)
+    )
+
+
+def check_moves(name, clip_norm):
+    moved = largest_move(name, clip_norm)
+    assert moved <= Relation.of(name).moves(clip_norm) * (1 + 1e-15)
+    assert moved > 0.999 * Relation.of(name).moves(clip_norm)
+
+
+@each
+@pytest.mark.parametrize("clip_norm", [1.0, 0.3, 1e-12, 1e9])
+def test_neighbours_move_a_sum_by_that_much_and_no_more(name, clip_norm):
+    check_moves(name, clip_norm)
+
+
+@each
+def test_a_lemma_helps_where_a_record_is_replaced_alone(name):
+    moved = Relation.of(name).moves(1.0, replaced=math.sqrt(2))
+    assert moved == (math.sqrt(2) if name == "replace_one" else 1.0)
+
+
+@each
+def test_nothing_and_what_is_no_number(name):
+    relation = Relation.of(name)
+    assert relation.moves(0.0) == 0.0
+    assert relation.moves(math.inf) == math.inf
+    assert math.isnan(relation.moves(math.nan))
+
+
+@each
+def test_sabotage_of_the_factor_is_noticed(name, monkeypatch):
+    honest = Relation.moves
+    monkeypatch.setattr(Relation, "moves", lambda self, norm: honest(self, norm) / 2)
+    with pytest.raises(AssertionError):
+        check_moves(name, 1.0)
