@@ -20,7 +20,7 @@ from skfdp.queries.linear import LinearQuery
 from skfdp.queries.losses import LOSSES
 from skfdp.records.grid import GridRows
 from skfdp.releases.coins import PoissonBatches
-from skfdp.releases.desk import release
+from skfdp.releases.desk import _noisy_sum as release
 from skfdp.releases.noise import Streams
 from skfdp.releases.steps import HeavyBall
 

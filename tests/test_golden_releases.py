@@ -111,12 +111,12 @@ def half_the_noise(monkeypatch):
 
 
 def half_the_noise_of_a_release(monkeypatch):
-    from skfdp.releases import descent
+    from skfdp.releases import desk
 
-    release = descent.release
+    release = desk._noisy_sum
     monkeypatch.setattr(
-        descent,
-        "release",
+        desk,
+        "_noisy_sum",
         lambda *query, noise_std, **more: release(
             *query, noise_std=noise_std / 2, **more
         ),
@@ -151,15 +151,15 @@ def the_order_of_releases(monkeypatch):
 
 def a_step_too_few(monkeypatch):
     from skfdp.estimators.linear_model import linear
-    from skfdp.privacy import PrivacyPlan
 
-    std, descent = PrivacyPlan.noise_std.fget, linear.descent
+    descent = linear.descent
 
-    def shorter(*args, **kwargs):
-        with monkeypatch.context() as patch:
-            cut = property(lambda plan: std(plan)[:-1])
-            patch.setattr(PrivacyPlan, "noise_std", cut)
-            return descent(*args, **kwargs)
+    def shorter(desk, *args, on_step, **kwargs):
+        def stop(step, theta):
+            on_step(step, theta)
+            return step == desk.event("descent").n_steps - 2
+
+        return descent(desk, *args, on_step=stop, **kwargs)
 
     monkeypatch.setattr(linear, "descent", shorter)
 

@@ -22,7 +22,7 @@ from skfdp import (
     PrivateCenteringTransformer,
 )
 from skfdp.kernels import contributions
-from skfdp.privacy import compose, gdp_epsilon
+from skfdp.privacy import Relation, compose, gdp_epsilon
 from skfdp.queries import linear
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.losses import LOSSES, REGRESSION_LOSSES
@@ -246,7 +246,7 @@ def check_sensitivity(relation, loss, public_target=False, padded=False, seed=0,
             )
             square = sum(int(entry) ** 2 for entry in moved.ravel())
             largest = max(largest, math.sqrt(square) * unit / clip)
-    bound = 2 if relation == "replace_one" else 1
+    bound = query.sensitivity(Relation.of(relation)) / clip
     assert isinstance(query._workspaces[0].rows, ShortProducts) == (d >= 16)
     assert largest <= bound
     assert largest > 0.5 * bound  # the search came near enough to mean something

@@ -9,6 +9,8 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import validate_data
 
+from skfdp.privacy.relations import Relation
+
 # Kept as they are: a float64 copy of X would double the memory of a fit.
 _DTYPES = [
     np.float64,
@@ -156,7 +158,7 @@ def _without_data(text: str) -> str:
 def _check_enough(estimator, n_rows: int, reset: bool) -> None:
     """Refuse tables without enough rows, where the number of rows is public."""
     relation = getattr(estimator, "neighboring_relation", None)
-    if reset and relation == "add_or_remove_one":
+    if reset and relation and not Relation.of(relation).counts_are_public:
         return
     if n_rows < (2 if reset else 1):
         verb = "a fit needs at least 2 records" if reset else "nothing can be predicted"

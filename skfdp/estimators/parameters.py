@@ -11,6 +11,7 @@ import numpy as np
 
 from skfdp.privacy.assumptions import ROWS_CLIPPED
 from skfdp.privacy.events import check_budget, check_relation
+from skfdp.privacy.relations import Relation
 from skfdp.privacy.report import Assumption, enforced
 from skfdp.records.checks import (
     check_choice,
@@ -68,7 +69,8 @@ def check_privacy_parameters(estimator) -> None:
     check_size("feature_bound", estimator.feature_bound, also=("auto",))
     check_random_state(estimator.random_state)
     n_records = estimator.n_records
-    if estimator.neighboring_relation == "add_or_remove_one":
+    counted = Relation.of(estimator.neighboring_relation).counts_are_public
+    if not counted:
         if n_records is None:
             raise ValueError(
                 "neighboring_relation='add_or_remove_one' makes the number of rows "
@@ -104,17 +106,14 @@ def check_nothing_public(estimator, mask: np.ndarray, public_target: bool) -> No
             "public_features names every column and public_target=True: there is "
             "nothing to protect; use a scikit-learn estimator."
         )
-    if estimator.neighboring_relation == "add_or_remove_one" and (
-        mask.any() or public_target
-    ):
+    counted = Relation.of(estimator.neighboring_relation).counts_are_public
+    if not counted and (mask.any() or public_target):
         raise ValueError(
             "neighboring_relation='add_or_remove_one' adds whole records, so nothing "
             "of them can be public: use 'replace_one' or 'replace_special'."
         )
     public_loss = getattr(estimator, "public_loss", None)
-    if estimator.neighboring_relation == "add_or_remove_one" and not (
-        public_loss is None or public_loss == "auto"
-    ):
+    if not counted and not (public_loss is None or public_loss == "auto"):
         # An exact average over the rows would tell how many there are.
         raise ValueError(
             f"public_loss={shown(public_loss)} takes exact averages over the rows, "

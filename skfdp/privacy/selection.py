@@ -38,7 +38,12 @@ from scipy.special import gammaln
 from skfdp.addresses import public
 from skfdp.privacy import facts, renyi
 from skfdp.privacy.curves import PrivacyCurve, check_delta, check_epsilon, compose
-from skfdp.privacy.events import Event, check_fields, check_mapping
+from skfdp.privacy.events import (
+    Event,
+    PrivacyBudgetError,
+    check_fields,
+    check_mapping,
+)
 
 KIND = "selection"
 #: Laws of the number of runs.
@@ -169,6 +174,38 @@ class Selection(Event):
             rate = self.rate or 0.0
             return rate / -math.expm1(-rate)
         return mean_runs(self.eta, self.gamma)
+
+    def run_event(self, label: str, clip_norm: float, mu: float | None = None) -> Event:
+        """Return one full-batch release that costs no more than a run may.
+
+        Parameters
+        ----------
+        label : str
+        clip_norm : float
+            L2 bound of a contribution, and how far the sum moves.
+        mu : float, default=None
+            Its Gaussian-DP parameter, at most `run_mu`; None: all of it.
+
+        Raises
+        ------
+        PrivacyBudgetError
+            If `mu` is above `run_mu`, or no number.
+        """
+        mu = self.run_mu if mu is None else mu
+        if not 0 < mu <= self.run_mu:  # written so that NaN is refused
+            raise PrivacyBudgetError(
+                f"mu={mu!r} must be positive and at most run_mu={self.run_mu!r}, "
+                "which was charged for a run."
+            )
+        return Event(
+            label=label,
+            noise_std=(clip_norm / mu,),
+            clip_norm=clip_norm,
+            sensitivity=clip_norm,
+            seeded=self.seeded,
+            **self.fit_facts,
+            neighboring_relation=self.neighboring_relation,
+        )
 
     def run_probabilities(self) -> np.ndarray:
         """Return P(K = 1), P(K = 2), ... until what is left out is below 1e-17."""

@@ -6,7 +6,12 @@ contract, which `releases.desk.release` relies on and the tests check by brute f
 * ``unit(noise_std)`` is a power of two that depends on public facts only;
 * ``exact_sum(theta, batch, unit)`` returns int64 in that unit, the sum over the batch
   of one vector per record, each a function of that record and of theta alone;
-* each vector has an L2 norm of at most ``clip_norm`` (times ``1 / unit``).
+* each vector has an L2 norm of at most ``clip_norm`` (times ``1 / unit``);
+* ``sensitivity(relation)`` bounds how far neighbours move the sum over every row, a
+  function of public facts. Nobody else multiplies by 2.
+
+Plans are made before there are rows: ``planned(...)`` gives a query over no records,
+whose bounds are those of any other.
 """
 
 from __future__ import annotations
@@ -15,6 +20,8 @@ import math
 from typing import Protocol
 
 import numpy as np
+
+from skfdp.privacy.relations import Relation
 
 # The noise is exact at every size. What grows with it is the share of entries that need
 # a second look, in integers: 2**-14 at 2**34 grid units, 2**-8 at 2**40, which is still
@@ -32,6 +39,9 @@ class Query(Protocol):
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sum over every row, in its own units."""
 
     def exact_sum(
         self, theta: np.ndarray | None, batch: np.ndarray | None, unit: float

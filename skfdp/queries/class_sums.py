@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from skfdp.privacy.relations import Relation
 from skfdp.queries import sum_unit
 from skfdp.records.blocks import blocks
 from skfdp.records.grid import GRID, GridRows
@@ -46,6 +47,11 @@ class ClassSum:
     nonnegative: bool
     clip_norm: float = 1.0
 
+    @classmethod
+    def planned(cls, *, nonnegative: bool) -> ClassSum:
+        """Return the sums of no records, for plans that need their bounds."""
+        return cls(GridRows.none(), np.empty(0, np.int64), 1, nonnegative)
+
     @property
     def n_rows(self) -> int:
         """Number of records."""
@@ -56,10 +62,10 @@ class ClassSum:
         """Shape of the sums."""
         return self.n_classes, self.rows.values.shape[1]
 
-    @property
-    def sensitivity(self) -> float:
-        """How far a replaced record moves the sums."""
-        return math.sqrt(2) if self.nonnegative else 2.0
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sums; see the guarantees."""
+        replaced = math.sqrt(2) * self.clip_norm if self.nonnegative else None
+        return relation.moves(self.clip_norm, replaced)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sums: that of the rows, or coarser."""
@@ -100,6 +106,11 @@ class SecondMoment:
     rows: GridRows
     clip_norm: float = 1.0
 
+    @classmethod
+    def planned(cls) -> SecondMoment:
+        """Return the sum of no records, for plans that need its bounds."""
+        return cls(GridRows.none())
+
     @property
     def n_rows(self) -> int:
         """Number of records."""
@@ -110,10 +121,9 @@ class SecondMoment:
         """Shape of the sum."""
         return (self.rows.values.shape[1],) * 2
 
-    @property
-    def sensitivity(self) -> float:
-        """How far a replaced record moves the sum."""
-        return math.sqrt(2)
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sum; see the guarantees."""
+        return relation.moves(self.clip_norm, math.sqrt(2) * self.clip_norm)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum: the square of a unit of rows."""

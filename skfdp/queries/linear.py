@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skfdp.privacy.relations import Relation
 from skfdp.queries import sum_unit
 from skfdp.queries.losses import Loss
 from skfdp.records.grid import GridRows, SparseGridRows
@@ -59,6 +61,9 @@ class LinearQuery:
         Margins of a public model, added to those of theta.
     orthant : bool, default=False
         Clamp the residuals to the signs that the target fixes, see the guarantees.
+    label_bound : float, default=None
+        How far a replaced label can move a contribution, at most ``2 clip_norm``,
+        where nothing but the target is private; None: no better bound is known.
     n_jobs : int, default=1
         Threads over row blocks; they cannot change the result.
 
@@ -74,7 +79,9 @@ class LinearQuery:
     non-negative, and nothing is padded, then the sign of each entry of a contribution
     depends on public facts alone; two contributions of one record meet at an angle of
     at most 90 degrees, and a replaced record moves the sum by at most ``sqrt(2)
-    clip_norm``. The caller answers for these conditions.
+    clip_norm``. Without it a replaced record moves the sum by at most ``2 clip_norm``,
+    or by `label_bound`; a nulled, added or removed one by `clip_norm`. The caller
+    answers for the conditions of `orthant` and `label_bound`.
     """
 
     rows: GridRows | SparseGridRows
@@ -88,6 +95,7 @@ class LinearQuery:
     public_target: bool = False
     offset: np.ndarray | None = None
     orthant: bool = False
+    label_bound: float | None = None
     n_jobs: int = 1
 
     def __post_init__(self):
@@ -95,6 +103,8 @@ class LinearQuery:
             raise ValueError("rows and padded rows must share one centre and scale.")
         if self.orthant and self.padded is not None:
             raise ValueError("orthant=True needs contributions without padded rows.")
+        if self.orthant and self.label_bound is not None:
+            raise ValueError("orthant=True and label_bound exclude each other.")
         if self.n_outputs > MOST_CLASSES:
             raise ValueError(
                 f"n_outputs={self.n_outputs} must be at most {MOST_CLASSES}."
@@ -109,6 +119,15 @@ class LinearQuery:
     def shape(self) -> tuple[int, int]:
         """Shape of theta and of the sum."""
         return self.n_outputs, self.rows.n_columns
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sum; see the guarantees."""
+        return gradient_sensitivity(
+            relation,
+            self.clip_norm,
+            orthant=self.orthant,
+            label_bound=self.label_bound,
+        )
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
@@ -261,6 +280,29 @@ class LinearQuery:
             target=self._task.target[:0],
             class_weight=np.empty(0),
         )
+
+
+def gradient_sensitivity(
+    relation: Relation,
+    clip_norm: float,
+    *,
+    orthant: bool = False,
+    label_bound: float | None = None,
+) -> float:
+    """Return `LinearQuery.sensitivity`, for plans that are made before the rows.
+
+    Parameters
+    ----------
+    relation : Relation
+    clip_norm : float
+    orthant : bool, default=False
+    label_bound : float, default=None
+        All three as in `LinearQuery`.
+    """
+    replaced = label_bound
+    if orthant:
+        replaced = math.sqrt(2) * clip_norm
+    return relation.moves(clip_norm, replaced)
 
 
 def gradient_unit(

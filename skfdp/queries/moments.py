@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from skfdp.privacy.relations import Relation
 from skfdp.queries import sum_unit
 from skfdp.records.blocks import blocks, squared_norms
 from skfdp.records.grid import GRID, GridRows
@@ -42,6 +43,11 @@ class MomentSum:
 
     rows: GridRows
     capacity: int
+
+    @classmethod
+    def planned(cls) -> MomentSum:
+        """Return the sum of no records, for plans that need its bounds."""
+        return cls(GridRows.none(), 0)
 
     @classmethod
     def build(
@@ -90,7 +96,13 @@ class MomentSum:
     @property
     def clip_norm(self) -> float:
         """L2 bound of a contribution."""
-        return clip_norm()
+        return math.sqrt(PAIR**2 / 2 + CROSS**2)
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sum; see the guarantees."""
+        a, b = PAIR**2 / 2, CROSS**2
+        replaced = math.sqrt(a) * (math.sqrt(2) + b / (a * math.sqrt(2)))
+        return relation.moves(self.clip_norm, replaced)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum, an even power of two."""
@@ -113,17 +125,6 @@ class MomentSum:
         return np.concatenate(
             [SQUARE * np.diagonal(total), PAIR * total[upper], CROSS * total[:, d]]
         )
-
-
-def clip_norm() -> float:
-    """L2 bound of one contribution to a `MomentSum`."""
-    return math.sqrt(PAIR**2 / 2 + CROSS**2)
-
-
-def sensitivity() -> float:
-    """How far a replaced record moves a `MomentSum`."""
-    a, b = PAIR**2 / 2, CROSS**2
-    return math.sqrt(a) * (math.sqrt(2) + b / (a * math.sqrt(2)))
 
 
 def unpacked(total: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
+from skfdp.privacy.relations import Relation
 from skfdp.queries import sum_unit
 from skfdp.queries.losses import Loss
 from skfdp.records.grid import GRID, GridRows
@@ -141,7 +142,9 @@ class MLPQuery:
     alone, and has an L2 norm of at most ``clip_norm / unit``, in exact arithmetic: the
     norm is that of the integer factors, widened by 1e-9; the clipped errors are
     truncated toward zero, and for a difference what truncation can add is taken off
-    the clip norm first. A record whose errors are not finite contributes 0.
+    the clip norm first. A record whose errors are not finite contributes 0. So the
+    sum moves by at most `clip_norm` when a record is nulled, added or removed, and by
+    at most twice that when it is replaced, with either backend.
     """
 
     rows: Rows
@@ -174,6 +177,10 @@ class MLPQuery:
     def shape(self) -> tuple[int]:
         """Shape of theta and of the sum."""
         return (sum(rows * columns for rows, columns in self.shapes),)
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sum; see the guarantees."""
+        return relation.moves(self.clip_norm)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""

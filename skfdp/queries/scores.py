@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 
+from skfdp.privacy.relations import Relation
 from skfdp.queries import sum_unit
 
 
@@ -29,7 +30,7 @@ class ScoreSum:
     **Guarantees.** Values are clipped to the interval, what is not finite counts as its
     worst end, and truncated toward zero to the grid. All contributions are in one
     interval of length `clip_norm` that contains 0, hence the sum moves by at most
-    `clip_norm`, whether a record is replaced or nulled: ``sensitivity == clip_norm``.
+    `clip_norm` under every relation, whether a record is replaced or nulled.
     """
 
     values: np.ndarray
@@ -47,10 +48,9 @@ class ScoreSum:
         """Shape of the sum."""
         return (1,)
 
-    @property
-    def sensitivity(self) -> float:
-        """How far the sum moves between neighbours."""
-        return self.clip_norm
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sum; see the guarantees."""
+        return relation.moves(self.clip_norm, self.clip_norm)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""

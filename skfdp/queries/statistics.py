@@ -8,6 +8,7 @@ import math
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from skfdp.privacy.relations import Relation
 from skfdp.queries import sum_unit
 from skfdp.records.blocks import blocks, row_blocks
 from skfdp.records.grid import GRID, GridRows
@@ -43,6 +44,11 @@ class RowSum:
     capacity: int
     clip_norm: float = 1.0
 
+    @classmethod
+    def planned(cls) -> RowSum:
+        """Return the sum of no rows, for plans that need its bounds."""
+        return cls(np.empty((0, 0)), RowMap(), 0)
+
     @property
     def n_rows(self) -> int:
         """Number of rows."""
@@ -53,6 +59,10 @@ class RowSum:
         """Shape of the sum: one entry for each private column."""
         public = self.row_map.public
         return (self.X.shape[1] if public is None else int((~public).sum()),)
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sum; see the guarantees."""
+        return relation.moves(self.clip_norm)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
@@ -97,6 +107,9 @@ class CrossSum:
         Of these columns; gives rows of norm at most 1.
     regressors : int16 ndarray of shape (n_rows, n_regressors)
         Public rows in units of GRID, of norm at most 1.
+    nonnegative : bool
+        Whether private entries below 0 are cut off here; a public fact, to be taken
+        from declared bounds and never from the data.
 
     Notes
     -----
@@ -109,13 +122,20 @@ class CrossSum:
       :ref:`conditional-centring` has the proof.
 
     The integer private row is the truncation of the mapped one, toward zero: it is not
-    longer, and not negative where the mapped one is not.
+    longer, and with `nonnegative` no entry of it is negative.
     """
 
     X: np.ndarray
     row_map: RowMap
     regressors: np.ndarray
+    nonnegative: bool
     clip_norm: float = 1.0
+
+    @classmethod
+    def planned(cls, *, nonnegative: bool) -> CrossSum:
+        """Return the sum of no records, for plans that need its bounds."""
+        none = np.empty((0, 0))
+        return cls(none, RowMap(), none.astype(np.int16), nonnegative)
 
     @property
     def n_rows(self) -> int:
@@ -127,19 +147,10 @@ class CrossSum:
         """Shape of the sum."""
         return (self.regressors.shape[1] * self.X.shape[1] + 1,)
 
-    @staticmethod
-    def sensitivity(neighboring_relation: str, *, nonnegative: bool) -> float:
-        """Return how far the sum moves between neighbours.
-
-        Parameters
-        ----------
-        neighboring_relation : {"replace_one", "replace_special"}
-        nonnegative : bool
-            Whether the row map cannot give a negative entry.
-        """
-        if neighboring_relation != "replace_one":
-            return 1.0
-        return math.sqrt(2) if nonnegative else 2.0
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sum; see the guarantees."""
+        replaced = math.sqrt(2) * self.clip_norm if self.nonnegative else None
+        return relation.moves(self.clip_norm, replaced)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum; private rows have the grid unit / GRID."""
@@ -158,6 +169,8 @@ class CrossSum:
         for block in blocks(*X.shape):
             # Integers below 2**53: exact in float64, whatever the order of the sum.
             rows = np.trunc(self.row_map.unit(X[block]) * (_SHRINK / grid))
+            if self.nonnegative:
+                rows = np.maximum(rows, 0.0)
             cross = regressors[block].T.astype(np.float64) @ rows
             total[:-1] += cross.ravel().astype(np.int64)
             lacking = 1 / grid**2 - np.einsum("ij,ij->i", rows, rows)
@@ -193,6 +206,11 @@ class LabelSum:
     n_outputs: int
     row_bound: float
 
+    @classmethod
+    def planned(cls, n_outputs: int, row_bound: float) -> LabelSum:
+        """Return the sum of no records, for plans that need its bounds."""
+        return cls(GridRows.none(), np.empty(0, np.int64), n_outputs, row_bound)
+
     @property
     def n_rows(self) -> int:
         """Number of records."""
@@ -208,10 +226,10 @@ class LabelSum:
         """L2 bound of a contribution."""
         return self.row_bound / (2 if self.n_outputs == 1 else 1)
 
-    @property
-    def sensitivity(self) -> float:
-        """How far a replaced label moves the sum."""
-        return self.clip_norm * (2 if self.n_outputs == 1 else math.sqrt(2))
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sum; see the guarantees."""
+        replaced = None if self.n_outputs == 1 else self.clip_norm * math.sqrt(2)
+        return relation.moves(self.clip_norm, replaced)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum: that of the rows, halved for labels 1/2."""
@@ -258,6 +276,11 @@ class TargetSum:
     target: np.ndarray
     clip_norm: float = 1.0
 
+    @classmethod
+    def planned(cls) -> TargetSum:
+        """Return the sum of no records, for plans that need its bounds."""
+        return cls(GridRows.none(), np.empty(0))
+
     @property
     def n_rows(self) -> int:
         """Number of records."""
@@ -267,6 +290,10 @@ class TargetSum:
     def shape(self) -> tuple[int, int]:
         """Shape of the sum."""
         return 1, self.rows.values.shape[1]
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sum; see the guarantees."""
+        return relation.moves(self.clip_norm)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum: of the rows, times that of the target."""

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from skfdp.privacy import PrivacyPlan
 from skfdp.queries import Query
 from skfdp.records.guards import UtilityWarning, warn_caller
-from skfdp.releases.coins import PoissonBatches
-from skfdp.releases.desk import release
+from skfdp.releases.desk import Desk
 from skfdp.releases.steps import Average, HeavyBall
 
 #: A larger weight of the loop, whose rows have a norm of about 1, has diverged: margins
@@ -19,13 +17,12 @@ LARGEST_WEIGHT = 1e4
 
 
 def descent(
+    desk: Desk,
     query: Query,
-    plan: PrivacyPlan,
     rule: HeavyBall,
     *,
-    n_public: int,
-    noise: np.random.Generator,
-    coins: np.random.Generator,
+    label: str = "descent",
+    n_records: int,
     average: str = "last",
     private_weight: float = 1.0,
     public_gradient: Callable[[np.ndarray], np.ndarray] | None = None,
@@ -38,17 +35,18 @@ def descent(
 
     Parameters
     ----------
+    desk : Desk
+        Gives out the steps; number of steps, sampling rate and noise are those of the
+        charged event.
     query : Query
         The private sums.
-    plan : PrivacyPlan
-        Number of steps, sampling rate and noise; the very object that was accounted.
     rule : HeavyBall
         What to do with a released gradient.
-    n_public : int
-        Public number of records: averages divide by ``plan.sampling_rate * n_public``,
-        never by the size of a batch.
-    noise, coins : Generator
-        Private streams, independent of each other and of everything public.
+    label : str, default="descent"
+        Of the event.
+    n_records : int
+        Public number of records: averages divide by the sampling rate times it, never
+        by the size of a batch.
     average : {"last", "tail", "uniform"}
         Which iterate is published.
     private_weight : float
@@ -64,12 +62,12 @@ def descent(
     -------
     theta : float64 ndarray of the query's shape
     n_iter : int
-        Steps taken; the whole plan stays charged.
+        Steps taken; all of them stay charged.
 
     Raises
     ------
     ValueError
-        If an iterate is not finite; the plan stays charged.
+        If an iterate is not finite; the charge stays.
 
     Warns
     -----
@@ -78,20 +76,17 @@ def descent(
 
     Notes
     -----
-    **Guarantees.** The output is a function of `plan.n_steps` adaptive releases and of
-    public facts, hence (epsilon, delta)-DP as the plan says. So are the error and the
+    **Guarantees.** The output is a function of at most `n_steps` adaptive releases and
+    of public facts, hence as private as the event says. So are the error and the
     warning, which look at iterates alone: post-processing of what is released.
     """
     theta = np.zeros(query.shape) if start is None else start
     velocity = np.zeros(query.shape)
-    path = Average(average, plan.n_steps)
-    average_of_clipped = plan.sampling_rate * n_public * query.clip_norm
-    batches = None
-    if plan.sampling_rate < 1:
-        batches = PoissonBatches(coins, query.n_rows, plan.sampling_rate)
-    for step, std in enumerate(plan.noise_std):
-        batch = None if batches is None else batches.draw()
-        gradient = release(query, theta, noise_std=std, generator=noise, batch=batch)
+    event = desk.event(label)
+    path = Average(average, event.n_steps)
+    average_of_clipped = event.sampling_rate * n_records * query.clip_norm
+    for step in range(event.n_steps):
+        gradient = desk.release(label, query, theta)
         gradient *= private_weight / average_of_clipped
         if public_gradient is not None:
             with np.errstate(over="ignore"):  # told below, by an error
@@ -100,7 +95,7 @@ def descent(
         if not np.isfinite(theta).all():
             raise ValueError(
                 f"the descent left the floating-point numbers in step {step + 1} of "
-                f"{plan.n_steps}: lower learning_rate (now "
+                f"{event.n_steps}: lower learning_rate (now "
                 f"{np.max(rule.learning_rate):.3g}) or momentum, or scale down the "
                 "gradients of a public_loss; the charge for this fit stays."
             )

@@ -2,42 +2,209 @@
 
 from __future__ import annotations
 
+import copy
+from collections import Counter
+from collections.abc import Iterable
+
 import numpy as np
 
+from skfdp.privacy.events import Event, PrivacyBudgetError
 from skfdp.queries import Query
-from skfdp.releases.noise import add_integer_gaussian
+from skfdp.releases.coins import PoissonBatches
+from skfdp.releases.noise import Streams, add_integer_gaussian
+
+# Bounds are products of float64 factors; a relative excess of this size is rounding, as
+# an event has it.
+_ROUNDING = 1e-9
+_COINS = "coins"
 
 
-def release(
+class Desk:
+    """What was charged, given out release by release.
+
+    Parameters
+    ----------
+    events : iterable of Event
+        What was charged, each with a label of its own. A `Selection` is no release: a
+        search opens a desk for each run, with its `Selection.run_event`.
+    streams : Streams
+        Where noise and coins come from. Two desks over the same events and seeded
+        streams would repeat each other's noise: one desk for a fit.
+
+    Raises
+    ------
+    PrivacyBudgetError
+        If two events have one label, or one is not a plain Event.
+
+    Notes
+    -----
+    **Guarantees.** Whatever leaves the desk was charged:
+
+    * the k-th release of a label is ``sum of contributions + N(0, std**2 I)``, rounded
+      to a public grid, with ``std = event.step_stds[k]``: the Gaussian mechanism on
+      integers, by post-processing (see `noise.add_integer_gaussian`);
+    * its sum is over every row, or over a Poisson batch of rate `sampling_rate` that
+      the desk draws itself, from a stream of its own;
+    * its query contributes no more than ``event.clip_norm`` a record, and moves no
+      further between neighbours than ``event.sensitivity``, up to a relative 1e-9; NaN
+      is refused;
+    * there are at most ``event.n_steps`` of them; fewer are fine. One is counted before
+      the private rows are read, and stays counted if it fails.
+
+    That the query tells the truth about its bounds is the contract of `queries`. What
+    the desk refuses depends on public facts alone.
+    """
+
+    def __init__(self, events: Iterable[Event], streams: Streams):
+        self._events = _by_label(events)
+        self._streams = streams
+        # By the whole label of the event, hence common to this desk and those within.
+        self._released: Counter[str] = Counter()
+        self._generators: dict[tuple[str, str], np.random.Generator] = {}
+        self._batches: dict[tuple[str, int], PoissonBatches] = {}
+        self._stds: dict[str, np.ndarray] = {}
+
+    def event(self, label: str) -> Event:
+        """Return what was charged under a label, or raise PrivacyBudgetError."""
+        if label not in self._events:
+            raise PrivacyBudgetError(
+                f"label={label!r} was not charged, only "
+                f"{', '.join(map(repr, self._events)) or 'nothing'}: charge an event "
+                "of this label first."
+            )
+        return self._events[label]
+
+    def within(self, prefix: str, streams: Streams) -> Desk:
+        """Return a desk for the releases labelled ``f"{prefix}: {label}"``.
+
+        It knows them by `label`. What it gives out counts here as well.
+
+        Parameters
+        ----------
+        prefix : str
+        streams : Streams
+            Of these releases alone.
+        """
+        start = f"{prefix}: "
+        found = copy.copy(self)
+        found._streams = streams
+        found._events = {
+            label.removeprefix(start): event
+            for label, event in self._events.items()
+            if label.startswith(start)
+        }
+        return found
+
+    def release(
+        self,
+        label: str,
+        query: Query,
+        theta: np.ndarray | None = None,
+        *,
+        stream: str | None = None,
+    ) -> np.ndarray:
+        """Return the next release of a label: the query's sum with noise, float64.
+
+        Parameters
+        ----------
+        label : str
+            Of a charged event.
+        query : Query
+        theta : ndarray, default=None
+            Where to take the gradients; a function of earlier releases and public
+            facts.
+        stream : str, default=None
+            Name of the noise, where one event covers releases of different things;
+            they are counted together. None: the label.
+
+        Raises
+        ------
+        PrivacyBudgetError
+            If this was not charged; nothing is released, read or counted.
+        """
+        event, stream = self.event(label), label if stream is None else stream
+        self._check(label, event, query, stream)
+        std = self._next_std(event)
+        batch = self._batch(event, query.n_rows)
+        generator = self._generator(event, stream)
+        return _noisy_sum(query, theta, noise_std=std, generator=generator, batch=batch)
+
+    def _check(self, label: str, event: Event, query: Query, stream: str) -> None:
+        if stream == _COINS:
+            raise PrivacyBudgetError(
+                f"stream={stream!r} is the one of the batches: give the noise of "
+                f"{label!r} another name."
+            )
+        if self._released[event.label] >= event.n_steps:
+            raise PrivacyBudgetError(
+                f"label={label!r} was charged for {event.n_steps} release(s), which "
+                "were all given out: charge one more."
+            )
+        moved = query.sensitivity(event.relation)
+        for name, asked, charged in (
+            ("clip_norm", query.clip_norm, event.clip_norm),
+            ("sensitivity", moved, event.sensitivity),
+        ):
+            # Written so that NaN is refused.
+            if not 0 < asked <= charged * (1 + _ROUNDING):
+                raise PrivacyBudgetError(
+                    f"{name}={asked!r} of a query for label={label!r} must be positive "
+                    f"and at most {charged!r}, which was charged: charge what the "
+                    "query says."
+                )
+
+    def _next_std(self, event: Event) -> float:
+        """Count a release and return the standard deviation of its noise."""
+        if event.label not in self._stds:
+            self._stds[event.label] = event.step_stds
+        count = self._released[event.label]
+        self._released[event.label] = count + 1
+        return float(self._stds[event.label][count])
+
+    def _batch(self, event: Event, n_rows: int) -> np.ndarray | None:
+        """Return the rows of a release, None for all of them."""
+        if event.sampling_rate == 1:
+            return None
+        key = event.label, n_rows
+        if key not in self._batches:
+            coins = self._generator(event, _COINS)
+            self._batches[key] = PoissonBatches(coins, n_rows, event.sampling_rate)
+        return self._batches[key].draw()
+
+    def _generator(self, event: Event, stream: str) -> np.random.Generator:
+        """Return a private stream, which goes on where it was left."""
+        key = event.label, stream
+        if key not in self._generators:
+            self._generators[key] = self._streams.private(stream, event)
+        return self._generators[key]
+
+
+def _noisy_sum(
     query: Query,
     theta: np.ndarray | None,
     *,
     noise_std: float,
     generator: np.random.Generator,
-    batch: np.ndarray | None = None,
+    batch: np.ndarray | None,
 ) -> np.ndarray:
-    """Return ``sum of clipped contributions + N(0, noise_std**2 I)``, float64.
-
-    Parameters
-    ----------
-    query : Query
-        Bounds every contribution by its clip norm.
-    theta : ndarray or None
-        Where to take the gradients; a function of earlier releases and public facts.
-    noise_std : float
-        Standard deviation, in units of the sum.
-    generator : Generator
-        A private stream.
-    batch : int64 ndarray, default=None
-        Rows drawn by private coins; None means every row.
-
-    Notes
-    -----
-    **Guarantees.** If neighbours move the exact sum by at most Delta, this is the
-    Gaussian mechanism with sensitivity Delta and standard deviation `noise_std`,
-    followed by rounding to a public grid: the sum and the noise are integers, so
-    nothing depends on floating-point arithmetic on private data.
-    """
+    """Return the sum over a batch with noise: integers both, in a public unit."""
     unit = query.unit(noise_std)
     total = query.exact_sum(theta, batch, unit)
     return add_integer_gaussian(total, noise_std / unit, generator) * unit
+
+
+def _by_label(events: Iterable[Event]) -> dict[str, Event]:
+    found: dict[str, Event] = {}
+    for event in events:
+        if type(event) is not Event:  # other kinds promise other things
+            raise PrivacyBudgetError(
+                f"a {type(event).__name__} is no release that a desk could give out: "
+                "open a desk for one run, with its run_event."
+            )
+        if event.label in found:
+            raise PrivacyBudgetError(
+                f"label={event.label!r} was charged twice: give each event a label of "
+                "its own."
+            )
+        found[event.label] = event
+    return found

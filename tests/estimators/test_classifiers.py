@@ -15,12 +15,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
-from skfdp.privacy import PrivacyPlan
+from skfdp.privacy import Event
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.losses import LOSSES
 from skfdp.records.coordinates import Coordinates
 from skfdp.records.row_map import RowMap
 from skfdp.releases.descent import descent
+from skfdp.releases.desk import Desk
+from skfdp.releases.noise import Streams
 from skfdp.releases.steps import HeavyBall
 
 BOTH = pytest.mark.parametrize(
@@ -113,25 +115,20 @@ def test_the_finite_loop_reaches_the_same_optimum_without_noise(load):
         capacity=len(X),
         class_weight=np.ones(n_classes),
     )
-    plan = PrivacyPlan(
-        target_epsilon=1.0,
-        target_delta=1e-5,
-        n_steps=6000,
-        sampling_rate=1.0,
+    event = Event(
+        label="descent",
+        noise_std=(1.5e-9,),
         clip_norm=1.5,
         sensitivity=3.0,
-        neighboring_relation="replace_one",
-        noise_multipliers=(1e-9,),
+        n_steps=6000,
     )
     curvature = coordinates.penalty_curvature(1 / (C * len(X))) / query.clip_norm
     curvature = np.ascontiguousarray(np.broadcast_to(curvature, query.shape))
     theta, _ = descent(
+        Desk((event,), Streams(0, "test")),
         query,
-        plan,
         HeavyBall(20.0, 0.95, 6000, curvature=curvature),
-        n_public=len(X),
-        noise=np.random.default_rng(0),
-        coins=np.random.default_rng(0),
+        n_records=len(X),
     )
     coef, intercept = coordinates.fold(theta)
     theirs = LogisticRegression(C=C, tol=1e-10, max_iter=10_000).fit(X, y)

@@ -30,7 +30,7 @@ from skfdp import (
 )
 from skfdp.estimators import defaults
 from skfdp.estimators.completion import completion
-from skfdp.privacy import compose, gdp_epsilon
+from skfdp.privacy import Relation, compose, gdp_epsilon
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "reproduce" / "completion.py"
 
@@ -89,7 +89,7 @@ def test_the_events_describe_the_releases_that_ran(
         assert event.public_target
         assert event.classes_source == "public target"
         assert (seen["std"],) == event.noise_std
-        reach = query.sensitivity if relation == "replace_one" else query.clip_norm
+        reach = query.sensitivity(Relation.of(relation))
         assert event.sensitivity == reach
         mu2 += (reach / seen["std"]) ** 2
     # By hand, from the noise that ran and the sensitivities of the queries that ran.

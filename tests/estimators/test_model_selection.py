@@ -29,7 +29,7 @@ from skfdp import (
 )
 from skfdp.estimators.search import candidates as tuning
 from skfdp.estimators.search import search as model_selection
-from skfdp.privacy import Event, compose
+from skfdp.privacy import Event, Relation, compose
 from skfdp.privacy.selection import Selection, gamma_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
@@ -85,7 +85,10 @@ class TestBudget:
         spent, n_scores = 0.0, 0
         for one in releases:
             if type(one["query"]).__name__ == "ScoreSum":
-                assert one["query"].sensitivity / one["std"] <= mu
+                assert (
+                    one["query"].sensitivity(Relation.of("replace_one")) / one["std"]
+                    <= mu
+                )
                 assert spent == pytest.approx(mu**2, rel=1e-4) and spent <= mu**2
                 spent, n_scores = 0.0, n_scores + 1
             else:  # replace_special: the sensitivity is the clip norm
@@ -396,7 +399,7 @@ class TestHoldout:
             )
             after = model._query(model.best_estimator_, other)
             moved = abs(after.exact_sum(None, None, unit)[0] - before)
-            assert moved * unit <= query.sensitivity == 1.0
+            assert moved * unit <= query.sensitivity(Relation.of("replace_one")) == 1.0
 
 
 class TestRuns:

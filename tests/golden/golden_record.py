@@ -33,7 +33,7 @@ import numpy as np
 import randomgen
 
 #: From the label of a stream in this version to the recorded one.
-LABELS: dict[str, str] = {}
+LABELS: dict[str, str] = {"descent": "noise"}
 
 #: A stream that only seeds something whose own streams are bound here as well.
 _SEEDS = frozenset({"fit"})

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skfdp.privacy import Relation
 from skfdp.queries import class_sums
 from skfdp.queries.class_sums import ClassSum, SecondMoment, clipped
 from skfdp.records.grid import GRID, GridRows
 from skfdp.records.row_map import RowMap
+
+REPLACED = Relation.of("replace_one")
 
 
 def as_rows(X):
@@ -67,8 +70,8 @@ def check_movement(make, signed, seed=0):
             alone = here.exact_sum(None, np.array([0]), unit)
             norm = math.sqrt(sum(int(entry) ** 2 for entry in alone.ravel())) * unit
             assert norm <= query.clip_norm
-    assert largest <= query.sensitivity
-    assert largest > 0.999 * query.sensitivity  # the bound is attained
+    assert largest <= query.sensitivity(REPLACED)
+    assert largest > 0.999 * query.sensitivity(REPLACED)  # the bound is attained
 
 
 def sums(rng, signed):
@@ -100,19 +103,17 @@ def test_signed_rows_move_further_than_sqrt_2_and_are_charged_so():
     unit = query.unit(1.0)
     moved = movement(replaced(query, row), replaced(query, -row), unit)
     assert moved > 1.9 > math.sqrt(2)
-    assert query.sensitivity == 2.0
+    assert query.sensitivity(REPLACED) == 2.0
     # Declared non-negative, the same rows are cut at zero: the bound is enforced.
     claimed = dataclasses.replace(query, nonnegative=True)
-    assert claimed.sensitivity == math.sqrt(2)
+    assert claimed.sensitivity(REPLACED) == math.sqrt(2)
     moved = movement(replaced(claimed, row), replaced(claimed, -row), unit)
     assert moved <= 1.0
 
 
 def test_sabotage_of_the_sign_is_noticed(monkeypatch):
     """sqrt(2) claimed for rows that may be negative."""
-    monkeypatch.setattr(
-        ClassSum, "sensitivity", property(lambda self: math.sqrt(2)), raising=True
-    )
+    monkeypatch.setattr(ClassSum, "sensitivity", lambda self, relation: math.sqrt(2))
     with pytest.raises(AssertionError):
         check_movement(sums, signed=True)
 

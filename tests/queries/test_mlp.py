@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
+from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries.losses import LOSSES
 from skfdp.queries.network import DTYPES, Layer, MLPQuery, Rows, precision
 from skfdp.records.grid import GRID, GridRows
@@ -430,3 +431,35 @@ def test_torch_refuses_what_would_be_inexact():
         torch.set_float32_matmul_precision("highest")
     with torch.autocast("cpu"), pytest.raises(ValueError, match="autocast is on"):
         check_device("cpu")
+
+
+# -- how far neighbours move the sum -------------------------------------------------
+def check_network(relation):
+    """Nulled records, and records replaced by those of the other class."""
+    query = make_query(hidden=(), n_classes=2)
+    other = dataclasses.replace(query, target=1 - query.target)
+    theta, unit, largest = np.zeros(query.shape), query.unit(1.0), 0.0
+    for i in range(query.n_rows):
+        one, two = (q.exact_sum(theta, np.array([i]), unit) for q in (query, other))
+        moved = one - two if relation.replaces else one
+        largest = max(largest, math.sqrt(sum(int(v) ** 2 for v in moved)) * unit)
+    assert largest <= query.sensitivity(relation)
+    assert largest > 0.99 * query.sensitivity(relation)
+
+
+each_relation = pytest.mark.parametrize(
+    "relation", [Relation.of(name) for name in RELATIONS]
+)
+
+
+@each_relation
+def test_neighbours_move_the_sum_by_at_most_its_sensitivity(relation):
+    check_network(relation)
+
+
+@each_relation
+def test_sabotage_of_the_sensitivity_is_noticed(relation, monkeypatch):
+    honest = MLPQuery.sensitivity
+    monkeypatch.setattr(MLPQuery, "sensitivity", lambda *a: 0.9 * honest(*a))
+    with pytest.raises(AssertionError):
+        check_network(relation)

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skfdp.privacy import Relation
 from skfdp.queries import moments
 from skfdp.queries.moments import CROSS, PAIR, SQUARE, MomentSum, unpacked
 from skfdp.queries.statistics import TargetSum
 from skfdp.records.grid import GRID, GridRows
+
+REPLACED = Relation.of("replace_one")
 
 
 def make_moments(rows):
@@ -51,10 +54,10 @@ def check_moment_sensitivity(seed, d=3):
         rest = ours.exact_sum(None, np.arange(3), unit)
         alone = max(alone, length(a - rest, unit))
         moved = max(moved, length(a - b, unit))
-    assert alone <= moments.clip_norm()
-    assert moved <= moments.sensitivity()
-    assert alone > 0.99 * moments.clip_norm()
-    assert moved > 0.99 * moments.sensitivity()
+    assert alone <= MomentSum.planned().clip_norm
+    assert moved <= MomentSum.planned().sensitivity(REPLACED)
+    assert alone > 0.99 * MomentSum.planned().clip_norm
+    assert moved > 0.99 * MomentSum.planned().sensitivity(REPLACED)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -67,7 +70,11 @@ def test_a_record_moves_the_moments_by_at_most_the_sensitivity(seed):
 )
 def test_sabotage_of_the_bounds_is_noticed(name, value, monkeypatch):
     """sqrt(2) clip_norm = 24.02 would hold if products had a fixed sign."""
-    monkeypatch.setattr(moments, name, lambda: value)
+    told = {
+        "clip_norm": property(lambda self: value),
+        "sensitivity": lambda self, relation: value,
+    }
+    monkeypatch.setattr(MomentSum, name, told[name])
     with pytest.raises(AssertionError):
         check_moment_sensitivity(0)
 
@@ -75,8 +82,8 @@ def test_sabotage_of_the_bounds_is_noticed(name, value, monkeypatch):
 def test_sabotage_of_the_weights_is_noticed(monkeypatch):
     """A pair must count sqrt(2) times a square, but no more than its bound says."""
     monkeypatch.setattr(moments, "PAIR", 18)
-    monkeypatch.setattr(moments, "clip_norm", lambda: math.sqrt(288.5))
-    monkeypatch.setattr(moments, "sensitivity", lambda: 25.4706)
+    monkeypatch.setattr(MomentSum, "clip_norm", property(lambda self: math.sqrt(288.5)))
+    monkeypatch.setattr(MomentSum, "sensitivity", lambda self, relation: 25.4706)
     with pytest.raises(AssertionError):
         check_moment_sensitivity(0)
 
@@ -99,7 +106,7 @@ def test_random_neighbours_stay_within_the_bound(seed, d, noise):
     assert math.frexp(unit)[0] == 0.5
     assert noise / unit <= 2.0**34 * (1 + 1e-9)
     change = ours.exact_sum(None, None, unit) - theirs.exact_sum(None, None, unit)
-    assert length(change, unit) <= moments.sensitivity()
+    assert length(change, unit) <= MomentSum.planned().sensitivity(REPLACED)
 
 
 def test_moments_match_their_definition_and_ignore_the_order():
@@ -152,9 +159,9 @@ def check_target_sensitivity(seed):
                 other[i] = value
                 moved = dataclasses.replace(query, target=other)
                 ends.append(moved.exact_sum(None, None, unit))
-                assert length(total - ends[-1], unit) <= 2 * query.clip_norm
+                assert length(total - ends[-1], unit) <= query.sensitivity(REPLACED)
             largest = max(largest, length(ends[0] - ends[-1], unit))
-    assert 1.99 < largest <= 2.0
+    assert 1.99 < largest <= query.sensitivity(REPLACED) == 2.0
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -189,6 +196,8 @@ def test_the_target_statistic_matches_its_definition():
 def test_the_bounds_are_those_of_the_page():
     a, b = PAIR**2 / 2, CROSS**2
     assert 2 * SQUARE**2 < PAIR**2 and SQUARE == CROSS
-    assert moments.clip_norm() == pytest.approx(math.sqrt(a + b))
-    assert moments.sensitivity() ** 2 == pytest.approx(2 * a + 2 * b + b**2 / (2 * a))
-    assert moments.sensitivity() < 2 * moments.clip_norm()
+    assert MomentSum.planned().clip_norm == pytest.approx(math.sqrt(a + b))
+    assert MomentSum.planned().sensitivity(REPLACED) ** 2 == pytest.approx(
+        2 * a + 2 * b + b**2 / (2 * a)
+    )
+    assert MomentSum.planned().sensitivity(REPLACED) < 2 * MomentSum.planned().clip_norm

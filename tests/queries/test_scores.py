@@ -6,7 +6,10 @@ import math
 import numpy as np
 import pytest
 
+from skfdp.privacy import Relation
 from skfdp.queries.scores import ScoreSum, accuracy_sum, log_loss_sum
+
+REPLACED = Relation.of("replace_one")
 
 STD = 3.0
 
@@ -28,7 +31,8 @@ def test_a_replaced_record_moves_the_accuracy_by_one(target):
             y, p = target.copy(), np.array(predicted)
             y[i], p[i] = other, guess
             moved, _ = total(accuracy_sum(p, y))
-            assert abs(moved - base) * unit <= 1 == accuracy_sum(p, y).sensitivity
+            reach = accuracy_sum(p, y).sensitivity(REPLACED)
+            assert abs(moved - base) * unit <= 1 == reach
             # A null contributes zero.
             rest = np.delete(np.array(predicted) == target, i).sum()
             assert abs(base * unit - rest) <= 1
@@ -48,7 +52,7 @@ def test_a_replaced_record_moves_the_log_loss_by_the_bound(bound):
             value, unit = total(query)
             assert -bound <= value * unit <= 0  # and so is the null's 0
             sums.append(value)
-    assert (max(sums) - min(sums)) * unit <= bound == query.sensitivity
+    assert (max(sums) - min(sums)) * unit <= bound == query.sensitivity(REPLACED)
 
 
 def test_log_loss_is_what_it_says():

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from skfdp.privacy import Relation
 from skfdp.queries import statistics
-from skfdp.queries.linear import LinearQuery
+from skfdp.queries.linear import LinearQuery, gradient_sensitivity
 from skfdp.queries.losses import LOSSES
 from skfdp.queries.statistics import RowSum
 from skfdp.records.grid import GridRows
@@ -68,8 +69,9 @@ def test_non_negative_rows_with_a_public_target_stay_in_an_orthant(
     loss, n_classes, n_pairs
 ):
     largest = largest_gradient_move(loss, n_classes, n_pairs=n_pairs)
-    assert largest <= math.sqrt(2)
-    assert largest > 0.97 * math.sqrt(2)
+    bound = gradient_sensitivity(Relation.of("replace_one"), 1.0, orthant=True)
+    assert largest <= bound
+    assert largest > 0.97 * bound
 
 
 @pytest.mark.parametrize("loss", SIGN_FIXING)
@@ -80,7 +82,7 @@ def test_signed_rows_leave_the_orthant(loss):
 # -- the mean ------------------------------------------------------------------------
 def check_mean(relation, n_pairs=3000):
     rng = np.random.default_rng(0)
-    bound = 2.0 if relation == "replace_one" else 1.0
+    bound = RowSum.planned().sensitivity(Relation.of(relation))
     largest = 0.0
     for _ in range(n_pairs // 100):
         X = rng.normal(size=(6, 3)) * 10.0 ** rng.uniform(-2, 2, (6, 1))

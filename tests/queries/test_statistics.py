@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skfdp.privacy import Relation
 from skfdp.queries import statistics
 from skfdp.queries.statistics import CrossSum
 from skfdp.records.grid import GRID
@@ -36,7 +37,8 @@ def private_rows(rng, n):
 
 def make_query(seed=0, n=6, row_map=SIGNED, k=3):
     rng = np.random.default_rng(seed)
-    return CrossSum(private_rows(rng, n), row_map, regressor_rows(rng, n, k))
+    X, regressors = private_rows(rng, n), regressor_rows(rng, n, k)
+    return CrossSum(X, row_map, regressors, row_map is NONNEGATIVE)
 
 
 def length(moved, unit):
@@ -65,7 +67,8 @@ def largest_move(row_map, relation, n_pairs=3000, seed=0):
 
 
 def check_sensitivity(row_map, relation, *, nonnegative, seed=0):
-    bound = CrossSum.sensitivity(relation, nonnegative=nonnegative)
+    query = CrossSum.planned(nonnegative=nonnegative)
+    bound = query.sensitivity(Relation.of(relation))
     largest = largest_move(row_map, relation, seed=seed)
     assert largest <= bound
     assert largest > 0.99 * bound  # the search came near enough to mean something
@@ -86,7 +89,8 @@ CASES = {
 def test_the_sum_moves_by_at_most_its_sensitivity(
     row_map, relation, nonnegative, bound
 ):
-    assert CrossSum.sensitivity(relation, nonnegative=nonnegative) == bound
+    query = CrossSum.planned(nonnegative=nonnegative)
+    assert query.sensitivity(Relation.of(relation)) == bound
     check_sensitivity(row_map, relation, nonnegative=nonnegative)
 
 
@@ -101,7 +105,19 @@ def test_no_contribution_is_longer_than_the_clip_norm(seed, std):
 def test_signed_rows_exceed_what_non_negative_ones_keep():
     """Without declared bounds sqrt(2) would be wrong: opposite rows are 2 apart."""
     largest = largest_move(SIGNED, "replace_one")
-    assert largest > 1.99 > CrossSum.sensitivity("replace_one", nonnegative=True)
+    claimed = CrossSum.planned(nonnegative=True)
+    assert largest > 1.99 > claimed.sensitivity(Relation.of("replace_one"))
+    # Declared non-negative, rows are cut at zero: the bound is enforced.
+    query = make_query(row_map=SIGNED)
+    sums = [
+        dataclasses.replace(
+            query, X=sign * np.eye(3)[:1], regressors=query.regressors[:1], **more
+        ).exact_sum(None, None, query.unit(1.0))
+        for more in ({}, {"nonnegative": True})
+        for sign in (1, -1)
+    ]
+    moved = [length(a - b, query.unit(1.0)) for a, b in (sums[:2], sums[2:])]
+    assert moved[0] > 1.9 > math.sqrt(2) >= moved[1]
 
 
 def test_the_norms_are_free():
@@ -116,9 +132,7 @@ def test_the_norms_are_free():
 
 # -- sabotage ------------------------------------------------------------------------
 def test_sabotage_of_the_sensitivity_is_noticed(monkeypatch):
-    monkeypatch.setattr(
-        CrossSum, "sensitivity", staticmethod(lambda relation, nonnegative: 2**0.5)
-    )
+    monkeypatch.setattr(CrossSum, "sensitivity", lambda self, relation: 2**0.5)
     with pytest.raises(AssertionError):
         check_sensitivity(SIGNED, "replace_one", nonnegative=False)
 

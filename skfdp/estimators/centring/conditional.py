@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from skfdp.estimators import defaults
+from skfdp.privacy import Relation
 from skfdp.queries.statistics import CrossSum
 from skfdp.records.grid import GRID
 from skfdp.records.row_map import RowMap
@@ -129,6 +130,7 @@ class Blocks:
             self.X[:, ~self.public],
             part(self.row_map, ~self.public),
             self.regressors.grid,
+            self._nonnegative,
         )
 
     @property
@@ -136,14 +138,16 @@ class Blocks:
         """Number of records, which is public."""
         return len(self.X)
 
-    def sensitivity(self, neighboring_relation: str) -> float:
-        """Return how far the private sum moves between neighbours.
-
-        That a column is non-negative follows from declared bounds, never from data.
-        """
+    @property
+    def _nonnegative(self) -> bool:
+        """Whether no private entry is negative: by declared bounds, never from data."""
         span = self.row_map.span
-        nonnegative = span is not None and bool(np.isfinite(span[~self.public]).all())
-        return CrossSum.sensitivity(neighboring_relation, nonnegative=nonnegative)
+        return span is not None and bool(np.isfinite(span[~self.public]).all())
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far the private sum moves between neighbours."""
+        # Before the regressors are learnt, which the query itself needs.
+        return CrossSum.planned(nonnegative=self._nonnegative).sensitivity(relation)
 
     def exact_sum(self) -> np.ndarray:
         """Return the sum without a grid, for fits without privacy."""

@@ -25,7 +25,7 @@ from skfdp.estimators.parameters import (
     resolve_row_map,
     resolved_parameters,
 )
-from skfdp.privacy import Event, calibrate
+from skfdp.privacy import Event, Relation, calibrate
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.store import Receipt
@@ -37,7 +37,7 @@ from skfdp.records.guards import guarded_fit, without_traps
 from skfdp.records.names import column_names, name_facts
 from skfdp.records.public_columns import public_mask
 from skfdp.records.row_map import RowMap
-from skfdp.releases.desk import release
+from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams, warn_of_seed
 
 # Rounding must not lift a norm above the bound.
@@ -56,8 +56,8 @@ class _WholeRows:
     def query(self) -> RowSum:
         return RowSum(self.X, self.row_map, MOST_ROWS * self.n_records)
 
-    def sensitivity(self, neighboring_relation: str) -> float:
-        return 2.0 if neighboring_relation == "replace_one" else 1.0
+    def sensitivity(self, relation: Relation) -> float:
+        return self.query.sensitivity(relation)
 
     def exact_sum(self) -> np.ndarray:
         X = self.X
@@ -270,12 +270,7 @@ class PrivateCenteringTransformer(
                 (X,),
                 resolved_parameters(self, public, rows.row_map),
             )
-            total = release(
-                rows.query,
-                None,
-                noise_std=std,
-                generator=streams.private(event.label, event),
-            )
+            total = Desk(events, streams).release(event.label, rows.query)
         mean, coef, scale = rows.centre(total, std)
         self.row_map_, self.public_mask_ = rows.row_map, public
         self.privacy_ = self._report(events, rows.n_records, receipt)
@@ -318,7 +313,7 @@ class PrivateCenteringTransformer(
             self.epsilon,
             self.delta,
             n_steps=1,
-            sensitivity=rows.sensitivity(self.neighboring_relation),
+            sensitivity=rows.sensitivity(Relation.of(self.neighboring_relation)),
             neighboring_relation=self.neighboring_relation,
         )
         std = plan.event.noise_std[0]

@@ -27,7 +27,7 @@ from skfdp.estimators.parameters import (
     public_count,
     resolved_parameters,
 )
-from skfdp.privacy import Event, assumptions, calibrate, gdp_mu
+from skfdp.privacy import Event, Relation, assumptions, calibrate, gdp_mu
 from skfdp.privacy.events import check_budget, check_relation
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport, enforced
@@ -41,7 +41,7 @@ from skfdp.records.labels import encode_labels
 from skfdp.records.names import column_names, name_facts, target_name
 from skfdp.records.public_columns import public_mask
 from skfdp.records.row_map import RowMap, resolve_bounds
-from skfdp.releases.desk import release
+from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams, check_random_state, warn_of_seed
 
 _ORTHANT = enforced(assumptions.CLASS_ORTHANT)
@@ -304,7 +304,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         check_size("feature_bound", self.feature_bound, also=("auto",))
         check_choice("covariance", self.covariance, ("auto", True, False))
         check_number("n_draws", self.n_draws, integral=True, also=("auto",))
-        if self.neighboring_relation == "add_or_remove_one":
+        if not Relation.of(self.neighboring_relation).counts_are_public:
             raise ValueError(
                 "neighboring_relation='add_or_remove_one' adds whole records, but the "
                 "target is public here: use 'replace_one' or 'replace_special'."
@@ -360,7 +360,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
 
     def _plan(self, problem: _Problem) -> tuple[Event, ...]:
         """Calibrate the releases; sees public facts alone."""
-        one = self.neighboring_relation == "replace_one"
+        relation = Relation.of(self.neighboring_relation)
         bounded = bool(problem.bounded.all())
         facts = {
             "neighboring_relation": self.neighboring_relation,
@@ -373,10 +373,8 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
                 public_target=True,
             ),
         }
-        # The queries' bounds are functions of public facts: empty rows will do.
-        empty = GridRows(np.empty((0, 1), np.int16), np.empty(0))
-        sums = ClassSum(empty, np.empty(0, np.int64), 1, nonnegative=bounded)
-        second = SecondMoment(empty)
+        sums = ClassSum.planned(nonnegative=bounded)
+        second = SecondMoment.planned()
         other: tuple[Event, ...] = ()
         covariance = self.covariance
         if covariance == "auto":
@@ -384,7 +382,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
                 len(problem.classes), len(problem.bounded), bounded
             )
         if covariance:
-            reach = second.sensitivity if one else second.clip_norm
+            reach = second.sensitivity(relation)
             mu = gdp_mu(self.epsilon, self.delta) * math.sqrt(_SECOND_SHARE)
             event = Event(
                 label="second moments",
@@ -399,7 +397,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
             self.delta,
             n_steps=1,
             clip_norm=sums.clip_norm,
-            sensitivity=sums.sensitivity if one else None,
+            sensitivity=sums.sensitivity(relation),
             neighboring_relation=self.neighboring_relation,
             other_events=other,
         )
@@ -428,14 +426,11 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
             nonnegative=bool(problem.bounded.all()),
         )
         queries = {"class sums": sums, "second moments": SecondMoment(rows)}
-        found = {}
-        for event in events:
-            found[event.label] = release(
-                queries[event.label],
-                None,
-                noise_std=event.noise_std[0],
-                generator=streams.private(event.label, event),
-            )
+        desk = Desk(events, streams)
+        found = {
+            event.label: desk.release(event.label, queries[event.label])
+            for event in events
+        }
         std = {event.label: event.noise_std[0] for event in events}
         second = found.get("second moments")
         if second is not None:

@@ -12,12 +12,11 @@ from skfdp.estimators.linear_model.descent import Problem, Training
 from skfdp.queries.statistics import RowSum
 from skfdp.records.blocks import row_blocks
 from skfdp.records.coordinates import Coordinates
-from skfdp.releases.desk import release
-from skfdp.releases.noise import Streams
+from skfdp.releases.desk import Desk
 
 
 def centred_coordinates(
-    problem: Problem, training: Training, streams: Streams, fit_intercept: bool
+    problem: Problem, training: Training, desk: Desk, fit_intercept: bool
 ) -> Coordinates:
     """Return the coordinates of the loop; public columns are centred exactly.
 
@@ -28,7 +27,7 @@ def centred_coordinates(
     if public.all():
         return public_coordinates(problem, training, fit_intercept)
     mean = np.zeros(public.size)
-    mean[~public], scale = _private_block(problem, training, streams)
+    mean[~public], scale = _private_block(problem, training, desk)
     if public.any():
         mean[public], spread = _public_moments(problem, training.exact_mean)
         ours, theirs = training.block_norms
@@ -52,18 +51,14 @@ def _bias(fit_intercept: bool) -> float | None:
 
 
 def _private_block(
-    problem: Problem, training: Training, streams: Streams
+    problem: Problem, training: Training, desk: Desk
 ) -> tuple[np.ndarray | float, float]:
     event = training.mean_event
     if event is None:
         return 0.0, 1.0
     noise_std = event.noise_std[0] / problem.n_public
-    total = release(
-        RowSum(problem.X, problem.row_map, problem.capacity),
-        None,
-        noise_std=event.noise_std[0],
-        generator=streams.private("mean", event),
-    )
+    query = RowSum(problem.X, problem.row_map, problem.capacity)
+    total = desk.release("mean", query)
     mean = defaults.shrunk_mean(total / problem.n_public, noise_std)
     return mean, defaults.centred_scale(mean, noise_std)
 

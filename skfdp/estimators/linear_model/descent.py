@@ -10,9 +10,10 @@ import numpy as np
 
 from skfdp.estimators import defaults
 from skfdp.estimators.linear_model.padding import cross_event
-from skfdp.estimators.linear_model.sensitivity import ORTHANT, relative_sensitivity
+from skfdp.estimators.linear_model.sensitivity import ORTHANT
 from skfdp.estimators.parameters import MOST_ROWS
-from skfdp.privacy import Event, PrivacyPlan, Receipt, calibrate, gdp_mu
+from skfdp.privacy import Event, PrivacyPlan, Receipt, Relation, calibrate, gdp_mu
+from skfdp.queries.linear import gradient_sensitivity
 from skfdp.queries.losses import Loss
 from skfdp.records.grid import GridRows
 from skfdp.records.guards import UtilityWarning, warn_caller
@@ -99,7 +100,9 @@ class Training:
     events : tuple of Event
         Everything that will be released, to be charged before it is.
     orthant : bool
-        The signs of a contribution are public: ``sensitivity = sqrt(2) clip_norm``.
+        The signs of a contribution are public.
+    label_bound : float or None
+        How far a replaced label moves a contribution, where that is known better.
     public_model : PublicModel or None
         Margins of a public model, in which the descent starts.
     offset : ndarray of shape (n_rows, n_outputs) or None
@@ -121,6 +124,7 @@ class Training:
     private_weight: float
     events: tuple[Event, ...]
     orthant: bool = False
+    label_bound: float | None = None
     public_model: PublicModel | None = None
     offset: np.ndarray | None = None
     rows: GridRows | None = None
@@ -141,7 +145,8 @@ def plan_training(
     public_model: PublicModel | None = None,
 ) -> Training:
     """Resolve every "auto" and calibrate the noise; sees public facts alone."""
-    reach = relative_sensitivity(estimator.neighboring_relation, orthant)
+    relation = Relation.of(estimator.neighboring_relation)
+    reach = gradient_sensitivity(relation, 1.0, orthant=orthant)
     # The rules of `defaults` are for sensitivity clip_norm.
     mu = gdp_mu(estimator.epsilon, estimator.delta) / reach
     n, d = problem.n_public, problem.X.shape[1]
@@ -163,10 +168,9 @@ def plan_training(
         n_steps=n_steps,
         sampling_rate=sampling_rate,
         clip_norm=clip,
-        sensitivity=reach * clip,
+        sensitivity=gradient_sensitivity(relation, clip, orthant=orthant),
         other_events=first,
     )
-    loop = dataclasses.replace(plan.event, label="descent", **facts)
     automatic = _automatic_rate(estimator, problem, mu, plan, public_model)
     rate = automatic if estimator.learning_rate == "auto" else estimator.learning_rate
     training = Training(
@@ -179,7 +183,7 @@ def plan_training(
         block_norms=defaults.block_norms(problem.public, public_model is not None),
         learning_rate=rate,
         private_weight=getattr(estimator, "private_weight", 1.0),
-        events=(*first, loop),
+        events=(*first, dataclasses.replace(plan.event, label="descent", **facts)),
         orthant=orthant,
         public_model=public_model,
         assumptions=(ORTHANT,) * orthant,

@@ -27,10 +27,11 @@ from skfdp.estimators.linear_model.public_model import (
 )
 from skfdp.estimators.linear_model.sensitivity import has_public_signs
 from skfdp.estimators.parameters import begin_callbacks, end_callbacks
-from skfdp.privacy import gdp_mu
+from skfdp.privacy import Relation, gdp_mu
 from skfdp.records.checks import check_batch, check_choice, check_number, check_size
 from skfdp.records.guards import users_state
 from skfdp.releases.coins import uniform_batch
+from skfdp.releases.desk import Desk
 
 _SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
 
@@ -318,7 +319,7 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
             and has_public_signs(problem),
             public_model=model,
         )
-        if problem.public.all() and self.neighboring_relation == "replace_one":
+        if problem.public.all() and Relation.of(self.neighboring_relation).replaces:
             training = with_label_sensitivity(self, problem, training)
         if model is None:
             return training
@@ -367,14 +368,15 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
             return 0.0
         return model.margins(rows[:, self.row_map_.public])
 
-    def _fit_private(self, problem, training, streams):
+    def _fit_private(self, problem, training, streams, desk=None):
         if not isinstance(training, OneShot):
             if not isinstance(self.public_model, str) and training.offset is not None:
                 # In float32: two processes may differ in the last bits.
                 streams.add("public_model", training.offset.astype(np.float32))
-            return super()._fit_private(problem, training, streams)
+            return super()._fit_private(problem, training, streams, desk)
         context = begin_callbacks(self)
-        found = run_one_shot(self, problem, training, streams)
+        desk = Desk(training.events, streams)
+        found = run_one_shot(self, problem, training, desk, streams)
         self._publish(self._fitted(problem, *found))
         self.privacy_ = self._report(problem, training.events, loop=False)
         end_callbacks(context, self)
@@ -388,7 +390,7 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
 
         return min(n, BATCH_SIZE) if self.solver == "dp-sgd" else None
 
-    def _padded(self, problem, training, coordinates, rows, streams):
+    def _padded(self, problem, training, coordinates, rows, streams, desk):
         """Return the padded public part, None without a public loss."""
         if self.public_loss not in PADDINGS:
             return None
@@ -401,6 +403,7 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
             training,
             coordinates,
             streams,
+            desk,
         )
 
     def _public_gradient(self, problem, query, coordinates, streams):

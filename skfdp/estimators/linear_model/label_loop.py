@@ -42,6 +42,7 @@ def with_label_sensitivity(estimator, problem: Problem, training: Training) -> T
     return dataclasses.replace(
         training,
         plan=plan,
+        label_bound=bound,
         events=(event,),
         assumptions=(*training.assumptions, LABEL),
     )

@@ -11,14 +11,14 @@ from scipy.sparse import issparse
 from skfdp.estimators.linear_model import whitening as one_shot
 from skfdp.estimators.linear_model.descent import Problem, about
 from skfdp.estimators.linear_model.whitening import LONGEST_ROW, Objective, Whitening
-from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_mu
+from skfdp.privacy import Event, PrivacyPlan, Relation, calibrate, gdp_mu
 from skfdp.queries import SAFE_STD
 from skfdp.queries.statistics import LabelSum
 from skfdp.records.checks import shown
 from skfdp.records.grid import GridRows
 from skfdp.records.guards import UtilityWarning, warn_caller
 from skfdp.releases.descent import warn_of_divergence
-from skfdp.releases.desk import release
+from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams
 
 #: The only values that one release can do.
@@ -116,10 +116,8 @@ def _refusal(estimator, problem: Problem) -> str | None:
 
 def _noise_of_unit_rows(estimator, problem: Problem) -> tuple[float, float]:
     """Return the noise that the longest possible row asks for, and the grid unit."""
-    nothing = GridRows(np.empty((0, 0), np.int16), np.empty(0))
-    query = LabelSum(nothing, np.empty(0, np.int64), problem.n_outputs, LONGEST_ROW)
-    replaced = estimator.neighboring_relation == "replace_one"
-    reach = query.sensitivity if replaced else query.clip_norm
+    query = LabelSum.planned(problem.n_outputs, LONGEST_ROW)
+    reach = query.sensitivity(Relation.of(estimator.neighboring_relation))
     std = reach / gdp_mu(estimator.epsilon, estimator.delta)
     return std, query.unit(std)
 
@@ -150,15 +148,14 @@ def plan_one_shot(estimator, problem: Problem, seeded: bool) -> OneShot:
         )
     rows = whitening.grid(problem.X, problem.row_map)
     bound = one_shot.largest_norm(rows)
-    # The query's bounds are functions of the rows alone: an empty target will do.
-    query = LabelSum(rows, np.empty(0, np.int64), problem.n_outputs, bound)
+    query = LabelSum.planned(problem.n_outputs, bound)
     relation = estimator.neighboring_relation
     plan = calibrate(
         estimator.epsilon,
         estimator.delta,
         n_steps=1,
         clip_norm=query.clip_norm,
-        sensitivity=query.sensitivity if relation == "replace_one" else None,
+        sensitivity=query.sensitivity(Relation.of(relation)),
         neighboring_relation=relation,
         accountant=estimator.accountant,
     )
@@ -169,7 +166,7 @@ def plan_one_shot(estimator, problem: Problem, seeded: bool) -> OneShot:
 
 
 def run_one_shot(
-    estimator, problem: Problem, training: OneShot, streams: Streams
+    estimator, problem: Problem, training: OneShot, desk: Desk, streams: Streams
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Release the statistic once, then optimise in public.
 
@@ -181,12 +178,7 @@ def run_one_shot(
         Iterations of the public optimiser.
     """
     noise_std = float(training.plan.noise_std[0])
-    statistic = release(
-        training.query(problem),
-        None,
-        noise_std=noise_std,
-        generator=streams.private("label statistic", training.plan),
-    )
+    statistic = desk.release("label statistic", training.query(problem))
     statistic = one_shot.denoised(statistic)
     rows, n_rows = training.rows, len(problem.target)
     if estimator.C == "auto":

@@ -44,6 +44,7 @@ from skfdp.records.names import column_names, target_name
 from skfdp.records.public_columns import public_mask
 from skfdp.records.row_map import RowMap
 from skfdp.releases.descent import check_weights, descent
+from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams, warn_of_seed
 from skfdp.releases.steps import HeavyBall
 
@@ -181,7 +182,7 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         """Return the events of what is released of the target and of lengths."""
         return None, None
 
-    def _scaled(self, problem, training: Training | None, streams: Streams | None):
+    def _scaled(self, problem, training: Training | None, desk: Desk | None):
         """Return the problem with its target in the loop's units."""
         return problem
 
@@ -211,11 +212,19 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         end_callbacks(context, self)
         return self
 
-    def _fit_private(self, problem: Problem, training: Training, streams: Streams):
+    def _fit_private(
+        self,
+        problem: Problem,
+        training: Training,
+        streams: Streams,
+        desk: Desk | None = None,
+    ):
         context = begin_callbacks(self, max_subtasks=training.plan.n_steps)
-        problem = self._scaled(problem, training, streams)
-        coordinates = self._coordinates(problem, training, streams)
-        query = self._query(problem, training, coordinates, streams)
+        if desk is None:
+            desk = Desk(training.events, streams)
+        problem = self._scaled(problem, training, desk)
+        coordinates = self._coordinates(problem, training, desk)
+        query = self._query(problem, training, coordinates, streams, desk)
         privacy = self._report(problem, training.events, training.assumptions)
 
         @without_traps()
@@ -242,14 +251,11 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
                 },
             )
 
-        plan = training.plan
         theta, n_iter = descent(
+            desk,
             query,
-            plan,
             self._rule(problem, training, query, coordinates),
-            n_public=problem.n_public,
-            noise=streams.private("noise", plan),
-            coins=streams.private("coins", plan),
+            n_records=problem.n_public,
             average=self.average,
             private_weight=training.private_weight,
             public_gradient=self._public_gradient(problem, query, coordinates, streams),
@@ -262,12 +268,12 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
         return self
 
     def _coordinates(
-        self, problem: Problem, training: Training, streams: Streams
+        self, problem: Problem, training: Training, desk: Desk
     ) -> Coordinates:
         """Return the coordinates of the loop; may release what the plan lists."""
-        return centred_coordinates(problem, training, streams, self.fit_intercept)
+        return centred_coordinates(problem, training, desk, self.fit_intercept)
 
-    def _query(self, problem, training, coordinates, streams) -> LinearQuery:
+    def _query(self, problem, training, coordinates, streams, desk) -> LinearQuery:
         rows = training.rows
         if rows is None:
             rows = coordinates.grid(problem.X)
@@ -279,14 +285,15 @@ class DPLinearModel(CallbackSupportMixin, BaseEstimator):
             clip_norm=training.plan.clip_norm,
             capacity=problem.capacity,
             class_weight=problem.class_weight,
-            padded=self._padded(problem, training, coordinates, rows, streams),
+            padded=self._padded(problem, training, coordinates, rows, streams, desk),
             public_target=problem.public_target,
             offset=training.offset,
             orthant=training.orthant,
+            label_bound=training.label_bound,
             n_jobs=effective_n_jobs(self.n_jobs),
         )
 
-    def _padded(self, problem, training, coordinates, rows, streams):
+    def _padded(self, problem, training, coordinates, rows, streams, desk):
         return None
 
     def _after(

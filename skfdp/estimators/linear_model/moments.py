@@ -15,12 +15,12 @@ from skfdp.estimators.linear_model.descent import (
     centres_exactly,
     plan_mean,
 )
-from skfdp.privacy import calibrate, gdp_mu
+from skfdp.privacy import Relation, calibrate, gdp_mu
 from skfdp.queries import moments
 from skfdp.queries.moments import MomentSum
+from skfdp.queries.statistics import RowSum, TargetSum
 from skfdp.records.coordinates import Coordinates
-from skfdp.releases.desk import release
-from skfdp.releases.noise import Streams
+from skfdp.releases.desk import Desk
 
 #: Targets beyond this many spreads are clipped; rows longer than this many mean
 #: lengths are shortened, their target with them.
@@ -33,12 +33,11 @@ def plan_one_release(estimator, problem: Problem, seeded: bool) -> Training:
     It is the target's statistic where every column is public, else the moments.
     """
     if problem.public.all():
-        label, clip, moved = "target statistic", 1.0, 2.0
+        label, query = "target statistic", TargetSum.planned()
     else:
-        label = "second moments"
-        clip, moved = moments.clip_norm(), moments.sensitivity()
-    relation = estimator.neighboring_relation
-    reach = 2.0 if relation == "replace_one" else 1.0
+        label, query = "second moments", MomentSum.planned()
+    relation = Relation.of(estimator.neighboring_relation)
+    reach = RowSum.planned().sensitivity(relation)
     mu = gdp_mu(estimator.epsilon, estimator.delta) / reach
     facts = about(estimator, problem, seeded)
     mean_event = plan_mean(estimator, problem, mu, reach, facts)
@@ -48,9 +47,9 @@ def plan_one_release(estimator, problem: Problem, seeded: bool) -> Training:
         estimator.epsilon,
         estimator.delta,
         n_steps=1,
-        clip_norm=clip,
-        sensitivity=moved if reach == 2 else None,
-        neighboring_relation=relation,
+        clip_norm=query.clip_norm,
+        sensitivity=query.sensitivity(relation),
+        neighboring_relation=relation.name,
         other_events=first,
         accountant=estimator.accountant,
     )
@@ -74,7 +73,7 @@ def run_moments(
     problem: Problem,
     training: Training,
     coordinates: Coordinates,
-    streams: Streams,
+    desk: Desk,
 ) -> tuple[np.ndarray, int]:
     """Release the moments once, then solve in public.
 
@@ -96,12 +95,7 @@ def run_moments(
     n_columns = problem.X.shape[1] + len(bias)
     query = MomentSum.build(len(problem.X), n_columns + 1, joined, problem.capacity)
     std = float(training.plan.noise_std[0])
-    total = release(
-        query,
-        None,
-        noise_std=std,
-        generator=streams.private("second moments", training.plan),
-    )
+    total = desk.release("second moments", query)
     gram, cross = moments.unpacked(total, n_columns)
     theta = least_squares.ridge(
         gram, cross, _penalty(estimator, coordinates, n_columns, std)

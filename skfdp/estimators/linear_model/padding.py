@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skfdp.estimators.centring.conditional import Blocks
-from skfdp.privacy import Event
+from skfdp.privacy import Event, Relation
 from skfdp.records.coordinates import Coordinates
 from skfdp.records.grid import GridRows
-from skfdp.releases.desk import release
+from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def cross_event(problem: Problem, mu: float, facts: dict) -> Event:
     facts : dict
         What every event of the fit says.
     """
-    sensitivity = _blocks(problem).sensitivity(facts["neighboring_relation"])
+    relation = Relation.of(facts["neighboring_relation"])
+    sensitivity = _blocks(problem).sensitivity(relation)
     return Event(
         label="cross moments",
         noise_std=(sensitivity / (math.sqrt(IMPUTE_SHARE) * mu),),
@@ -51,6 +52,7 @@ def padded_rows(
     training: Training,
     coordinates: Coordinates,
     streams: Streams,
+    desk: Desk,
 ) -> GridRows:
     """Return the rows of the loop with something public in place of private columns.
 
@@ -59,14 +61,8 @@ def padded_rows(
     """
     if kind == "impute":
         blocks = _blocks(problem)
-        event = training.cross_event
-        std = event.noise_std[0]
-        found = release(
-            blocks.query,
-            None,
-            noise_std=std,
-            generator=streams.private("cross moments", event),
-        )
+        std = training.cross_event.noise_std[0]
+        found = desk.release("cross moments", blocks.query)
         mean, coef, _ = blocks.centre(found, std)
         public = blocks.public
 

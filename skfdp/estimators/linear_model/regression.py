@@ -31,8 +31,7 @@ from skfdp.records.target import (
     check_unbounded,
     exact_map,
 )
-from skfdp.releases.desk import release
-from skfdp.releases.noise import Streams
+from skfdp.releases.desk import Desk
 
 # Margins of a log link beyond this overflow float64.
 _LARGEST_MARGIN = 700.0
@@ -118,7 +117,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearModel):
         """Whether the target keeps its unit: a scale of rates is an intercept."""
         return problem.target_map.log and not self.fit_intercept
 
-    def _scaled(self, problem, training: Training | None, streams: Streams | None):
+    def _scaled(self, problem, training: Training | None, desk: Desk | None):
         """Return the problem with the target in the loop's units; releases them."""
         start = problem.target_map
         if self._fixed_scale(problem):
@@ -126,7 +125,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearModel):
         elif training is None or problem.public_target:
             found = exact_map(problem.target, start, self.fit_intercept)
         else:
-            found = self._released_map(problem, training, streams)
+            found = self._released_map(problem, training, desk)
         loss = problem.loss
         if loss.name == "huber":
             loss = huber(self.huber_threshold / found.scale)
@@ -134,11 +133,11 @@ class DPLinearRegressor(RegressorMixin, DPLinearModel):
             problem, target=found(problem.target), target_map=found, loss=loss
         )
 
-    def _released_map(self, problem, training, streams) -> TargetMap:
+    def _released_map(self, problem, training, desk) -> TargetMap:
         start = problem.target_map
         y, low, high = problem.target, start.low, start.high
-        noise = (training.target_event, streams, problem)
-        mean = self._released_mean(y, low, high, "target mean", *noise)
+        out = (desk, "target scale", problem)
+        mean = self._released_mean(y, low, high, *out, stream="target mean")
         error = self._error(high - low, training.target_event, problem)
         if start.log:
             return dataclasses.replace(start, scale=max(mean, 2 * error))
@@ -148,8 +147,8 @@ class DPLinearRegressor(RegressorMixin, DPLinearModel):
             np.abs(np.clip(y, low, high) - centre),
             0.0,
             furthest,
-            "target spread",
-            *noise,
+            *out,
+            stream="target spread",
         )
         error = self._error(furthest, training.target_event, problem)
         scale = SPREAD * max(deviation, 2 * error)
@@ -161,7 +160,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearModel):
         return span / 2 * event.noise_std[0] / problem.n_public
 
     @staticmethod
-    def _released_mean(values, low, high, label, event, streams, problem) -> float:
+    def _released_mean(values, low, high, desk, label, problem, stream=None) -> float:
         """Return the noisy mean of numbers within public bounds.
 
         The sum of ``(value - middle) / half`` moves by at most 1 if a value is nulled
@@ -169,20 +168,16 @@ class DPLinearRegressor(RegressorMixin, DPLinearModel):
         """
         middle, half = (low + high) / 2, (high - low) / 2
         unit = (np.clip(values, low, high) - middle) / half
-        total = release(
-            RowSum(unit[:, None], RowMap(), problem.capacity),
-            None,
-            noise_std=event.noise_std[0],
-            generator=streams.private(label, event),
-        )
+        query = RowSum(unit[:, None], RowMap(), problem.capacity)
+        total = desk.release(label, query, stream=stream)
         return middle + half * float(np.clip(total[0] / problem.n_public, -1, 1))
 
-    def _coordinates(self, problem, training, streams) -> Coordinates:
+    def _coordinates(self, problem, training, desk) -> Coordinates:
         """Centre as every estimator does, then give the rows a mean length of 1.
 
         A private block is at most 1 long, and at most ``1 + |mean|`` from the mean.
         """
-        found = super()._coordinates(problem, training, streams)
+        found = super()._coordinates(problem, training, desk)
         public, X = problem.public, problem.X
         columns = np.ones_like(public) if public.all() else ~public
         mean = found.mean[columns]
@@ -194,8 +189,8 @@ class DPLinearRegressor(RegressorMixin, DPLinearModel):
             length = float(lengths.mean()) or 1.0
         else:
             furthest = 1 + float(np.linalg.norm(mean))
-            noise = (training.length_event, streams, problem)
-            length = self._released_mean(lengths, 0.0, furthest, "row length", *noise)
+            out = (desk, "row length", problem)
+            length = self._released_mean(lengths, 0.0, furthest, *out)
             error = self._error(furthest, training.length_event, problem)
             length = max(length, 2 * error)
         scale: float | np.ndarray = 1 / length

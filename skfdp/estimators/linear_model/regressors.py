@@ -12,6 +12,7 @@ from skfdp.estimators.linear_model.target_statistic import run_target_sum
 from skfdp.estimators.parameters import begin_callbacks, end_callbacks
 from skfdp.records.checks import check_batch, check_choice, check_number, shown
 from skfdp.releases.descent import warn_of_divergence
+from skfdp.releases.desk import Desk
 
 _SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
 
@@ -258,14 +259,15 @@ class FeatureDPRegressor(DPLinearRegressor):
                 "which releases one sum over all records: choose 'dp-sgd'."
             )
 
-    def _fit_private(self, problem, training, streams):
+    def _fit_private(self, problem, training, streams, desk=None):
         if self.solver != "one-shot":
-            return super()._fit_private(problem, training, streams)
+            return super()._fit_private(problem, training, streams, desk)
         context = begin_callbacks(self)
-        problem = self._scaled(problem, training, streams)
-        coordinates = self._coordinates(problem, training, streams)
+        desk = Desk(training.events, streams)
+        problem = self._scaled(problem, training, desk)
+        coordinates = self._coordinates(problem, training, desk)
         run = run_target_sum if problem.public.all() else run_moments
-        theta, n_iter = run(self, problem, training, coordinates, streams)
+        theta, n_iter = run(self, problem, training, coordinates, desk)
         warn_of_divergence(theta)
         found = coordinates.fold(theta)
         self._publish(self._fitted(problem, *found, n_iter))

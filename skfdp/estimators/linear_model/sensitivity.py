@@ -25,13 +25,6 @@ ORTHANT = enforced(assumptions.ORTHANT)
 LABEL = enforced(assumptions.LABEL)
 
 
-def relative_sensitivity(relation: str, orthant: bool) -> float:
-    """Return Delta / clip_norm."""
-    if relation != "replace_one":
-        return 1.0
-    return math.sqrt(2) if orthant else 2.0
-
-
 def has_public_signs(problem: Problem) -> bool:
     """Whether the signs of a gradient's entries are public (the orthant lemma).
 

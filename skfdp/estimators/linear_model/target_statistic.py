@@ -21,8 +21,7 @@ from skfdp.records.blocks import blocks
 from skfdp.records.coordinates import Coordinates
 from skfdp.records.grid import GRID, GridRows
 from skfdp.records.row_map import RowMap
-from skfdp.releases.desk import release
-from skfdp.releases.noise import Streams
+from skfdp.releases.desk import Desk
 
 #: Penalties to compare, over the noise per record.
 PENALTIES = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -35,7 +34,7 @@ def run_target_sum(
     problem: Problem,
     training: Training,
     coordinates: Coordinates,
-    streams: Streams,
+    desk: Desk,
 ) -> tuple[np.ndarray, int]:
     """Release the statistic once, then optimise in public.
 
@@ -50,12 +49,8 @@ def run_target_sum(
     rows = coordinates.grid(problem.X)
     short = _shortened(rows)
     std = float(training.plan.noise_std[0])
-    total = release(
-        TargetSum(short, (problem.target - middle) / half),
-        None,
-        noise_std=std,
-        generator=streams.private("target statistic", training.plan),
-    )
+    query = TargetSum(short, (problem.target - middle) / half)
+    total = desk.release("target statistic", query)
     n = len(problem.X)
     public = sum(
         short.values[block].sum(axis=0, dtype=np.int64)

@@ -13,10 +13,15 @@ from skfdp.estimators.linear_model.descent import Problem as LinearProblem
 from skfdp.estimators.linear_model.descent import Training
 from skfdp.privacy import Event, gdp_epsilon, gdp_mu
 from skfdp.records.row_map import RowMap
+from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams
 
 if TYPE_CHECKING:
     from skfdp.privacy.report import Assumption
+
+
+#: Of the labels of its events among those of the network.
+_PREFIX = "linear model"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +88,7 @@ class LinearStart:
         linear = model._resolve(problem.X, problem.codes)
         training = model._plan(linear, facts["seeded"])
         events = tuple(
-            dataclasses.replace(event, **facts, label=f"linear model: {event.label}")
+            dataclasses.replace(event, **facts, label=f"{_PREFIX}: {event.label}")
             for event in training.events
         )
         return cls(model, linear, training, events)
@@ -93,15 +98,18 @@ class LinearStart:
         """What its sensitivity rests on."""
         return self.training.assumptions
 
-    def run(self, streams: Streams) -> FeatureDPLogisticRegression:
+    def run(self, streams: Streams, desk: Desk) -> FeatureDPLogisticRegression:
         """Release the model.
 
         Parameters
         ----------
         streams : Streams
             Of this model alone: a stream that serves two releases would be no noise.
+        desk : Desk
+            Of the network.
         """
-        return self.model._fit_private(self.problem, self.training, streams)
+        own = desk.within(_PREFIX, streams)
+        return self.model._fit_private(self.problem, self.training, streams, own)
 
 
 def on_bounded_columns(

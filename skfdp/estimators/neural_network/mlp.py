@@ -51,6 +51,7 @@ from skfdp.records.public_columns import public_mask
 from skfdp.records.row_map import RowMap
 from skfdp.releases.coins import uniform_batch
 from skfdp.releases.descent import check_weights, descent
+from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams, warn_of_seed
 from skfdp.releases.steps import HeavyBall
 
@@ -472,18 +473,18 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         self, problem: Problem, training: NetworkTraining, streams: Streams
     ):
         context = begin_callbacks(self, max_subtasks=training.n_steps)
+        desk = Desk(training.events, streams)
         linear = training.linear
         assumed = () if linear is None else linear.assumptions
         privacy = self._report(problem, training.events, assumed)
         if linear is not None and training.plan is None:
-            network = linear_network(self, problem, training, streams)
+            network = linear_network(self, problem, training, streams, desk)
             self._publish(self._fitted(problem, network, 0))
             self.privacy_ = privacy
             end_callbacks(context, self)
             return self
-        loop = start_of_loop(
-            self, problem, training, streams, n_jobs=effective_n_jobs(self.n_jobs)
-        )
+        n_jobs = effective_n_jobs(self.n_jobs)
+        loop = start_of_loop(self, problem, training, streams, desk, n_jobs)
 
         @without_traps()
         def fitted(theta: np.ndarray, n_iter: int) -> dict:
@@ -504,14 +505,16 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
         theta, n_iter = loop.start, 0
         if training.plan is not None:
-            theta, n_iter = self._descend(problem, training, streams, loop, on_step)
+            theta, n_iter = self._descend(
+                problem, training, streams, desk, loop, on_step
+            )
         self._publish(fitted(theta, n_iter))
         self.privacy_ = privacy
         end_callbacks(context, self)
         return self
 
-    def _descend(self, problem, training, streams, loop, on_step):
-        plan, query = training.plan, loop.query
+    def _descend(self, problem, training, streams, desk, loop, on_step):
+        query = loop.query
         public_gradient = None
         if getattr(query, "padded", None) is not None:
             coins, size = streams.public("batch"), self.public_batch_size
@@ -521,18 +524,16 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 return query.public_gradient(theta, batch)
 
         return descent(
+            desk,
             query,
-            plan,
             HeavyBall(
                 training.learning_rate,
                 self.momentum,
-                plan.n_steps,
+                training.n_steps,
                 self.radius,
                 self.learning_rate_decay,
             ),
-            n_public=problem.n_public,
-            noise=streams.private("noise", plan),
-            coins=streams.private("coins", plan),
+            n_records=problem.n_public,
             average=self.average,
             private_weight=self.private_weight,
             public_gradient=public_gradient,

@@ -11,7 +11,9 @@ import numpy as np
 from skfdp.estimators import defaults
 from skfdp.estimators.neural_network.linear_start import LinearStart
 from skfdp.estimators.parameters import MOST_ROWS, resolved_parameters
-from skfdp.privacy import Event, PrivacyPlan, Receipt, calibrate, gdp_mu
+from skfdp.privacy import Event, PrivacyPlan, Receipt, Relation, calibrate, gdp_mu
+from skfdp.queries.class_sums import ClassSum
+from skfdp.queries.linear import gradient_sensitivity
 from skfdp.queries.losses import Loss
 from skfdp.queries.network import WIDEST
 from skfdp.records.blocks import blocks
@@ -320,17 +322,15 @@ def _trained_layers(estimator, problem: Problem, pretraining: str | None) -> str
 
 def _sums_event(estimator, problem: Problem, share: float, facts: dict) -> Event:
     """Return the event of the class sums, in units of rows of norm 1."""
-    reach = 1.0
-    if estimator.neighboring_relation == "replace_one":
-        # A replaced record keeps its class: see ClassSum.
-        reach = math.sqrt(2) if problem.private_bounded else 2.0
+    query = ClassSum.planned(nonnegative=problem.private_bounded)
+    reach = query.sensitivity(Relation.of(estimator.neighboring_relation))
     mu = math.sqrt(share) * gdp_mu(estimator.epsilon, estimator.delta)
     # Rounding may not push the sums alone above the budget.
     std = reach / mu * (1 + 1e-12)
     return Event(
         label="class sums",
         noise_std=(std,),
-        clip_norm=1.0,
+        clip_norm=query.clip_norm,
         sensitivity=reach,
         **facts,
     )
@@ -344,10 +344,8 @@ def _loop(estimator, problem: Problem, layers: str, others: tuple) -> PrivacyPla
             "all": defaults.NETWORK_CLIP,
             "last": defaults.LAST_LAYER_CLIP,
         }[layers]
-    reach = 2.0 if relation == "replace_one" else 1.0
-    if layers == "last" and relation == "replace_one" and problem.public_target:
-        # Activations are not negative and the target fixes the signs of the errors.
-        reach = math.sqrt(2)
+    # Activations are not negative and the target fixes the signs of the errors.
+    orthant = layers == "last" and problem.public_target
     if batch == "auto":
         batch = defaults.network_batch(n) if layers == "all" else None
     rate = 1.0 if batch is None else min(1.0, batch / n)
@@ -362,7 +360,7 @@ def _loop(estimator, problem: Problem, layers: str, others: tuple) -> PrivacyPla
         n_steps=n_steps,
         sampling_rate=rate,
         clip_norm=clip,
-        sensitivity=reach * clip,
+        sensitivity=gradient_sensitivity(Relation.of(relation), clip, orthant=orthant),
         neighboring_relation=relation,
         noise_decay=estimator.noise_decay if rate == 1 else 0.0,
         other_events=others,

@@ -27,7 +27,7 @@ from skfdp.queries.network import MLPQuery, Rows, precision
 from skfdp.records.coordinates import Coordinates
 from skfdp.records.grid import GridRows
 from skfdp.records.row_map import RowMap
-from skfdp.releases.desk import release
+from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams
 
 
@@ -49,13 +49,18 @@ class Loop:
 
 
 def start_of_loop(
-    estimator, problem: Problem, training: NetworkTraining, streams: Streams, n_jobs
+    estimator,
+    problem: Problem,
+    training: NetworkTraining,
+    streams: Streams,
+    desk: Desk,
+    n_jobs: int,
 ) -> Loop:
     """Release the class sums, pretrain, and build the query of the loop."""
     means = None
     if training.sums_event is not None:
-        means = _class_means(problem, training, streams)
-    network, draw = _first_network(estimator, problem, training, means, streams)
+        means = _class_means(problem, training, desk)
+    network, draw = _first_network(estimator, problem, training, means, streams, desk)
     bound = problem.row_map.feature_bound
     # The constant of the input layer is 1 for rows up to that length, on the grid.
     coordinates = Coordinates.centred(
@@ -76,26 +81,30 @@ def start_of_loop(
 
 
 def linear_network(
-    estimator, problem: Problem, training: NetworkTraining, streams: Streams
+    estimator,
+    problem: Problem,
+    training: NetworkTraining,
+    streams: Streams,
+    desk: Desk,
 ) -> Network:
     """Release the linear model; return a network that passes it on, on its rows."""
-    model = _linear_model(estimator, problem, training)
+    model = _linear_model(estimator, problem, training, desk)
     generator = streams.public("network")
     return Network.passing_on(model.coef_, model.intercept_, problem.hidden, generator)
 
 
-def _linear_model(estimator, problem: Problem, training: NetworkTraining):
+def _linear_model(estimator, problem: Problem, training, desk: Desk):
     streams = Streams(
         estimator.random_state,
         (type(estimator), "linear model"),
         (problem.X, problem.codes),
         network_parameters(estimator, problem),
     )
-    return training.linear.run(streams)
+    return training.linear.run(streams, desk)
 
 
 def _class_means(
-    problem: Problem, training: NetworkTraining, streams: Streams
+    problem: Problem, training: NetworkTraining, desk: Desk
 ) -> np.ndarray | None:
     """Release the class sums once; return means of the bounded private columns.
 
@@ -113,18 +122,13 @@ def _class_means(
         problem.private_bounded,
     )
     event = training.sums_event
-    total = release(
-        sums,
-        None,
-        noise_std=event.noise_std[0],
-        generator=streams.private("class sums", event),
-    )
+    total = desk.release("class sums", sums)
     counts = np.bincount(problem.codes, minlength=len(problem.classes))
     means, kept = class_means(total * bound, counts, event.noise_std[0] * bound)
     return means if kept > defaults.LEAST_KEPT else None
 
 
-def _first_network(estimator, problem, training, means, streams):
+def _first_network(estimator, problem, training, means, streams, desk):
     """Return a network that saw public facts and class means alone, and its rows."""
     generator = streams.public("network")
     n_classes = len(problem.classes)
@@ -136,7 +140,7 @@ def _first_network(estimator, problem, training, means, streams):
         return synthetic_rows(problem, means, generator)
 
     if training.linear is not None:
-        weights = on_bounded_columns(_linear_model(estimator, problem, training))
+        weights = on_bounded_columns(_linear_model(estimator, problem, training, desk))
         return Network.passing_on(*weights, problem.hidden, generator), draw
     network = trained(
         draw,

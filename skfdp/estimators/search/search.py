@@ -28,7 +28,7 @@ from skfdp.estimators.parameters import (
 )
 from skfdp.estimators.search import candidates as tuning
 from skfdp.estimators.search.shares import plan_each, plan_together
-from skfdp.privacy import PrivacyLedger
+from skfdp.privacy import PrivacyLedger, Relation
 from skfdp.privacy.assumptions import RUNS_CHARGED
 from skfdp.privacy.events import check_budget
 from skfdp.privacy.report import Assumption, PrivacyReport, enforced
@@ -38,7 +38,7 @@ from skfdp.records.checks import check_choice, check_number, shown
 from skfdp.records.guards import guarded_fit, warn_caller
 from skfdp.records.labels import encode_labels
 from skfdp.records.names import target_name
-from skfdp.releases.desk import release
+from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams, check_random_state, warn_of_seed
 
 _LAWS = ("geometric", "logarithmic", "negative_binomial", "poisson")
@@ -287,7 +287,7 @@ class PrivateSearchCV(
                     "ledger to PrivateSearchCV, which charges the whole search at once."
                 )
         relations = {part.neighboring_relation for part in parts.values()}
-        if relations & {"add_or_remove_one"}:
+        if not all(Relation.of(name).counts_are_public for name in relations):
             raise ValueError(
                 "neighboring_relation='add_or_remove_one' makes the number of records "
                 "private, but the search splits by index: use 'replace_special', which "
@@ -455,12 +455,10 @@ class PrivateSearchCV(
         model = tuning.prepared(self.estimator, params, holdout.classes, seed)
         model = tuning.fitted(model, holdout, share)
         query = tuning.silently(self._query, model, holdout)
-        noisy = release(
-            query,
-            None,
-            noise_std=query.sensitivity / share.mu,
-            generator=streams.private("score", number, params, share.mu),
-        )
+        if streams.seeded:  # two runs may not share noise
+            streams.add("run", (number, params, share.mu))
+        event = share.promise.run_event("score", query.clip_norm, share.mu)
+        noisy = Desk((event,), streams).release("score", query)
         return float(noisy[0]) / len(holdout.score), model
 
     def _query(self, model, holdout):

@@ -1,0 +1,355 @@
+"""The desk: what leaves it was charged, release by release."""
+
+import ast
+import dataclasses
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import skfdp
+from skfdp.privacy import Event, PrivacyBudgetError, Relation, Selection
+from skfdp.releases import desk
+from skfdp.releases.desk import Desk
+from skfdp.releases.noise import Streams
+
+MEAN = Event(
+    label="mean",
+    noise_std=(3.0,),
+    clip_norm=1.0,
+    sensitivity=2.0,
+    n_steps=2,
+)
+SCHEDULE = dataclasses.replace(
+    MEAN, label="descent", n_steps=3, noise_std=(1.0, 2.0, 4.0)
+)
+SAMPLED = dataclasses.replace(MEAN, label="sampled", n_steps=3, sampling_rate=0.3)
+
+
+@dataclasses.dataclass
+class Query:
+    """A sum of ones, and claims of whatever bounds."""
+
+    n_rows: int = 400
+    clip_norm: float = 1.0
+    moved: float | None = None
+    shape: tuple = (1000,)
+    batches: list = dataclasses.field(default_factory=list)
+
+    def unit(self, noise_std):
+        return 2.0**-20
+
+    def sensitivity(self, relation: Relation):
+        return relation.moves(self.clip_norm, self.moved)
+
+    def exact_sum(self, theta, batch, unit):
+        self.batches.append(None if batch is None else batch.copy())
+        size = self.n_rows if batch is None else len(batch)
+        return np.full(self.shape, round(size / unit), dtype=np.int64)
+
+
+def make_desk(*events, seed=0):
+    return Desk(events or (MEAN, SCHEDULE, SAMPLED), Streams(seed, "test"))
+
+
+def refused(desk, label, query, match, **more):
+    """Nothing is read, and nothing counted."""
+    counted = desk._released.copy()
+    with pytest.raises(PrivacyBudgetError, match=match):
+        desk.release(label, query, **more)
+    assert not query.batches
+    assert desk._released == counted
+
+
+# -- what it gives out ----------------------------------------------------------------
+def test_the_noise_of_the_k_th_release_is_that_of_the_k_th_step():
+    desk, query = make_desk(seed=None), Query()
+    noise = [desk.release("descent", query) - 400 for _ in range(3)]
+    for found, std in zip(noise, SCHEDULE.step_stds, strict=True):
+        assert np.std(found) == pytest.approx(std, rel=0.15)
+        assert abs(np.mean(found)) < 5 * std / math.sqrt(1000)
+    assert np.abs(np.corrcoef(noise) - np.eye(3)).max() < 0.2
+
+
+def test_releases_of_one_label_share_a_stream_that_goes_on():
+    one, query = make_desk(), Query()
+    first, second = (one.release("mean", query) for _ in range(2))
+    assert (first != second).mean() > 0.99
+    generator = Streams(0, "test").private("mean", MEAN)
+    for found in (first, second):
+        total = query.exact_sum(None, None, query.unit(3.0))
+        honest = desk.add_integer_gaussian(total, 3.0 * 2.0**20, generator)
+        np.testing.assert_array_equal(found, honest * 2.0**-20)
+
+
+def test_streams_are_named_and_counted_together():
+    desk, query = make_desk(), Query()
+    one = desk.release("mean", query, stream="target mean")
+    other = desk.release("mean", query, stream="target spread")
+    assert (one != other).mean() > 0.99
+    with pytest.raises(PrivacyBudgetError, match="were all given out"):
+        desk.release("mean", query, stream="a third")
+
+
+def test_the_desk_draws_the_batches():
+    desk, query = make_desk(seed=None), Query(n_rows=4000)
+    for _ in range(3):
+        desk.release("sampled", query)
+    sizes = [len(batch) for batch in query.batches]
+    assert all(abs(size - 1200) < 6 * math.sqrt(4000 * 0.3 * 0.7) for size in sizes)
+    assert len({batch.tobytes() for batch in query.batches}) == 3
+    full = Query()
+    desk.release("mean", full)
+    assert full.batches == [None]
+
+
+def test_fewer_releases_than_charged_are_fine():
+    desk = make_desk()
+    desk.release("descent", Query())
+    assert desk.event("descent") is SCHEDULE
+
+
+def test_an_excess_that_is_rounding_is_let_through():
+    make_desk().release("mean", Query(clip_norm=1 + 1e-12, moved=2 + 1e-12))
+
+
+# -- what it refuses ------------------------------------------------------------------
+def test_a_label_that_was_not_charged():
+    desk = make_desk(MEAN)
+    refused(desk, "means", Query(), "label='means' was not charged, only 'mean'")
+    with pytest.raises(PrivacyBudgetError, match="was not charged"):
+        desk.event("descent")
+    refused(Desk((), Streams(0, "t")), "mean", Query(), "only nothing")
+
+
+def test_two_events_of_one_label():
+    with pytest.raises(PrivacyBudgetError, match="label='mean' was charged twice"):
+        make_desk(MEAN, dataclasses.replace(MEAN, noise_std=(5.0,)))
+
+
+def check_the_count(desk, query=None):
+    for _ in range(2):
+        desk.release("mean", Query())
+    refused(desk, "mean", query or Query(), "charged for 2 release")
+
+
+def check_the_clip(desk):
+    for norm in (1.1, math.nan, math.inf, 0.0, -1.0):
+        refused(desk, "mean", Query(clip_norm=norm, moved=1.0), "clip_norm=.* at most")
+
+
+def check_the_move(desk):
+    for moved in (2.1, math.nan, math.inf, 0.0):
+        refused(desk, "mean", Query(moved=moved), "sensitivity=.* at most 2.0")
+
+
+@pytest.mark.parametrize("check", [check_the_count, check_the_clip, check_the_move])
+def test_more_than_was_charged(check):
+    check(make_desk())
+
+
+def test_the_relation_is_that_of_the_event():
+    nulled = dataclasses.replace(
+        MEAN, sensitivity=1.0, neighboring_relation="replace_special"
+    )
+    make_desk(nulled).release("mean", Query())
+    refused(
+        make_desk(dataclasses.replace(MEAN, sensitivity=1.0)),
+        "mean",
+        Query(),
+        "sensitivity=2.0 of a query",
+    )
+
+
+def test_no_noise_comes_from_the_stream_of_the_coins():
+    refused(make_desk(), "sampled", Query(), "stream='coins'", stream="coins")
+
+
+def test_a_release_that_fails_stays_counted(monkeypatch):
+    desk = make_desk()
+    monkeypatch.setattr(Query, "exact_sum", lambda *a: 1 / 0)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            desk.release("mean", Query())
+    refused(desk, "mean", Query(), "charged for 2 release")
+
+
+# -- a desk within --------------------------------------------------------------------
+def test_a_desk_within_knows_bare_labels_and_shares_the_count():
+    inner = dataclasses.replace(MEAN, label="linear model: mean")
+    desk = make_desk(MEAN, inner)
+    within = desk.within("linear model", Streams(1, "test"))
+    assert within.event("mean") is inner
+    refused(within, "linear model: mean", Query(), "was not charged, only 'mean'")
+    within.release("mean", Query())
+    desk.within("linear model", Streams(1, "test")).release("mean", Query())
+    refused(within, "mean", Query(), "charged for 2 release")
+    refused(desk, "linear model: mean", Query(), "charged for 2 release")
+    desk.release("mean", Query())  # the outer one was not touched
+
+
+def test_two_desks_within_do_not_repeat_noise():
+    desk = make_desk(dataclasses.replace(MEAN, label="a: mean"))
+    found = [desk.within("a", Streams(1, "t")).release("mean", Query()) for _ in "ab"]
+    assert (found[0] != found[1]).mean() > 0.99
+
+
+# -- runs of a search -----------------------------------------------------------------
+SEARCH = Selection(label="search", noise_std=(2.0,), clip_norm=1.0, sensitivity=1.0)
+
+
+def test_a_search_opens_a_desk_for_one_run():
+    with pytest.raises(PrivacyBudgetError, match="a Selection is no release"):
+        make_desk(SEARCH)
+    event = SEARCH.run_event("score", 4.0)
+    assert event.mu == pytest.approx(SEARCH.run_mu)
+    assert event.sensitivity == event.clip_norm == 4.0
+    desk = make_desk(event)
+    desk.release("score", Query(clip_norm=4.0, moved=4.0))
+    refused(desk, "score", Query(clip_norm=4.0, moved=4.0), "charged for 1 release")
+
+
+@pytest.mark.parametrize("mu", [0.5000001, math.nan, math.inf, 0.0, -1.0])
+def test_a_run_costs_no_more_than_was_charged(mu):
+    assert SEARCH.run_event("score", 1.0, 0.25).mu == pytest.approx(0.25)
+    with pytest.raises(PrivacyBudgetError, match="mu=.* at most run_mu=0.5"):
+        SEARCH.run_event("score", 1.0, mu)
+
+
+# -- sabotage -------------------------------------------------------------------------
+def test_sabotage_of_the_count_is_noticed(monkeypatch):
+    monkeypatch.setattr(Desk, "_next_std", lambda self, event: event.noise_std[0])
+    with pytest.raises(pytest.fail.Exception):
+        check_the_count(make_desk())
+
+
+@pytest.mark.parametrize("check", [check_the_count, check_the_clip, check_the_move])
+def test_sabotage_of_the_checks_is_noticed(check, monkeypatch):
+    monkeypatch.setattr(Desk, "_check", lambda *given: None)
+    with pytest.raises((pytest.fail.Exception, IndexError)):
+        check(make_desk())
+
+
+# -- the only way out -----------------------------------------------------------------
+def uses(name):
+    """Files of the package that name something, beside those that import it."""
+    root, found = Path(skfdp.__file__).parent, set()
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            named = getattr(node, "id", None) or getattr(node, "attr", None)
+            imported = isinstance(node, ast.ImportFrom) and name in {
+                alias.name for alias in node.names
+            }
+            if named == name or imported:
+                found.add(path.relative_to(root).as_posix())
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", ["add_integer_gaussian", "PoissonBatches", "_noisy_sum"]
+)
+def test_the_desk_alone_draws_noise_and_private_batches(name):
+    assert uses(name) == {"releases.py"}
+
+
+def test_the_kernels_of_noise_and_coins_have_one_caller_each():
+    assert uses("add_rounded_normals") == {"noise.py"}
+    assert uses("poisson_members") == {"sampling.py"}
+
+
+BOUNDED = {"bounds": (0, 1)}
+TARGET = {"target_bounds": (0, 1), "bounds": (0, 1)}
+FITS = {
+    "dpsgd-f": (skfdp.DPSGDFClassifier, BOUNDED),
+    "dpsgd-f, batches": (skfdp.DPSGDFClassifier, BOUNDED | {"batch_size": 50}),
+    "regressor": (skfdp.DPSGDFRegressor, TARGET),
+    "feature-dp": (
+        skfdp.FeatureDPLogisticRegression,
+        BOUNDED | {"public_features": [0, 1]},
+    ),
+    "imputed": (
+        skfdp.FeatureDPLogisticRegression,
+        BOUNDED | {"public_features": [0, 1], "public_loss": "impute"},
+    ),
+    "public target": (
+        skfdp.FeatureDPLogisticRegression,
+        BOUNDED | {"public_features": [0], "public_target": True},
+    ),
+    "label loop": (
+        skfdp.FeatureDPLogisticRegression,
+        BOUNDED | {"public_features": "all", "solver": "dp-gd", "clip_norm": 2.0},
+    ),
+    "label statistic": (
+        skfdp.FeatureDPLogisticRegression,
+        BOUNDED | {"public_features": "all", "solver": "one-shot"},
+    ),
+    "moments": (skfdp.FeatureDPRegressor, TARGET | {"solver": "one-shot"}),
+    "target statistic": (
+        skfdp.FeatureDPRegressor,
+        TARGET | {"solver": "one-shot", "public_features": "all"},
+    ),
+    "network": (
+        skfdp.FeatureDPMLPClassifier,
+        BOUNDED | {"hidden_layer_sizes": (6,), "max_iter": 3},
+    ),
+    "network, linear": (
+        skfdp.FeatureDPMLPClassifier,
+        BOUNDED
+        | {
+            "hidden_layer_sizes": (6,),
+            "max_iter": 3,
+            "public_target": True,
+            "pretraining": "linear",
+        },
+    ),
+    "network, class sums": (
+        skfdp.FeatureDPMLPClassifier,
+        BOUNDED
+        | {
+            "hidden_layer_sizes": (6,),
+            "max_iter": 3,
+            "public_target": True,
+            "pretraining": "class_sums",
+        },
+    ),
+    "mean": (skfdp.PrivateCenteringTransformer, BOUNDED),
+    "cross moments": (
+        skfdp.PrivateCenteringTransformer,
+        BOUNDED | {"public_features": [0], "neighboring_relation": "replace_one"},
+    ),
+    "completion": (
+        lambda epsilon, **more: skfdp.PrivateCompletionClassifier(
+            LogisticRegression(), epsilon, **more
+        ),
+        BOUNDED | {"public_features": [0], "covariance": True},
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
+@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
+@pytest.mark.parametrize(("make", "more"), FITS.values(), ids=FITS)
+def test_a_fit_releases_what_was_charged_and_all_of_it(
+    make, more, relation, small, monkeypatch
+):
+    given, release = Counter(), Desk.release
+
+    def counted(self, label, query, *args, **kwargs):
+        event = self.event(label)
+        # Honest, and not merely within what was charged.
+        assert query.clip_norm == pytest.approx(event.clip_norm, rel=1e-12)
+        assert query.sensitivity(event.relation) == pytest.approx(
+            event.sensitivity, rel=1e-12
+        )
+        out = release(self, label, query, *args, **kwargs)
+        given[event.label] += 1
+        return out
+
+    monkeypatch.setattr(Desk, "release", counted)
+    model = make(epsilon=2.0, **{**more, "neighboring_relation": relation})
+    model.fit(*small)
+    charged = {event.label: event.n_steps for event in model.privacy_.events}
+    assert given == charged
