@@ -5,23 +5,15 @@ of "best" being fixed beforehand and a function of a run's output. Let
 :math:`\delta_1(\cdot)` bound the hockey-stick divergences of one run, in both
 directions.
 
-* K truncated negative binomial (eta, gamma): with any :math:`\varepsilon_1 \ge 0` for
-  which :math:`\delta_1(\varepsilon_1) \le (e^{\varepsilon_1} - 1) \gamma/(1 - \gamma)`,
+For K truncated negative binomial (eta, gamma), and any :math:`\varepsilon_1 \ge 0` for
+which :math:`\delta_1(\varepsilon_1) \le (e^{\varepsilon_1} - 1) \gamma/(1 - \gamma)`,
 
-  .. math:: \delta(\varepsilon) \le
-     E[K]\, \delta_1(\varepsilon - (1 + \eta) \varepsilon_1) .
+.. math:: \delta(\varepsilon) \le
+   E[K]\, \delta_1(\varepsilon - (1 + \eta) \varepsilon_1) .
 
-* K Poisson with mean m, given :math:`K \ge 1`: for any order :math:`\lambda > 1`, with
-  :math:`D_\lambda` bounding one run's Rényi divergences in both directions,
-
-  .. math:: D_\lambda + m\, \delta_1\bigl(\log \tfrac{\lambda}{\lambda - 1}\bigr)
-     + \frac{\log(m / (1 - e^{-m}))}{\lambda - 1}
-
-  bounds the Rényi divergence of the published result.
-
-The proofs are in the documentation (theory, "Private selection"). The first sharpens
+The proof is in the documentation (theory, "Private selection"). The theorem sharpens
 Theorem 2 of Papernot and Steinke (2022) in the manner of Koskela, Redberg and Wang
-(2024); the second is their Theorem 6, truncated.
+(2024).
 """
 
 from __future__ import annotations
@@ -36,7 +28,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from skfdp.addresses import public
-from skfdp.privacy import facts, renyi
+from skfdp.privacy import facts
 from skfdp.privacy.curves import PrivacyCurve, check_delta, check_epsilon, compose
 from skfdp.privacy.events import (
     Event,
@@ -46,8 +38,8 @@ from skfdp.privacy.events import (
 )
 
 KIND = "selection"
-#: Laws of the number of runs.
-LAWS = ("negative_binomial", "poisson")
+# Fields of before that are gone: what they may hold in files, which says nothing.
+_GONE: dict[str, tuple[Any, ...]] = {"runs": ("negative_binomial",), "rate": (None,)}
 # The account of a calibrated run may fall short of the budget by this share.
 _MARGIN = 1e-9
 _LARGEST_EXPONENT = 700.0  # exp of a larger number overflows
@@ -68,30 +60,23 @@ class Selection(Event):
 
     Parameters
     ----------
-    runs : {"negative_binomial", "poisson"}
-        Law of the number of runs, which is at least 1.
     eta : float, default=1.0
-        Shape of the truncated negative binomial law, above -1: 1 is geometric, 0
-        logarithmic.
+        Shape of the truncated negative binomial law of the number of runs, above -1: 1
+        is geometric, 0 logarithmic.
     gamma : float, default=1.0
         Its parameter in (0, 1]; 1 means exactly one run.
-    rate : float, default=None
-        Mean of the Poisson law before the condition that there is a run.
     sampled : tuple of tuple of Event, default=()
         Other alternatives: the releases that a run may consist of instead.
     """
 
-    runs: str = "negative_binomial"
     eta: float = 1.0
     gamma: float = 1.0
-    rate: float | None = None
     sampled: tuple[tuple[Event, ...], ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         expected = "a tuple of tuples of Event"
         coerced: dict[str, Any] = {
-            "runs": facts.text("runs", self.runs),
             "eta": facts.number("eta", self.eta, "a number above -1"),
             "gamma": facts.number("gamma", self.gamma, "a number in (0, 1]"),
             "sampled": tuple(
@@ -99,31 +84,16 @@ class Selection(Event):
                 for events in facts.items("sampled", self.sampled, expected)
             ),
         }
-        if self.rate is not None:
-            coerced["rate"] = facts.number("rate", self.rate, "a positive number")
         for name, value in coerced.items():
             object.__setattr__(self, name, value)
-        if self.runs not in LAWS:
-            raise ValueError(
-                f"runs={self.runs!r} is unknown; choose one of "
-                f"{', '.join(map(repr, LAWS))}."
-            )
         if not (-1 < self.eta < math.inf and 0 < self.gamma <= 1):
             raise ValueError(
                 f"eta={self.eta!r} must be above -1 and gamma={self.gamma!r} in (0, 1]."
             )
-        if (self.runs == "poisson") != (self.rate is not None) or not (
-            self.rate is None or 0 < self.rate < math.inf
-        ):
-            raise ValueError(
-                f"rate={self.rate!r} must be a positive number for runs='poisson', and "
-                "None otherwise."
-            )
         if not self.mean_runs <= _MOST_RUNS:
             raise ValueError(
-                f"eta={self.eta!r}, gamma={self.gamma!r} and rate={self.rate!r} make "
-                f"{self.mean_runs:.3g} runs on average: more than {_MOST_RUNS} cannot "
-                "be accounted for."
+                f"eta={self.eta!r} and gamma={self.gamma!r} make {self.mean_runs:.3g} "
+                f"runs on average: more than {_MOST_RUNS} cannot be accounted for."
             )
         if self.sampling_rate < 1 or len(self.noise_std) > 1 or self.noise_decay:
             raise ValueError(
@@ -163,16 +133,13 @@ class Selection(Event):
     @property
     def mu(self) -> float | None:
         """None, unless there is exactly one run, of full batches."""
-        if self.runs == "negative_binomial" and self.gamma == 1 and not self.sampled:
+        if self.gamma == 1 and not self.sampled:
             return self.run_mu
         return None
 
     @property
     def mean_runs(self) -> float:
         """Expected number of runs."""
-        if self.runs == "poisson":
-            rate = self.rate or 0.0
-            return rate / -math.expm1(-rate)
         return mean_runs(self.eta, self.gamma)
 
     def run_event(self, label: str, clip_norm: float, mu: float | None = None) -> Event:
@@ -209,7 +176,7 @@ class Selection(Event):
 
     def run_probabilities(self) -> np.ndarray:
         """Return P(K = 1), P(K = 2), ... until what is left out is below 1e-17."""
-        if self.runs == "negative_binomial" and self.gamma == 1:
+        if self.gamma == 1:
             return np.ones(1)
         k = np.arange(1, 2 + math.ceil(50 + 60 * self.mean_runs))
         while True:
@@ -226,14 +193,6 @@ class Selection(Event):
             k = np.arange(1, 2 * len(k))
 
     def _log_probabilities(self, k: np.ndarray) -> np.ndarray:
-        if self.runs == "poisson":
-            rate = self.rate or 0.0
-            return (
-                k * math.log(rate)
-                - rate
-                - gammaln(k + 1)
-                - math.log(-math.expm1(-rate))
-            )
         eta, log_gamma = self.eta, math.log(self.gamma)
         powers = k * math.log1p(-self.gamma)
         if eta == 0:
@@ -252,7 +211,7 @@ class Selection(Event):
     def from_dict(cls, values: Mapping[str, Any]) -> Selection:
         """Rebuild the event; other kinds and unknown fields are refused."""
         check_mapping("Selection", values)
-        fields = dict(values)
+        fields = _without_gone(values)
         kind = fields.pop("kind", None)
         if kind != KIND:
             raise ValueError(
@@ -266,6 +225,23 @@ class Selection(Event):
         )
         check_fields("Selection", cls, fields)
         return cls(**fields)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(_without_gone(state))
+
+
+def _without_gone(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of today, or raise if one that is gone said something."""
+    kept = dict(values)
+    for name, nothing in _GONE.items():
+        found = kept.pop(name, nothing[0])
+        if not any(type(found) is type(it) and found == it for it in nothing):
+            raise ValueError(
+                f"Selection holds {name}={facts.shown(found)}, which this version "
+                "cannot account for: read it with the one that wrote it, skfdp "
+                "0.1.0.dev0 up to commit e8edd7a."
+            )
+    return kept
 
 
 def mean_runs(eta: float, gamma: float) -> float:
@@ -317,16 +293,11 @@ class SelectionCurve:
         self._alternatives = ((run,), *event.sampled)
         self._curves: list[PrivacyCurve] = [compose(a) for a in self._alternatives]
         self.accountant = (
-            f"best of a random number of runs ({event.runs}), one run by: "
+            "best of a random number of runs (negative_binomial), one run by: "
             f"{', '.join(dict.fromkeys(curve.accountant for curve in self._curves))}"
         )
         self._mean = event.mean_runs
-        if event.runs == "poisson":
-            self.accountant += "; Rényi divergences"
-            self._orders = renyi.ORDERS
-            self._divergences = self._poisson(event.rate or 0.0)
-        else:
-            self.shift = (1 + event.eta) * self._first_epsilon(event.gamma)
+        self.shift = (1 + event.eta) * self._first_epsilon(event.gamma)
 
     def _run_delta(self, epsilon: float) -> float:
         """Return the delta of one run: a record is in one of the alternatives."""
@@ -352,21 +323,9 @@ class SelectionCurve:
             root, step = root * (1 + step) + step, 2 * step
         return root
 
-    @np.errstate(under="ignore")  # tails vanish
-    def _poisson(self, rate: float) -> np.ndarray:
-        """Return the Rényi divergences of the published result."""
-        run = np.max(
-            [renyi.divergences(a, self._orders) for a in self._alternatives], axis=0
-        )
-        hats = [self._run_delta(-math.log1p(-1 / order)) for order in self._orders]
-        growth = math.log(self._mean) / (self._orders - 1)
-        return run + rate * np.array(hats) + growth
-
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon known to hold at delta."""
         delta = check_delta(delta)
-        if self.event.runs == "poisson":
-            return renyi.epsilon(self._orders, self._divergences, delta)
         share = delta / self._mean
         if share == 0:  # below the floats
             return math.inf
@@ -375,8 +334,6 @@ class SelectionCurve:
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta known to hold at epsilon."""
         epsilon = check_epsilon(epsilon)
-        if self.event.runs == "poisson":
-            return renyi.delta(self._orders, self._divergences, epsilon)
         if epsilon < self.shift:
             return 1.0
         return min(1.0, self._mean * self._run_delta(epsilon - self.shift))

@@ -19,7 +19,6 @@ from skfdp.privacy import (
     gdp_epsilon,
     gdp_mu,
     pld,
-    renyi,
 )
 
 EVENT = {"label": "steps", "noise_std": (2.0,), "clip_norm": 1.0, "sensitivity": 1.0}
@@ -64,8 +63,7 @@ def test_a_delta_that_is_no_probability(delta):
     plan = calibrate(1.0, 1e-5, n_steps=1)
     sampled = compose([Event(**EVENT, sampling_rate=0.5)])
     search = compose([Selection(**EVENT, gamma=0.1)])
-    poisson = compose([Selection(**EVENT, runs="poisson", rate=3.0)])
-    curves = (plan.curve, sampled, search, poisson)
+    curves = (plan.curve, sampled, search)
     for epsilon in (plan.epsilon, *(curve.epsilon for curve in curves)):
         with pytest.raises(ValueError, match="strictly between 0 and 1"):
             epsilon(delta)
@@ -91,7 +89,6 @@ def test_deltas_of_large_epsilons(epsilon):
             neighboring_relation="replace_special",
         ),
         Selection(**EVENT, gamma=0.1),
-        Selection(**EVENT, runs="poisson", rate=3.0),
     ]
     for event in events:
         assert 0 <= compose([event]).delta(epsilon) <= 1
@@ -187,12 +184,6 @@ def test_accountants_have_names():
         compose([], accountant=["auto"])
 
 
-def test_renyi_divergences_are_of_releases():
-    """A search was taken for one full-batch release of its fields."""
-    with pytest.raises(ValueError, match="no divergence is known of a Selection"):
-        renyi.divergences([Selection(**EVENT, gamma=0.1)], renyi.ORDERS)
-
-
 def test_a_rate_that_delta_covers_ends_the_search():
     """Every noise is enough where no record is likely ever to be in a batch."""
     plan = calibrate(1.0, 1e-3, n_steps=10, sampling_rate=1e-8)
@@ -215,8 +206,6 @@ def test_calibration_at_the_edges_stays_within_its_budget(epsilon, delta, n_step
         {"eta": -0.999, "gamma": 1e-3},
         {"eta": 1e3, "gamma": 0.9},
         {"eta": 1.0, "gamma": 1 - 1e-16},
-        {"runs": "poisson", "rate": 1e-300},
-        {"runs": "poisson", "rate": 1e4},
     ],
     ids=repr,
 )

@@ -64,7 +64,7 @@ SEARCHES = {
         FeatureDPLogisticRegression(bounds=(0, 1), **SOME),
         {"clip_norm": [0.1, 1.0]},
         mean_runs=2,
-        runs="poisson",
+        runs="logarithmic",
     ),
     "Pipeline": lambda: PrivateSearchCV(
         make_pipeline(

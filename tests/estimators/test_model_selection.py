@@ -670,6 +670,7 @@ BAD = [
     ({"delta": 1.0}, ValueError, "delta=1.0 must lie"),
     ({"budget": "both"}, ValueError, "budget='both' is unknown"),
     ({"runs": "fixed"}, ValueError, "runs='fixed' is unknown"),
+    ({"runs": "poisson"}, ValueError, "runs='poisson' is unknown; choose one of"),
     ({"mean_runs": 0.5}, ValueError, "mean_runs=0.5 must be a number >= 1"),
     ({"eta": -0.5}, ValueError, "eta=-0.5 must be a number >= 0"),
     ({"n_iter": 0}, ValueError, "n_iter=0 must be an int > 0"),

@@ -41,7 +41,7 @@ from skfdp.records.names import target_name
 from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams, check_random_state, warn_of_seed
 
-_LAWS = ("geometric", "logarithmic", "negative_binomial", "poisson")
+_LAWS = ("geometric", "logarithmic", "negative_binomial")
 _SCORERS = ("accuracy", "neg_log_loss")
 _ASSUMPTIONS = (
     Assumption(
@@ -87,11 +87,11 @@ class PrivateSearchCV(
         "select": publish the best of a random number of runs. "compose": fit all points
         of the grid, or `n_iter` drawn candidates, each of them charged, and publish all
         noisy scores; for two or three candidates.
-    runs : {"geometric", "logarithmic", "negative_binomial", "poisson"}
+    runs : {"geometric", "logarithmic", "negative_binomial"}
         Law of the number of runs, for "select"; geometric by default. All have at
         least one.
     mean_runs : float, default=10.0
-        Expected number of runs (for "poisson": before the condition that there is one).
+        Expected number of runs.
     eta : float, default=1.0
         Shape of "negative_binomial": 0 is logarithmic, 1 geometric; the larger it is,
         the less the number of runs varies, and the more the search costs.
@@ -392,8 +392,6 @@ class PrivateSearchCV(
     def _law(self) -> tuple[dict[str, Any], str]:
         """Return the law of the number of runs, as an event holds it, and its name."""
         mean = float(self.mean_runs)
-        if self.runs == "poisson":
-            return {"runs": "poisson", "rate": mean}, f"Poisson, mean {mean:g}"
         shapes = {"geometric": 1.0, "logarithmic": 0.0}
         eta = shapes.get(self.runs, float(self.eta))
         law = {"eta": eta, "gamma": gamma_of(eta, mean)}
