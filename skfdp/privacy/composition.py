@@ -7,12 +7,10 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from skfdp.privacy.curves import PrivacyCurve, compose
 from skfdp.privacy.events import Event
 from skfdp.privacy.parts import Part, together
-from skfdp.privacy.selection import Selection
 
 __all__ = ["Cost", "cost", "curves", "worst"]
 
@@ -121,14 +119,8 @@ def _merged(events: tuple[Event, ...]) -> list[Event]:
 
 def _unlabelled(event: Event) -> Event:
     """Return an event of the same cost that says nothing of what is public."""
-    inside: dict[str, Any] = {}
-    if isinstance(event, Selection):
-        inside["sampled"] = tuple(
-            tuple(map(_unlabelled, events)) for events in event.sampled
-        )
     return dataclasses.replace(
         event,
-        **inside,
         label="",
         public_features=(),
         public_target=False,

@@ -39,7 +39,11 @@ from skfdp.privacy.events import (
 
 KIND = "selection"
 # Fields of before that are gone: what they may hold in files, which says nothing.
-_GONE: dict[str, tuple[Any, ...]] = {"runs": ("negative_binomial",), "rate": (None,)}
+_GONE: dict[str, tuple[Any, ...]] = {
+    "runs": ("negative_binomial",),
+    "rate": (None,),
+    "sampled": ((), []),
+}
 # The account of a calibrated run may fall short of the budget by this share.
 _MARGIN = 1e-9
 _LARGEST_EXPONENT = 700.0  # exp of a larger number overflows
@@ -53,10 +57,8 @@ class Selection(Event):
     """The best of a random number of runs, whose number is not published.
 
     The fields of `Event` describe the Gaussian release that is at least as revealing as
-    one full-batch run: ``mu = sensitivity / noise_std[0]``. A record takes part in one
-    of the alternatives, so that a run costs their pointwise maximum: that release (fits
-    of full batches, and the score on the other part of the records), or one of
-    `sampled`.
+    one run, its fit of full batches on one part of the records and its score on the
+    other one: ``mu = sensitivity / noise_std[0]``.
 
     Parameters
     ----------
@@ -65,24 +67,16 @@ class Selection(Event):
         is geometric, 0 logarithmic.
     gamma : float, default=1.0
         Its parameter in (0, 1]; 1 means exactly one run.
-    sampled : tuple of tuple of Event, default=()
-        Other alternatives: the releases that a run may consist of instead.
     """
 
     eta: float = 1.0
     gamma: float = 1.0
-    sampled: tuple[tuple[Event, ...], ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expected = "a tuple of tuples of Event"
-        coerced: dict[str, Any] = {
+        coerced = {
             "eta": facts.number("eta", self.eta, "a number above -1"),
             "gamma": facts.number("gamma", self.gamma, "a number in (0, 1]"),
-            "sampled": tuple(
-                facts.items("an entry of sampled", events, "a tuple of Event")
-                for events in facts.items("sampled", self.sampled, expected)
-            ),
         }
         for name, value in coerced.items():
             object.__setattr__(self, name, value)
@@ -97,29 +91,9 @@ class Selection(Event):
             )
         if self.sampling_rate < 1 or len(self.noise_std) > 1 or self.noise_decay:
             raise ValueError(
-                "a Selection describes a run by one full-batch Gaussian release: put "
-                "other releases into `sampled`."
-            )
-        self._check_sampled()
-
-    def _check_sampled(self) -> None:
-        """Refuse alternatives of another kind, or that promise less than is claimed."""
-        for event in (event for events in self.sampled for event in events):
-            if type(event) is not Event:
-                raise ValueError(
-                    f"sampled holds {facts.shown(event)}, expected tuples of Event: a "
-                    "run is made of Gaussian releases."
-                )
-            if not event.disclosed <= self.disclosed:
-                raise ValueError(
-                    "sampled must hold events with no other public part than that of "
-                    "the Selection."
-                )
-        relations = {e.neighboring_relation for events in self.sampled for e in events}
-        if not relations <= {self.neighboring_relation} or () in self.sampled:
-            raise ValueError(
-                "sampled must hold tuples of events, all under neighboring_relation="
-                f"{self.neighboring_relation!r}."
+                "a Selection describes a run by one full-batch Gaussian release: "
+                f"sampling_rate={self.sampling_rate!r}, {len(self.noise_std)} entries "
+                f"of noise_std and noise_decay={self.noise_decay!r} must be 1, 1 and 0."
             )
 
     def __repr__(self) -> str:
@@ -127,15 +101,13 @@ class Selection(Event):
 
     @property
     def run_mu(self) -> float:
-        """Gaussian-DP parameter of one full-batch run."""
+        """Gaussian-DP parameter of one run."""
         return math.sqrt(self.n_steps) * self.sensitivity / self.noise_std[0]
 
     @property
     def mu(self) -> float | None:
-        """None, unless there is exactly one run, of full batches."""
-        if self.gamma == 1 and not self.sampled:
-            return self.run_mu
-        return None
+        """None, unless there is exactly one run."""
+        return self.run_mu if self.gamma == 1 else None
 
     @property
     def mean_runs(self) -> float:
@@ -203,9 +175,7 @@ class Selection(Event):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the event as JSON-able values, losslessly."""
-        values = super().to_dict()
-        values["sampled"] = [[e.to_dict() for e in events] for events in self.sampled]
-        return {"kind": KIND, **values}
+        return {"kind": KIND, **super().to_dict()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Selection:
@@ -218,11 +188,6 @@ class Selection(Event):
                 f"Event has the unknown kind {facts.shown(kind)}: it was written by a "
                 "newer skfdp; upgrade to read it."
             )
-        expected = "a list of lists of events"
-        fields["sampled"] = tuple(
-            tuple(map(Event.from_dict, facts.items("sampled", events, expected)))
-            for events in facts.items("sampled", fields.get("sampled", ()), expected)
-        )
         check_fields("Selection", cls, fields)
         return cls(**fields)
 
@@ -290,18 +255,16 @@ class SelectionCurve:
             n_steps=event.n_steps,
             neighboring_relation=event.neighboring_relation,
         )
-        self._alternatives = ((run,), *event.sampled)
-        self._curves: list[PrivacyCurve] = [compose(a) for a in self._alternatives]
+        self._run: PrivacyCurve = compose([run])
         self.accountant = (
             "best of a random number of runs (negative_binomial), one run by: "
-            f"{', '.join(dict.fromkeys(curve.accountant for curve in self._curves))}"
+            f"{self._run.accountant}"
         )
         self._mean = event.mean_runs
         self.shift = (1 + event.eta) * self._first_epsilon(event.gamma)
 
-    def _run_delta(self, epsilon: float) -> float:
-        """Return the delta of one run: a record is in one of the alternatives."""
-        return max(curve.delta(epsilon) for curve in self._curves)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(vars(SelectionCurve(state["event"])))  # also of before
 
     def _first_epsilon(self, gamma: float) -> float:
         """Return epsilon_1, rounded up."""
@@ -311,7 +274,7 @@ class SelectionCurve:
 
         def excess(epsilon: float) -> float:
             growth = math.expm1(min(epsilon, _LARGEST_EXPONENT))
-            return self._run_delta(epsilon) - growth * odds
+            return self._run.delta(epsilon) - growth * odds
 
         high = 1e-3
         while excess(high) > 0:
@@ -329,14 +292,14 @@ class SelectionCurve:
         share = delta / self._mean
         if share == 0:  # below the floats
             return math.inf
-        return self.shift + max(curve.epsilon(share) for curve in self._curves)
+        return self.shift + self._run.epsilon(share)
 
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta known to hold at epsilon."""
         epsilon = check_epsilon(epsilon)
         if epsilon < self.shift:
             return 1.0
-        return min(1.0, self._mean * self._run_delta(epsilon - self.shift))
+        return min(1.0, self._mean * self._run.delta(epsilon - self.shift))
 
 
 def calibrate_run(event: Selection, epsilon: float, delta: float) -> Selection:
@@ -345,7 +308,7 @@ def calibrate_run(event: Selection, epsilon: float, delta: float) -> Selection:
     Parameters
     ----------
     event : Selection
-        Says how many runs there are; its noise and `sampled` are ignored.
+        Says how many runs there are; its noise is ignored.
     epsilon, delta : float
         The budget of everything together.
 
@@ -356,7 +319,7 @@ def calibrate_run(event: Selection, epsilon: float, delta: float) -> Selection:
 
     def with_mu(log_mu: float) -> Selection:
         noise = (event.sensitivity / math.exp(log_mu),)
-        return dataclasses.replace(event, noise_std=noise, n_steps=1, sampled=())
+        return dataclasses.replace(event, noise_std=noise, n_steps=1)
 
     def excess(log_mu: float) -> float:
         return SelectionCurve(with_mu(log_mu)).epsilon(delta) - epsilon

@@ -133,11 +133,6 @@ def test_scalars_of_numpy_are_numbers():
         {"gamma": "0.5"},
         {"gamma": True},
         {"gamma": 1e-300},  # 1e300 runs
-        {"sampled": "ab"},
-        {"sampled": ("ab",)},
-        {"sampled": ((1,),)},
-        {"sampled": ((Selection(**EVENT, gamma=0.1),),)},
-        {"sampled": ((Event(**EVENT, public_target=True),),)},
         {"noise_decay": 1.0},
         {"n_steps": 2.5},
     ],

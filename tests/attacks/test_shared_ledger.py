@@ -353,27 +353,21 @@ class TestReview:
         X = pd.DataFrame(small[0], columns=["a", "b", "c", "d"])
         assert model.fit(X, small[1]).privacy_.private_features == ("first", "rest")
 
-    def test_a_search_with_named_alternatives_is_costed(self):
+    def test_a_search_with_named_parts_is_costed(self):
         from skfdp.privacy import Selection
 
         facts = {"public_features": ("a",), "target_name": "t"}
-        sampled = event(**facts, sampling_rate=0.1)
         selection = Selection(
             label="search",
             noise_std=(6.0,),
             clip_norm=1.0,
             sensitivity=1.0,
             gamma=0.2,
-            sampled=((sampled,),),
             **facts,
         )
         ledger = PrivacyLedger()
         ledger.charge([selection])
         assert 0 < ledger.spent(DELTA) < math.inf
-        with pytest.raises(ValueError, match="no other public part"):
-            dataclasses.replace(
-                selection, sampled=((event(public_target=True, target_name="b"),),)
-            )
 
     def test_cut_assumptions_come_back(self):
         ledger = PrivacyLedger(public=["age"])

@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import beta, loguniform
+from scipy.stats import beta, loguniform, randint
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -103,19 +103,6 @@ class TestBudget:
             label="x", noise_std=(math.sqrt(3) / mu,), clip_norm=1.0, sensitivity=1.0
         )
         assert compose([fits] * 3).epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
-
-    @pytest.mark.parametrize("budget", ["select", "compose"])
-    def test_poisson_candidates_are_alternatives(self, small, budget):
-        grid = {"batch_size": [None, 64], "clip_norm": [0.1, 0.5]}
-        found = search(grid=grid, epsilon=3.0, budget=budget).fit(*small)
-        (event,) = found.privacy_.events
-        assert 0.9 * 3 < found.privacy_.epsilon <= 3.0
-        # The schedule does not depend on the clip norm: equal candidates are one.
-        assert len(event.sampled) == 1
-        for alternative in event.sampled:
-            assert any(e.sampling_rate < 1 for e in alternative)
-            alone = dataclasses.replace(event, sampled=(alternative,))
-            assert compose([alone]).epsilon(1e-5) <= 3.0
 
     def test_replace_one_and_public_columns(self, small):
         X, y = pd.DataFrame(small[0], columns=list("abcd")), small[1]
@@ -307,8 +294,7 @@ class TestSelection:
         candidates = tuning.Candidates({"a": [1, 2]})
         toy = Toy(None, None)
         found = [
-            toy._random(None, None, candidates, draws, event, [None, None])[2]
-            for _ in range(n)
+            toy._random(None, None, candidates, draws, event, None)[2] for _ in range(n)
         ]
         return np.bincount(found, minlength=3) / n, event
 
@@ -348,7 +334,7 @@ class TestSelection:
             label="x", noise_std=(1.0,), clip_norm=1.0, sensitivity=1.0, gamma=0.2
         )
         found = [
-            Toy(None, None)._random(None, None, candidates, draws, event, [None] * 2)[2]
+            Toy(None, None)._random(None, None, candidates, draws, event, None)[2]
             for _ in range(4000)
         ]
         assert np.mean(found) == pytest.approx(0.5, abs=0.04)
@@ -435,20 +421,11 @@ class TestRuns:
         with pytest.raises(PrivacyBudgetError, match="other columns as public"):
             share.check((self.gaussian(0.1, public_features=("a",)),))
 
-    def test_share_covers_the_listed_schedules_only(self):
-        steps = dataclasses.replace(
-            self.gaussian(0.1), clip_norm=1.0, sampling_rate=0.1, n_steps=7
-        )
-        scaled = dataclasses.replace(
-            steps, noise_std=(20.0,), clip_norm=2.0, sensitivity=2.0
-        )
-        share = self.share(sampled=(tuning.plain([steps]),))
-        share.check((steps,))
-        share.check((scaled,))  # the same in units of the clip norm
-        louder = dataclasses.replace(steps, noise_std=(9.99,))
-        for other in (louder, dataclasses.replace(steps, n_steps=8)):
-            with pytest.raises(PrivacyBudgetError, match="was not charged for"):
-                share.check((other,))
+    def test_share_covers_no_poisson_batches(self):
+        steps = dataclasses.replace(self.gaussian(1e-3), sampling_rate=0.1)
+        for events in ((steps,), (self.gaussian(0.1), steps)):
+            with pytest.raises(PrivacyBudgetError, match="takes Poisson batches"):
+                self.share().check(events)
 
     def test_dry_runs_read_nothing_private(self, small, releases):
         X, y = small
@@ -515,10 +492,21 @@ class TestPipelines:
         with pytest.raises(PrivacyBudgetError, match="give the steps before the last"):
             model.fit(*small)
 
-    def test_poisson_batches_after_a_private_step_are_refused(self, small):
-        grid = {"dpsgdfclassifier__batch_size": [64]}
-        with pytest.raises(PrivacyBudgetError, match="takes Poisson batches"):
-            search(self.pipeline(), grid).fit(*small)
+    @pytest.mark.parametrize("budget", ["select", "compose"])
+    def test_poisson_batches_after_a_private_step_are_refused(self, small, budget):
+        grid = {"dpsgdfclassifier__batch_size": [None, 64]}
+        ledger = PrivacyLedger()
+        match = "dpsgdfclassifier__batch_size=64 of a candidate takes Poisson batches"
+        with pytest.raises(ValueError, match=match):
+            search(self.pipeline(), grid, budget=budget, ledger=ledger).fit(*small)
+        assert not ledger.entries
+
+    def test_looking_past_a_private_step_reads_nothing_private(self, small, releases):
+        X, y = small
+        holdout = search(self.pipeline())._resolve(X, y)[1]
+        share = TestRuns().share()
+        tuning.check_candidate(self.pipeline(), {}, holdout, share)
+        assert not releases
 
     def test_text_columns_and_a_step_that_quotes_them(self, small):
         class Quoting(TransformerMixin, BaseEstimator):
@@ -543,7 +531,7 @@ class TestCandidates:
     def test_all_points_of_the_grid_are_as_likely(self):
         candidates = tuning.Candidates([{"a": [1, 2], "b": [3, 4]}, {"a": [5]}])
         draws = np.random.default_rng(0)
-        found = [tuple(sorted(candidates.draw(draws)[1].items())) for _ in range(5000)]
+        found = [tuple(sorted(candidates.draw(draws).items())) for _ in range(5000)]
         counts = {one: found.count(one) for one in set(found)}
         assert len(counts) == 5
         assert all(count == pytest.approx(1000, abs=120) for count in counts.values())
@@ -554,6 +542,21 @@ class TestCandidates:
         assert 0.1 <= found.best_params_["clip_norm"] <= 1.0
         again = search(grid=grid).fit(*small)
         assert again.best_params_ == found.best_params_
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_beside_distributions_all_batches_are_looked_at(self, small, seed):
+        """Whatever the probe drew: a charged search cannot be taken back."""
+        sizes = {"clip_norm": loguniform(0.1, 1), "batch_size": [None, 300, 64, None]}
+        solvers = {"C": loguniform(0.1, 1), "solver": ["dp-gd", "dp-sgd"]}
+        solvers |= {"batch_size": ["auto", 100]}
+        linear = FeatureDPLogisticRegression(bounds=(0, 1), max_iter=3)
+        other = {"clip_norm": [0.1], "normalize": [True]}
+        ledger = PrivacyLedger()
+        for estimator, grid in ((base(), [other, sizes]), (linear, solvers)):
+            model = search(estimator, grid, random_state=seed, ledger=ledger)
+            with pytest.raises(ValueError, match="batch_size=(64|100)"):
+                model.fit(*small)
+        assert not ledger.entries
 
     def test_compose_reports_all(self, small):
         found = search(budget="compose").fit(*small)
@@ -706,6 +709,22 @@ BAD = [
     ({"grid": {"a__ledger": [None]}}, ValueError, "holds 'a__ledger'"),
     ({"grid": {"nothing": [1]}}, ValueError, "Invalid parameter 'nothing'"),
     ({"grid": {"clip_norm": [-1.0]}}, ValueError, "clip_norm=-1.0 must be"),
+    (
+        {"grid": {"batch_size": [None, 64]}},
+        ValueError,
+        "batch_size=64 of a candidate takes Poisson batches, .* set batch_size=None",
+    ),
+    (
+        {"grid": {"batch_size": [64, None]}, "budget": "compose"},
+        ValueError,
+        "batch_size=64 of a candidate takes Poisson batches",
+    ),
+    ({"estimator": base(batch_size=64)}, ValueError, "takes Poisson batches"),
+    (
+        {"grid": {"batch_size": randint(20, 100)}},
+        ValueError,
+        "of a candidate takes Poisson batches",
+    ),
     (
         {"grid": {"clip_norm": loguniform(0.1, 1)}, "budget": "compose"},
         ValueError,

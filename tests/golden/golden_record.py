@@ -166,9 +166,7 @@ def costs(event: dict) -> dict:
     """Return an event without the names in it."""
     kept = {key: part for key, part in event.items() if key not in _NAMES}
     if kept.get("kind") == "selection":  # said in events of before, never otherwise
-        kept = {"runs": "negative_binomial", "rate": None} | kept
-    if "sampled" in kept:
-        kept["sampled"] = [[costs(e) for e in events] for events in kept["sampled"]]
+        kept |= {"runs": "negative_binomial", "rate": None, "sampled": []}
     return kept
 
 

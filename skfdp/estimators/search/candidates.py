@@ -21,6 +21,7 @@ from skfdp.privacy import (
     PrivacyBudgetError,
     PrivacyLedger,
     PrivacyPlan,
+    Selection,
     gdp_epsilon,
 )
 from skfdp.records.checks import shown
@@ -54,6 +55,12 @@ _STEPS_SPEND_IT = (
     "the steps of a candidate spend more than one run may: give the steps before the "
     "last one a smaller epsilon."
 )
+_BATCHES = (
+    "{} takes Poisson batches, which a search does not account for: set "
+    "batch_size=None, the full batch."
+)
+# What decides, beside the number of records, whether batches are drawn.
+_BATCHING = ("batch_size", "solver", "trained_layers", "pretraining")
 
 
 class Candidates:
@@ -101,17 +108,37 @@ class Candidates:
                 "list of values, or a distribution with rvs."
             )
 
-    def draw(self, generator: np.random.Generator) -> tuple[int, dict[str, Any]]:
-        """Return one candidate and its position in the grid, 0 without a grid."""
+    def draw(self, generator: np.random.Generator) -> dict[str, Any]:
+        """Return one candidate."""
         if self.grid is not None:
-            position = int(generator.integers(len(self.grid)))
-            return position, dict(self.grid[position])
-        one = self._dicts[generator.integers(len(self._dicts))]
-        return 0, {
+            return dict(self.grid[int(generator.integers(len(self.grid)))])
+        return self._point(generator.integers(len(self._dicts)), generator)
+
+    def probes(self, generator: np.random.Generator) -> list[dict[str, Any]]:
+        """Return the candidates to look at before the charge: all of a grid.
+
+        Without a grid one is drawn of each dict, and repeated with every listed value
+        of what decides whether batches are drawn.
+        """
+        if self.grid is not None:
+            return self.grid
+        found = []
+        for number, one in enumerate(self._dicts):
+            point = self._point(number, generator)
+            listed = {
+                name: values
+                for name, values in one.items()
+                if name.rsplit("__", 1)[-1] in _BATCHING and not hasattr(values, "rvs")
+            }
+            found += [point | other for other in ParameterGrid(listed)]
+        return found
+
+    def _point(self, number: int, generator: np.random.Generator) -> dict[str, Any]:
+        return {
             name: values.rvs(random_state=generator)
             if hasattr(values, "rvs")
             else values[generator.integers(len(values))]
-            for name, values in sorted(one.items())
+            for name, values in sorted(self._dicts[number].items())
         }
 
 
@@ -265,23 +292,44 @@ class Share:
     Attributes
     ----------
     mu : float
-        Gaussian-DP parameter of the whole run where it is of full batches.
+        Gaussian-DP parameter of the whole run.
     epsilon, delta : float
         The budget that the estimator is given.
     promise : Event
         Relation and public set that were charged.
-    sampled : tuple of tuple of Event
-        Poisson-sampled alternatives that were charged.
     """
 
     mu: float
     epsilon: float
     delta: float
     promise: Event
-    sampled: tuple[tuple[Event, ...], ...] = ()
+
+    @classmethod
+    def of(cls, event: Selection, delta: float, together: int | None = None) -> Share:
+        """Return the share of each run.
+
+        Parameters
+        ----------
+        event : Selection
+        delta : float
+            That of the whole search.
+        together : int, default=None
+            Number of candidates that are published together: the event's one run is
+            the composition of all fits on one part of the records, and of all scores
+            on the other one. None: the best of the event's runs is published.
+        """
+        mu, delta = event.run_mu, delta / event.mean_runs
+        if together is not None:
+            mu = mu / math.sqrt(together) * (1 - MARGIN)
+        return cls(
+            mu=mu,
+            epsilon=gdp_epsilon(delta, mu * (1 - MARGIN)),
+            delta=delta,
+            promise=event,
+        )
 
     def rest(self, events: Iterable[Event]) -> float:
-        """Return the epsilon that full-batch events leave for the last step."""
+        """Return the epsilon that events leave for the last step."""
         left = self.mu**2 - math.fsum((event.mu or math.inf) ** 2 for event in events)
         if left > 0:
             epsilon = gdp_epsilon(self.delta, math.sqrt(left) * (1 - MARGIN))
@@ -305,39 +353,10 @@ class Share:
                     "a candidate treats other columns as public than those that the "
                     "search was charged for: transform the columns before the search."
                 )
-        if all(event.mu is not None for event in events):
-            if math.fsum(event.mu**2 for event in events) <= self.mu**2:
-                return
+        if any(event.mu is None for event in events):
+            raise PrivacyBudgetError(_BATCHES.format("a candidate"))
+        if not math.fsum(event.mu**2 for event in events) <= self.mu**2:
             raise PrivacyBudgetError(_STEPS_SPEND_IT)
-        if plain(events) not in self.sampled:
-            raise PrivacyBudgetError(
-                "a candidate takes Poisson batches that the search was not charged "
-                "for: use param_distributions of lists and an estimator that is no "
-                "Pipeline, or full batches."
-            )
-
-
-def plain(events: Iterable[Event]) -> tuple[Event, ...]:
-    """Return what decides the curve of events, in units of their clip norms.
-
-    Noise is rounded down, so that schedules which differ by rounding alone are one.
-    """
-    return tuple(
-        Event(
-            label=event.label,
-            noise_std=tuple(
-                float(f"{(1 - 1e-10) * std / event.clip_norm:.11g}")
-                for std in event.noise_std
-            ),
-            clip_norm=1.0,
-            sensitivity=float(f"{event.sensitivity / event.clip_norm:.12g}"),
-            n_steps=event.n_steps,
-            sampling_rate=event.sampling_rate,
-            neighboring_relation=event.neighboring_relation,
-            noise_decay=event.noise_decay,
-        )
-        for event in events
-    )
 
 
 def prepared(
@@ -390,6 +409,34 @@ def dry_events(
         raise ValueError(NOT_OURS.format(shown(model)))
     # Outside the handler, so that the original is not kept as a context.
     raise RuntimeError(_WITHHELD)
+
+
+def check_candidate(
+    estimator: Any, params: Mapping, holdout: Holdout, share: Share
+) -> None:
+    """Raise what a dry run of a candidate raises, or ValueError for Poisson batches."""
+    model = prepared(estimator, params, holdout.classes, None)
+    earlier = _private_steps(model)
+    events = dry_events(model, holdout, share.epsilon, share.delta)
+    if earlier:  # the dry run ended at the first of them
+        model = prepared(estimator, params, holdout.classes, None)
+        model.set_params(**dict.fromkeys(earlier, "passthrough"))
+        # What fails in such a Pipeline need not fail in the user's.
+        with warnings.catch_warnings(), contextlib.suppress(RuntimeError):
+            warnings.simplefilter("ignore")
+            events += dry_events(model, holdout, share.epsilon, share.delta)
+    if any(event.mu is None for event in events):
+        prefix, last = last_step(model)
+        value = shown(last.get_params().get("batch_size"))
+        raise ValueError(_BATCHES.format(f"{prefix}batch_size={value} of a candidate"))
+
+
+def _private_steps(model: Any) -> list[str]:
+    """Return the names of a Pipeline's own private steps before the last one."""
+    if not isinstance(model, Pipeline):
+        return []
+    parts = private_parts(model)
+    return [name for name, _ in model.steps[:-1] if f"{name}__" in parts]
 
 
 def fitted(model: Any, holdout: Holdout, share: Share) -> Any:

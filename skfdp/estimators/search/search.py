@@ -27,7 +27,6 @@ from skfdp.estimators.parameters import (
     forget,
 )
 from skfdp.estimators.search import candidates as tuning
-from skfdp.estimators.search.shares import plan_each, plan_together
 from skfdp.privacy import PrivacyLedger, Relation
 from skfdp.privacy.assumptions import RUNS_CHARGED
 from skfdp.privacy.events import check_budget
@@ -76,7 +75,7 @@ class PrivateSearchCV(
     ----------
     estimator : classifier of this package, or Pipeline that ends with one
         Its `epsilon`, `delta` and `random_state` are ignored, its `ledger` must be
-        None.
+        None. It takes full batches: for the network, `batch_size` None.
     param_distributions : dict or list of dicts
         From parameter names to lists or to distributions with ``rvs``. Candidates are
         drawn uniformly and with replacement. They cannot change the budget, the
@@ -131,6 +130,7 @@ class PrivateSearchCV(
 
     * a record is either in the fit of every run or in the score of every run, by its
       index; a run costs the larger one of the two, not the sum;
+    * fits take full batches; a candidate that takes Poisson batches is refused;
     * a record's contribution to a score is in an interval of length 1 (`loss_bound` for
       the log-loss) that contains 0; sums and noise are integers;
     * the best of a random number of runs costs what the theorem of
@@ -249,7 +249,7 @@ class PrivateSearchCV(
         draws = streams.private("candidates")
         settings = self._settings(candidates, draws, streams)
         with tuning.global_generators_kept():
-            event, shares = self._plan(holdout, settings)
+            event, share = self._plan(holdout, settings)
         receipt = None
         if ledger is not None:
             receipt = ledger.charge((event,), label=self._subject())
@@ -257,9 +257,9 @@ class PrivateSearchCV(
         context = begin_callbacks(self)
         with tuning.global_generators_kept():
             if self.budget == "compose":
-                found = self._all(holdout, streams, settings, shares)
+                found = self._all(holdout, streams, settings, share)
             else:
-                found = self._random(holdout, streams, candidates, draws, event, shares)
+                found = self._random(holdout, streams, candidates, draws, event, share)
         self._publish(self._report(event, holdout, receipt), *found)
         end_callbacks(context, self)
         return self
@@ -350,10 +350,10 @@ class PrivateSearchCV(
         return streams, holdout
 
     def _settings(self, candidates, draws, streams) -> list[dict]:
-        """Return the candidates to plan for: all that can be listed, or one."""
+        """Return the candidates to plan for: all that can be listed, or some."""
         if self.budget == "compose" and self.n_iter is not None:
             coins = streams.public("candidates")
-            return [candidates.draw(coins)[1] for _ in range(self.n_iter)]
+            return [candidates.draw(coins) for _ in range(self.n_iter)]
         if candidates.grid is not None:
             return candidates.grid
         if self.budget == "compose":
@@ -361,15 +361,17 @@ class PrivateSearchCV(
                 "n_iter=None with budget='compose' needs lists of values: give n_iter, "
                 "the number of candidates to draw from the distributions."
             )
-        return [candidates.draw(streams.public("probe"))[1]]
+        return candidates.probes(streams.public("probe"))
 
-    def _plan(self, holdout, settings) -> tuple[Selection, list[tuning.Share]]:
+    def _plan(self, holdout, settings) -> tuple[Selection, tuning.Share]:
         """Solve for the budget of one run; sees public facts alone."""
-        law: dict[str, Any] = {"gamma": 1.0}
-        label = f"search: {len(settings)} candidates together, fits and scores each at"
+        law, together = {"gamma": 1.0}, None
         if self.budget == "select":
             law, name = self._law()
             label = f"search: best of a random number of runs ({name}), each at"
+        else:
+            together = len(settings)
+            label = f"search: {together} candidates together, fits and scores each at"
         blank = Selection(
             label=f"{label} most",
             noise_std=(1.0,),
@@ -378,18 +380,14 @@ class PrivateSearchCV(
             **self._promise(holdout, settings[0]),
             **law,
         )
-        budget = (float(self.epsilon), float(self.delta))
-        plan = plan_each if self.budget == "select" else plan_together
         with tuning.utility_warnings_once():
-            return plan(
-                settings,
-                self.estimator,
-                holdout,
-                calibrate_run(blank, *budget),
-                budget,
-            )
+            event = calibrate_run(blank, float(self.epsilon), float(self.delta))
+            share = tuning.Share.of(event, float(self.delta), together)
+            for params in settings:
+                tuning.check_candidate(self.estimator, params, holdout, share)
+        return event, share
 
-    def _law(self) -> tuple[dict[str, Any], str]:
+    def _law(self) -> tuple[dict[str, float], str]:
         """Return the law of the number of runs, as an event holds it, and its name."""
         mean = float(self.mean_runs)
         shapes = {"geometric": 1.0, "logarithmic": 0.0}
@@ -416,23 +414,23 @@ class PrivateSearchCV(
             "seeded": self.random_state is not None,
         }
 
-    def _random(self, holdout, streams, candidates, draws, event, shares):
+    def _random(self, holdout, streams, candidates, draws, event, share):
         """Return the best of a random number of runs."""
         chances = np.cumsum(event.run_probabilities())
         n_runs = 1 + int(np.searchsorted(chances, draws.random() * chances[-1]))
         best = None
         for number in range(n_runs):
-            position, params = candidates.draw(draws)
-            score, model = self._run(holdout, streams, number, params, shares[position])
+            params = candidates.draw(draws)
+            score, model = self._run(holdout, streams, number, params, share)
             # The first of equal scores: runs are exchangeable.
             if best is None or score > best[0]:
                 best = score, params, model
         return best
 
-    def _all(self, holdout, streams, settings, shares):
+    def _all(self, holdout, streams, settings, share):
         """Return the best of all candidates, and set `cv_results_`."""
         scores, models = [], []
-        for number, (params, share) in enumerate(zip(settings, shares, strict=True)):
+        for number, params in enumerate(settings):
             score, model = self._run(holdout, streams, number, params, share)
             scores.append(score)
             models.append(model)
