@@ -161,7 +161,7 @@ def test_facts_are_those_of_before(path):
 
 
 #: Fields that went, and the one value that they may have had in files.
-GONE = {"runs": "negative_binomial", "rate": None, "sampled": []}
+GONE = {"runs": "negative_binomial", "rate": None, "sampled": [], "audit": None}
 
 
 def assert_contains(found, written):

@@ -6,7 +6,7 @@ Guarantees
   another version's discretisation gave is raised to what this one gives, and the
   accountant says so; what lies further below is refused.
 * Relation and public set are those of the events; a seed that an event or a step admits
-  is admitted; parts, steps, fits and the audit contradict nothing.
+  is admitted; parts, steps and fits contradict nothing.
 * The assumptions that follow from the events are derived again, and of the others those
   are marked as enforced that this version enforces.
 
@@ -27,7 +27,7 @@ from skfdp.privacy.assumptions import is_enforced
 from skfdp.privacy.events import Event, check_budget
 from skfdp.privacy.parts import Part, check_part
 from skfdp.privacy.public_sets import Disclosed
-from skfdp.privacy.report import Assumption, Audit, PrivacyReport, implied_assumptions
+from skfdp.privacy.report import Assumption, PrivacyReport, implied_assumptions
 from skfdp.privacy.store import Receipt
 
 # A claim may differ from what follows by rounding, and where epsilon comes from a
@@ -72,7 +72,6 @@ def checked(claimed: PrivacyReport) -> PrivacyReport:
         mu=_mu(claimed, due),
         accountant=accountant,
         assumptions=_assumptions(claimed),
-        audit=_audit(claimed, epsilon),
     )
 
 
@@ -153,19 +152,6 @@ def _assumptions(claimed: PrivacyReport) -> tuple[Assumption, ...]:
     )
 
 
-def _audit(claimed: PrivacyReport, epsilon: float) -> Audit | None:
-    if claimed.audit is None:
-        return None
-    found = claimed.audit
-    return (
-        dataclasses.replace(claimed, epsilon=epsilon)
-        .with_audit(
-            found.epsilon_lower, confidence=found.confidence, method=found.method
-        )
-        .audit
-    )
-
-
 def restored(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a report from those of its JSON, each of its type."""
     found: dict[str, Any] = {}
@@ -226,14 +212,6 @@ def _assumption(value: Mapping[str, Any]) -> Assumption:
     )
 
 
-def _audit_of(name: str, value: Mapping[str, Any]) -> Audit:
-    return Audit(
-        facts.number("epsilon_lower", value["epsilon_lower"], "a number"),
-        facts.number("confidence", value["confidence"], "a number"),
-        facts.text("method", value["method"]),
-    )
-
-
 def _step(value: Mapping[str, Any]) -> tuple[str, PrivacyReport]:
     return facts.text("name", value["name"]), PrivacyReport.from_dict(value["report"])
 
@@ -252,7 +230,7 @@ def _receipt(value: Mapping[str, Any]) -> Receipt:
 
 _OPTIONAL = {
     *("target_epsilon", "neighboring_relation", "private_features", "n_records"),
-    *("mu", "accountant", "audit", "target_name"),
+    *("mu", "accountant", "target_name"),
 }
 _FIELDS: dict[str, Callable[[str, Any], Any]] = {
     "subject": facts.text,
@@ -275,7 +253,6 @@ _FIELDS: dict[str, Callable[[str, Any], Any]] = {
     "seeded": facts.flag,
     "unseen": _texts,
     "steps": lambda name, value: tuple(map(_step, _items(name, value))),
-    "audit": _audit_of,
     "receipts": lambda name, value: tuple(map(_receipt, _items(name, value))),
     "versions": _versions,
 }

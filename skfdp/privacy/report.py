@@ -25,9 +25,11 @@ from skfdp.privacy.store import Receipt, dumps, package_versions
 
 SCHEMA = "skfdp-privacy-report"
 SCHEMA_VERSION = 1
-#: What `to_dict` writes for people and `from_dict` derives again.
 #: Fields that some stored reports are older than.
 _YOUNGER: dict[str, Any] = {"receipts": (), "target_name": None}
+# A field of before that is gone: what it may hold in files, which says nothing.
+_GONE = {"audit": (None,)}
+#: What `to_dict` writes for people and `from_dict` derives again.
 DERIVED = (
     "unit_of_privacy",
     "n_is_public",
@@ -56,13 +58,14 @@ def enforced(text: str) -> Assumption:
 
 
 @public("skfdp.privacy")
-@dataclasses.dataclass(frozen=True)
 class Audit:
-    """An empirical lower bound of epsilon, from attacking the mechanism."""
+    """A name in pickles of before, whose content is not read any more."""
 
-    epsilon_lower: float
-    confidence: float
-    method: str
+    def __new__(cls, *args: Any, **fields: Any) -> Audit:
+        """Raise ValueError: a report must not lose what an attack had shown."""
+        raise ValueError(
+            f"report holds an audit, which this version does not know: {facts.READ_BY}"
+        )
 
 
 @public("skfdp.privacy")
@@ -115,8 +118,6 @@ class PrivacyReport:
         Pipeline steps that the report cannot see into.
     steps : tuple of (str, PrivacyReport)
         The reports of a Pipeline's steps.
-    audit : Audit or None
-        What an attack on the mechanism achieved; see `with_audit`.
     receipts : tuple of Receipt
         Of the charges to a ledger's file, which `PrivacyLedger.check_report` looks for;
         empty without a file.
@@ -144,7 +145,6 @@ class PrivacyReport:
     seeded: bool = False
     unseen: tuple[str, ...] = ()
     steps: tuple[tuple[str, PrivacyReport], ...] = ()
-    audit: Audit | None = None
     receipts: tuple[Receipt, ...] = ()
     versions: dict[str, str] = dataclasses.field(default_factory=package_versions)
 
@@ -292,38 +292,6 @@ class PrivacyReport:
 
         return plot_curve(self, ax, epsilons)
 
-    def with_audit(
-        self, epsilon_lower: float, *, confidence: float, method: str
-    ) -> PrivacyReport:
-        """Return the report together with the result of an audit.
-
-        Parameters
-        ----------
-        epsilon_lower : float
-            What an attack achieved: epsilon is at least this large.
-        confidence : float
-            Of the lower bound, between 0 and 1.
-        method : str
-            How it was found, for people.
-
-        Raises
-        ------
-        ValueError
-            If the bound is above epsilon: then the guarantee is broken, and there is
-            nothing to report.
-        """
-        if not 0 <= epsilon_lower <= self.epsilon:
-            raise ValueError(
-                f"epsilon_lower={epsilon_lower!r} must lie between 0 and the report's "
-                f"epsilon={self.epsilon!r}: an audit above it refutes the guarantee."
-            )
-        if not 0 < confidence < 1:
-            raise ValueError(
-                f"confidence={confidence!r} must lie strictly between 0 and 1."
-            )
-        found = Audit(float(epsilon_lower), float(confidence), str(method))
-        return dataclasses.replace(self, audit=found)
-
     def statement(self) -> str:
         """Return the report in plain language, for whoever must answer for it."""
         return wording.statement(self)
@@ -384,7 +352,7 @@ class PrivacyReport:
                 f"report has schema_version={version!r}, newer than {SCHEMA_VERSION}: "
                 "upgrade skfdp."
             )
-        values = {**_YOUNGER, **values}
+        values = {**_YOUNGER, **facts.without_gone("report", values, _GONE)}
         names = [field.name for field in dataclasses.fields(cls)]
         unknown = set(values) - {"schema", "schema_version", *names, *DERIVED}
         if unknown:
@@ -501,7 +469,7 @@ def _to_json(value: Any) -> Any:
     """Return JSON-able values; steps are left to the caller."""
     if isinstance(value, Event):
         return value.to_dict()
-    if isinstance(value, Assumption | Audit | Part | Receipt):
+    if isinstance(value, Assumption | Part | Receipt):
         return dataclasses.asdict(value)
     if isinstance(value, PrivacyReport):
         return None

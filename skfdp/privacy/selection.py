@@ -181,7 +181,7 @@ class Selection(Event):
     def from_dict(cls, values: Mapping[str, Any]) -> Selection:
         """Rebuild the event; other kinds and unknown fields are refused."""
         check_mapping("Selection", values)
-        fields = _without_gone(values)
+        fields = facts.without_gone("Selection", values, _GONE)
         kind = fields.pop("kind", None)
         if kind != KIND:
             raise ValueError(
@@ -192,21 +192,7 @@ class Selection(Event):
         return cls(**fields)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(_without_gone(state))
-
-
-def _without_gone(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of today, or raise if one that is gone said something."""
-    kept = dict(values)
-    for name, nothing in _GONE.items():
-        found = kept.pop(name, nothing[0])
-        if not any(type(found) is type(it) and found == it for it in nothing):
-            raise ValueError(
-                f"Selection holds {name}={facts.shown(found)}, which this version "
-                "cannot account for: read it with the one that wrote it, skfdp "
-                "0.1.0.dev0 up to commit e8edd7a."
-            )
-    return kept
+        super().__setstate__(facts.without_gone("Selection", state, _GONE))
 
 
 def mean_runs(eta: float, gamma: float) -> float:

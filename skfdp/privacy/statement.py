@@ -335,12 +335,6 @@ def _numbers(report: PrivacyReport) -> list[str]:
         lines.append(
             f"Exact Gaussian-DP parameter of the whole: mu = {number(report.mu)}."
         )
-    if report.audit is not None:
-        lines.append(
-            f"Audit: an attack ({report.audit.method}) showed that epsilon is at least "
-            f"{number(report.audit.epsilon_lower)}, with a confidence of "
-            f"{100 * report.audit.confidence:g} %. It cannot prove the guarantee."
-        )
     return lines
 
 

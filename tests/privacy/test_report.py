@@ -393,23 +393,26 @@ class TestRoundTrips:
 
 
 class TestAudit:
-    def test_it_is_told(self):
-        found = make([full_batch()]).with_audit(
-            0.21, confidence=0.95, method="2000 canaries"
-        )
-        assert PrivacyReport.from_dict(found.to_dict()) == found
-        text = " ".join(found.statement().split())
-        assert "(2000 canaries) showed that epsilon is at least 0.21" in text
-        assert "confidence of 95 %" in text
+    """Reports of before had a field for an attack's result."""
 
-    def test_an_audit_above_epsilon_refutes_the_guarantee(self):
-        with pytest.raises(ValueError, match="an audit above it refutes the guarantee"):
-            make([full_batch()]).with_audit(9.0, confidence=0.95, method="attack")
+    OF_BEFORE = {"epsilon_lower": 0.21, "confidence": 0.95, "method": "canaries"}
 
-    @pytest.mark.parametrize("confidence", [0, 1, 95])
-    def test_confidence_is_a_probability(self, confidence):
-        with pytest.raises(ValueError, match="must lie strictly between 0 and 1"):
-            make([full_batch()]).with_audit(0.1, confidence=confidence, method="a")
+    def test_none_is_read(self):
+        found = make([full_batch()])
+        assert "audit" not in found.to_dict()
+        assert PrivacyReport.from_dict(found.to_dict() | {"audit": None}) == found
+
+    def test_one_is_not_lost(self):
+        values = make([full_batch()]).to_dict() | {"audit": self.OF_BEFORE}
+        with pytest.raises(ValueError, match="report holds audit=.* up to e8edd7a"):
+            PrivacyReport.from_dict(values)
+
+    @pytest.mark.parametrize("module", ["skfdp.privacy.report", "skfdp.privacy"])
+    def test_one_in_a_pickle_is_not_lost(self, module):
+        # What pickle writes of an object without arguments, and its state.
+        pickled = b"c" + f"{module}\nAudit\n".encode() + b")\x81}b."
+        with pytest.raises(ValueError, match="report holds an audit.* up to e8edd7a"):
+            pickle.loads(pickled)
 
 
 class TestReportOf:

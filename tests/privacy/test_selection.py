@@ -385,7 +385,7 @@ class TestJson:
     @pytest.mark.parametrize("other", OTHERS, ids=repr)
     def test_what_they_said_is_refused_and_not_left_out(self, other):
         event = selection(0.3, gamma=0.1)
-        match = f"Selection holds {next(iter(other))}=.* commit e8edd7a"
+        match = f"Selection holds {next(iter(other))}=.* up to e8edd7a"
         with pytest.raises(ValueError, match=match):
             Event.from_dict(event.to_dict() | other)
         with pytest.raises(ValueError, match=match):
