@@ -19,7 +19,6 @@ EXTRAS = {
     "torch": ["torch>=2.6"],
     "plot": ["matplotlib>=3.9"],
     "progress": ["rich>=13"],
-    "dask": ["dask[distributed]>=2024.8"],
 }
 EXTRAS["test"] = [
     "pytest>=8.3",
