@@ -70,8 +70,7 @@ class RowMap:
             if self.public is not None:
                 chosen = ~self.public[rows.indices]
             width = rows.shape[1] if self.public is None else int((~self.public).sum())
-            entries = _Entries(data[chosen], rows.shape[0], width, row[chosen])
-            data[chosen] = self._short(entries)
+            data[chosen] = self._short(data[chosen], row[chosen], rows.shape[0], width)
             return _with_data(rows, data)
         if self.public is not None:
             rows = rows.copy()
@@ -97,21 +96,33 @@ class RowMap:
             feature_bound=np.inf,
         )
 
-    def _short(self, rows: _Entries) -> np.ndarray:
+    def _short(
+        self, values: np.ndarray, row: np.ndarray, n_rows: int, n_columns: int
+    ) -> np.ndarray:
+        """Return stored entries, each with its row, as `row_kernels.shorten` does."""
         # Powers of two are exact and keep the squares from over- and underflow. Beside
         # a subnormal row any bound is infinite, and beside a long one small entries
         # vanish: a warning would tell of private values.
         with np.errstate(all="ignore"):
-            exponent = -np.frexp(rows.largest())[1]
-            scaled = rows.values * rows.spread(np.ldexp(1.0, exponent.clip(-999, 999)))
+            largest = np.zeros(n_rows)
+            np.maximum.at(largest, row, np.abs(values))
+            exponent = -np.frexp(largest)[1]
+            scaled = values * np.ldexp(1.0, exponent.clip(-999, 999))[row]
             extreme = np.abs(exponent) > 999  # beyond float64 as one factor
             if extreme.any():
                 rest = np.ldexp(1.0, exponent - exponent.clip(-999, 999))
-                scaled *= rows.spread(rest)
-            norm = np.sqrt(dataclasses.replace(rows, values=scaled).squared_norms())
+                scaled *= rest[row]
+            # Squares are rounded up to a multiple of 2**(bits - 52), n_columns being
+            # below 2**bits. Their sums are exact, hence the same in any order: dense
+            # or sparse, and in whatever block a row stands.
+            unit = _unit_of_squares(n_columns)
+            squares = scaled * scaled
+            squares *= unit
+            np.ceil(squares, out=squares)
+            norm = np.sqrt(np.bincount(row, squares, minlength=n_rows) / unit)
             bound = np.ldexp(self.feature_bound, exponent)
             longest = norm if self.normalize else np.maximum(norm, bound)
-            return scaled / rows.spread(np.where(longest > 0, longest, 1.0))
+            return scaled / np.where(longest > 0, longest, 1.0)[row]
 
     def __call__(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return the rows that `coef_` meets, in the units of X.
@@ -207,51 +218,6 @@ class RowMap:
             low, span = self.low[finite], self.span[finite]
             rows[:, finite] = np.clip((X[:, finite] - low) / span, 0.0, 1.0)
         return rows
-
-
-@dataclasses.dataclass(frozen=True)
-class _Entries:
-    """Entries of dense rows, or the stored entries of sparse ones.
-
-    Attributes
-    ----------
-    values : float64 ndarray of shape (n_rows, n_columns), or (n_stored,)
-    n_rows, n_columns : int
-    row : int64 ndarray of shape (n_stored,), default=None
-        Row of each stored entry; None where the rows are dense.
-    """
-
-    values: np.ndarray
-    n_rows: int
-    n_columns: int
-    row: np.ndarray | None = None
-
-    def spread(self, by_row: np.ndarray) -> np.ndarray:
-        """Return one number per row in a shape that meets `values`."""
-        return by_row[:, None] if self.row is None else by_row[self.row]
-
-    def largest(self) -> np.ndarray:
-        """Return the largest absolute entry of each row."""
-        if self.row is None:
-            return np.abs(self.values).max(axis=1, initial=0.0)
-        out = np.zeros(self.n_rows)
-        np.maximum.at(out, self.row, np.abs(self.values))
-        return out
-
-    def squared_norms(self) -> np.ndarray:
-        """Return the squared norm of each row of entries below 1, rounded up.
-
-        The squares are rounded up to a multiple of ``2**(bits - 52)``, n_columns being
-        below ``2**bits``. Their sums are exact, hence the same in any order: dense or
-        sparse, and in whatever block a row stands.
-        """
-        unit = _unit_of_squares(self.n_columns)
-        squares = self.values * self.values
-        squares *= unit
-        np.ceil(squares, out=squares)
-        if self.row is None:
-            return squares.sum(axis=1) / unit
-        return np.bincount(self.row, squares, minlength=self.n_rows) / unit
 
 
 def _unit_of_squares(n_columns: int) -> float:
