@@ -1,4 +1,4 @@
-"""The words of a privacy report: what its numbers mean to whoever must decide.
+"""The wording of a privacy report, for whoever must decide.
 
 Everything here is derived from the report, so that text and numbers cannot disagree.
 """
@@ -32,13 +32,32 @@ RELATION_TEXTS = {
         "which may be replaced by any other value while its public part stays."
     ),
     "replace_special": (
-        "Two tables are neighbours if the private part of one record is replaced by a "
-        "null that contributes nothing to any release. This is weaker than replacing "
-        "it by another value, which takes two such steps."
+        "Two tables are neighbours if the private part of one record is replaced by an "
+        "empty value, which contributes nothing to any release. This is weaker than "
+        "replacing it by another value, which takes two such steps."
     ),
     "add_or_remove_one": (
         "Two tables are neighbours if one of them has one more record. Nothing of a "
         "record is public."
+    ),
+}
+
+# What somebody knows, what they try to tell, and what they detect if they are right.
+_GUESSES = {
+    "replace_one": (
+        "everything except the private part of one record",
+        "which of two values it has",
+        "the true value",
+    ),
+    "replace_special": (
+        "everything except the private part of one record",
+        "whether it was used at all",
+        "its use",
+    ),
+    "add_or_remove_one": (
+        "every record except one",
+        "whether that one is in the table",
+        "its presence",
     ),
 }
 
@@ -178,7 +197,7 @@ def delta_text(report: PrivacyReport) -> str:
 
 
 def attack_power(report: PrivacyReport, false_alarms: float = 0.01) -> float:
-    """Return the largest rate of right accusations at a rate of wrong ones."""
+    """Return the largest rate of detections at a rate of false alarms."""
     if math.isinf(report.epsilon):
         return 1.0
     if report.mu is not None:  # exact trade-off curve (Dong, Roth and Su 2022)
@@ -191,6 +210,14 @@ def attack_power(report: PrivacyReport, false_alarms: float = 0.01) -> float:
     )
 
 
+def detections(report: PrivacyReport) -> int:
+    """Return in how many of 100 cases a test with 1 % false alarms detects, at most.
+
+    Rounded up, so that "at most" stays true.
+    """
+    return math.ceil(100 * attack_power(report))
+
+
 def meaning_text(report: PrivacyReport) -> str:
     """Return what epsilon means for one person."""
     if math.isinf(report.epsilon):
@@ -201,18 +228,19 @@ def meaning_text(report: PrivacyReport) -> str:
     if report.epsilon == 0 and not report.events:
         return "Nothing was released yet, so nothing was disclosed."
     factor = math.exp(min(report.epsilon, 700.0))
-    relation = _relation(report)
-    question = (
-        "which of two values it has"
-        if relation is not None and relation.replaces
-        else "whether it was used at all"
+    relation = report.neighboring_relation or "replace_special"
+    known, question, truth = _GUESSES[relation]
+    cases = detections(report)
+    detected = (
+        f"they detect {truth} in at most {cases} of 100"
+        if cases < 100
+        else f"they may detect {truth} nearly every time"
     )
     return (
-        f"Whatever is released is at most e^epsilon = {factor:.4g} times as likely "
-        "with one table as with its neighbour, up to a probability of delta. Somebody "
-        "who knows everything except the private part of one record, tries to tell "
-        f"{question}, and accepts to be wrong in 1 of 100 cases of one kind, is right "
-        f"in at most {100 * attack_power(report):.3g} of 100 cases of the other kind."
+        f"Any outcome is at most e^epsilon = {factor:.4g} times as likely with one "
+        "table as with its neighbour, apart from a probability delta. Suppose somebody "
+        f"knows {known} and tries to tell {question}. If they raise a false alarm in 1 "
+        f"of 100 cases, {detected}."
     )
 
 

@@ -27,7 +27,7 @@ from skfdp.privacy import (
     report,
 )
 from skfdp.privacy.report import Assumption
-from skfdp.privacy.statement import attack_power
+from skfdp.privacy.statement import attack_power, detections
 
 
 def full_batch(mu=0.2, **changes):
@@ -201,6 +201,41 @@ class TestAttackPower:
         bound = make([full_batch(0.5)], accountant="pld")
         assert 0.01 < attack_power(exact) < attack_power(bound) < 1
         assert attack_power(make([])) == 1.0
+
+    @pytest.mark.parametrize("mu", [1e-9, 0.01, 0.2, 0.3, 1.0, 2.0, 4.0])
+    def test_at_most_is_a_bound_in_whole_cases(self, mu):
+        made = make([full_batch(mu)])
+        cases = 100 * attack_power(made)
+        assert cases <= detections(made) < cases + 1
+
+    @pytest.mark.parametrize(
+        ("relation", "mu", "told"),
+        [
+            (
+                "replace_one",
+                0.2,  # 1.68 of 100
+                "everything except the private part of one record and tries to tell "
+                "which of two values it has. If they raise a false alarm in 1 of 100 "
+                "cases, they detect the true value in at most 2 of 100.",
+            ),
+            (
+                "replace_special",
+                1.0,  # 9.24 of 100
+                "tries to tell whether it was used at all. If they raise a false alarm "
+                "in 1 of 100 cases, they detect its use in at most 10 of 100.",
+            ),
+            (
+                "add_or_remove_one",
+                6.0,  # 99.99 of 100: a bound of 100 would say nothing
+                "every record except one and tries to tell whether that one is in the "
+                "table. If they raise a false alarm in 1 of 100 cases, they may detect "
+                "its presence nearly every time.",
+            ),
+        ],
+    )
+    def test_epsilon_as_false_alarms(self, relation, mu, told):
+        made = make([full_batch(mu, neighboring_relation=relation)])
+        assert told in " ".join(made.statement().split())
 
 
 class TestStatement:
