@@ -15,6 +15,18 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS, README = ROOT / "docs", ROOT / "README.rst"
 MODULES = (skfdp, skfdp.datasets, skfdp.inspection, skfdp.privacy)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+ESTIMATORS = [name for name in skfdp.__all__ if hasattr(getattr(skfdp, name), "fit")]
+# What users call of an estimator, in the order of its page.
+CALLED = (
+    "fit",
+    "plan",
+    "predict",
+    "predict_proba",
+    "decision_function",
+    "transform",
+    "fit_transform",
+    "get_feature_names_out",
+)
 
 needs_docs = pytest.mark.skipif(
     not DOCS.is_dir(), reason="the docs folder is not beside the tests"
@@ -40,6 +52,30 @@ def test_the_api_page_lists_nothing_else():
     public = {name for module in MODULES for name in module.__all__}
     assert len(listed) == len(set(listed)) > 10
     assert set(listed) <= public
+
+
+@needs_docs
+def test_every_estimator_has_the_page_of_estimators():
+    page = (DOCS / "api.rst").read_text(encoding="utf-8")
+    blocks = [part for part in page.split("autosummary::") if ":template: est" in part]
+    listed = re.findall(r"^   ([A-Za-z]+)$", "".join(blocks), re.MULTILINE)
+    assert set(listed) == set(ESTIMATORS)
+
+
+@needs_docs
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_pages_of_estimators_show_what_users_call(name):
+    """What a base class defines for its subclasses stays off the API pages."""
+    jinja2 = pytest.importorskip("jinja2")
+    template = DOCS / "_templates" / "autosummary" / "estimator.rst"
+    environment = jinja2.Environment()
+    environment.filters["underline"] = str
+    members = [*dir(getattr(skfdp, name)), "a_documented_hook"]
+    page = environment.from_string(template.read_text(encoding="utf-8")).render(
+        objname=name, module="skfdp", members=members
+    )
+    (shown,) = re.findall(r"^ *:members:(.*)$", page, re.MULTILINE)
+    assert shown.replace(",", "").split() == [one for one in CALLED if one in members]
 
 
 def run_examples(path):
