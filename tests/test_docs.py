@@ -96,6 +96,33 @@ PAGES = sorted(DOCS.glob("guide/*.rst")) + sorted(DOCS.glob("theory/*.rst"))
 
 
 @needs_docs
+class TestWords:
+    """The page of words, and the links to it."""
+
+    page = DOCS / "guide" / "words.rst"
+
+    def terms(self):
+        text = self.page.read_text(encoding="utf-8")
+        glossary = text.partition(".. glossary::")[2]
+        return set(re.findall(r"^   (?=\S)(?!:)(.+)$", glossary, re.MULTILINE))
+
+    def links(self):
+        pages = [page for page in PAGES if page != self.page]
+        sources = sorted(Path(skfdp.__file__).parent.rglob("*.py"))
+        text = "".join(path.read_text(encoding="utf-8") for path in pages + sources)
+        found = re.findall(r":term:`(?:[^`<]*<)?([^`<>]+)>?`", text)
+        return {" ".join(name.split()) for name in found}
+
+    def test_a_reader_finds_the_page(self):
+        index = (DOCS / "index.rst").read_text(encoding="utf-8")
+        assert "\n   guide/words\n" in index
+
+    def test_every_word_is_linked_and_every_link_is_a_word(self):
+        assert len(self.terms()) > 20
+        assert self.links() == self.terms()
+
+
+@needs_docs
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_examples_of_the_pages(page):
     text = page.read_text(encoding="utf-8")
