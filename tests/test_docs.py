@@ -1,5 +1,6 @@
 """The documentation names what is public, and its examples run."""
 
+import ast
 import doctest
 import re
 from pathlib import Path
@@ -90,6 +91,25 @@ def run_examples(path):
 @needs_readme
 def test_the_examples_of_the_readme():
     assert run_examples(README) > 5
+
+
+def titles(path):
+    """Return the first docstring lines of a module and of its classes."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    found = [ast.get_docstring(node) for node in (tree, *nodes)]
+    return [text.splitlines()[0] for text in found if text]
+
+
+# The rooms whose titles were gone through.
+@pytest.mark.parametrize("room", ["cli", "datasets", "inspection", "losses", "privacy"])
+def test_titles_of_modules_and_classes_are_nouns(room):
+    """Titles like "What a fit disclosed" make the reader guess what it is."""
+    paths = sorted((Path(skfdp.__file__).parent / room).glob("*.py"))
+    found = [title for path in paths for title in titles(path)]
+    clauses = r"(What|Which|Who|Where|When|Whether|How|From|Something|Nobody)\b"
+    assert found
+    assert [title for title in found if re.match(clauses, title)] == []
 
 
 PAGES = sorted(DOCS.glob("guide/*.rst")) + sorted(DOCS.glob("theory/*.rst"))

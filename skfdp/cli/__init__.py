@@ -37,9 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     status : int
-        0, also where the reader of standard output went away: what was asked for is
-        done then. 2 after a refusal (one sentence on stderr), 130 after Ctrl-C, 1 after
-        an unexpected error.
+        0 if what was asked for is done, even if the reader of standard output went
+        away. 2 after a refusal (one sentence on stderr), 130 after Ctrl-C, 1 after an
+        unexpected error.
     """
     arguments = parse(argv)
     for stream in (sys.stdout, sys.stderr):

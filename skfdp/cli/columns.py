@@ -1,4 +1,4 @@
-"""Which columns a file has, and what is declared of each."""
+"""The columns of a file, and what is declared about each."""
 
 from __future__ import annotations
 

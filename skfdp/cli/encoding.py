@@ -1,4 +1,4 @@
-"""From rows of a CSV file to bounded numbers, the same in `fit` and `predict`.
+"""The encoding of CSV rows as bounded numbers, the same in `fit` and `predict`.
 
 What a row becomes depends on this row and on public facts alone:
 
@@ -38,7 +38,7 @@ _MOST_CATEGORIES, _ROWS_OF_A_CATEGORY = 1000, 10
 
 
 class TableError(ValueError):
-    """Rows cannot be encoded; the message quotes no private value."""
+    """Refusal of rows that cannot be encoded; quotes no private value."""
 
 
 def canonical(value: str) -> str:
@@ -87,7 +87,7 @@ def as_numbers(frame: pd.DataFrame, fill: dict[str, float]) -> pd.DataFrame:
     Raises
     ------
     TableError
-        If a value is no finite number; it is not quoted.
+        If a value is not a finite number; it is not quoted.
     """
     columns = {}
     for name in frame:
@@ -102,7 +102,7 @@ def as_numbers(frame: pd.DataFrame, fill: dict[str, float]) -> pd.DataFrame:
 
 
 def numbers(column: pd.Series) -> np.ndarray | None:
-    """Return float64 with NaN for missing, None where a value is no finite number."""
+    """Return float64 with NaN for missing, None where a value is not finite."""
     if not pd.api.types.is_numeric_dtype(column):
         column = column.astype(object).where(column.notna(), "")
         column = column.astype(str).str.strip()
@@ -124,7 +124,7 @@ def category_name(column: str, category: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Encoding:
-    """What is known of every column: numeric ones have bounds, others categories.
+    """Facts about every column: bounds of numeric ones, categories of others.
 
     Attributes
     ----------
@@ -246,7 +246,7 @@ def _observed_categories(column: pd.Series) -> tuple[str, ...]:
     if len(found) > min(_MOST_CATEGORIES, len(column) / _ROWS_OF_A_CATEGORY):
         raise TableError(
             f"the public column {column.name!r} holds {len(found)} different texts in "
-            f"{len(column)} rows. Names, identifiers and dates are no categories, and "
+            f"{len(column)} rows. Names, identifiers and dates are not categories, and "
             "each would be the name of a column in the model and in the report: leave "
             "it out (--drop), or declare the categories that matter (--categories)."
         )

@@ -53,7 +53,7 @@ all rows). Statement, report and saved model are those of the last line's first 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What every fit of one run shares."""
+    """The facts that all fits of one run share."""
 
     arguments: argparse.Namespace
     columns: Columns

@@ -1,4 +1,4 @@
-"""What is told while the job runs, and after it: nothing depends on who reads it.
+"""Messages during the job and after it; none depends on who reads them.
 
 Files come first and words afterwards, so that a reader who goes away (``| head``)
 loses words only.
@@ -24,11 +24,11 @@ _WORKING = (
 
 
 class ReaderGoneError(Exception):
-    """Nobody reads standard output any more, which is no error."""
+    """Sign that nobody reads standard output any more, which is not an error."""
 
 
 class OutputError(Exception):
-    """Something could not be written; one sentence."""
+    """Failure to write something; one sentence."""
 
 
 def say(text: str = "") -> None:

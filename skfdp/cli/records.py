@@ -1,4 +1,4 @@
-"""What a run leaves behind: a charge in a ledger, a report, a trained Pipeline."""
+"""The records of a run: a charge in a ledger, a report, a trained Pipeline."""
 
 from __future__ import annotations
 

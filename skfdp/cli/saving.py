@@ -30,7 +30,7 @@ _ADDRESSES = tuple(
         category_name,
     )
 )
-#: What ``skops.io.load`` must be told to trust in a saved model, of before or of today.
+#: What ``skops.io.load`` must be told to trust in a saved model, old or new.
 TRUSTED_TYPES = (
     *_ADDRESSES,
     *(old for old, address in OLD.items() if address in _ADDRESSES),

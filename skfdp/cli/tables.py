@@ -1,4 +1,4 @@
-"""Reading a CSV file as text, and saying what is wrong with one that cannot be read."""
+"""CSV files as text, and what is wrong with one that cannot be read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def open_table(path: str, **options) -> pd.DataFrame:
     Raises
     ------
     CommandError
-        If the file is no CSV file; says why, and quotes none of it.
+        If the file is not a CSV file; says why, and quotes none of it.
     """
     _refuse_binary(path)
     try:

@@ -87,7 +87,7 @@ def _from_text(path):
         table = np.loadtxt(path, delimiter=",", dtype=np.int16, ndmin=2)
     except ValueError as error:
         raise ValueError(
-            f"path={str(path)!r} is no comma-separated table of integers: expected "
+            f"path={str(path)!r} is not a comma-separated table of integers: expected "
             "'label, f1, f2, ...' on each line, or an .npz file."
         ) from error
     if table.shape[1] < 2:

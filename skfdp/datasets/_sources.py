@@ -1,4 +1,4 @@
-"""Where a data set comes from: a local folder first, then OpenML."""
+"""The sources of data sets: a local folder first, then OpenML."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Displays: what a budget buys, and where it went. They need the extra ``plot``."""
+"""Displays of scores and of budgets; they need the extra ``plot``."""
 
 from skfdp.inspection.ledger import LedgerDisplay
 from skfdp.inspection.utility import PrivacyUtilityDisplay

@@ -1,4 +1,4 @@
-"""Where a data set's budget went."""
+"""The display of a ledger: the budget of a data set, charge by charge."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LedgerDisplay:
     delta : float
         The delta that epsilons are for.
     ceiling : float or None
-        The ledger's epsilon.
+        The epsilon of the ledger's :term:`ceiling`.
     dataset : str
         Name of the data set.
 

@@ -1,4 +1,4 @@
-"""What a budget buys: score against epsilon."""
+"""The display of utility: score against epsilon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How loops are compiled: by numba, with a cache on disk that knows all of them."""
+"""The compilation of loops by numba, with a cache on disk that knows all of them."""
 
 from __future__ import annotations
 

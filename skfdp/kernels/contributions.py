@@ -1,4 +1,4 @@
-"""What a record contributes to a step, compiled: residual, exact norm, clip, rounding.
+"""The contribution of a record to a step, compiled: residual, norm, clip, rounding.
 
 Where contributions have rank one it is `weighted_residuals` and then `clip_residuals`.
 Differences to a public loss are made from such parts in `queries.linear`.
@@ -18,7 +18,7 @@ from skfdp.kernels.residuals import residuals
 
 
 class Task(NamedTuple):
-    """What turns the margins of records into residuals.
+    """The loss and the facts by which margins of records become residuals.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
 class Operations:
-    """What the network query needs, on NumPy arrays."""
+    """The operations of the network query on NumPy arrays."""
 
     def __init__(self, dtype: str, device: str | None = None):
         self._dtype = np.dtype(dtype)

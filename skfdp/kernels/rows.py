@@ -1,4 +1,4 @@
-"""The compiled row map: dense rows brought to a norm, to the bit as `RowMap` has it.
+"""The compiled row map: dense rows cut to a norm, bit for bit what `rows` defines.
 
 Products must round as NumPy's do on the stored entries of CSR rows; only exact sums may
 be reordered.

@@ -20,7 +20,7 @@ _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 @kernel(fastmath=_REORDER)
 def weight_bits(theta):
-    """Return by which power of two to multiply theta, finite, before it is rounded.
+    """Return the power of two that scales theta, finite, before it is rounded.
 
     As many bits as keep the entries below 2**15 and each output's norm below 2**16.
     """

@@ -1,4 +1,4 @@
-"""Vectors of integers in compiled loops, for what plain numba loops do not reach.
+"""Vectors of integers in compiled loops, faster than plain numba loops.
 
 A `Shorts` holds 16 int16, an `Ints` 8 int32. They live in registers: a loop that keeps
 them in local variables becomes a tile. `multiply_add` is one instruction on x86

@@ -1,4 +1,4 @@
-"""Which events a ledger takes, and which public set its record fixes."""
+"""The rules by which a ledger takes events, and the public set that they fix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def public_set(
     """
     found = _disclosed(recorded)
     if terms.public is not None:
-        # Fits of before names had one; that their targets are in it is an assumption.
+        # Fits older than names had targets too: that the set holds them is assumed.
         return frozenset(terms.public) | {n for n in found if not isinstance(n, str)}
     return found if recorded else None
 

@@ -1,4 +1,4 @@
-"""What guarantees rest on, and the one list of what the code enforces of it.
+"""The assumptions of guarantees, and the one list of those that the code enforces.
 
 `skfdp.privacy.report.enforced` marks these sentences and no others, and a report
 that is read may mark no others either.

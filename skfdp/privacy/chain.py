@@ -1,4 +1,4 @@
-"""The hash chain of a ledger's file: what was recorded stays as it was.
+"""The hash chain that protects the record in a ledger's file.
 
 Every charge has a link: SHA-256 of the head before it, a fresh random nonce, and its
 rows as the file stores them. Whoever holds a head can tell whether a file still
@@ -53,7 +53,7 @@ class Record:
 
 
 class BrokenChainError(Exception):
-    """A charge is not what its link says; holds its number."""
+    """Error for a charge that is not what its link says; holds its number."""
 
     def __init__(self, charge: int):
         super().__init__(charge)

@@ -1,4 +1,4 @@
-"""A report that was read claims no more than what its events give.
+"""Checks that a report that was read claims no more than its events give.
 
 Guarantees
 ----------

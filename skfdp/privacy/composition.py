@@ -1,4 +1,4 @@
-"""What events cost together; `public_sets` says what they then protect."""
+"""The joint cost of events; `public_sets` says what they then protect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Cost", "cost", "curves", "worst"]
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What a composition costs at one delta, and how that was computed."""
+    """The cost of a composition at one delta, and how it was computed."""
 
     epsilon: float
     mu: float | None

@@ -29,7 +29,7 @@ from skfdp.privacy.events import Event
 
 # Bisection within brentq: some curves are flat, or steps, over most of the floats.
 _ITERATIONS = 5_000
-# Tails that vanish are no error, whatever np.seterr says.
+# Tails that vanish are not an error, whatever np.seterr says.
 _tails = np.errstate(under="ignore", over="ignore")
 
 
@@ -151,7 +151,10 @@ def _safe_root(excess: Callable[[float], float], high: float, *, up: bool) -> fl
 
 
 class PrivacyCurve(Protocol):
-    """The trade between epsilon and delta of a composition; an upper bound."""
+    """The trade-off between epsilon and delta of a composition; an upper bound.
+
+    See :term:`privacy curve`.
+    """
 
     accountant: str
 
@@ -283,7 +286,7 @@ def check_events(events: Any, name: str = "events") -> tuple[Event, ...]:
 
 
 def _selections(events: list[Event]) -> list[tuple[Any, int]]:
-    """Return the curves of events that are no plain `Event`, each with its count."""
+    """Return the curves of events other than a plain `Event`, each with its count."""
     counts = collections.Counter(event for event in events if type(event) is not Event)
     if not counts:
         return []

@@ -1,4 +1,4 @@
-"""What one release, or a schedule of releases, discloses: a value, not an object.
+"""Events: public descriptions of one release, or of a schedule of releases.
 
 The rules: the meaning of a field never changes; a new mechanism is a new field
 or a new class, and code that does not know it refuses it. An event holds public
@@ -38,11 +38,11 @@ _LARGEST_RATIO = 1e100
 
 
 class PrivacyBudgetError(ValueError):
-    """A release was refused because of what it, and those before it, would disclose."""
+    """Refusal of a release because of what it, and those before it, would disclose."""
 
 
 class PrivacyWarning(UserWarning):
-    """What was asked for gives no guarantee: an experiment, not a release."""
+    """Warning that a fit gives no guarantee: an experiment, not a release."""
 
 
 @public("skfdp.privacy")
@@ -78,8 +78,8 @@ def check_relation(neighboring_relation: str) -> None:
 class Event:
     """Gaussian releases of sums whose rows have bounded contributions.
 
-    Each of the ``n_steps`` releases is ``sum of clipped contributions of a batch +
-    N(0, noise_std[t]**2 I)``; a record is in the batch with probability
+    Each of the ``n_steps`` :term:`releases <release>` is ``sum of clipped contributions
+    of a batch + N(0, noise_std[t]**2 I)``; a record is in the batch with probability
     ``sampling_rate``, independently (Poisson sampling), 1 meaning the full batch.
 
     Parameters
@@ -151,7 +151,7 @@ class Event:
         noise = "a tuple of finite positive numbers"
         rate = "a number in (0, 1]; 1 means the full batch"
         # Python floats only: dp_accounting treats other number types differently, and
-        # NumPy's integers are no JSON.
+        # NumPy's integers are not JSON.
         coerced = {
             "label": facts.text("label", self.label),
             "noise_std": tuple(
@@ -334,7 +334,7 @@ class Event:
         return cls(**(_before_names(values) | dict(values)))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # A pickle of before: the class's defaults would call the target anonymous.
+        # An older pickle: the class's defaults would call the target anonymous.
         self.__dict__.update(_before_names(state) | state)
         object.__setattr__(self, "unnamed", self._all_unnamed())
 

@@ -1,4 +1,4 @@
-"""What counts as a number, a flag, a name or a column: nothing is guessed.
+"""Checks of numbers, flags, names and columns; nothing is guessed.
 
 ``int(2.9)`` is 2, ``float("12")`` is 12 and ``bool("no")`` is true. A fact that an
 epsilon follows from must not be made out of something else, so each is refused with one
@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
-#: More steps or runs than this are no schedule; below, squares and sums stay finite.
+#: More steps or runs than this are refused; below, squares and sums stay finite.
 MOST = 2**53
 #: What to do with a file that holds what is gone; no version was released before.
 READ_BY = "read it with the version that wrote it, skfdp 0.1.0.dev0 up to e8edd7a."
@@ -64,7 +64,7 @@ def number(name: str, value: Any, expected: str) -> float:
     name, expected : str
         For the message: of what, and what it must be instead.
     value : object
-        Anything; bools, strings and None are no numbers.
+        Anything; bools, strings and None are not numbers.
     """
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if real:

@@ -1,4 +1,4 @@
-"""The record of what was already spent on a data set, and its ceiling."""
+"""The ledger: events already spent on a data set, and a ceiling."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _ROUNDING = 1e-9
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WhatIf:
-    """What a charge would do; see `PrivacyLedger.what_if`.
+    """The effect that a charge would have; see `PrivacyLedger.what_if`.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class WhatIf:
     delta : float
         The delta that epsilon is for.
     remaining : float
-        What would be left of the ceiling, infinite without one.
+        What would be left of the :term:`ceiling`, infinite without one.
     """
 
     allowed: bool
@@ -91,7 +91,7 @@ class PrivacyLedger:
     neighboring_relation : str, default=None
         The relation of all events; None takes that of the first.
     public : sequence of str, default=None
-        The public set: names of the columns and targets that fits may disclose.
+        The :term:`public set`: names of the columns and targets that fits may disclose.
         Everything else is protected from all fits together. A file keeps it. None takes
         what the first charge discloses: nothing, if that has no public part.
     dataset : str, default="default"
@@ -124,7 +124,7 @@ class PrivacyLedger:
     * A file keeps a hash chain of all charges. A handle, its pickles, and the reports
       of fits that were charged to the file hold the head that they saw. A handle
       refuses a file that was replaced by another ledger, edited, or restored from a
-      copy without that head, also when new charges fill the gap; `check_report` does it
+      copy without that head, even if new charges fill the gap; `check_report` does it
       for a report. Without such a witness, by a new handle alone, a restored copy
       cannot be seen.
     * Entries tell the day and no finer time, since the time until the next charge would
@@ -442,8 +442,8 @@ class PrivacyLedger:
         """Return the ceiling's epsilon minus `spent`, infinite without a ceiling.
 
         A guide, not an allowance: epsilon is not additive. In composition a fit usually
-        costs less than its own epsilon, so that more fits than this suggests;
-        `what_if` tells, and only `charge` decides.
+        costs less than its own epsilon, so there is room for more fits than this number
+        suggests; `what_if` says how many, and only `charge` decides.
         """
         ceiling = self.epsilon
         if ceiling is None:
@@ -487,7 +487,7 @@ class PrivacyLedger:
         Raises
         ------
         ValueError
-            If the text is no ledger, of a newer schema, or if the data set exists.
+            If the text is not a ledger, has a newer schema, or if the data set exists.
         """
         terms, entries, dataset = ledger_export.from_json(text)
 

@@ -1,4 +1,4 @@
-"""A ledger's record as a table, and as JSON and back."""
+"""The record of a ledger as a table, and as JSON and back."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _whole(text: str) -> int:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError  # NaN and Infinity are no JSON
+    raise ValueError  # NaN and Infinity are not JSON
 
 
 def _field(values: Any, name: str, where: str, *types: type | None) -> Any:

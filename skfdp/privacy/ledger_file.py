@@ -57,7 +57,7 @@ class FileStore:
     -----
     **Guarantees.** A read or a charge is refused where an entry is not what was
     recorded, and where the file does not hold everything until the newest charge that
-    this store saw: a restored older copy, also when new charges fill the gap. What no
+    this store saw: a restored older copy, even if new charges fill the gap. What no
     store, pickle or report saw can be lost unnoticed; so can terms.
     """
 

@@ -1,4 +1,4 @@
-"""Parallel composition: which records a fit concerns, where that is public."""
+"""Parts of a data set, known in public, and their parallel composition."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Part:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Part:
-        """Rebuild a part from `dataclasses.asdict`; ValueError if it is none."""
+        """Rebuild a part from `dataclasses.asdict`; ValueError if it is not one."""
         names = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(values, Mapping) or set(values) != names:
             raise ValueError(

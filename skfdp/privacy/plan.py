@@ -60,8 +60,8 @@ class PrivacyPlan:
     neighboring_relation : str
         See :ref:`protected`.
     noise_multipliers : tuple of float
-        Standard deviation of the noise over `clip_norm`; one number, or one a step.
-        With `noise_decay` the one of the first step.
+        Standard deviation of the noise over `clip_norm`, the :term:`noise multiplier`;
+        one number, or one per step. With `noise_decay` the one of the first step.
     other_events : tuple of Event
         Releases that share the budget.
     accountant : str
@@ -202,9 +202,9 @@ def calibrate(
     clip_norm : float, default=1.0
         L2 bound of one record's contribution to one sum.
     sensitivity : float, default=None
-        How far one sum over the full batch moves between neighbours. None means
-        ``2 * clip_norm`` under "replace_one" and ``clip_norm`` otherwise. A smaller
-        number is a claim that the caller must prove.
+        The :term:`sensitivity`: how far one sum over the full batch moves between
+        neighbours. None means ``2 * clip_norm`` under "replace_one" and ``clip_norm``
+        otherwise. A smaller number is a claim that the caller must prove.
     neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
         See :ref:`protected`.
     noise_decay : float, default=0.0

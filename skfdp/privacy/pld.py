@@ -1,4 +1,4 @@
-r"""Privacy loss distributions: the one guarded door to dp_accounting.
+r"""Privacy loss distributions; the only importer of dp_accounting.
 
 Traps of dp_accounting 0.6 that this module fences:
 

@@ -1,4 +1,4 @@
-"""What a composition of events protects: one relation, one unit, one public set."""
+"""The promise of a composition of events: one relation, one unit, one public set."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Disclosed = str | int | Nameless
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True)
 class Promise:
-    """What holds for every record after all releases of a composition.
+    """The promise to every record after all releases of a composition.
 
     Attributes
     ----------

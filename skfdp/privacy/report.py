@@ -1,4 +1,4 @@
-"""What a fit disclosed: the facts, what follows from them, and their JSON."""
+"""The privacy report: its facts, what follows from them, and their JSON."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DERIVED = (
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True)
 class Assumption:
-    """Something that the guarantee rests on, and whether the code enforces it."""
+    """A condition of the guarantee, and whether the code enforces it."""
 
     text: str
     enforced: bool
@@ -71,7 +71,7 @@ class Audit:
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrivacyReport:
-    """What a fit, a Pipeline or a ledger disclosed; made by `from_events`.
+    """Report of what a fit, a Pipeline or a ledger disclosed; made by `from_events`.
 
     Fields are public facts: a report can be published with the model. It pickles and
     survives `to_json` and `read_report`.
@@ -107,7 +107,8 @@ class PrivacyReport:
     n_fits : int
         Number of fits counted, those of a search included.
     mu : float or None
-        Exact Gaussian-DP parameter of the composition, None where it is not Gaussian.
+        Exact :term:`Gaussian-DP parameter` of the composition, None where it is not
+        Gaussian.
     accountant : str or None
         How epsilon was computed, with version and discretisation.
     assumptions : tuple of Assumption
@@ -339,7 +340,7 @@ class PrivacyReport:
         Raises
         ------
         ValueError
-            If it is no report, of a newer schema, or if what it claims does not follow
+            If it is not a report, has a newer schema, or claims what does not follow
             from its events; see `skfdp.privacy.claims`.
         """
         if not isinstance(values, Mapping) or values.get("schema") != SCHEMA:

@@ -39,7 +39,7 @@ def read_report(path: str | os.PathLike[str]) -> PrivacyReport:
     Raises
     ------
     ValueError
-        If the file is no report, of a newer schema, or edited.
+        If the file is not a report, has a newer schema, or was edited.
     """
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Noise that grows from step to step: one formula instead of one number a step.
+"""The noise schedule: one formula instead of one number per step.
 
 What `PrivacyPlan` hands to the loop and what `Event` accounts for is `step_stds`.
 """

@@ -1,4 +1,4 @@
-"""The tables of a ledger file, and how older files become current ones."""
+"""The tables of a ledger file, and the migration of older files."""
 
 from __future__ import annotations
 

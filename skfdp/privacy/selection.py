@@ -1,4 +1,4 @@
-r"""The best of a random number of private runs: its event, its curve, its budget.
+r"""Private selection: event, curve and budget of the best of several private runs.
 
 **Theorem.** K runs of one mechanism are made and only the best is published, the order
 of "best" being fixed beforehand and a function of a run's output. Let
@@ -57,7 +57,7 @@ class Selection(Event):
     """The best of a random number of runs, whose number is not published.
 
     The fields of `Event` describe the Gaussian release that is at least as revealing as
-    one run, its fit of full batches on one part of the records and its score on the
+    one :term:`run`, its fit of full batches on one part of the records and its score on the
     other one: ``mu = sensitivity / noise_std[0]``.
 
     Parameters

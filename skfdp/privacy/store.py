@@ -1,4 +1,4 @@
-"""What a ledger keeps, and the store in this process's memory.
+"""The entries of a ledger, and the store in this process's memory.
 
 A store only ever appends, and runs the caller's check and the append as one
 indivisible step, so that two fits cannot both pass a check that only one of them may.
@@ -27,7 +27,7 @@ from skfdp.privacy.plan import PrivacyPlan
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What holds for a data set: each is None while it is open.
+    """The terms of a data set: each is None while it is open.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Terms:
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """What shows that a ledger's file still holds a charge, and all before it.
+    """Receipt by which a ledger's file is seen to hold a charge and all before it.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class LedgerEntry:
     part : Part or None
         The records that it concerns; None means the whole data set.
     plan : PrivacyPlan or None
-        The plan of the fit, where the charge came with it.
+        The plan of the fit, if the charge came with one.
     """
 
     charge: int = 0

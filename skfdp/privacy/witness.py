@@ -1,4 +1,4 @@
-"""Whether a ledger's file still holds what a report was charged."""
+"""The check of a report against the file of its ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses in margin space: pointwise, compiled, ignorant of the linear algebra.
+"""Losses as functions of the margin: pointwise, compiled, without linear algebra.
 
 A loss maps (target, margins) to values and residuals, the residual being the
 derivative with respect to the margins. To add one, write its leaf in
@@ -26,7 +26,7 @@ _LARGEST_LOG_RATE = 30.0
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """One loss: its compiled residual and what the defaults need to know of it.
+    """One loss: its compiled residual and what the defaults need to know about it.
 
     Attributes
     ----------

@@ -46,7 +46,7 @@ def check_device(device: str | None) -> None:
 
 
 class Operations:
-    """What the network query needs, on torch tensors."""
+    """The operations of the network query on torch tensors."""
 
     def __init__(self, dtype: str, device: str | None = None):
         self._dtype = getattr(torch, dtype)

@@ -102,7 +102,7 @@ def test_seed_shows_wherever_epsilon_does(reports):
     assert "NO GUARANTEE" not in secret.statement()
     # Before the sentence that says what epsilon would mean.
     text = seeded.statement()
-    assert text.index("user's integer seed") < text.index("Whatever is released")
+    assert text.index("user's integer seed") < text.index("Any outcome is")
     keys = list(json.loads(seeded.to_json()))
     assert keys[keys.index("epsilon") + 1] == "seeded"
     assert str(SEED) not in seeded.to_json() + seeded.statement() + repr(seeded)

@@ -51,7 +51,7 @@ def test_other_files_are_refused(table, tmp_path):
     with pytest.raises(ValueError, match="other than 0 and 1"):
         load_purchase100(tmp_path / "values.npz")
     (tmp_path / "words.csv").write_text("a,b\n")
-    with pytest.raises(ValueError, match="no comma-separated table of integers"):
+    with pytest.raises(ValueError, match="not a comma-separated table of integers"):
         load_purchase100(tmp_path / "words.csv")
     (tmp_path / "one.csv").write_text("1\n2\n")
     with pytest.raises(ValueError, match="has 1 columns"):
