@@ -180,14 +180,24 @@ def entries(root: Path) -> list[str]:
     return sorted({file.room for file in read(root)} - {OLD_NAMES})
 
 
-def _written(node: ast.expr) -> str:
-    """Return a string that is written out, as far as it is."""
-    if isinstance(node, ast.JoinedStr) and node.values:
-        node = node.values[0]
-    return str(node.value) if isinstance(node, ast.Constant) else ""
+def _named_at_run_time(file: File, node: ast.expr, modules: set[str]) -> Iterator[str]:
+    """Yield what `import_module` may be asked for.
+
+    Of a name that is put together the start is known, and the rest is taken to be any
+    string in the file that makes it a module.
+    """
+    if isinstance(node, ast.Constant):
+        yield str(node.value)
+    elif isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
+        start = str(node.values[0].value)
+        if start.count(".") > 1:  # it names a room at least
+            yield start
+        for part in ast.walk(file.tree):
+            if isinstance(part, ast.Constant) and f"{start}{part.value}" in modules:
+                yield f"{start}{part.value}"
 
 
-def _asked(file: File, package: str) -> Iterator[str]:
+def _asked(file: File, package: str, modules: set[str]) -> Iterator[str]:
     """Yield the dotted name of everything that is imported, as it is spelt."""
     for node in ast.walk(file.tree):
         if isinstance(node, ast.Import):
@@ -200,7 +210,7 @@ def _asked(file: File, package: str) -> Iterator[str]:
             yield from (".".join([*parts, alias.name]) for alias in node.names)
         elif isinstance(node, ast.Call) and node.args:
             if last_name(node.func) in ("import_module", "__import__"):
-                yield _written(node.args[0])
+                yield from _named_at_run_time(file, node.args[0], modules)
 
 
 def last_name(node: ast.AST) -> str:
@@ -210,10 +220,11 @@ def last_name(node: ast.AST) -> str:
 def file_graph(root: Path) -> Graph:
     """Return, for every file, the files of the package that it imports."""
     homes = {file.module.removesuffix("."): file.name for file in read(root)}
+    modules = {f"{root.name}.{name}" for name in homes if name}
     graph: Graph = {}
     for file in read(root):
         graph[file.name] = set()
-        for asked in _asked(file, root.name):
+        for asked in _asked(file, root.name, modules):
             first, *parts = asked.split(".")
             if first != root.name:
                 continue

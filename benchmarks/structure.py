@@ -14,8 +14,8 @@ counted:
 *room*
     A node of the graph of imports: an entry, ``addresses.py`` among them. Imports
     inside functions and under ``TYPE_CHECKING`` count, and so does
-    ``importlib.import_module`` of a name that is written out. That a module also runs
-    the ``__init__`` of its package does not.
+    ``importlib.import_module`` of a name whose start is written out. That a module
+    also runs the ``__init__`` of its package does not.
 *circle*
     Rooms, or files, each of which imports the other on some way: a strongly connected
     component of more than one. *Floors* are the levels of the graph with each circle

@@ -103,6 +103,7 @@ def test_entries_leave_out_the_old_names_and_what_is_no_python(structure, house)
         "if TYPE_CHECKING:\n    from skfdp.estimators.base import Model\n",
         "importlib.import_module('skfdp.estimators')\n",
         "importlib.import_module(f'skfdp.estimators.{name}')\n",
+        "name = {1: 'estimators.base'}[1]\nimportlib.import_module(f'skfdp.{name}')\n",
     ],
 )
 def test_every_way_to_import_closes_a_circle(structure, house, line):
