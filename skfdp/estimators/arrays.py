@@ -72,8 +72,12 @@ def check_arrays(
     *,
     reset: bool = True,
     accept_sparse: bool = False,
+    finite: bool = True,
 ):
     """Validate X (and y) with scikit-learn, keeping the dtype and hiding the data.
+
+    `finite=False` lets missing and infinite numbers of X pass, for `check_finite` to
+    see once the private ones are blanked.
 
     Returns
     -------
@@ -87,7 +91,7 @@ def check_arrays(
         )
     if _lacks_labels(y):
         raise ValueError(_MISSING_LABELS)
-    checked = _validated(estimator, X, y, reset, accept_sparse)
+    checked = _validated(estimator, X, y, reset, accept_sparse, finite)
     n_rows = (checked[0] if isinstance(checked, tuple) else checked).shape[0]
     _check_enough(estimator, n_rows, reset)
     if not issparse(X):
@@ -97,7 +101,28 @@ def check_arrays(
     return _canonical(checked)
 
 
-def _validated(estimator, X, y, reset: bool, accept_sparse: bool):
+def blanked(X: np.ndarray | csr_array, public: np.ndarray) -> np.ndarray | csr_array:
+    """Return a table of the same form whose private columns hold zeros."""
+    if issparse(X):
+        kept = public[X.indices]
+        row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[kept]
+        indptr = np.concatenate([[0], np.bincount(row, minlength=X.shape[0]).cumsum()])
+        return csr_array((X.data[kept], X.indices[kept], indptr), shape=X.shape)
+    shown = np.zeros(X.shape, dtype=X.dtype)
+    shown[:, public] = X[:, public]
+    return shown
+
+
+def check_finite(X: np.ndarray | csr_array) -> None:
+    """Raise ValueError as `check_arrays` does for missing or infinite numbers."""
+    values = X.data if issparse(X) else X
+    if np.isnan(values).any():
+        raise ValueError(_INSTEAD["Input X contains NaN"])
+    if not np.isfinite(values).all():
+        raise ValueError(_INSTEAD["Input X contains infinity"])
+
+
+def _validated(estimator, X, y, reset: bool, accept_sparse: bool, finite: bool):
     """Return what scikit-learn makes of X and y; its errors without a datum."""
     try:
         # A sum that overflows in the check for finite numbers would warn.
@@ -109,6 +134,7 @@ def _validated(estimator, X, y, reset: bool, accept_sparse: bool):
                 reset=reset,
                 dtype=_DTYPES,
                 ensure_min_samples=0,
+                ensure_all_finite=finite,
                 accept_sparse="csr" if accept_sparse else False,
             )
     except Exception as error:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from skfdp.estimators import defaults
 from skfdp.privacy.assumptions import ROWS_CLIPPED
-from skfdp.privacy.events import check_budget, check_relation
+from skfdp.privacy.events import check_budget
 from skfdp.privacy.relations import Relation
 from skfdp.privacy.report import Assumption, enforced
 from skfdp.records.checks import (
@@ -21,15 +23,11 @@ from skfdp.records.checks import (
     check_size,
     shown,
 )
-from skfdp.records.guards import UtilityWarning, users_state, warn_caller
+from skfdp.records.guards import UtilityWarning, warn_caller
 from skfdp.records.row_map import RowMap, resolve_bounds
 from skfdp.releases.noise import check_random_state
 from skfdp.releases.steps import AVERAGES
 
-#: The grid of a sum leaves room for this many times `n_records` rows, aligned at their
-#: bound. Where n is private there may be more: sums then wrap around, which is
-#: post-processing of the exact release (docs/theory/exact_release.rst).
-MOST_ROWS = 16
 #: What the guarantee takes for granted beyond what the events tell.
 ASSUMPTIONS = (
     Assumption(
@@ -41,18 +39,82 @@ ASSUMPTIONS = (
 )
 
 
-def begin_callbacks(estimator: Any, **subtasks: Any) -> Any:
-    """Return the callback context of a fit, after telling that it begins."""
-    with users_state():
-        context = estimator._init_callback_context(**subtasks)
-        context.call_on_fit_task_begin(estimator=estimator)
-    return context
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Loop:
+    """How a loop of noisy steps runs: parameters of estimators, under their names.
+
+    Attributes
+    ----------
+    clip_norm : float or "auto"
+    max_iter : int or "auto"
+    batch_size : int, None or "auto"
+        Expected private batch; None: every row. "auto" is for the estimator to resolve.
+    learning_rate : float or "auto"
+    momentum : float
+    average : {"last", "tail", "uniform"}
+    noise_decay : float
+    radius : float or None
+    """
+
+    clip_norm: float | str = "auto"
+    max_iter: int | str = "auto"
+    batch_size: int | str | None = "auto"
+    learning_rate: float | str = "auto"
+    momentum: float = 0.9
+    average: str = "last"
+    noise_decay: float = 0.75
+    radius: float | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Loop:
+        """Return the loop that the parameters of an estimator ask for."""
+        return cls(
+            **{field.name: given[field.name] for field in dataclasses.fields(cls)}
+        )
+
+    def check(self) -> None:
+        """Raise ValueError for a parameter out of range."""
+        auto = ("auto",)
+        check_clip_norm(self.clip_norm)
+        check_number("max_iter", self.max_iter, integral=True, also=auto)
+        check_number("batch_size", self.batch_size, integral=True, also=("auto", None))
+        check_size("learning_rate", self.learning_rate, also=auto)
+        check_number("momentum", self.momentum, high=1, include_low=True)
+        check_number("noise_decay", self.noise_decay, high=10, include_low=True)
+        check_size("radius", self.radius, also=(None,))
+        check_choice("average", self.average, AVERAGES)
+
+    def with_batch(self, automatic: int | None) -> Loop:
+        """Return the loop whose batch is no longer "auto"."""
+        if self.batch_size != "auto":
+            return self
+        return dataclasses.replace(self, batch_size=automatic)
+
+    def schedule(
+        self, n_records: int, n_steps: int, n_epochs: int
+    ) -> tuple[float, int]:
+        """Return the sampling rate and the number of steps.
+
+        Parameters
+        ----------
+        n_records : int
+        n_steps : int
+            Steps on full batches, where `max_iter` is "auto".
+        n_epochs : int
+            Passes over the records on smaller ones.
+        """
+        batch = self.batch_size
+        rate = 1.0 if batch is None else min(1.0, batch / n_records)
+        if self.max_iter != "auto":
+            return rate, int(self.max_iter)
+        return rate, n_steps if rate == 1 else math.ceil(n_epochs / rate)
 
 
-def end_callbacks(context: Any, estimator: Any) -> None:
-    """Tell the callbacks that the fit has ended."""
-    with users_state():
-        context.call_on_fit_task_end(estimator=estimator, reconstruction_attributes={})
+def linear_loop(given: Mapping[str, Any], n_records: int) -> Loop:
+    """Return the loop of a linear estimator, its batch resolved."""
+    sampled = given.get("solver") == "dp-sgd"
+    batch = min(n_records, defaults.BATCH_SIZE) if sampled else None
+    return Loop.of(given).with_batch(batch)
 
 
 def complete_parameters(estimator: Any) -> None:
@@ -62,18 +124,19 @@ def complete_parameters(estimator: Any) -> None:
             setattr(estimator, name, parameter.default)
 
 
-def check_privacy_parameters(estimator) -> None:
-    """Check what every private estimator shares: budget, relation, bounds, seed."""
-    check_budget(estimator.epsilon, estimator.delta, allow_infinite=True)
-    check_relation(estimator.neighboring_relation)
-    check_size("feature_bound", estimator.feature_bound, also=("auto",))
-    check_random_state(estimator.random_state)
-    n_records = estimator.n_records
-    counted = Relation.of(estimator.neighboring_relation).counts_are_public
-    if not counted:
+def check_privacy_parameters(given: Mapping[str, Any]) -> None:
+    """Check what private estimators share: budget, relation, bounds, seed."""
+    check_budget(given["epsilon"], given["delta"], allow_infinite=True)
+    relation = Relation.of(given["neighboring_relation"])
+    check_size("feature_bound", given["feature_bound"], also=("auto",))
+    check_random_state(given["random_state"])
+    if "n_jobs" in given:
+        check_n_jobs(given["n_jobs"])
+    n_records = given.get("n_records")
+    if not relation.counts_are_public:
         if n_records is None:
             raise ValueError(
-                "neighboring_relation='add_or_remove_one' makes the number of rows "
+                f"neighboring_relation={relation.name!r} makes the number of rows "
                 "private: give n_records, a public nominal count."
             )
         check_number("n_records", n_records, integral=True)
@@ -84,53 +147,49 @@ def check_privacy_parameters(estimator) -> None:
         )
 
 
-def check_loop_parameters(estimator) -> None:
-    """Check what every estimator with a loop shares."""
-    auto = ("auto",)
-    check_clip_norm(estimator.clip_norm)
-    check_number("max_iter", estimator.max_iter, integral=True, also=auto)
-    check_number("batch_size", estimator.batch_size, integral=True, also=("auto", None))
-    check_size("learning_rate", estimator.learning_rate, also=auto)
-    check_number("momentum", estimator.momentum, high=1, include_low=True)
-    check_number("noise_decay", estimator.noise_decay, high=10, include_low=True)
-    check_size("radius", estimator.radius, also=(None,))
-    check_choice("average", estimator.average, AVERAGES)
-    check_choice("accountant", estimator.accountant, ("auto", "pld"))
-    check_n_jobs(estimator.n_jobs)
+def check_split(
+    mask: np.ndarray, public_target: bool, relation: Relation, public_loss: Any
+) -> None:
+    """Refuse public parts where whole records come and go, and a table of nothing else.
 
-
-def check_nothing_public(estimator, mask: np.ndarray, public_target: bool) -> None:
-    """Refuse public parts under add/remove, where whole records come and go."""
+    Parameters
+    ----------
+    mask : bool ndarray of shape (n_features,)
+        The public columns.
+    public_target : bool
+    relation : Relation
+    public_loss : object
+        "auto" or None: there is none.
+    """
     if mask.all() and public_target:
         raise ValueError(
             "public_features names every column and public_target=True: there is "
             "nothing to protect; use a scikit-learn estimator."
         )
-    counted = Relation.of(estimator.neighboring_relation).counts_are_public
-    if not counted and (mask.any() or public_target):
+    if relation.counts_are_public:
+        return
+    if mask.any() or public_target:
         raise ValueError(
-            "neighboring_relation='add_or_remove_one' adds whole records, so nothing "
+            f"neighboring_relation={relation.name!r} adds whole records, so nothing "
             "of them can be public: use 'replace_one' or 'replace_special'."
         )
-    public_loss = getattr(estimator, "public_loss", None)
-    if not counted and not (public_loss is None or public_loss == "auto"):
+    if not (public_loss is None or public_loss == "auto"):
         # An exact average over the rows would tell how many there are.
         raise ValueError(
             f"public_loss={shown(public_loss)} takes exact averages over the rows, "
-            "whose number is private under neighboring_relation='add_or_remove_one': "
+            f"whose number is private under neighboring_relation={relation.name!r}: "
             "leave it out, or use 'replace_one'."
         )
 
 
-def public_count(estimator, n_rows: int) -> int:
-    """Return n where it is public, else the declared `n_records`; warn of delta.
-
-    Where n is private, nothing depends on it: neither a refusal nor a warning.
-    """
-    n_public = n_rows if estimator.n_records is None else int(estimator.n_records)
-    if math.isfinite(estimator.epsilon) and estimator.delta >= 1 / n_public:
+def public_count(
+    n_rows: int, n_records: int | None, epsilon: float, delta: float
+) -> int:
+    """Return n where it is public, else the declared `n_records`; warn of delta."""
+    n_public = n_rows if n_records is None else int(n_records)
+    if math.isfinite(epsilon) and delta >= 1 / n_public:
         warn_caller(
-            f"delta={estimator.delta!r} is not below 1/n = {1 / n_public:.3g}: such a "
+            f"delta={delta!r} is not below 1/n = {1 / n_public:.3g}: such a "
             "delta would allow to publish a record at random.",
             UserWarning,
         )
@@ -138,49 +197,33 @@ def public_count(estimator, n_rows: int) -> int:
 
 
 def resolve_row_map(
-    estimator, n_features: int, names: Sequence[str] | None, sparse: bool = False
+    bounds: Any,
+    feature_bound: float | str,
+    normalize: bool,
+    n_features: int,
+    names: Sequence[str] | None,
+    sparse: bool = False,
 ) -> RowMap:
-    """Return the row map of the estimator's declared bounds."""
-    low, span = resolve_bounds(estimator.bounds, n_features, names)
-    if estimator.bounds is None:
+    """Return the row map of the declared bounds."""
+    low, span = resolve_bounds(bounds, n_features, names)
+    if bounds is None:
         warn_caller(
             "bounds=None: no column bounds are declared, and columns of unequal scale "
             "train badly; pass bounds=(low, high), a mapping by column, or False if "
             "the columns are scaled already.",
             UtilityWarning,
         )
-    bound = estimator.feature_bound
-    if bound == "auto":
+    if feature_bound == "auto":
         # No row within bounds is longer. Columns without bounds are taken as scaled.
         bounded = span is not None and bool(np.isfinite(span).all())
-        bound = math.sqrt(n_features) if bounded else 1.0
-    row_map = RowMap(low, span, float(bound), bool(estimator.normalize))
+        feature_bound = math.sqrt(n_features) if bounded else 1.0
+    row_map = RowMap(low, span, float(feature_bound), bool(normalize))
     if sparse:
         row_map.check_sparse()
     return row_map
 
 
-def resolved_parameters(
-    estimator, /, public: np.ndarray, row_map: RowMap, **others: Any
-) -> dict[str, Any]:
-    """Return the parameters of a fit, as `Streams` needs them.
-
-    Parameters
-    ----------
-    public : bool ndarray of shape (n_features,)
-        In place of `public_features`, however that was spelled.
-    row_map : RowMap
-        In place of bounds, feature_bound and normalize.
-    **others
-        In place of other parameters; those that the estimator lacks are left out.
-    """
-    given = estimator.get_params(deep=False)
-    rows = {"bounds": row_map, "feature_bound": None, "normalize": None}
-    resolved = {"public_features": public, **rows, **others}
-    return given | {name: v for name, v in resolved.items() if name in given}
-
-
-def forget(estimator) -> None:
+def forget(estimator: Any) -> None:
     """Delete what an earlier fit left, so that a failed fit leaves nothing."""
     for name in [v for v in vars(estimator) if v.endswith("_") and v[0] != "_"]:
         delattr(estimator, name)

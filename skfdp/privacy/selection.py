@@ -57,8 +57,8 @@ class Selection(Event):
     """The best of a random number of runs, whose number is not published.
 
     The fields of `Event` describe the Gaussian release that is at least as revealing as
-    one :term:`run`, its fit of full batches on one part of the records and its score on the
-    other one: ``mu = sensitivity / noise_std[0]``.
+    one :term:`run`, its fit of full batches on one part of the records and its score
+    on the other one: ``mu = sensitivity / noise_std[0]``.
 
     Parameters
     ----------

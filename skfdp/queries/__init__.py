@@ -22,6 +22,7 @@ from typing import Protocol
 import numpy as np
 
 from skfdp.privacy.relations import Relation
+from skfdp.records.grid import GridRows
 
 # The noise is exact at every size. What grows with it is the share of entries that need
 # a second look, in integers: 2**-14 at 2**34 grid units, 2**-8 at 2**40, which is still
@@ -47,6 +48,11 @@ class Query(Protocol):
         self, theta: np.ndarray | None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum over the batch; None means every row."""
+
+
+def no_rows() -> GridRows:
+    """Return no rows, for queries whose bounds a plan needs."""
+    return GridRows(np.empty((0, 0), np.int16), np.empty(0))
 
 
 def sum_unit(noise_std: float, clip_norm: float, n_rows: int, finest: float) -> float:

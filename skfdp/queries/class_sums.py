@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from skfdp.privacy.relations import Relation
-from skfdp.queries import sum_unit
+from skfdp.queries import no_rows, sum_unit
 from skfdp.records.blocks import blocks
 from skfdp.records.grid import GRID, GridRows
 
@@ -50,7 +50,7 @@ class ClassSum:
     @classmethod
     def planned(cls, *, nonnegative: bool) -> ClassSum:
         """Return the sums of no records, for plans that need their bounds."""
-        return cls(GridRows.none(), np.empty(0, np.int64), 1, nonnegative)
+        return cls(no_rows(), np.empty(0, np.int64), 1, nonnegative)
 
     @property
     def n_rows(self) -> int:
@@ -109,7 +109,7 @@ class SecondMoment:
     @classmethod
     def planned(cls) -> SecondMoment:
         """Return the sum of no records, for plans that need its bounds."""
-        return cls(GridRows.none())
+        return cls(no_rows())
 
     @property
     def n_rows(self) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from skfdp.privacy.relations import Relation
-from skfdp.queries import sum_unit
+from skfdp.queries import no_rows, sum_unit
 from skfdp.records.blocks import blocks, squared_norms
 from skfdp.records.grid import GRID, GridRows
 
@@ -47,7 +47,7 @@ class MomentSum:
     @classmethod
     def planned(cls) -> MomentSum:
         """Return the sum of no records, for plans that need its bounds."""
-        return cls(GridRows.none(), 0)
+        return cls(no_rows(), 0)
 
     @classmethod
     def build(

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.privacy.relations import Relation
-from skfdp.queries import sum_unit
+from skfdp.queries import no_rows, sum_unit
 from skfdp.records.blocks import blocks, row_blocks
 from skfdp.records.grid import GRID, GridRows
 from skfdp.records.row_map import RowMap
@@ -209,7 +209,7 @@ class LabelSum:
     @classmethod
     def planned(cls, n_outputs: int, row_bound: float) -> LabelSum:
         """Return the sum of no records, for plans that need its bounds."""
-        return cls(GridRows.none(), np.empty(0, np.int64), n_outputs, row_bound)
+        return cls(no_rows(), np.empty(0, np.int64), n_outputs, row_bound)
 
     @property
     def n_rows(self) -> int:
@@ -279,7 +279,7 @@ class TargetSum:
     @classmethod
     def planned(cls) -> TargetSum:
         """Return the sum of no records, for plans that need its bounds."""
-        return cls(GridRows.none(), np.empty(0))
+        return cls(no_rows(), np.empty(0))
 
     @property
     def n_rows(self) -> int:

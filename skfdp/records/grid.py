@@ -69,11 +69,6 @@ class GridRows:
         return GRID * self.scale
 
     @classmethod
-    def none(cls) -> GridRows:
-        """Return no rows."""
-        return cls(np.empty((0, 0), np.int16), np.empty(0))
-
-    @classmethod
     def build(
         cls,
         X: np.ndarray,

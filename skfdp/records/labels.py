@@ -35,6 +35,12 @@ class Labels:
     codes: np.ndarray
     source: str
 
+    @classmethod
+    def unseen(cls, classes: Sequence, n_rows: int) -> Labels:
+        """Return declared labels without a look at y: every code is 0."""
+        declared = declared_labels(classes)
+        return cls(declared, np.zeros(n_rows, dtype=np.int64), "declared")
+
 
 def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
     """Encode y over the declared classes, or over those that it holds."""
@@ -47,10 +53,7 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
             "regressor for continuous values."
         )
     seen, codes = np.unique(y, return_inverse=True)
-    if max(len(seen), 0 if classes is None else len(_declared(classes))) > MOST_CLASSES:
-        raise ValueError(
-            f"y or `classes` has more than {MOST_CLASSES} labels: merge rare ones."
-        )
+    _check_number(seen)
     if classes is None:
         if len(seen) < 2:
             raise ValueError(
@@ -58,9 +61,7 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
                 "`classes` if the others are merely absent."
             )
         return Labels(seen, codes.astype(np.int64), "data")
-    declared = _declared(classes)
-    if len(declared) < 2:
-        raise ValueError(f"classes={shown(classes)} must hold at least two labels.")
+    declared = declared_labels(classes)
     position = {label: code for code, label in enumerate(declared.tolist())}
     places = [position.get(label, -1) for label in seen.tolist()]
     if -1 in places:
@@ -71,8 +72,15 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
     return Labels(declared, np.asarray(places, dtype=np.int64)[codes], "declared")
 
 
-def _declared(classes: Any) -> np.ndarray:
-    """Return the declared labels, sorted, each once."""
+def _check_number(labels: np.ndarray) -> None:
+    if len(labels) > MOST_CLASSES:
+        raise ValueError(
+            f"y or `classes` has more than {MOST_CLASSES} labels: merge rare ones."
+        )
+
+
+def declared_labels(classes: Any) -> np.ndarray:
+    """Return the declared labels, sorted, each once; at least two."""
     labels = None
     if isinstance(classes, Collection) and not isinstance(classes, (str, Mapping)):
         with contextlib.suppress(TypeError, ValueError):  # of labels without an order
@@ -82,6 +90,9 @@ def _declared(classes: Any) -> np.ndarray:
         raise ValueError(
             f"classes={shown(classes)} must be a sequence of labels of one type."
         )
+    _check_number(labels)
+    if len(labels) < 2:
+        raise ValueError(f"classes={shown(classes)} must hold at least two labels.")
     return labels
 
 

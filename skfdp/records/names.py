@@ -13,25 +13,27 @@ from skfdp.privacy.facts import items, spelling
 from skfdp.records.checks import shown
 
 
-def column_names(estimator) -> tuple[str | int, ...]:
+def column_names(
+    given: Any, own: Sequence[str] | None, n_features: int
+) -> tuple[str | int, ...]:
     """Return the name of each column of X, or its position where it has none.
 
     Parameters
     ----------
-    estimator : estimator
-        With `n_features_in_`; its parameter `names` goes before the names in X.
+    given : str, list, dict or None
+        The parameter `names`, which goes before the names in X.
+    own : sequence of str or None
+        The names in X.
+    n_features : int
 
     Returns
     -------
     names : tuple of str or int
         Columns that are computed from one column of the table share its name.
     """
-    own: Any = getattr(estimator, "feature_names_in_", None)
-    n_features = estimator.n_features_in_
-    own = range(n_features) if own is None else [spelling(str(n)) for n in own]
-    given = getattr(estimator, "names", None)
+    before = range(n_features) if own is None else [spelling(str(n)) for n in own]
     if given is None:
-        return tuple(own)
+        return tuple(before)
     expected = (
         f"one name for all columns, {n_features} names in order, or a mapping from "
         "column names, patterns or positions to names"
@@ -39,17 +41,17 @@ def column_names(estimator) -> tuple[str | int, ...]:
     if isinstance(given, str):
         found: list[Any] = [given] * n_features
     elif isinstance(given, Mapping):
-        found = _mapped(own, given)
+        found = _mapped(before, given)
     else:
         found = list(items("names", given, expected))
     unchanged = isinstance(given, Mapping)
     if len(found) != n_features or not all(
-        (isinstance(name, str) and spelling(name)) or (unchanged and name == before)
-        for name, before in zip(found, own, strict=False)
+        (isinstance(name, str) and spelling(name)) or (unchanged and name == old)
+        for name, old in zip(found, before, strict=False)
     ):
         raise ValueError(f"names={shown(given)} must be {expected}.")
     names = [spelling(n) if isinstance(n, str) else int(n) for n in found]
-    _check_not_swapped(own, names)
+    _check_not_swapped(before, names)
     return tuple(names)
 
 

@@ -57,7 +57,7 @@ class Desk:
 
     def __init__(self, events: Iterable[Event], streams: Streams):
         self._events = _by_label(events)
-        self._streams = streams
+        self.streams = streams
         # By the whole label of the event, hence common to this desk and those within.
         self._released: Counter[str] = Counter()
         self._generators: dict[tuple[str, str], np.random.Generator] = {}
@@ -87,7 +87,7 @@ class Desk:
         """
         start = f"{prefix}: "
         found = copy.copy(self)
-        found._streams = streams
+        found.streams = streams
         found._events = {
             label.removeprefix(start): event
             for label, event in self._events.items()
@@ -175,7 +175,7 @@ class Desk:
         """Return a private stream, which goes on where it was left."""
         key = event.label, stream
         if key not in self._generators:
-            self._generators[key] = self._streams.private(stream, event)
+            self._generators[key] = self.streams.private(stream, event)
         return self._generators[key]
 
 

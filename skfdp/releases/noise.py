@@ -9,6 +9,7 @@ enter by what they were resolved to, callables by their code and all that it hol
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import numbers
 import secrets
@@ -97,6 +98,13 @@ class Streams:
         """Let a fact that a fit resolves later enter the keys from here on."""
         if self.seeded:
             self._parameters += identity(name, value)
+
+    def under(self, name: str) -> Streams:
+        """Return other streams, for a method that is a part of this fit."""
+        found = copy.copy(self)
+        if self.seeded:
+            found._seed = self._seed + identity("part", name)
+        return found
 
     def public(self, label: str) -> np.random.Generator:
         """Return a stream for draws that may be disclosed; a function of the seed."""

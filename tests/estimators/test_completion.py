@@ -185,7 +185,7 @@ def check_private_values_stay_out(small, seen, monkeypatch):
         rng = np.random.default_rng(query.shape[0])
         return 100 * rng.random(query.shape)
 
-    monkeypatch.setattr(completion, "release", frozen)
+    monkeypatch.setattr("skfdp.releases.desk._noisy_sum", frozen)
     # nothing is cast from NaN to an integer when the rows go on the grid
     original = completion.PrivateCompletionClassifier._resolve
 

@@ -446,8 +446,8 @@ def linear_models(monkeypatch):
     """The linear models that networks started at."""
     seen, run = [], LinearStart.run
 
-    def spied(self, streams):
-        seen.append(run(self, streams))
+    def spied(self, *given):
+        seen.append(run(self, *given))
         return seen[-1]
 
     monkeypatch.setattr(LinearStart, "run", spied)

@@ -16,7 +16,6 @@ import numpy as np
 from scipy.linalg import eigh
 
 from skfdp.estimators import defaults
-from skfdp.privacy import Relation
 from skfdp.queries.statistics import CrossSum
 from skfdp.records.grid import GRID
 from skfdp.records.row_map import RowMap
@@ -48,6 +47,8 @@ class Regressors:
     rows : float64 ndarray of shape (n_rows, 1 + n_directions)
     weights : float64 ndarray of shape (n_rows,)
         A weighted row ``weights[i] * rows[i]`` has norm 1; or all are 1.
+    variance : float
+        Of a whole public row, about the mean.
     """
 
     mean: np.ndarray
@@ -55,6 +56,7 @@ class Regressors:
     spread: float
     rows: np.ndarray
     weights: np.ndarray
+    variance: float
 
     @classmethod
     def learn(cls, U: np.ndarray, *, weighted: bool) -> Regressors:
@@ -83,7 +85,9 @@ class Regressors:
             weights = 1 / np.linalg.norm(rows, axis=1)
         basis = spread * basis / (deviation * size)[:, None]
         basis[~varies] = 0.0
-        return cls(mean * size, basis, spread, rows, weights)
+        mean = mean * size
+        variance = float(np.sum((U - mean) ** 2) / len(U))
+        return cls(mean, basis, spread, rows, weights, variance)
 
     @functools.cached_property
     def grid(self) -> np.ndarray:
@@ -98,99 +102,79 @@ class Regressors:
 
 
 @dataclasses.dataclass(frozen=True)
-class Blocks:
-    """The public and the private columns of X, each with a norm of its own.
+class Centre:
+    """What centres rows, and scales them to a norm of at most 1.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_public,)
+        Exact, of the public columns.
+    intercept : ndarray of shape (n_private,)
+        Prediction of the private columns at that mean.
+    coef : ndarray of shape (n_public, n_private)
+        Prediction per unit of a scaled public column.
+    public_scale, private_scale : float
+    """
+
+    mean: np.ndarray
+    intercept: np.ndarray
+    coef: np.ndarray
+    public_scale: float
+    private_scale: float
+
+
+def cross_sum(
+    X_private: np.ndarray, row_map: RowMap, regressors: Regressors, *, nonnegative: bool
+) -> CrossSum:
+    """Return the private sum of the regression.
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_features)
+    X_private : ndarray of shape (n_rows, n_private)
     row_map : RowMap
-        Its bounds scale all columns; `feature_bound` and `normalize` are of the
-        private block alone.
-    public : bool ndarray of shape (n_features,)
-    exact : bool
-        Without privacy.
+        Of the private columns alone; see `part`.
+    regressors : Regressors
+    nonnegative : bool
+        Whether every private column has declared bounds, never a look at data.
     """
+    return CrossSum(X_private, row_map, regressors.grid, nonnegative=nonnegative)
 
-    X: np.ndarray
-    row_map: RowMap
-    public: np.ndarray
-    exact: bool
 
-    @functools.cached_property
-    def regressors(self) -> Regressors:
-        """Public regressors; the private columns are never read."""
-        U = part(self.row_map, self.public).scale(self.X[:, self.public])
-        return Regressors.learn(U, weighted=not self.exact)
+def exact_sum(
+    X_private: np.ndarray, row_map: RowMap, regressors: Regressors
+) -> np.ndarray:
+    """Return the sum without a grid, for fits without privacy."""
+    private = row_map.unit(X_private)
+    cross = regressors.rows.T @ private
+    return np.append(cross, len(private) - np.sum(private**2))
 
-    @functools.cached_property
-    def query(self) -> CrossSum:
-        """The private sum."""
-        return CrossSum(
-            self.X[:, ~self.public],
-            part(self.row_map, ~self.public),
-            self.regressors.grid,
-            self._nonnegative,
-        )
 
-    @property
-    def n_records(self) -> int:
-        """Number of records, which is public."""
-        return len(self.X)
+def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> Centre:
+    """Return what centres rows; post-processing of the released sum.
 
-    @property
-    def _nonnegative(self) -> bool:
-        """Whether no private entry is negative: by declared bounds, never from data."""
-        span = self.row_map.span
-        return span is not None and bool(np.isfinite(span[~self.public]).all())
-
-    def sensitivity(self, relation: Relation) -> float:
-        """Return how far the private sum moves between neighbours."""
-        # Before the regressors are learnt, which the query itself needs.
-        return CrossSum.planned(nonnegative=self._nonnegative).sensitivity(relation)
-
-    def exact_sum(self) -> np.ndarray:
-        """Return the sum without a grid, for fits without privacy."""
-        private = part(self.row_map, ~self.public).unit(self.X[:, ~self.public])
-        cross = self.regressors.rows.T @ private
-        return np.append(cross, len(private) - np.sum(private**2))
-
-    def centre(
-        self, statistic: np.ndarray, noise_std: float
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what centres rows; post-processing of the released sum.
-
-        Parameters
-        ----------
-        statistic : ndarray of shape ((1 + n_directions) * n_private + 1,)
-        noise_std : float
-            Standard deviation of its noise.
-
-        Returns
-        -------
-        mean : ndarray of shape (n_features,)
-            Exact for public columns; for private ones the prediction at that mean.
-        coef : ndarray of shape (n_public, n_private)
-            Prediction per unit of a scaled public column.
-        scale : ndarray of shape (n_features,)
-            For output rows of norm at most 1.
-        """
-        regressors, n_rows = self.regressors, len(self.X)
-        found = _solve(regressors, statistic, noise_std)
-        mean = np.empty(len(self.public))
-        mean[self.public], mean[~self.public] = regressors.mean, found.intercept
-        rest = found.length - found.intercept @ found.intercept
-        rest -= regressors.spread**2 * np.sum(found.slopes**2)
-        # Noise must not scale rows up: neither that of the length nor of the centre.
-        rest = max(rest, min(1.0, noise_std / n_rows))
-        rest = max(rest, min(0.05, max(found.error, 1e-6)))
-        # z has the variance spread**2 in every direction; u has that of its columns.
-        U = part(self.row_map, self.public).scale(self.X[:, self.public])
-        variance = np.sum((U - regressors.mean) ** 2) / n_rows
-        scale = np.empty(len(self.public))
-        scale[self.public] = math.sqrt(PUBLIC_SHARE / variance) if variance > 0 else 1.0
-        scale[~self.public] = math.sqrt((1 - PUBLIC_SHARE) / rest)
-        return mean, regressors.basis @ found.slopes, scale
+    Parameters
+    ----------
+    regressors : Regressors
+    statistic : ndarray of shape ((1 + n_directions) * n_private + 1,)
+    noise_std : float
+        Standard deviation of its noise.
+    """
+    n_rows = len(regressors.rows)
+    found = _solve(regressors, statistic, noise_std)
+    rest = found.length - found.intercept @ found.intercept
+    rest -= regressors.spread**2 * np.sum(found.slopes**2)
+    # Noise must not scale rows up: neither that of the length nor of the centre.
+    rest = max(rest, min(1.0, noise_std / n_rows))
+    rest = max(rest, min(0.05, max(found.error, 1e-6)))
+    # z has the variance spread**2 in every direction; u has that of its columns.
+    variance = regressors.variance
+    return Centre(
+        mean=regressors.mean,
+        intercept=found.intercept,
+        coef=regressors.basis @ found.slopes,
+        public_scale=math.sqrt(PUBLIC_SHARE / variance) if variance > 0 else 1.0,
+        private_scale=math.sqrt((1 - PUBLIC_SHARE) / rest),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -240,7 +224,8 @@ def _factors(squares: np.ndarray, variances: np.ndarray, size: int) -> np.ndarra
 
 
 def part(row_map: RowMap, columns: np.ndarray) -> RowMap:
-    """Return the row map of some columns."""
+    """Return the row map of some columns, as if they were the whole row."""
+    row_map = dataclasses.replace(row_map, public=None)
     if row_map.span is None:
         return row_map
     return dataclasses.replace(

@@ -2,79 +2,37 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import math
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp.addresses import public
 from skfdp.estimators import defaults
 from skfdp.estimators.arrays import check_arrays
-from skfdp.estimators.centring.conditional import LARGEST_PUBLIC_SHARE, Blocks, part
-from skfdp.estimators.parameters import (
-    ASSUMPTIONS,
-    MOST_ROWS,
-    check_nothing_public,
-    check_privacy_parameters,
-    complete_parameters,
-    forget,
-    public_count,
-    resolve_row_map,
-    resolved_parameters,
+from skfdp.estimators.base import PrivateEstimator
+from skfdp.estimators.centring.conditional import LARGEST_PUBLIC_SHARE, part
+from skfdp.estimators.centring.methods import (
+    Centred,
+    ConditionalCentring,
+    PrivateMean,
 )
-from skfdp.privacy import Event, Relation, calibrate
-from skfdp.privacy.ledger import PrivacyLedger
-from skfdp.privacy.report import PrivacyReport
-from skfdp.privacy.store import Receipt
-from skfdp.queries import MAX_STD
-from skfdp.queries.statistics import RowSum
+from skfdp.estimators.parameters import resolve_row_map
 from skfdp.records.blocks import blocks
 from skfdp.records.checks import check_choice, check_size, shown
-from skfdp.records.guards import guarded_fit, without_traps
-from skfdp.records.names import column_names, name_facts
-from skfdp.records.public_columns import public_mask
+from skfdp.records.guards import without_traps
+from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
-from skfdp.releases.desk import Desk
-from skfdp.releases.noise import Streams, warn_of_seed
 
 # Rounding must not lift a norm above the bound.
 _MARGIN = 1 - 1e-12
 
 
-@dataclasses.dataclass(frozen=True)
-class _WholeRows:
-    """Rows of which nothing is public; the counterpart of `Blocks`."""
-
-    X: np.ndarray
-    row_map: RowMap
-    n_records: int
-
-    @property
-    def query(self) -> RowSum:
-        return RowSum(self.X, self.row_map, MOST_ROWS * self.n_records)
-
-    def sensitivity(self, relation: Relation) -> float:
-        return self.query.sensitivity(relation)
-
-    def exact_sum(self) -> np.ndarray:
-        X = self.X
-        return sum(self.row_map.unit(X[b]).sum(axis=0) for b in blocks(*X.shape))
-
-    def centre(
-        self, total: np.ndarray, noise_std: float
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        noise_std = noise_std / self.n_records
-        mean = defaults.shrunk_mean(total / self.n_records, noise_std)
-        scale = np.full(mean.shape, defaults.centred_scale(mean, noise_std))
-        return mean, np.zeros((0, len(mean))), scale
-
-
 @public("skfdp")
 class PrivateCenteringTransformer(
-    OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+    OneToOneFeatureMixin, TransformerMixin, PrivateEstimator
 ):
     r"""Centre the rows by a private mean, or by what public columns predict.
 
@@ -221,129 +179,49 @@ class PrivateCenteringTransformer(
         self.ledger = ledger
         self.random_state = random_state
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        complete_parameters(self)
+    _released = ("mean_", "coef_", "scale_")
+    _has_target = False
 
-    def __sklearn_is_fitted__(self) -> bool:
-        """Return whether a fit came to its end."""
-        return hasattr(self, "mean_")
-
-    @guarded_fit
-    def fit(self, X, y=None):
-        """Release what centres the rows, charging the ledger first.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Dense. Each record once.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-        """
-        forget(self)
-        check_size("feature_bound", self.feature_bound, also=("auto",))
-        check_privacy_parameters(self._bounded(1.0))
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_size("output_bound", self.output_bound)
         check_choice("normalize", self.normalize, (True, False, "auto"))
-        ledger = PrivacyLedger.resolve(self.ledger)
-        frame, X = X, check_arrays(self, X)
-        public = self._public_mask(X, frame)
-        rows = self._rows(X, public)
-        events, std, receipt = (), 0.0, None
-        if math.isinf(self.epsilon):
-            if ledger is not None:
-                receipt = ledger.charge_nonprivate(label=type(self).__name__)
-            total = rows.exact_sum()
-        else:
-            warn_of_seed(self.random_state)
-            event = self._event(rows, public)
-            events, std = (event,), event.noise_std[0]
-            if ledger is not None:
-                receipt = ledger.charge(events, label=type(self).__name__)
-            streams = Streams(
-                self.random_state,
-                type(self),
-                (X,),
-                resolved_parameters(self, public, rows.row_map),
-            )
-            total = Desk(events, streams).release(event.label, rows.query)
-        mean, coef, scale = rows.centre(total, std)
-        self.row_map_, self.public_mask_ = rows.row_map, public
-        self.privacy_ = self._report(events, rows.n_records, receipt)
-        self.mean_, self.coef_, self.scale_ = mean, coef, scale
-        return self
 
-    def _public_mask(self, X: np.ndarray, frame) -> np.ndarray:
-        names = getattr(self, "feature_names_in_", None)
-        public = public_mask(self.public_features, X.shape[1], names, frame)
-        if public.all():
+    def _check_split(self, mask: np.ndarray) -> None:
+        if mask.all():
             raise ValueError(
                 f"public_features={shown(self.public_features)} names every column: "
                 "there is nothing to centre privately; use StandardScaler."
             )
-        if math.isfinite(self.epsilon):
-            check_nothing_public(self, public, False)
-        return public
+        super()._check_split(mask)
 
-    def _rows(self, X: np.ndarray, public: np.ndarray) -> _WholeRows | Blocks:
-        names = getattr(self, "feature_names_in_", None)
-        bound = defaults.block_bound(int((~public).sum())) if public.any() else 1.0
-        row_map = resolve_row_map(self._bounded(bound), X.shape[1], names)
-        normalize = self.normalize
+    def _row_map(
+        self, n_features: int, names, mask: np.ndarray, sparse: bool
+    ) -> RowMap:
+        bound, normalize = self.feature_bound, self.normalize
+        if bound == "auto":
+            n_private = int((~mask).sum())
+            bound = defaults.block_bound(n_private) if mask.any() else 1.0
         if normalize == "auto":
-            normalize = not public.any()
-        row_map = dataclasses.replace(row_map, normalize=bool(normalize))
-        n_public = public_count(self, len(X))
-        if not public.any():
-            return _WholeRows(X, row_map, n_public)
-        return Blocks(X, row_map, public, math.isinf(self.epsilon))
+            normalize = not mask.any()
+        return resolve_row_map(self.bounds, bound, normalize, n_features, names)
 
-    def _bounded(self, auto: float) -> PrivateCenteringTransformer:
-        """Return a copy whose feature_bound is a number."""
-        if self.feature_bound != "auto":
-            return self
-        return copy.copy(self).set_params(feature_bound=auto)
+    def _method(self, public: PublicRecords) -> PrivateMean | ConditionalCentring:
+        if not public.mask.any():
+            return PrivateMean()
+        return ConditionalCentring(weighted=math.isfinite(self.epsilon))
 
-    def _event(self, rows: _WholeRows | Blocks, public: np.ndarray) -> Event:
-        plan = calibrate(
-            self.epsilon,
-            self.delta,
-            n_steps=1,
-            sensitivity=rows.sensitivity(Relation.of(self.neighboring_relation)),
-            neighboring_relation=self.neighboring_relation,
-        )
-        std = plan.event.noise_std[0]
-        if std / rows.query.unit(std) > MAX_STD:
-            raise ValueError(
-                f"epsilon={self.epsilon!r} and delta={self.delta!r} need more noise "
-                "than the grid of the released sum can carry: raise the budget."
-            )
-        return dataclasses.replace(
-            plan.event,
-            label="cross moments" if public.any() else "mean",
-            seeded=self.random_state is not None,
-            **name_facts(column_names(self), public, has_target=False),
-        )
+    def _without_privacy(self, records: Records) -> Centred:
+        return self._method(records.public).exactly(records)
 
-    def _report(
-        self, events: tuple, n_public: int, receipt: Receipt | None
-    ) -> PrivacyReport:
-        return PrivacyReport.from_events(
-            subject=type(self).__name__,
-            events=events,
-            delta=self.delta,
-            target_epsilon=self.epsilon,
-            n_records=n_public,
-            feature_names=column_names(self),
-            released=("mean_", "coef_", "scale_"),
-            assumptions=ASSUMPTIONS,
-            seeded=self.random_state is not None,
-            receipts=[receipt],
-        )
+    def _attributes(self, public: PublicRecords, found: Centred) -> dict[str, Any]:
+        return {
+            "row_map_": public.row_map,
+            "public_mask_": public.mask,
+            "mean_": found.mean,
+            "coef_": found.coef,
+            "scale_": found.scale,
+        }
 
     @without_traps()
     def transform(self, X):

@@ -2,52 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from typing import Any
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    MetaEstimatorMixin,
-    clone,
-    is_classifier,
-)
+from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp.addresses import public
 from skfdp.estimators import defaults
 from skfdp.estimators.arrays import check_arrays
-from skfdp.estimators.completion.copula import PrivateColumns, Released
-from skfdp.estimators.parameters import (
-    ASSUMPTIONS,
-    complete_parameters,
-    forget,
-    public_count,
-    resolved_parameters,
-)
-from skfdp.privacy import Event, Relation, assumptions, calibrate, gdp_mu
-from skfdp.privacy.events import check_budget, check_relation
-from skfdp.privacy.ledger import PrivacyLedger
-from skfdp.privacy.report import PrivacyReport, enforced
-from skfdp.privacy.store import Receipt
-from skfdp.queries.class_sums import ClassSum, SecondMoment
-from skfdp.records.blocks import blocks
+from skfdp.estimators.base import PrivateEstimator
+from skfdp.estimators.classifier import PrivateClassifier
+from skfdp.estimators.completion.method import Completed, Completion
+from skfdp.privacy.relations import Relation
 from skfdp.records.checks import check_choice, check_number, check_size, shown
-from skfdp.records.grid import GridRows
-from skfdp.records.guards import UtilityWarning, guarded_fit, warn_caller, without_traps
-from skfdp.records.labels import encode_labels
-from skfdp.records.names import column_names, name_facts, target_name
-from skfdp.records.public_columns import public_mask
+from skfdp.records.guards import UtilityWarning, warn_caller, without_traps
+from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap, resolve_bounds
-from skfdp.releases.desk import Desk
-from skfdp.releases.noise import Streams, check_random_state, warn_of_seed
-
-_ORTHANT = enforced(assumptions.CLASS_ORTHANT)
-_SIGNED = enforced(assumptions.CLASS_SIGNED)
-# Share of mu**2 for the second moments, where they are released.
-_SECOND_SHARE = 0.5
 
 
 def _delegated(name: str):
@@ -60,38 +33,10 @@ def _delegated(name: str):
     return has
 
 
-@dataclasses.dataclass(frozen=True)
-class _Problem:
-    """Validated input. The private columns of X are private, all else is public."""
-
-    X: np.ndarray
-    y: np.ndarray
-    codes: np.ndarray
-    classes: np.ndarray
-    columns: tuple
-    target_name: str | None
-    public: np.ndarray
-    row_map: RowMap
-    feature_bound: float
-    receipt: Receipt | None = None
-
-    @property
-    def bounded(self) -> np.ndarray:
-        """Private columns within [0, 1]."""
-        if self.row_map.span is None:
-            return np.zeros((~self.public).sum(), dtype=bool)
-        return np.isfinite(self.row_map.span[~self.public])
-
-    def block(self, mask: np.ndarray, feature_bound: float = math.inf) -> RowMap:
-        """Return the row map of some columns."""
-        if self.row_map.span is None:
-            return RowMap(feature_bound=feature_bound)
-        low, span = self.row_map.low[mask], self.row_map.span[mask]
-        return RowMap(low, span, feature_bound)
-
-
 @public("skfdp")
-class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class PrivateCompletionClassifier(
+    MetaEstimatorMixin, PrivateClassifier, PrivateEstimator
+):
     r"""Train any classifier where the target is public and some columns are private.
 
     The sums of the private columns over each class are released once, with noise. They
@@ -206,7 +151,7 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
     True
     """
 
-    n_records = None  # the number of records is public
+    public_target = True
 
     def __init__(
         self,
@@ -239,76 +184,21 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         self.ledger = ledger
         self.random_state = random_state
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        complete_parameters(self)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Return whether a fit came to its end."""
-        return hasattr(self, "estimator_")
-
-    @guarded_fit
-    def fit(self, X, y):
-        """Release the statistics, charging the ledger first; complete; train.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Dense. Each record once. Values outside `bounds` are clipped, silently.
-        y : array-like of shape (n_samples,)
-            Public labels of any type.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            For bad parameters or malformed input; nothing is charged, no datum is
-            quoted.
-        PrivacyBudgetError
-            If the ledger's ceiling would be passed; nothing is charged or trained.
-        """
-        forget(self)
-        self._check_parameters()
-        ledger = PrivacyLedger.resolve(self.ledger)
-        problem = self._resolve(X, y)
-        owner = type(self).__name__
-        if math.isinf(self.epsilon):
-            if ledger is not None:
-                receipt = ledger.charge_nonprivate(label=owner)
-                problem = dataclasses.replace(problem, receipt=receipt)
-            rows = problem.row_map.scale(problem.X)
-            return self._publish(problem, clone(self.estimator).fit(rows, problem.y))
-        warn_of_seed(self.random_state)
-        events = self._plan(problem)
-        # Before the charge: a seed refuses what cannot be told apart.
-        streams = self._streams(problem)
-        if ledger is not None:
-            receipt = ledger.charge(events, label=owner)
-            problem = dataclasses.replace(problem, receipt=receipt)
-        model = PrivateColumns.learn(self._release(problem, events, streams))
-        coins = Streams(self.random_state, type(self)).public("draws")
-        shared = problem.X[:, problem.public]
-        rows = _completed(problem, shared, model, self._times(len(shared)), coins)
-        target = np.tile(problem.y, len(rows) // len(problem.y))
-        trained = clone(self.estimator).fit(rows, target)
-        self.class_means_ = model.means
-        return self._publish(problem, trained, events)
+    @property
+    def _released(self) -> tuple[str, ...]:
+        return ("estimator_",) + ("class_means_",) * math.isfinite(self.epsilon)
 
     def _check_parameters(self) -> None:
-        check_budget(self.epsilon, self.delta, allow_infinite=True)
-        check_relation(self.neighboring_relation)
-        check_random_state(self.random_state)
+        relation = Relation.of(self.neighboring_relation)
+        if not relation.counts_are_public:
+            raise ValueError(
+                f"neighboring_relation={relation.name!r} adds whole records, but the "
+                "target is public here: use 'replace_one' or 'replace_special'."
+            )
+        super()._check_parameters()
         check_size("feature_bound", self.feature_bound, also=("auto",))
         check_choice("covariance", self.covariance, ("auto", True, False))
         check_number("n_draws", self.n_draws, integral=True, also=("auto",))
-        if not Relation.of(self.neighboring_relation).counts_are_public:
-            raise ValueError(
-                "neighboring_relation='add_or_remove_one' adds whole records, but the "
-                "target is public here: use 'replace_one' or 'replace_special'."
-            )
         instance = hasattr(self.estimator, "fit") and not isinstance(
             self.estimator, type
         )
@@ -318,21 +208,19 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
                 "pass an instance, not a class, a name or a regressor."
             )
 
-    def _resolve(self, X, y) -> _Problem:
-        """Validate and split; the last time that the user's objects are touched."""
-        frame, named = X, target_name(self.target_name, y)
-        X, y = check_arrays(self, X, y)
-        labels = encode_labels(y, None)
-        names = getattr(self, "feature_names_in_", None)
-        public = public_mask(self.public_features, X.shape[1], names, frame)
-        if public.all() and math.isfinite(self.epsilon):
+    def _check_split(self, mask: np.ndarray) -> None:
+        if mask.all() and math.isfinite(self.epsilon):
             raise ValueError(
                 f"public_features={shown(self.public_features)} names every column, "
                 "and the target is public: there is nothing to protect; fit the "
                 "estimator itself. For a private target use "
                 "FeatureDPLogisticRegression."
             )
-        low, span = resolve_bounds(self.bounds, X.shape[1], names)
+
+    def _row_map(
+        self, n_features: int, names, mask: np.ndarray, sparse: bool
+    ) -> RowMap:
+        low, span = resolve_bounds(self.bounds, n_features, names)
         if self.bounds is None:
             warn_caller(
                 "bounds=None: no column bounds are declared, so that private columns "
@@ -340,133 +228,38 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
                 "mapping by column, or False if there are none.",
                 UtilityWarning,
             )
-        public_count(self, len(X))  # warns of a large delta
-        problem = _Problem(
-            X=X,
-            y=y,
-            codes=labels.codes,
-            classes=labels.classes,
-            columns=column_names(self),
-            target_name=named,
-            public=public,
-            row_map=RowMap(low, span, feature_bound=math.inf),
-            feature_bound=math.inf,
-        )
-        bound = self.feature_bound
-        if bound == "auto":
-            n_private = max(1, int((~public).sum()))
-            bound = defaults.completion_bound(n_private, bool(problem.bounded.all()))
-        return dataclasses.replace(problem, feature_bound=float(bound))
+        return RowMap(low, span, feature_bound=math.inf)
 
-    def _plan(self, problem: _Problem) -> tuple[Event, ...]:
-        """Calibrate the releases; sees public facts alone."""
-        relation = Relation.of(self.neighboring_relation)
-        bounded = bool(problem.bounded.all())
-        facts = {
-            "neighboring_relation": self.neighboring_relation,
-            "classes_source": "public target",
-            "seeded": self.random_state is not None,
-            **name_facts(
-                problem.columns,
-                problem.public,
-                target=problem.target_name,
-                public_target=True,
-            ),
-        }
-        sums = ClassSum.planned(nonnegative=bounded)
-        second = SecondMoment.planned()
-        other: tuple[Event, ...] = ()
-        covariance = self.covariance
-        if covariance == "auto":
-            covariance = defaults.completion_covariance(
-                len(problem.classes), len(problem.bounded), bounded
-            )
-        if covariance:
-            reach = second.sensitivity(relation)
-            mu = gdp_mu(self.epsilon, self.delta) * math.sqrt(_SECOND_SHARE)
-            event = Event(
-                label="second moments",
-                noise_std=(reach / mu,),
-                clip_norm=second.clip_norm,
-                sensitivity=reach,
-                **facts,
-            )
-            other = (event,)
-        plan = calibrate(
-            self.epsilon,
-            self.delta,
-            n_steps=1,
-            clip_norm=sums.clip_norm,
-            sensitivity=sums.sensitivity(relation),
-            neighboring_relation=self.neighboring_relation,
-            other_events=other,
-        )
-        return *other, dataclasses.replace(plan.event, label="class sums", **facts)
+    def _bound(self, public: PublicRecords) -> float:
+        """Return the L2 bound of the private columns of a row."""
+        if self.feature_bound != "auto":
+            return float(self.feature_bound)
+        bounded = bool(public.bounded[~public.mask].all())
+        return float(defaults.completion_bound(max(1, public.n_private), bounded))
 
-    def _streams(self, problem: _Problem) -> Streams:
-        """Return the streams of the releases."""
-        row_map = dataclasses.replace(
-            problem.row_map, feature_bound=problem.feature_bound
-        )
-        after = {"estimator": None, "n_draws": None}  # of the release
-        parameters = resolved_parameters(self, problem.public, row_map, **after)
-        data = (problem.X, problem.codes)
-        return Streams(self.random_state, type(self), data, parameters)
+    def _stream_parameters(self, public: PublicRecords) -> dict[str, Any]:
+        # The estimator and the draws come after the release.
+        own = {"feature_bound": self._bound(public), "estimator": None, "n_draws": None}
+        return super()._stream_parameters(public) | own
 
-    def _release(
-        self, problem: _Problem, events: tuple[Event, ...], streams: Streams
-    ) -> Released:
-        """Release the class sums, and the second moments where they are planned."""
-        private, bound = ~problem.public, problem.feature_bound
-        rows = GridRows.build(problem.X[:, private], problem.block(private, bound).unit)
-        sums = ClassSum(
-            rows,
-            problem.codes,
-            len(problem.classes),
-            nonnegative=bool(problem.bounded.all()),
-        )
-        queries = {"class sums": sums, "second moments": SecondMoment(rows)}
-        desk = Desk(events, streams)
-        found = {
-            event.label: desk.release(event.label, queries[event.label])
-            for event in events
-        }
-        std = {event.label: event.noise_std[0] for event in events}
-        second = found.get("second moments")
-        if second is not None:
-            second = (second + second.T) * (bound**2 / 2)
-        return Released(
-            counts=np.bincount(problem.codes, minlength=len(problem.classes)),
-            sums=found["class sums"] * bound,
-            sums_std=std["class sums"] * bound,
-            second=second,
-            second_std=std.get("second moments", 0.0) * bound**2,
-            bounded=problem.bounded,
-            feature_bound=bound,
+    def _method(self, public: PublicRecords) -> Completion:
+        n = public.n_records
+        return Completion(
+            estimator=self.estimator,
+            feature_bound=self._bound(public),
+            covariance=self.covariance,
+            n_draws=defaults.n_draws(n) if self.n_draws == "auto" else self.n_draws,
         )
 
-    def _times(self, n: int) -> int:
-        return defaults.n_draws(n) if self.n_draws == "auto" else int(self.n_draws)
+    def _without_privacy(self, records: Records) -> Completed:
+        rows = records.row_map.scale(records.X)
+        return Completed(clone(self.estimator).fit(rows, records.public.labels))
 
-    def _publish(self, problem: _Problem, trained, events: tuple[Event, ...] = ()):
-        signs = _ORTHANT if problem.bounded.all() else _SIGNED
-        self.classes_ = problem.classes
-        self.row_map_ = problem.row_map
-        self.privacy_ = PrivacyReport.from_events(
-            subject=type(self).__name__,
-            events=events,
-            delta=self.delta,
-            target_epsilon=self.epsilon,
-            n_records=len(problem.X),
-            feature_names=problem.columns,
-            target_name=problem.target_name,
-            released=("estimator_",) + ("class_means_",) * bool(events),
-            assumptions=(*ASSUMPTIONS, signs) if events else ASSUMPTIONS,
-            seeded=self.random_state is not None,
-            receipts=[problem.receipt],
-        )
-        self.estimator_ = trained
-        return self
+    def _attributes(self, public: PublicRecords, found: Completed) -> dict[str, Any]:
+        attributes = {"classes_": public.classes, "row_map_": public.row_map}
+        if found.class_means is not None:
+            attributes["class_means_"] = found.class_means
+        return attributes | {"estimator_": found.estimator}
 
     def _rows(self, X) -> np.ndarray:
         check_is_fitted(self)
@@ -518,21 +311,3 @@ class PrivateCompletionClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstim
         """
         rows = self._rows(X)  # before estimator_, which an unfitted one lacks
         return self.estimator_.decision_function(rows)
-
-
-def _completed(
-    problem: _Problem,
-    shared: np.ndarray,
-    model: PrivateColumns,
-    times: int,
-    coins: np.random.Generator,
-) -> np.ndarray:
-    """Return the public columns beside drawn ones; never reads the private ones."""
-    public, n = problem.public, len(shared)
-    rows = np.empty((times * n, len(public)))
-    for start in range(0, times * n, n):
-        rows[start : start + n, public] = problem.block(public).scale(shared)
-        for block in blocks(n, len(public)):
-            drawn = model.draw(problem.codes[block], coins)
-            rows[start + block.start : start + block.stop, ~public] = drawn
-    return rows

@@ -1,322 +1,484 @@
-"""The public facts of one fit: what is trained, and on which plan."""
+"""The method of noisy descent: plan it, run it."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from skfdp.estimators import defaults
-from skfdp.estimators.linear_model.padding import cross_event
-from skfdp.estimators.linear_model.sensitivity import ORTHANT
-from skfdp.estimators.parameters import MOST_ROWS
-from skfdp.privacy import Event, PrivacyPlan, Receipt, Relation, calibrate, gdp_mu
-from skfdp.queries.linear import gradient_sensitivity
+from skfdp.estimators.centring.conditional import Regressors
+from skfdp.estimators.linear_model.centring import Centring, Moments
+from skfdp.estimators.linear_model.fitted import LinearFit
+from skfdp.estimators.linear_model.padding import Padding
+from skfdp.estimators.linear_model.public_model import (
+    PublicModel,
+    resolve_public_model,
+)
+from skfdp.estimators.linear_model.scales import TargetScales
+from skfdp.estimators.method import Budget, OnStep, Plan, Prepared, existing
+from skfdp.estimators.parameters import Loop
+from skfdp.privacy import Event, PrivacyPlan, assumptions
+from skfdp.privacy.report import enforced
+from skfdp.queries.linear import LinearQuery, gradient_sensitivity
 from skfdp.queries.losses import Loss
-from skfdp.records.grid import GridRows
-from skfdp.records.guards import UtilityWarning, warn_caller
-from skfdp.records.names import name_facts
-from skfdp.records.row_map import RowMap
-from skfdp.records.target import TargetMap
-from skfdp.releases.steps import noise_left, warn_of_noise_left
+from skfdp.queries.sensitivity import has_public_signs, label_bound
+from skfdp.records.coordinates import Coordinates
+from skfdp.records.grid import GridRows, SparseGridRows
+from skfdp.records.guards import UtilityWarning, users_state, warn_caller
+from skfdp.records.records import PublicRecords, Records
+from skfdp.releases.coins import uniform_batch
+from skfdp.releases.descent import descent
+from skfdp.releases.desk import Desk
+from skfdp.releases.steps import HeavyBall, noise_left, warn_of_noise_left
 
-if TYPE_CHECKING:
-    from skfdp.estimators.linear_model.public_model import PublicModel
-
-
-@dataclasses.dataclass(frozen=True)
-class Problem:
-    """A validated training problem.
-
-    ``X`` and ``target`` are private except where ``public`` and ``public_target`` say
-    otherwise; every other field is a public fact. A target is the class of each
-    record, 0-based, or for regressors, which have no classes, its value.
-    """
-
-    X: np.ndarray
-    target: np.ndarray
-    classes: np.ndarray | None
-    classes_source: str | None
-    columns: tuple
-    target_name: str | None
-    public: np.ndarray
-    public_target: bool
-    public_labels: np.ndarray | None
-    row_map: RowMap
-    n_public: int
-    loss: Loss
-    class_weight: np.ndarray | None
-    target_map: TargetMap | None = None
-    receipt: Receipt | None = None
-
-    @property
-    def n_outputs(self) -> int:
-        """Columns of the margins."""
-        return 1 if self.n_classes <= 2 else self.n_classes
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes, 0 for a regressor."""
-        return 0 if self.classes is None else len(self.classes)
-
-    @property
-    def largest_residual(self) -> float:
-        """Norm that no weighted residual exceeds; inf where there is none."""
-        largest = self.loss.max_residual(self.n_classes)
-        if self.class_weight is not None:
-            largest *= self.class_weight.max()
-        return largest
-
-    @property
-    def capacity(self) -> int:
-        """Public bound on the number of rows, for the grid; see `public_count`."""
-        return MOST_ROWS * self.n_public
+#: What a report says where the bounds hold; the code enforces all of it.
+ORTHANT = enforced(assumptions.ORTHANT)
+LABEL = enforced(assumptions.LABEL)
 
 
-@dataclasses.dataclass(frozen=True)
-class Training:
-    """The plan of one fit; events are derived from it.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DescentStart(Prepared):
+    """What was learnt from public parts.
 
     Attributes
     ----------
-    plan : PrivacyPlan
-        Of the loop; the private mean is among its `other_events`.
-    mean_event : Event or None
-        The private mean, None where there is none.
-    cross_event : Event or None
-        The cross moments that impute the padding of a public loss.
-    exact_mean : bool
-        Centre the public columns by their exact mean.
-    block_norms : (float, float)
-        Typical norms of the public and of the private part of a row that has both.
-    target_event, length_event : Event or None
-        Released scales of the target, and of the centred rows; regressors only.
-    learning_rate : float
-        First step size, on the clipped sum over ``q n clip_norm``.
-    private_weight : float
-        Factor of the private gradient.
-    events : tuple of Event
-        Everything that will be released, to be charged before it is.
-    orthant : bool
-        The signs of a contribution are public.
-    label_bound : float or None
-        How far a replaced label moves a contribution, where that is known better.
+    moments : Moments or None
+        Of the public columns.
     public_model : PublicModel or None
         Margins of a public model, in which the descent starts.
     offset : ndarray of shape (n_rows, n_outputs) or None
         Those margins for the training rows.
-    rows : GridRows or None
-        The rows of the loop, where the plan needed them because all are public.
-    assumptions : tuple of Assumption
-        What the guarantee of this plan rests on.
+    coordinates : Coordinates or None
+        Those of the loop, where every column is public.
+    rows : GridRows, SparseGridRows or None
+        The rows of the loop in them.
+    regressors : Regressors or None
+        Of a padding that predicts private columns.
     """
 
-    plan: PrivacyPlan
-    mean_event: Event | None
-    cross_event: Event | None
-    exact_mean: bool
-    block_norms: tuple[float, float]
-    target_event: Event | None
-    length_event: Event | None
-    learning_rate: float
-    private_weight: float
-    events: tuple[Event, ...]
-    orthant: bool = False
-    label_bound: float | None = None
+    moments: Moments | None = None
     public_model: PublicModel | None = None
     offset: np.ndarray | None = None
-    rows: GridRows | None = None
-    assumptions: tuple = ()
-
-    def noise_in_gradients(self, n_public: int) -> np.ndarray:
-        """Return the standard deviation of the noise in each step's gradient."""
-        expected = self.plan.sampling_rate * n_public * self.plan.clip_norm
-        return self.private_weight * self.plan.noise_std / expected
+    coordinates: Coordinates | None = None
+    rows: GridRows | SparseGridRows | None = None
+    regressors: Regressors | None = None
 
 
-def plan_training(
-    estimator,
-    problem: Problem,
-    seeded: bool,
-    *,
-    orthant: bool = False,
-    public_model: PublicModel | None = None,
-) -> Training:
-    """Resolve every "auto" and calibrate the noise; sees public facts alone."""
-    relation = Relation.of(estimator.neighboring_relation)
-    reach = gradient_sensitivity(relation, 1.0, orthant=orthant)
-    # The rules of `defaults` are for sensitivity clip_norm.
-    mu = gdp_mu(estimator.epsilon, estimator.delta) / reach
-    n, d = problem.n_public, problem.X.shape[1]
-    s2n = defaults.signal_to_noise(mu, n, d, problem.n_outputs)
-    if public_model is None:
-        _warn_of_noise(estimator, s2n, n, d)
-    facts = about(estimator, problem, seeded)
-    mean_event = cross = None
-    if not orthant:
-        mean_event = plan_mean(estimator, problem, mu, reach, facts)
-    if getattr(estimator, "public_loss", None) == "impute" and not problem.public.all():
-        cross = cross_event(problem, reach * mu, facts)
-    target_event, length_event = estimator.scale_events(problem, mu, reach, facts)
-    first = tuple(filter(None, (target_event, mean_event, length_event, cross)))
-    sampling_rate, n_steps = _schedule(estimator, n)
-    clip = _clip_norm(estimator, problem, s2n, public_model)
-    plan = calibrated_loop(
-        estimator,
-        n_steps=n_steps,
-        sampling_rate=sampling_rate,
-        clip_norm=clip,
-        sensitivity=gradient_sensitivity(relation, clip, orthant=orthant),
-        other_events=first,
-    )
-    automatic = _automatic_rate(estimator, problem, mu, plan, public_model)
-    rate = automatic if estimator.learning_rate == "auto" else estimator.learning_rate
-    training = Training(
-        plan=plan,
-        mean_event=mean_event,
-        cross_event=cross,
-        exact_mean=centres_exactly(estimator, problem),
-        target_event=target_event,
-        length_event=length_event,
-        block_norms=defaults.block_norms(problem.public, public_model is not None),
-        learning_rate=rate,
-        private_weight=getattr(estimator, "private_weight", 1.0),
-        events=(*first, dataclasses.replace(plan.event, label="descent", **facts)),
-        orthant=orthant,
-        public_model=public_model,
-        assumptions=(ORTHANT,) * orthant,
-    )
-    # A penalty, or a ball, bounds what the noise can do.
-    if estimator._penalty_strength(problem, None) is None and estimator.radius is None:
-        _warn_of_schedule(estimator, training, automatic, n)
-    return training
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DescentPlan(Plan):
+    """The plan of a descent.
+
+    Attributes
+    ----------
+    learning_rate : float
+        First step size, on the clipped sum over ``q n clip_norm``.
+    orthant : bool
+        The signs of a contribution are public: ``sensitivity = sqrt(2) clip_norm``.
+    label_bound : float or None
+        How far a replaced label moves a sum, where every column is public.
+    """
+
+    learning_rate: float
+    orthant: bool = False
+    label_bound: float | None = None
 
 
-def _warn_of_schedule(estimator, training: Training, automatic: float, n: int) -> None:
-    """Warn where the schedule leaves little but noise in the weights."""
-    n_steps = training.plan.n_steps
-    # Longer steps make larger weights, not worse ones: the loss bends them back.
-    rate = min(training.learning_rate, automatic)
-    steps = rate * (1 - np.arange(n_steps) / n_steps)
-    noise = training.noise_in_gradients(n)
-    warn_of_noise_left(noise_left(steps, estimator.momentum, noise))
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Descent:
+    """Noisy descent of a linear model: DP-SGD, DPSGD-F, Algorithm 1 of paper 1.
 
+    Attributes
+    ----------
+    loss : Loss
+    loop : Loop
+        With a number of rows, or None, as `batch_size`.
+    centring : Centring
+    penalty : float or None
+        s of ``s / 2 |w|**2`` per record; None: none. A regression asks `scales`.
+    scales : TargetScales or None
+        Of a regression.
+    padding : Padding or None
+        Of a public loss that pads private columns.
+    public_loss : callable or None
+        A public loss of the user's own: its gradients in coef and intercept.
+    public_batch_size : int or None
+    private_weight : float
+        Factor of the private gradient.
+    public_model : "auto", classifier or None
+        Where to start from.
+    n_jobs : int
+    """
 
-def _warn_of_noise(estimator, s2n: float, n: int, d: int) -> None:
-    if s2n < 2:
-        warn_caller(
-            f"the budget is small for n={n} records and {d} features (signal-to-noise "
-            f"index {s2n:.2g} < 2): expect little more than {estimator.baseline}.",
-            UtilityWarning,
+    loss: Loss
+    loop: Loop
+    centring: Centring
+    penalty: float | None = None
+    scales: TargetScales | None = None
+    padding: Padding | None = None
+    public_loss: Callable | None = None
+    public_batch_size: int | None = None
+    private_weight: float = 1.0
+    public_model: Any = None
+    n_jobs: int = 1
+
+    # -- in public -------------------------------------------------------------------
+    def prepare(self, public: PublicRecords, budget: Budget) -> DescentStart:
+        """Learn what is public: moments, a model of the public part, label rows."""
+        found: dict[str, Any] = {"moments": self.centring.prepare(public)}
+        if self.padding is not None:
+            found["regressors"] = self.padding.prepare(public)
+        if self._labels_alone(public):
+            coordinates = self.centring.public_coordinates(public, found["moments"])
+            found["coordinates"] = coordinates
+            if budget.relation.replaces:
+                found["rows"] = coordinates.grid(public.X)
+        model = self._public_model(public, budget)
+        if model is not None:
+            margins = model.training_margins(public.rows, public.target)
+            if not np.isfinite(margins).all():
+                raise ValueError(
+                    f"public_model={self.public_model!r} predicts margins that are not "
+                    "finite: fit it on rows like those of row_map_, or scale it down."
+                )
+            found |= {"public_model": model, "offset": margins}
+            # In float32: two processes may differ in the last bits.
+            found["keys"] = {"public_model": margins.astype(np.float32)}
+        return DescentStart(**found)
+
+    def _labels_alone(self, public: PublicRecords) -> bool:
+        """Whether this is label-DP of a classifier: the loop's rows are public."""
+        return self.scales is None and bool(public.mask.all())
+
+    def _public_model(
+        self, public: PublicRecords, budget: Budget
+    ) -> PublicModel | None:
+        """Return the public model to start from; it needs a public target."""
+        spec = self.public_model
+        automatic = isinstance(spec, str)
+        if spec is None or public.mask.all():
+            return None
+        if automatic and (not public.has_target or self.padding is not None):
+            return None
+        if automatic and not defaults.starts_at_public_model(
+            budget.mu, public.n_records, public.n_classes, public.n_private
+        ):
+            return None
+        return resolve_public_model(spec, public)
+
+    def plan(
+        self, public: PublicRecords, prepared: DescentStart, budget: Budget
+    ) -> DescentPlan:
+        """Resolve every "auto" and calibrate the noise."""
+        orthant = (
+            self.centring.kind != "gaussian"
+            and self.padding is None
+            and has_public_signs(public, self.loss)
+        )
+        reach = gradient_sensitivity(budget.relation, 1.0, orthant=orthant)
+        # The rules of `defaults` are for sensitivity clip_norm.
+        mu, n = budget.mu / reach, public.n_records
+        s2n = defaults.signal_to_noise(mu, n, public.n_features, public.n_outputs)
+        if prepared.public_model is None:
+            self._warn_of_noise(s2n, n, public.n_features)
+        others = self._first_events(public, prepared, budget, mu, orthant)
+        rate, n_steps = self.loop.schedule(n, defaults.N_STEPS, defaults.N_EPOCHS)
+        clip = self._clip_norm(public, s2n, prepared.public_model)
+        schedule = budget.calibrate(
+            n_steps=n_steps,
+            sampling_rate=rate,
+            clip_norm=clip,
+            sensitivity=reach * clip,
+            noise_decay=self.loop.noise_decay,
+            other_events=others,
+        )
+        automatic = self._learning_rate(public, mu, schedule, prepared.public_model)
+        chosen = self.loop.learning_rate
+        learning_rate = automatic if chosen == "auto" else chosen
+        # A penalty, or a ball, bounds what the noise can do.
+        if not self._is_penalised and self.loop.radius is None:
+            self._warn_of_schedule(schedule, min(learning_rate, automatic), n)
+        bound, rows = None, prepared.rows
+        if rows is not None:
+            bound = label_bound(public, self.loss, rows, schedule)
+            if bound >= schedule.sensitivity:
+                bound = None
+            else:
+                schedule = budget.calibrate(
+                    n_steps=n_steps,
+                    sampling_rate=rate,
+                    clip_norm=clip,
+                    sensitivity=bound,
+                    noise_decay=self.loop.noise_decay,
+                    other_events=others,
+                )
+        return DescentPlan(
+            events=(*others, budget.named(schedule, "descent")),
+            schedule=schedule,
+            assumptions=(ORTHANT,) * orthant + (LABEL,) * (bound is not None),
+            n_steps=schedule.n_steps,
+            learning_rate=learning_rate,
+            orthant=orthant,
+            label_bound=bound,
         )
 
+    def _first_events(
+        self,
+        public: PublicRecords,
+        prepared: DescentStart,
+        budget: Budget,
+        mu: float,
+        orthant: bool,
+    ) -> tuple[Event, ...]:
+        """Return what is released before the loop."""
+        target, length, mean, cross = None, None, None, None
+        if self.scales is not None:
+            target, length = self.scales.events(public, budget, mu)
+        if not orthant:
+            mean = self.centring.event(public, budget, mu)
+        if self.padding is not None:
+            cross = self.padding.event(public, prepared.regressors, budget)
+        return existing(target, mean, length, cross)
 
-def calibrated_loop(estimator, *, sampling_rate: float, **schedule) -> PrivacyPlan:
-    """Calibrate a loop within the estimator's budget; see `calibrate`."""
-    return calibrate(
-        estimator.epsilon,
-        estimator.delta,
-        sampling_rate=sampling_rate,
-        neighboring_relation=estimator.neighboring_relation,
-        noise_decay=estimator.noise_decay if sampling_rate == 1 else 0.0,
-        accountant=estimator.accountant,
-        **schedule,
-    )
+    @property
+    def _is_penalised(self) -> bool:
+        if self.scales is not None:
+            return self.scales.alpha is not None
+        return self.penalty is not None
 
+    def _clip_norm(
+        self, public: PublicRecords, s2n: float, model: PublicModel | None
+    ) -> float:
+        if self.loop.clip_norm != "auto":
+            return self.loop.clip_norm
+        if model is not None:
+            return defaults.clip_norm_from_public_model(public.n_classes)
+        # Norm that no weighted gradient of a unit row exceeds; inf where there is none.
+        largest = self.loss.max_residual(public.n_classes)
+        if public.class_weight is not None:
+            largest *= public.class_weight.max()
+        largest *= math.hypot(1.0, defaults.BIAS_FEATURE)
+        return defaults.clip_norm(s2n, largest, regression=self.scales is not None)
 
-def walk_std(training: Training, momentum: float, n_public: int) -> float:
-    """Return the noise that the steps add up to in one weight, without curvature."""
-    plan = training.plan
-    left = 1 - np.arange(plan.n_steps) / plan.n_steps
-    steps = training.learning_rate * left / (1 - momentum) * training.private_weight
-    expected = plan.sampling_rate * n_public * plan.clip_norm
-    return float(np.sqrt(((steps * plan.noise_std / expected) ** 2).sum()))
-
-
-def about(estimator, problem: Problem, seeded: bool) -> dict:
-    """Return what an event says of the whole fit."""
-    return {
-        "neighboring_relation": estimator.neighboring_relation,
-        "classes_source": problem.classes_source,
-        "seeded": seeded,
-        **name_facts(
-            problem.columns,
-            problem.public,
-            target=problem.target_name,
-            public_target=problem.public_target,
-        ),
-    }
-
-
-def _clip_norm(estimator, problem: Problem, s2n: float, public_model) -> float:
-    if estimator.clip_norm != "auto":
-        return estimator.clip_norm
-    if public_model is not None:
-        return defaults.clip_norm_from_public_model(len(problem.classes))
-    largest = problem.largest_residual * math.hypot(1.0, defaults.BIAS_FEATURE)
-    return defaults.clip_norm(s2n, largest, regression=problem.classes is None)
-
-
-def _automatic_rate(
-    estimator, problem: Problem, mu: float, plan: PrivacyPlan, public_model
-) -> float:
-    if public_model is not None:
-        return defaults.learning_rate_from_public_model(
+    def _learning_rate(
+        self,
+        public: PublicRecords,
+        mu: float,
+        schedule: PrivacyPlan,
+        model: PublicModel | None,
+    ) -> float:
+        if model is not None:
+            return defaults.learning_rate_from_public_model(
+                mu,
+                public.n_records,
+                schedule.n_steps,
+                n_classes=public.n_classes,
+                n_private=public.n_private,
+                momentum=self.loop.momentum,
+            )
+        return defaults.learning_rate(
             mu,
-            problem.n_public,
-            plan.n_steps,
-            n_classes=len(problem.classes),
-            n_private=int((~problem.public).sum()),
-            momentum=estimator.momentum,
+            public.n_records,
+            schedule.n_steps,
+            clip_norm=schedule.clip_norm,
+            momentum=self.loop.momentum,
+            curvature=self.loss.curvature,
+            regression=self.scales is not None,
         )
-    return defaults.learning_rate(
-        mu,
-        problem.n_public,
-        plan.n_steps,
-        clip_norm=plan.clip_norm,
-        momentum=estimator.momentum,
-        curvature=problem.loss.curvature,
-        regression=problem.classes is None,
-    )
+
+    def _warn_of_noise(self, s2n: float, n: int, d: int) -> None:
+        if s2n < 2:
+            usual = "the majority class" if self.scales is None else "the mean target"
+            warn_caller(
+                f"the budget is small for n={n} records and {d} features "
+                f"(signal-to-noise index {s2n:.2g} < 2): expect little more than "
+                f"{usual}.",
+                UtilityWarning,
+            )
+
+    def _warn_of_schedule(self, schedule: PrivacyPlan, rate: float, n: int) -> None:
+        """Warn where the schedule leaves little but noise in the weights."""
+        # Longer steps make larger weights, not worse ones: the loss bends them back.
+        steps = rate * self._decay(schedule)
+        noise = self._noise_in_gradients(schedule, n)
+        warn_of_noise_left(noise_left(steps, self.loop.momentum, noise))
+
+    @staticmethod
+    def _decay(schedule: PrivacyPlan) -> np.ndarray:
+        """Return the step sizes over the first."""
+        return 1 - np.arange(schedule.n_steps) / schedule.n_steps
+
+    def _noise_in_gradients(self, schedule: PrivacyPlan, n: int) -> np.ndarray:
+        """Return the standard deviation of the noise in each step's gradient."""
+        expected = schedule.sampling_rate * n * schedule.clip_norm
+        return self.private_weight * schedule.noise_std / expected
+
+    # -- at the desk -----------------------------------------------------------------
+    def run(
+        self,
+        records: Records,
+        prepared: DescentStart,
+        plan: DescentPlan,
+        desk: Desk,
+        on_step: OnStep,
+    ) -> LinearFit:
+        """Release the scales and means that were planned, then descend."""
+        loss, target_map = self.loss, None
+        if self.scales is not None:
+            event = plan.event("target scale")
+            target_map = self.scales.released(records, event, desk)
+            records, loss = self.scales.scaled(records, target_map, loss)
+        public = records.public
+        coordinates = self._coordinates(records, prepared, plan, desk)
+        query = self._query(records, loss, coordinates, prepared, plan, desk)
+
+        def found(theta: np.ndarray, n_iter: int) -> LinearFit:
+            coef, intercept = coordinates.fold(theta)
+            model = prepared.public_model
+            if model is not None:
+                coef, intercept = model.add_to(coef, intercept, public.mask)
+            return LinearFit(coef, intercept, n_iter, model, target_map)
+
+        theta, n_iter = descent(
+            desk,
+            query,
+            self._rule(public, plan, query, coordinates, target_map),
+            n_records=public.n_records,
+            average=self.loop.average,
+            private_weight=self.private_weight,
+            public_gradient=self._public_gradient(public, query, coordinates, desk),
+            on_step=lambda step, theta: on_step(step, lambda: found(theta, step + 1)),
+        )
+        if prepared.public_model is not None and self.loop.average == "last":
+            theta = self._shrunk(theta, public, plan)
+        return found(theta, n_iter)
+
+    def _coordinates(self, records, prepared, plan, desk) -> Coordinates:
+        if prepared.coordinates is not None:
+            return prepared.coordinates
+        public = records.public
+        norms = defaults.block_norms(public.mask, prepared.public_model is not None)
+        found = self.centring.coordinates(
+            records, prepared.moments, plan.event("mean"), norms, desk
+        )
+        if self.scales is None:
+            return found
+        event = plan.event("row length")
+        return self.scales.lengthened(records, found, event, norms[1], desk)
+
+    def _query(
+        self, records, loss, coordinates, prepared, plan: DescentPlan, desk
+    ) -> LinearQuery:
+        public = records.public
+        rows = prepared.rows
+        if rows is None:
+            rows = coordinates.grid(records.X)
+        padded = None
+        if self.padding is not None:
+            padded = rows
+            if not public.mask.all():
+                event = plan.event("cross moments")
+                padded = self.padding.rows(
+                    records, prepared.regressors, event, coordinates, desk
+                )
+        return LinearQuery(
+            rows=rows,
+            target=records.target,
+            loss=loss,
+            n_outputs=public.n_outputs,
+            clip_norm=plan.schedule.clip_norm,
+            capacity=public.capacity,
+            class_weight=public.class_weight,
+            padded=padded,
+            public_target=public.has_target,
+            offset=prepared.offset,
+            orthant=plan.orthant,
+            label_bound=plan.label_bound,
+            n_jobs=self.n_jobs,
+        )
+
+    def _rule(
+        self, public, plan: DescentPlan, query, coordinates, target_map
+    ) -> HeavyBall:
+        """Return how to step along a released gradient, and on the penalty."""
+        loop, rate, n_steps = self.loop, plan.learning_rate, plan.schedule.n_steps
+        strength, curvature = self.penalty, None
+        if self.scales is not None:
+            strength = self.scales.penalty(target_map, public.n_records)
+        if strength is not None:
+            curvature = coordinates.penalty_curvature(strength) / query.clip_norm
+            curvature = np.ascontiguousarray(np.broadcast_to(curvature, query.shape))
+            if loop.average == "last":
+                rate = defaults.learning_rate_of_penalised(
+                    rate, n_steps, momentum=loop.momentum, curvature=curvature
+                )
+        return HeavyBall(rate, loop.momentum, n_steps, loop.radius, curvature=curvature)
+
+    def _public_gradient(self, public: PublicRecords, query, coordinates, desk):
+        """Return the exact gradient of the public loss, None where there is none."""
+        terms = []
+        if query.padded is not None:
+            coins, size = desk.streams.public("batch"), self.public_batch_size
+            terms.append(
+                lambda theta: query.public_gradient(
+                    theta, uniform_batch(coins, query.n_rows, size)
+                )
+            )
+        if self.public_loss is not None:
+            X_public = public.X.astype(np.float64)
+
+            def term(theta: np.ndarray) -> np.ndarray:
+                coef, intercept = coordinates.fold(theta)
+                with users_state():
+                    gradients = self.public_loss(
+                        coef, intercept, X_public, public.labels
+                    )
+                return coordinates.pull(*_checked(gradients, coef, intercept))
+
+            terms.append(term)
+        return (lambda theta: sum(term(theta) for term in terms)) if terms else None
+
+    def _shrunk(
+        self, theta: np.ndarray, public: PublicRecords, plan: DescentPlan
+    ) -> np.ndarray:
+        """Shrink the two blocks of the released weights by their known noise."""
+        schedule = plan.schedule
+        steps = plan.learning_rate * self._decay(schedule)
+        steps = steps / (1 - self.loop.momentum) * self.private_weight
+        expected = schedule.sampling_rate * public.n_records * schedule.clip_norm
+        # What the steps add up to in one weight, without curvature.
+        noise = np.sqrt(((steps * schedule.noise_std / expected) ** 2).sum())
+        if len(theta) > 1:
+            theta = theta - theta.mean(axis=0)
+        private = np.zeros(theta.shape[1], dtype=bool)
+        private[: public.n_features] = ~public.mask
+        for block in (private, ~private):
+            theta[:, block] = defaults.shrunk_weights(theta[:, block], float(noise))
+        return theta
 
 
-def _schedule(estimator, n: int) -> tuple[float, int]:
-    """Return the sampling rate and the number of steps."""
-    batch = estimator.expected_batch(n)
-    rate = 1.0 if batch is None else min(1.0, batch / n)
-    n_steps = estimator.max_iter
-    if n_steps == "auto":
-        n_steps = defaults.N_STEPS
-        if rate < 1:
-            n_steps = math.ceil(defaults.N_EPOCHS / rate)
-    return rate, int(n_steps)
-
-
-def _centres(estimator) -> bool:
-    return estimator.centering is not None and bool(estimator.fit_intercept)
-
-
-def centres_exactly(estimator, problem: Problem) -> bool:
-    """Whether there are public columns to be centred by their exact mean."""
-    return _centres(estimator) and bool(problem.public.any())
-
-
-def plan_mean(
-    estimator, problem: Problem, mu: float, reach: float, facts: dict
-) -> Event | None:
-    """Return the event of the mean of the private columns, None for no centring."""
-    if not _centres(estimator) or problem.public.all():
-        return None
-    n, d = problem.n_public, int((~problem.public).sum())
-    share = getattr(estimator, "mean_fraction", "auto")
-    if share == "auto":
-        share = defaults.mean_fraction(mu, n, d)
-    return Event(
-        label="mean",
-        noise_std=(1 / (math.sqrt(share) * mu),),
-        clip_norm=1.0,
-        sensitivity=reach,
-        **facts,
-    )
+def _checked(gradients, coef: np.ndarray, intercept: np.ndarray) -> tuple:
+    """Return what a callable public loss returned as two finite arrays."""
+    try:
+        by_coef, by_intercept = (np.asarray(part, np.float64) for part in gradients)
+        found = (
+            np.broadcast_to(by_coef, coef.shape),
+            np.broadcast_to(by_intercept, intercept.shape),
+        )
+    except (TypeError, ValueError):
+        found = None
+    if found is None:
+        raise ValueError(
+            "public_loss must return the gradients in coef and in intercept, two "
+            f"arrays of shapes {coef.shape} and {intercept.shape}; the charge for "
+            "this fit stays."
+        )
+    if not all(np.isfinite(part).all() for part in found):
+        raise ValueError(
+            "public_loss returned a gradient that is not finite: clip it, or lower "
+            "learning_rate so that coef stays small; the charge for this fit stays."
+        )
+    return found

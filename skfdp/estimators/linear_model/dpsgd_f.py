@@ -5,8 +5,13 @@ from __future__ import annotations
 from sklearn.utils.metaestimators import available_if
 
 from skfdp.addresses import public
-from skfdp.estimators.linear_model.linear import DPLinearClassifier, probabilities
+from skfdp.estimators.classifier import probabilities
+from skfdp.estimators.linear_model.descent import Descent
+from skfdp.estimators.linear_model.linear import LinearClassifier
+from skfdp.estimators.parameters import linear_loop
+from skfdp.queries.losses import LOSSES
 from skfdp.records.checks import check_choice, check_number
+from skfdp.records.records import PublicRecords
 
 
 def _has_probabilities(estimator) -> bool:
@@ -18,7 +23,7 @@ def _has_probabilities(estimator) -> bool:
 
 
 @public("skfdp")
-class DPSGDFClassifier(DPLinearClassifier):
+class DPSGDFClassifier(LinearClassifier):
     r"""Linear classifier with private centring (DPSGD-F), every record private.
 
     The features' mean is released once, the rows are centred by it, and noisy clipped
@@ -71,8 +76,6 @@ class DPSGDFClassifier(DPLinearClassifier):
         "gaussian": Algorithm 3, mean by the Gaussian mechanism. None: plain DP-SGD.
     mean_fraction : float or "auto", default="auto"
         Share of the squared Gaussian-DP parameter that buys the mean.
-    accountant : {"auto", "pld"}, default="auto"
-        "auto": closed form on full batches.
     target_name : str, default=None
         Name of the column that y is, or is computed from, where y is not a Series with
         this name: reports say it, and ledgers compare it.
@@ -159,7 +162,6 @@ class DPSGDFClassifier(DPLinearClassifier):
         classes=None,
         centering="gaussian",
         mean_fraction="auto",
-        accountant="auto",
         target_name=None,
         names=None,
         ledger=None,
@@ -188,7 +190,6 @@ class DPSGDFClassifier(DPLinearClassifier):
         self.classes = classes
         self.centering = centering
         self.mean_fraction = mean_fraction
-        self.accountant = accountant
         self.target_name = target_name
         self.names = names
         self.ledger = ledger
@@ -200,9 +201,14 @@ class DPSGDFClassifier(DPLinearClassifier):
         check_choice("centering", self.centering, ("gaussian", None))
         check_number("mean_fraction", self.mean_fraction, high=1, also=("auto",))
 
-    def expected_batch(self, n: int) -> int | None:
-        """Return the expected batch, None for the full batch."""
-        return None if self.batch_size == "auto" else self.batch_size
+    def _method(self, public: PublicRecords) -> Descent:
+        return Descent(
+            loss=LOSSES[self.loss],
+            loop=linear_loop(self.get_params(deep=False), public.n_records),
+            centring=self._centring(),
+            penalty=self._penalty(public.n_records),
+            n_jobs=self._n_threads(),
+        )
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):

@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-import numpy as np
-from scipy.sparse import issparse
+from typing import Any
 
 from skfdp.addresses import public
-from skfdp.estimators import defaults
-from skfdp.estimators.linear_model.descent import Problem, plan_training, walk_std
-from skfdp.estimators.linear_model.label_loop import with_label_sensitivity
+from skfdp.estimators.classifier import probabilities
+from skfdp.estimators.linear_model.descent import Descent
+from skfdp.estimators.linear_model.fitted import LinearFit
 from skfdp.estimators.linear_model.label_statistic import (
-    OneShot,
-    plan_one_shot,
-    run_one_shot,
+    LabelStatistic,
     takes_one_shot,
 )
-from skfdp.estimators.linear_model.linear import DPLinearClassifier, probabilities
-from skfdp.estimators.linear_model.padding import PADDINGS, padded_rows
-from skfdp.estimators.linear_model.public_model import (
-    PublicModel,
-    check_public_model,
-    public_rows,
-    resolve_public_model,
-)
-from skfdp.estimators.linear_model.sensitivity import has_public_signs
-from skfdp.estimators.parameters import begin_callbacks, end_callbacks
-from skfdp.privacy import Relation, gdp_mu
+from skfdp.estimators.linear_model.linear import LinearClassifier
+from skfdp.estimators.linear_model.padding import PADDINGS, Padding
+from skfdp.estimators.linear_model.public_model import check_public_model
+from skfdp.estimators.method import Method
+from skfdp.estimators.parameters import linear_loop
+from skfdp.privacy import gdp_mu
+from skfdp.privacy.relations import Relation
+from skfdp.queries.losses import LOSSES
 from skfdp.records.checks import check_batch, check_choice, check_number, check_size
-from skfdp.records.guards import users_state
-from skfdp.releases.coins import uniform_batch
-from skfdp.releases.desk import Desk
+from skfdp.records.records import PublicRecords
 
 _SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
 
 
 @public("skfdp")
-class FeatureDPLogisticRegression(DPLinearClassifier):
+class FeatureDPLogisticRegression(LinearClassifier):
     r"""Logistic regression that protects what is private of each record.
 
     Some columns, the target, or both may be public; the rest of every record is
@@ -131,8 +121,6 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         "gaussian": centre public columns exactly, private ones by a private mean.
         "auto": the same, but private columns stay as they are where their signs are
         worth more (see the guarantees). None: no centring.
-    accountant : {"auto", "pld"}, default="auto"
-        "auto": closed form on full batches.
     target_name : str, default=None
         Name of the column that y is, or is computed from, where y is not a Series with
         this name: reports say it, and ledgers compare it.
@@ -244,7 +232,6 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         class_weight=None,
         classes=None,
         centering="auto",
-        accountant="auto",
         target_name=None,
         names=None,
         ledger=None,
@@ -279,7 +266,6 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         self.class_weight = class_weight
         self.classes = classes
         self.centering = centering
-        self.accountant = accountant
         self.target_name = target_name
         self.names = names
         self.ledger = ledger
@@ -301,134 +287,44 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         check_size("padding_scale", self.padding_scale, zero=True)
         check_batch(self.solver, self.batch_size)
 
-    def _plan(self, problem, seeded):
-        if takes_one_shot(self, problem):
-            return plan_one_shot(self, problem, seeded)
-        if self.public_loss in ("gaussian", "impute") and issparse(problem.X):
+    def _method(self, public: PublicRecords) -> Method:
+        given, relation = self.get_params(deep=False), self.neighboring_relation
+        mu = gdp_mu(self.epsilon, self.delta)
+        if takes_one_shot(given, public, Relation.of(relation), mu):
+            most = 1000 if self.max_iter == "auto" else self.max_iter
+            return LabelStatistic(
+                LOSSES["log_loss"], self.C, most, bool(self.fit_intercept)
+            )
+        if self.public_loss in ("gaussian", "impute") and public.sparse:
             raise ValueError(
                 f"public_loss={self.public_loss!r} pads private columns with numbers "
                 "and would fill a sparse X in: choose 'zero', or pass a dense X."
             )
-        model = self._public_model(problem)
-        training = plan_training(
-            self,
-            problem,
-            seeded,
-            orthant=self.centering != "gaussian"
-            and self.public_loss not in PADDINGS
-            and has_public_signs(problem),
-            public_model=model,
+        pads = self.public_loss in PADDINGS
+        return Descent(
+            loss=LOSSES["log_loss"],
+            loop=linear_loop(given, public.n_records),
+            centring=self._centring(),
+            penalty=self._penalty(public.n_records),
+            padding=Padding(self.public_loss, self.padding_scale) if pads else None,
+            public_loss=self.public_loss if callable(self.public_loss) else None,
+            public_batch_size=self.public_batch_size,
+            private_weight=self.private_weight,
+            public_model=self.public_model,
+            n_jobs=self._n_threads(),
         )
-        if problem.public.all() and Relation.of(self.neighboring_relation).replaces:
-            training = with_label_sensitivity(self, problem, training)
-        if model is None:
-            return training
-        labels = problem.target if problem.public_target else None
-        margins = model.training_margins(public_rows(problem), labels)
-        if not np.isfinite(margins).all():
-            raise ValueError(
-                f"public_model={self.public_model!r} predicts margins that are not "
-                "finite: fit it on rows like those of row_map_, or scale it down."
-            )
-        return dataclasses.replace(training, offset=margins)
 
-    def _public_model(self, problem: Problem) -> PublicModel | None:
-        """Return the public model to start from; it needs a public target."""
-        spec = self.public_model
-        automatic = isinstance(spec, str)
-        if spec is None or problem.public.all():
-            return None
-        if automatic and (not problem.public_target or self.public_loss in PADDINGS):
-            return None
-        if automatic and not defaults.starts_at_public_model(
-            gdp_mu(self.epsilon, self.delta),
-            problem.n_public,
-            problem.n_classes,
-            int((~problem.public).sum()),
-        ):
-            return None
-        return resolve_public_model(spec, problem)
-
-    def _after(self, theta, problem, training):
-        """Shrink the two blocks of the released weights by their known noise."""
-        if training.public_model is None or self.average != "last":
-            return theta
-        noise_std = walk_std(training, self.momentum, problem.n_public)
-        if len(theta) > 1:
-            theta = theta - theta.mean(axis=0)
-        private = np.zeros(theta.shape[1], dtype=bool)
-        private[: problem.public.size] = ~problem.public
-        for block in (private, ~private):
-            theta[:, block] = defaults.shrunk_weights(theta[:, block], noise_std)
-        return theta
+    def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
+        attributes = super()._attributes(public, found)
+        if found.public_model is not None:
+            attributes["public_model_"] = found.public_model
+        return attributes
 
     def _offset(self, rows):
         model = getattr(self, "public_model_", None)
         if model is None or model.linear is not None:
             return 0.0
         return model.margins(rows[:, self.row_map_.public])
-
-    def _fit_private(self, problem, training, streams, desk=None):
-        if not isinstance(training, OneShot):
-            if not isinstance(self.public_model, str) and training.offset is not None:
-                # In float32: two processes may differ in the last bits.
-                streams.add("public_model", training.offset.astype(np.float32))
-            return super()._fit_private(problem, training, streams, desk)
-        context = begin_callbacks(self)
-        desk = Desk(training.events, streams)
-        found = run_one_shot(self, problem, training, desk, streams)
-        self._publish(self._fitted(problem, *found))
-        self.privacy_ = self._report(problem, training.events, loop=False)
-        end_callbacks(context, self)
-        return self
-
-    def expected_batch(self, n: int) -> int | None:
-        """Return the expected private batch, None for the full batch."""
-        if self.batch_size != "auto":
-            return self.batch_size
-        from skfdp.estimators.defaults import BATCH_SIZE
-
-        return min(n, BATCH_SIZE) if self.solver == "dp-sgd" else None
-
-    def _padded(self, problem, training, coordinates, rows, streams, desk):
-        """Return the padded public part, None without a public loss."""
-        if self.public_loss not in PADDINGS:
-            return None
-        if problem.public.all():
-            return rows
-        return padded_rows(
-            self.public_loss,
-            self.padding_scale,
-            problem,
-            training,
-            coordinates,
-            streams,
-            desk,
-        )
-
-    def _public_gradient(self, problem, query, coordinates, streams):
-        """Return the exact gradient of the public loss, None where there is none."""
-        terms = []
-        if query.padded is not None:
-            coins, size = streams.public("batch"), self.public_batch_size
-            terms.append(
-                lambda theta: query.public_gradient(
-                    theta, uniform_batch(coins, query.n_rows, size)
-                )
-            )
-        if callable(self.public_loss):
-            X_public = problem.X[:, problem.public].astype(np.float64)
-
-            def term(theta: np.ndarray) -> np.ndarray:
-                coef, intercept = coordinates.fold(theta)
-                with users_state():
-                    gradients = self.public_loss(
-                        coef, intercept, X_public, problem.public_labels
-                    )
-                return coordinates.pull(*_checked(gradients, coef, intercept))
-
-            terms.append(term)
-        return (lambda theta: sum(term(theta) for term in terms)) if terms else None
 
     def predict_proba(self, X):
         """Return the probability of each class.
@@ -442,27 +338,3 @@ class FeatureDPLogisticRegression(DPLinearClassifier):
         probabilities : ndarray of shape (n_samples, n_classes)
         """
         return probabilities(self.decision_function(X))
-
-
-def _checked(gradients, coef: np.ndarray, intercept: np.ndarray) -> tuple:
-    """Return what a callable public loss returned as two finite arrays."""
-    try:
-        by_coef, by_intercept = (np.asarray(part, np.float64) for part in gradients)
-        found = (
-            np.broadcast_to(by_coef, coef.shape),
-            np.broadcast_to(by_intercept, intercept.shape),
-        )
-    except (TypeError, ValueError):
-        found = None
-    if found is None:
-        raise ValueError(
-            "public_loss must return the gradients in coef and in intercept, two "
-            f"arrays of shapes {coef.shape} and {intercept.shape}; the charge for "
-            "this fit stays."
-        )
-    if not all(np.isfinite(part).all() for part in found):
-        raise ValueError(
-            "public_loss returned a gradient that is not finite: clip it, or lower "
-            "learning_rate so that coef stays small; the charge for this fit stays."
-        )
-    return found

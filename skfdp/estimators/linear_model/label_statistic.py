@@ -1,25 +1,27 @@
-"""Label-DP in one shot: plan and run, for `FeatureDPLogisticRegression`."""
+"""The method of one label statistic: label-DP with every column public."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
-from skfdp.estimators.linear_model import whitening as one_shot
-from skfdp.estimators.linear_model.descent import Problem, about
+from skfdp.estimators.linear_model import whitening
+from skfdp.estimators.linear_model.fitted import LinearFit
 from skfdp.estimators.linear_model.whitening import LONGEST_ROW, Objective, Whitening
-from skfdp.privacy import Event, PrivacyPlan, Relation, calibrate, gdp_mu
+from skfdp.estimators.method import Budget, OnStep, Plan, Prepared
+from skfdp.privacy.relations import Relation
 from skfdp.queries import SAFE_STD
+from skfdp.queries.losses import Loss
 from skfdp.queries.statistics import LabelSum
 from skfdp.records.checks import shown
 from skfdp.records.grid import GridRows
 from skfdp.records.guards import UtilityWarning, warn_caller
+from skfdp.records.records import PublicRecords, Records
 from skfdp.releases.descent import warn_of_divergence
 from skfdp.releases.desk import Desk
-from skfdp.releases.noise import Streams
 
 #: The only values that one release can do.
 _ONE_SHOT_VALUES = {
@@ -41,160 +43,182 @@ _NOT_ASKED = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class OneShot:
-    """The plan of a one-shot fit, and the public rows that it was made from.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PublicGeometry(Prepared):
+    """The public rows of the statistic.
 
     Attributes
     ----------
-    plan : PrivacyPlan
-        One release.
     whitening : Whitening
     rows : GridRows
     row_bound : float
-    events : tuple of Event
+        Norm that no row exceeds.
     """
 
-    plan: PrivacyPlan
     whitening: Whitening
     rows: GridRows
     row_bound: float
-    events: tuple[Event, ...]
-
-    def query(self, problem: Problem) -> LabelSum:
-        """Return the label statistic of the private target."""
-        return LabelSum(self.rows, problem.target, problem.n_outputs, self.row_bound)
 
 
-def takes_one_shot(estimator, problem: Problem) -> bool:
+@dataclasses.dataclass(frozen=True)
+class LabelStatistic:
+    """One release of the label statistic, then a public optimiser.
+
+    Attributes
+    ----------
+    loss : Loss
+    C : float or "auto"
+        Inverse penalty; "auto": chosen from the release.
+    max_iter : int
+        Of the public optimiser.
+    fit_intercept : bool
+    """
+
+    loss: Loss
+    C: float | str
+    max_iter: int
+    fit_intercept: bool
+
+    def prepare(self, public: PublicRecords, budget: Budget) -> PublicGeometry:
+        """Learn the basis in which the statistic is released; reads no label."""
+        n_rows = len(public.X)
+        std, _ = noise_of_unit_rows(public.n_outputs, budget.relation, budget.mu)
+        noise = std / n_rows / math.sqrt(_curvature(public.n_classes))
+        found = Whitening.learn(public.X, public.row_map, self.fit_intercept, noise)
+        if found.precision[0] > 1:
+            warn_caller(
+                f"the budget is small for n={n_rows} records: the noise is louder "
+                "than what the strongest direction of X is expected to tell; expect "
+                "little more than the majority class.",
+                UtilityWarning,
+            )
+        rows = found.grid(public.X, public.row_map)
+        return PublicGeometry(
+            whitening=found, rows=rows, row_bound=whitening.largest_norm(rows)
+        )
+
+    def plan(
+        self, public: PublicRecords, prepared: PublicGeometry, budget: Budget
+    ) -> Plan:
+        """Calibrate the one release."""
+        query = LabelSum.planned(public.n_outputs, prepared.row_bound)
+        schedule = budget.calibrate(
+            n_steps=1,
+            clip_norm=query.clip_norm,
+            sensitivity=query.sensitivity(budget.relation),
+        )
+        event = budget.named(schedule, "label statistic")
+        return Plan(events=(event,), schedule=schedule)
+
+    def run(
+        self,
+        records: Records,
+        prepared: PublicGeometry,
+        plan: Plan,
+        desk: Desk,
+        on_step: OnStep,
+    ) -> LinearFit:
+        """Release the statistic once, then optimise in public."""
+        public, rows = records.public, prepared.rows
+        query = LabelSum(rows, records.target, public.n_outputs, prepared.row_bound)
+        statistic = whitening.denoised(desk.release("label statistic", query))
+        n_rows = len(records.target)
+        if self.C == "auto":
+            noise_std = float(plan.schedule.noise_std[0])
+            penalty = _curvature(public.n_classes) * np.diag(
+                prepared.whitening.precision
+            )
+            # A private stream: simulated noise must not repeat that of the release.
+            coins = desk.streams.private("splits")
+            factor, start = whitening.choose_factor(
+                rows, statistic, self.loss, penalty, noise_std, coins
+            )
+            penalty *= factor
+        else:
+            start, strength = None, 1 / (self.C * n_rows)
+            bound = public.row_map.feature_bound
+            penalty = whitening.user_penalty(prepared.whitening, strength, bound)
+        objective = Objective(whitening.float_rows(rows), self.loss, penalty)
+        theta, n_iter = objective.minimise(statistic / n_rows, start, self.max_iter)
+        warn_of_divergence(theta)
+        coef, intercept = prepared.whitening.fold(theta, public.row_map)
+        return LinearFit(coef, intercept, n_iter)
+
+
+def takes_one_shot(
+    given: dict[str, Any], public: PublicRecords, relation: Relation, mu: float
+) -> bool:
     """Return whether ``solver="auto"`` is "one-shot"; looks at public facts alone.
+
+    Parameters
+    ----------
+    given : dict
+        The parameters of the estimator.
+    public : PublicRecords
+    relation : Relation
+    mu : float
+        Of the budget.
 
     Raises
     ------
     ValueError
-        For ``solver="one-shot"`` where one release cannot do what is asked.
+        If ``solver="one-shot"`` was asked for and cannot be.
     """
-    if estimator.solver not in ("auto", "one-shot"):
+    if given["solver"] not in ("auto", "one-shot"):
         return False
-    reason = _refusal(estimator, problem)
-    if estimator.solver == "auto":
-        asked = {name: getattr(estimator, name) for name in _NOT_ASKED}
+    reason = _refusal(given, public, relation, mu)
+    if given["solver"] == "auto":
+        asked = {name: given[name] for name in _NOT_ASKED}
         return reason is None and asked == _NOT_ASKED
     if reason is not None:
         raise ValueError(reason)
     return True
 
 
-def _refusal(estimator, problem: Problem) -> str | None:
+def _refusal(
+    given: dict[str, Any], public: PublicRecords, relation: Relation, mu: float
+) -> str | None:
     """Return why the fit cannot be done in one shot, None where it can."""
-    if not problem.public.all() or problem.public_target:
+    if not public.mask.all() or public.has_target:
         return (
             "solver='one-shot' is label-DP: it needs public_features='all' and "
             "public_target=False; choose 'dp-gd' otherwise."
         )
-    if issparse(problem.X):
+    if public.sparse:
         return (
             "sparse X is not supported by solver='one-shot', which needs a dense X to "
             "learn from: choose 'dp-gd', or reduce the columns first (TruncatedSVD)."
         )
     for name, wanted in _ONE_SHOT_VALUES.items():
-        value = getattr(estimator, name)
+        value = given[name]
         if not any(value is choice or value == choice for choice in wanted):
             return (
                 f"{name}={shown(value)} is not for solver='one-shot', which releases "
                 "one statistic of the labels: choose 'dp-gd'."
             )
-    std, unit = _noise_of_unit_rows(estimator, problem)
+    std, unit = noise_of_unit_rows(public.n_outputs, relation, mu)
     if std > SAFE_STD * unit:
         return (
-            f"epsilon={estimator.epsilon!r} and delta={estimator.delta!r} need more "
+            f"epsilon={given['epsilon']!r} and delta={given['delta']!r} need more "
             "noise than the grid of the label statistic can carry: choose "
             "solver='dp-gd', or raise the budget."
         )
     return None
 
 
-def _noise_of_unit_rows(estimator, problem: Problem) -> tuple[float, float]:
+def noise_of_unit_rows(
+    n_outputs: int, relation: Relation, mu: float
+) -> tuple[float, float]:
     """Return the noise that the longest possible row asks for, and the grid unit."""
-    query = LabelSum.planned(problem.n_outputs, LONGEST_ROW)
-    reach = query.sensitivity(Relation.of(estimator.neighboring_relation))
-    std = reach / gdp_mu(estimator.epsilon, estimator.delta)
+    query = LabelSum.planned(n_outputs, LONGEST_ROW)
+    std = query.sensitivity(relation) / mu
     return std, query.unit(std)
 
 
-def _curvature(problem: Problem) -> float:
+def _curvature(n_classes: int) -> float:
     """Return the variance of a label if the classes are of one size.
 
     It is also the curvature of the loss, as of any canonical one, where every weight
     is zero.
     """
-    n_classes = len(problem.classes)
     return (1 - 1 / n_classes) / n_classes
-
-
-def plan_one_shot(estimator, problem: Problem, seeded: bool) -> OneShot:
-    """Learn the public basis and calibrate the one release; reads no label."""
-    std, _ = _noise_of_unit_rows(estimator, problem)
-    noise = std / len(problem.X) / math.sqrt(_curvature(problem))
-    whitening = Whitening.learn(
-        problem.X, problem.row_map, estimator.fit_intercept, noise
-    )
-    if whitening.precision[0] > 1:
-        warn_caller(
-            f"the budget is small for n={len(problem.X)} records: the noise is louder "
-            "than what the strongest direction of X is expected to tell; expect little "
-            "more than the majority class.",
-            UtilityWarning,
-        )
-    rows = whitening.grid(problem.X, problem.row_map)
-    bound = one_shot.largest_norm(rows)
-    query = LabelSum.planned(problem.n_outputs, bound)
-    relation = estimator.neighboring_relation
-    plan = calibrate(
-        estimator.epsilon,
-        estimator.delta,
-        n_steps=1,
-        clip_norm=query.clip_norm,
-        sensitivity=query.sensitivity(Relation.of(relation)),
-        neighboring_relation=relation,
-        accountant=estimator.accountant,
-    )
-    event = dataclasses.replace(
-        plan.event, label="label statistic", **about(estimator, problem, seeded)
-    )
-    return OneShot(plan, whitening, rows, bound, (event,))
-
-
-def run_one_shot(
-    estimator, problem: Problem, training: OneShot, desk: Desk, streams: Streams
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Release the statistic once, then optimise in public.
-
-    Returns
-    -------
-    coef : ndarray of shape (n_outputs, n_features)
-    intercept : ndarray of shape (n_outputs,)
-    n_iter : int
-        Iterations of the public optimiser.
-    """
-    noise_std = float(training.plan.noise_std[0])
-    statistic = desk.release("label statistic", training.query(problem))
-    statistic = one_shot.denoised(statistic)
-    rows, n_rows = training.rows, len(problem.target)
-    if estimator.C == "auto":
-        penalty = _curvature(problem) * np.diag(training.whitening.precision)
-        # A private stream: simulated noise must not repeat that of the release.
-        factor, start = one_shot.choose_factor(
-            rows, statistic, problem.loss, penalty, noise_std, streams.private("splits")
-        )
-        penalty *= factor
-    else:
-        start, strength = None, 1 / (estimator.C * n_rows)
-        penalty = one_shot.user_penalty(
-            training.whitening, strength, problem.row_map.feature_bound
-        )
-    most = 1000 if estimator.max_iter == "auto" else estimator.max_iter
-    objective = Objective(one_shot.float_rows(rows), problem.loss, penalty)
-    theta, n_iter = objective.minimise(statistic / n_rows, start, most)
-    warn_of_divergence(theta)
-    return *training.whitening.fold(theta, problem.row_map), n_iter

@@ -4,93 +4,112 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skfdp.estimators.centring.conditional import Blocks
-from skfdp.privacy import Event, Relation
+from skfdp.estimators.centring import conditional
+from skfdp.estimators.centring.conditional import Regressors
+from skfdp.estimators.method import Budget
+from skfdp.privacy import Event
+from skfdp.queries.statistics import CrossSum
 from skfdp.records.coordinates import Coordinates
-from skfdp.records.grid import GridRows
+from skfdp.records.grid import GridRows, SparseGridRows
+from skfdp.records.records import PublicRecords, Records
 from skfdp.releases.desk import Desk
-from skfdp.releases.noise import Streams
-
-if TYPE_CHECKING:
-    from skfdp.estimators.linear_model.descent import Problem, Training
 
 PADDINGS = ("zero", "gaussian", "impute")
 #: Share of mu**2 for the cross moments of "impute".
 IMPUTE_SHARE = 0.1
 
 
-def cross_event(problem: Problem, mu: float, facts: dict) -> Event:
-    """Return the event of the release that "impute" needs.
+@dataclasses.dataclass(frozen=True)
+class Padding:
+    """Rows with something public in place of private columns.
 
-    Parameters
+    Attributes
     ----------
-    problem : Problem
-    mu : float
-        The budget's own Gaussian-DP parameter.
-    facts : dict
-        What every event of the fit says.
+    kind : {"zero", "gaussian", "impute"}
+        "impute": what a released regression predicts from all that is public.
+    scale : float
+        Standard deviation of the "gaussian" padding.
     """
-    relation = Relation.of(facts["neighboring_relation"])
-    sensitivity = _blocks(problem).sensitivity(relation)
-    return Event(
-        label="cross moments",
-        noise_std=(sensitivity / (math.sqrt(IMPUTE_SHARE) * mu),),
-        clip_norm=1.0,
-        sensitivity=sensitivity,
-        **facts,
-    )
 
+    kind: str
+    scale: float
 
-def padded_rows(
-    kind: str,
-    scale: float,
-    problem: Problem,
-    training: Training,
-    coordinates: Coordinates,
-    streams: Streams,
-    desk: Desk,
-) -> GridRows:
-    """Return the rows of the loop with something public in place of private columns.
+    def prepare(self, public: PublicRecords) -> Regressors | None:
+        """Return the regressors of "impute": public columns, and labels if public."""
+        if self.kind != "impute" or public.mask.all():
+            return None
+        U = public.row_map.of_public(public.mask).scale(public.X)
+        if public.has_target:
+            labels = public.target[:, None] == np.arange(public.n_classes)
+            U = np.hstack([U, labels.astype(np.float64)])
+        return Regressors.learn(U, weighted=True)
 
-    **Guarantees.** A padded row depends on the public part of its record, on public
-    coins, and for "impute" on one release, `cross_event`.
-    """
-    if kind == "impute":
-        blocks = _blocks(problem)
-        std = training.cross_event.noise_std[0]
-        found = desk.release("cross moments", blocks.query)
-        mean, coef, _ = blocks.centre(found, std)
-        public = blocks.public
+    def event(
+        self, public: PublicRecords, regressors: Regressors | None, budget: Budget
+    ) -> Event | None:
+        """Return the event of the release that "impute" needs."""
+        if regressors is None:
+            return None
+        query = CrossSum.planned(nonnegative=public.private_bounded)
+        sensitivity = query.sensitivity(budget.relation)
+        return budget.event(
+            "cross moments",
+            sensitivity / (math.sqrt(IMPUTE_SHARE) * budget.mu),
+            sensitivity=sensitivity,
+        )
+
+    def rows(
+        self,
+        records: Records,
+        regressors: Regressors | None,
+        event: Event | None,
+        coordinates: Coordinates,
+        desk: Desk,
+    ) -> GridRows | SparseGridRows:
+        """Return the rows of the loop with the padding in place of private columns.
+
+        "zero" and "gaussian" draw in public; "impute" releases the cross moments once.
+        """
+        public = records.public
+        if event is None:
+            scale = self.scale if self.kind == "gaussian" else 0.0
+            return drawn_rows(
+                public, coordinates, scale, desk.streams.public("padding")
+            )
+        private = ~public.mask
+        query = conditional.cross_sum(
+            records.X[:, private],
+            conditional.part(public.row_map, private),
+            regressors,
+            nonnegative=public.private_bounded,
+        )
+        found = desk.release("cross moments", query)
+        centre = conditional.centre(regressors, found, event.noise_std[0])
 
         def fill(rows: np.ndarray) -> np.ndarray:
-            found = mean[~public] + (rows - mean[public]) @ coef
-            return found * problem.row_map.feature_bound  # not yet divided out
+            predicted = centre.intercept + (rows - centre.mean) @ centre.coef
+            return predicted * public.row_map.feature_bound  # not yet divided out
 
-        known = blocks.X[:, public]
-        return coordinates.padded_grid(known, problem.public, fill)
-    scale = scale if kind == "gaussian" else 0.0
-    return coordinates.drawn_grid(
-        problem.X, problem.public, scale, streams.public("padding")
-    )
+        known = public.X
+        if public.has_target:
+            labels = public.target[:, None] == np.arange(public.n_classes)
+            known = np.hstack([known, labels.astype(known.dtype)])
+        return coordinates.padded_grid(known, public.mask, fill)
 
 
-def _blocks(problem: Problem) -> Blocks:
-    """Return the regression of the private columns on all that is public."""
-    X, public = problem.X, problem.public
-    row_map = dataclasses.replace(problem.row_map, public=None)
-    if problem.public_target:
-        classes = np.arange(problem.n_classes)
-        labels = problem.target[:, None] == classes
-        X = np.hstack([X, labels.astype(X.dtype)])
-        public = np.r_[public, np.ones(len(classes), dtype=bool)]
-        if row_map.span is not None:
-            row_map = dataclasses.replace(
-                row_map,
-                low=np.r_[row_map.low, np.zeros(len(classes))],
-                span=np.r_[row_map.span, np.ones(len(classes))],
-            )
-    return Blocks(X, row_map, public, exact=False)
+def drawn_rows(
+    public: PublicRecords,
+    coordinates: Coordinates,
+    scale: float,
+    generator: np.random.Generator,
+) -> GridRows | SparseGridRows:
+    """Return the rows of the loop whose private columns hold N(0, scale**2)."""
+
+    def fill(rows: np.ndarray) -> np.ndarray:
+        # drawn even at scale 0, so that both paddings share later public draws
+        return scale * generator.standard_normal((len(rows), public.n_private))
+
+    return coordinates.padded_grid(public.X, public.mask, fill)

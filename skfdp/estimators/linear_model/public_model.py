@@ -7,15 +7,13 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp.addresses import public
-from skfdp.estimators.linear_model.descent import Problem
-from skfdp.records.blocks import row_blocks
 from skfdp.records.checks import shown
+from skfdp.records.records import PublicRecords
 
 #: Log-probabilities below this one are raised to it: a public model may be certain,
 #: and wrong.
@@ -118,18 +116,6 @@ class PublicModel:
         return coef, intercept + self.linear[1]
 
 
-def public_rows(problem: Problem) -> np.ndarray | csr_array:
-    """Return the public columns of ``row_map(X)``; reads no private column."""
-    X, public = problem.X, problem.public
-    row_map = problem.row_map.of_public(public)
-    if issparse(X):
-        return row_map(X[:, public])
-    rows = np.empty((X.shape[0], int(public.sum())))
-    for block in row_blocks(X):
-        rows[block] = row_map(X[block][:, public])
-    return rows
-
-
 def is_fitted(estimator: Any) -> bool:
     """Return whether scikit-learn calls an estimator fitted."""
     try:
@@ -139,7 +125,7 @@ def is_fitted(estimator: Any) -> bool:
     return True
 
 
-def resolve_public_model(spec: Any, problem: Problem) -> PublicModel:
+def resolve_public_model(spec: Any, public: PublicRecords) -> PublicModel:
     """Return the fitted public model.
 
     Parameters
@@ -147,25 +133,24 @@ def resolve_public_model(spec: Any, problem: Problem) -> PublicModel:
     spec : "auto" or classifier
         "auto": logistic regression on standardised columns. A classifier that is not
         fitted yet is cloned and fitted on the public columns and the public target.
-    problem : Problem
-        Only its public parts are read.
+    public : PublicRecords
     """
-    classes, codes = problem.classes, problem.target
+    classes, codes = public.classes, public.target
     if isinstance(spec, str):
         counts = np.bincount(codes, minlength=len(classes))
-        if not problem.public.any() or (counts == 0).any():
-            return _frequencies(classes, counts, int(problem.public.sum()))
+        if not public.mask.any() or (counts == 0).any():
+            return _frequencies(classes, counts, int(public.mask.sum()))
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        scaler = StandardScaler(with_mean=not issparse(problem.X))
+        scaler = StandardScaler(with_mean=not public.sparse)
         spec = make_pipeline(scaler, LogisticRegression(C=_C, max_iter=1000))
     prefitted = is_fitted(spec)
     if not prefitted:
-        if not problem.public_target:
+        if not public.has_target:
             raise ValueError(_NOT_FITTED)
-        spec = clone(spec).fit(public_rows(problem), classes[codes])
+        spec = clone(spec).fit(public.rows, classes[codes])
     unknown = set(spec.classes_.tolist()) - set(classes.tolist())
     if unknown:
         raise ValueError(

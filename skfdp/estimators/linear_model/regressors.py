@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from scipy.sparse import issparse
-
 from skfdp.addresses import public
-from skfdp.estimators import defaults
-from skfdp.estimators.linear_model.moments import plan_one_release, run_moments
-from skfdp.estimators.linear_model.regression import DPLinearRegressor
-from skfdp.estimators.linear_model.target_statistic import run_target_sum
-from skfdp.estimators.parameters import begin_callbacks, end_callbacks
+from skfdp.estimators.linear_model.descent import Descent
+from skfdp.estimators.linear_model.moments import SecondMoments
+from skfdp.estimators.linear_model.regression import LinearRegressor
+from skfdp.estimators.linear_model.target_statistic import TargetStatistic
+from skfdp.estimators.method import Method
 from skfdp.records.checks import check_batch, check_choice, check_number, shown
-from skfdp.releases.descent import warn_of_divergence
-from skfdp.releases.desk import Desk
+from skfdp.records.records import PublicRecords
 
 _SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
 
 
 @public("skfdp")
-class FeatureDPRegressor(DPLinearRegressor):
+class FeatureDPRegressor(LinearRegressor):
     r"""Linear regression that protects what is private of each record.
 
     Some columns, the target, or both may be public; the rest of every record is
@@ -89,8 +86,6 @@ class FeatureDPRegressor(DPLinearRegressor):
     centering : {"auto", None}, default="auto"
         "auto": centre the rows, exactly where every column is public, by a private
         mean else. None: no centring.
-    accountant : {"auto", "pld"}, default="auto"
-        "auto": closed form on full batches.
     target_name : str, default=None
         Name of the column that y is, or is computed from, where y is not a Series with
         this name: reports say it, and ledgers compare it.
@@ -185,7 +180,6 @@ class FeatureDPRegressor(DPLinearRegressor):
         alpha="auto",
         fit_intercept=True,
         centering="auto",
-        accountant="auto",
         target_name=None,
         names=None,
         ledger=None,
@@ -216,7 +210,6 @@ class FeatureDPRegressor(DPLinearRegressor):
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.centering = centering
-        self.accountant = accountant
         self.target_name = target_name
         self.names = names
         self.ledger = ledger
@@ -230,15 +223,17 @@ class FeatureDPRegressor(DPLinearRegressor):
         check_choice("public_target", self.public_target, (True, False))
         check_batch(self.solver, self.batch_size)
 
-    def _plan(self, problem, seeded):
+    def _method(self, public: PublicRecords) -> Method:
         if self.solver != "one-shot":
-            return super()._plan(problem, seeded)
-        self._check_one_shot(problem)
-        return plan_one_release(self, problem, seeded)
+            return self._descent(public)
+        self._check_one_shot(public)
+        kind = TargetStatistic if public.mask.all() else SecondMoments
+        most = 1000 if self.max_iter == "auto" else self.max_iter
+        return kind(self._loss(), self._centring(), self._scales(), most)
 
-    def _check_one_shot(self, problem) -> None:
+    def _check_one_shot(self, public: PublicRecords) -> None:
         """Refuse what the one release cannot do."""
-        if issparse(problem.X):
+        if public.sparse:
             raise ValueError(
                 "sparse X is not supported by solver='one-shot', which needs a dense "
                 "X: choose 'dp-gd', or reduce the columns first (TruncatedSVD)."
@@ -248,7 +243,7 @@ class FeatureDPRegressor(DPLinearRegressor):
                 "loss='huber' is not for solver='one-shot', because its private part "
                 "is no sum that could be released once: choose 'dp-gd'."
             )
-        if self.loss == "poisson" and not problem.public.all():
+        if self.loss == "poisson" and not public.mask.all():
             raise ValueError(
                 "loss='poisson' with solver='one-shot' is label-DP: it needs "
                 "public_features='all'; choose 'dp-gd' otherwise."
@@ -259,31 +254,9 @@ class FeatureDPRegressor(DPLinearRegressor):
                 "which releases one sum over all records: choose 'dp-sgd'."
             )
 
-    def _fit_private(self, problem, training, streams, desk=None):
-        if self.solver != "one-shot":
-            return super()._fit_private(problem, training, streams, desk)
-        context = begin_callbacks(self)
-        desk = Desk(training.events, streams)
-        problem = self._scaled(problem, training, desk)
-        coordinates = self._coordinates(problem, training, desk)
-        run = run_target_sum if problem.public.all() else run_moments
-        theta, n_iter = run(self, problem, training, coordinates, desk)
-        warn_of_divergence(theta)
-        found = coordinates.fold(theta)
-        self._publish(self._fitted(problem, *found, n_iter))
-        self.privacy_ = self._report(problem, training.events, loop=False)
-        end_callbacks(context, self)
-        return self
-
-    def expected_batch(self, n: int) -> int | None:
-        """Return the expected private batch, None for the full batch."""
-        if self.batch_size != "auto":
-            return self.batch_size
-        return min(n, defaults.BATCH_SIZE) if self.solver == "dp-sgd" else None
-
 
 @public("skfdp")
-class DPSGDFRegressor(DPLinearRegressor):
+class DPSGDFRegressor(LinearRegressor):
     r"""Linear regression with private centring (DPSGD-F), every record private.
 
     The target's mean and spread, and the mean and the mean length of the rows, are
@@ -343,8 +316,6 @@ class DPSGDFRegressor(DPLinearRegressor):
         "gaussian": mean of the rows by the Gaussian mechanism. None: no centring.
     mean_fraction : float or "auto", default="auto"
         Share of the squared Gaussian-DP parameter that buys the mean of the rows.
-    accountant : {"auto", "pld"}, default="auto"
-        "auto": closed form on full batches.
     target_name : str, default=None
         Name of the column that y is, or is computed from, where y is not a Series with
         this name: reports say it, and ledgers compare it.
@@ -432,7 +403,6 @@ class DPSGDFRegressor(DPLinearRegressor):
         fit_intercept=True,
         centering="gaussian",
         mean_fraction="auto",
-        accountant="auto",
         target_name=None,
         names=None,
         ledger=None,
@@ -461,7 +431,6 @@ class DPSGDFRegressor(DPLinearRegressor):
         self.fit_intercept = fit_intercept
         self.centering = centering
         self.mean_fraction = mean_fraction
-        self.accountant = accountant
         self.target_name = target_name
         self.names = names
         self.ledger = ledger
@@ -473,6 +442,5 @@ class DPSGDFRegressor(DPLinearRegressor):
         check_choice("centering", self.centering, ("gaussian", None))
         check_number("mean_fraction", self.mean_fraction, high=1, also=("auto",))
 
-    def expected_batch(self, n: int) -> int | None:
-        """Return the expected batch, None for the full batch."""
-        return None if self.batch_size == "auto" else self.batch_size
+    def _method(self, public: PublicRecords) -> Descent:
+        return self._descent(public)

@@ -1,4 +1,4 @@
-"""Label-DP in one shot for squared error and Poisson, after the release is planned.
+"""The method of one target statistic: label-DP for squared error and Poisson.
 
 Every column is public and only the target is private, so that the private part of a
 weighted canonical GLM is linear in the weights,
@@ -11,16 +11,22 @@ contributions without bending the model.
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from scipy.optimize import minimize
 
-from skfdp.estimators.linear_model.descent import Problem, Training
+from skfdp.estimators.linear_model.one_release import OneRelease
+from skfdp.estimators.method import Plan
+from skfdp.privacy.relations import Relation
 from skfdp.queries.losses import Loss
 from skfdp.queries.statistics import TargetSum
 from skfdp.records.blocks import blocks
 from skfdp.records.coordinates import Coordinates
 from skfdp.records.grid import GRID, GridRows
+from skfdp.records.records import Records
 from skfdp.records.row_map import RowMap
+from skfdp.records.target import TargetMap
 from skfdp.releases.desk import Desk
 
 #: Penalties to compare, over the noise per record.
@@ -29,50 +35,54 @@ PENALTIES = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 TARGET_REACH, COUNT_REACH = 2.0, 10.0
 
 
-def run_target_sum(
-    estimator,
-    problem: Problem,
-    training: Training,
-    coordinates: Coordinates,
-    desk: Desk,
-) -> tuple[np.ndarray, int]:
-    """Release the statistic once, then optimise in public.
+@dataclasses.dataclass(frozen=True)
+class TargetStatistic(OneRelease):
+    """The method of one target statistic."""
 
-    Returns
-    -------
-    theta : ndarray of shape (1, n_columns)
-    n_iter : int
-        Iterations of the public optimiser.
-    """
-    low, high = _reach(problem, estimator.fit_intercept)
-    middle, half = (high + low) / 2, (high - low) / 2
-    rows = coordinates.grid(problem.X)
-    short = _shortened(rows)
-    std = float(training.plan.noise_std[0])
-    query = TargetSum(short, (problem.target - middle) / half)
-    total = desk.release("target statistic", query)
-    n = len(problem.X)
-    public = sum(
-        short.values[block].sum(axis=0, dtype=np.int64)
-        for block in blocks(*short.values.shape)
-    )
-    statistic = (half * total[0] + middle * GRID * public) / n
-    model = PublicPart(rows, problem.loss)
-    strength = estimator._penalty_strength(problem, None)
-    most = 1000 if estimator.max_iter == "auto" else estimator.max_iter
-    if strength is None:
-        theta, n_iter = _choose(model, statistic, half * std / n, most)
-    else:
-        penalty = coordinates.penalty_curvature(strength)
-        # A noisy statistic may ask for infinite weights; this keeps them finite.
-        start = np.zeros(len(statistic))
-        theta, n_iter = model.minimise(statistic, penalty + 1e-8, start, most)
-    return theta[None], n_iter
+    label = "target statistic"
+
+    def _bounds(self, relation: Relation) -> tuple[float, float]:
+        query = TargetSum.planned()
+        return query.clip_norm, query.sensitivity(relation)
+
+    def _solve(
+        self,
+        records: Records,
+        loss: Loss,
+        coordinates: Coordinates,
+        plan: Plan,
+        target_map: TargetMap,
+        desk: Desk,
+    ) -> tuple[np.ndarray, int]:
+        low, high = _reach(target_map, self.scales.fit_intercept)
+        middle, half = (high + low) / 2, (high - low) / 2
+        rows = coordinates.grid(records.X)
+        short = _shortened(rows)
+        query = TargetSum(short, (records.target - middle) / half)
+        total = desk.release(self.label, query)
+        n = len(records.X)
+        public = sum(
+            short.values[block].sum(axis=0, dtype=np.int64)
+            for block in blocks(*short.values.shape)
+        )
+        statistic = (half * total[0] + middle * GRID * public) / n
+        model = PublicPart(rows, loss)
+        strength = self.scales.penalty(target_map, records.public.n_records)
+        if strength is None:
+            std = half * float(plan.schedule.noise_std[0]) / n
+            theta, n_iter = _choose(model, statistic, std, self.max_iter)
+        else:
+            penalty = coordinates.penalty_curvature(strength)
+            # A noisy statistic may ask for infinite weights; this keeps them finite.
+            start = np.zeros(len(statistic))
+            theta, n_iter = model.minimise(
+                statistic, penalty + 1e-8, start, self.max_iter
+            )
+        return theta[None], n_iter
 
 
-def _reach(problem: Problem, fit_intercept: bool) -> tuple[float, float]:
+def _reach(units: TargetMap, fit_intercept: bool) -> tuple[float, float]:
     """Return the bounds of the target in the loop's units; they are public."""
-    units = problem.target_map
     low, high = units(np.array([units.low, units.high]))
     if units.log:
         return low, min(high, COUNT_REACH) if fit_intercept else high

@@ -2,58 +2,32 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import types
+from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
-from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.neural_network import MLPClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp.addresses import public
 from skfdp.estimators import defaults
 from skfdp.estimators.arrays import check_arrays
+from skfdp.estimators.base import PrivateEstimator
+from skfdp.estimators.classifier import PrivateClassifier, probabilities
+from skfdp.estimators.linear_model.centring import Centring
+from skfdp.estimators.linear_model.descent import Descent
 from skfdp.estimators.neural_network.networks import Network
-from skfdp.estimators.neural_network.plan import (
-    NetworkTraining,
-    Problem,
-    hidden_layers,
-    network_parameters,
-    plan_network,
-)
-from skfdp.estimators.neural_network.start import linear_network, start_of_loop
-from skfdp.estimators.parameters import (
-    ASSUMPTIONS,
-    begin_callbacks,
-    check_loop_parameters,
-    check_nothing_public,
-    check_privacy_parameters,
-    complete_parameters,
-    end_callbacks,
-    forget,
-    public_count,
-    resolve_row_map,
-)
-from skfdp.privacy.ledger import PrivacyLedger
-from skfdp.privacy.report import Assumption, PrivacyReport
+from skfdp.estimators.neural_network.start import Settings, hidden_layers
+from skfdp.estimators.neural_network.training import NetworkDescent, NetworkFit
+from skfdp.estimators.parameters import ASSUMPTIONS, Loop, resolve_row_map
+from skfdp.privacy.report import Assumption
 from skfdp.queries.losses import LOSSES
 from skfdp.queries.network import BACKENDS, DTYPES
 from skfdp.records.blocks import blocks
 from skfdp.records.checks import check_choice, check_number, check_size, shown
-from skfdp.records.guards import guarded_fit, users_state, without_traps
-from skfdp.records.labels import encode_labels, resolve_class_weight
-from skfdp.records.names import column_names, target_name
-from skfdp.records.public_columns import public_mask
+from skfdp.records.guards import without_traps
+from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
-from skfdp.releases.coins import uniform_batch
-from skfdp.releases.descent import check_weights, descent
-from skfdp.releases.desk import Desk
-from skfdp.releases.noise import Streams, warn_of_seed
-from skfdp.releases.steps import HeavyBall
 
 _PUBLIC_LOSSES = ("auto", None, "zero", "gaussian", "impute")
 _EXACT_PRODUCTS = Assumption(
@@ -61,10 +35,26 @@ _EXACT_PRODUCTS = Assumption(
     "reduced precision.",
     enforced=False,
 )
+#: Parameters that do nothing without a loop, and their defaults.
+_OF_THE_LOOP = {
+    "trained_layers": "auto",
+    "public_loss": "auto",
+    "public_batch_size": None,
+    "private_weight": 1.0,
+    "clip_norm": "auto",
+    "max_iter": "auto",
+    "batch_size": "auto",
+    "learning_rate": "auto",
+    "learning_rate_decay": 1.0,
+    "momentum": 0.9,
+    "average": "last",
+    "noise_decay": 0.75,
+    "radius": None,
+}
 
 
 @public("skfdp")
-class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     r"""A ReLU network that protects what is private of each record.
 
     Some columns, the target, or both may be public; the rest of every record is
@@ -160,8 +150,6 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         Of the products in the loop: with "float32" the gradients are those of a network
         with about 9 bits in each activation, with "float64" 15. The guarantee is the
         same.
-    accountant : {"auto", "pld"}, default="auto"
-        "auto": closed form on full batches.
     target_name : str, default=None
         Name of the column that y is, or is computed from, where y is not a Series with
         this name: reports say it, and ledgers compare it.
@@ -268,7 +256,6 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         backend="numpy",
         device=None,
         dtype="float32",
-        accountant="auto",
         target_name=None,
         names=None,
         ledger=None,
@@ -306,76 +293,18 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         self.backend = backend
         self.device = device
         self.dtype = dtype
-        self.accountant = accountant
         self.target_name = target_name
         self.names = names
         self.ledger = ledger
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        complete_parameters(self)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Return whether a fit came to its end."""
-        return hasattr(self, "coefs_")
-
-    @with_callbacks
-    @guarded_fit
-    def fit(self, X, y):
-        """Train on X, y within the budget, charging the ledger first.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Dense. Each record once. Values outside `bounds` and rows longer than
-            `feature_bound` are clipped, silently.
-        y : array-like of shape (n_samples,)
-            Labels of any type.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            For bad parameters or malformed input; nothing is charged, no datum is
-            quoted.
-        ImportError
-            For ``backend="torch"`` where torch is not installed; nothing is charged.
-        PrivacyBudgetError
-            If the ledger's ceiling would be passed; nothing is charged or trained.
-        """
-        forget(self)
-        self._check_parameters()
-        ledger = PrivacyLedger.resolve(self.ledger)
-        problem = self._resolve(X, y)
-        name = type(self).__name__
-        if math.isinf(self.epsilon):
-            if ledger is not None:
-                receipt = ledger.charge_nonprivate(label=name)
-                problem = dataclasses.replace(problem, receipt=receipt)
-            return self._fit_without_privacy(problem)
-        warn_of_seed(self.random_state)
-        streams = Streams(
-            self.random_state,
-            type(self),
-            (problem.X, problem.codes),
-            network_parameters(self, problem),
-        )
-        training = plan_network(self, problem, streams.seeded)
-        problem = dataclasses.replace(problem, row_map=training.row_map)
-        if ledger is not None:
-            receipt = ledger.charge(training.events, label=name)
-            problem = dataclasses.replace(problem, receipt=receipt)
-        return self._fit_private(problem, training, streams)
+    _released = ("coefs_", "intercepts_", "n_iter_")
+    _weights = ("coefs_", "intercepts_")
+    _has_loop = True
 
     def _check_parameters(self) -> None:
-        auto = ("auto",)
-        check_size("feature_bound", self.feature_bound, also=auto)
-        check_privacy_parameters(self._with_feature_bound(1.0))
+        super()._check_parameters()
         hidden_layers(self.hidden_layer_sizes)
         check_choice("public_target", self.public_target, (True, False))
         check_choice(
@@ -384,7 +313,10 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             ("auto", None, "public", "class_sums", "linear"),
         )
         check_number(
-            "pretraining_share", self.pretraining_share, high=1 + 1e-9, also=auto
+            "pretraining_share",
+            self.pretraining_share,
+            high=1 + 1e-9,
+            also=("auto",),
         )
         check_choice("trained_layers", self.trained_layers, ("auto", "all", "last"))
         check_choice("public_loss", self.public_loss, _PUBLIC_LOSSES)
@@ -393,7 +325,7 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         )
         check_size("private_weight", self.private_weight)
         check_size("padding_scale", self.padding_scale, zero=True)
-        check_loop_parameters(self)
+        Loop.of(self.get_params(deep=False)).check()
         check_number(
             "learning_rate_decay",
             self.learning_rate_decay,
@@ -412,187 +344,83 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 "out."
             )
 
-    def _with_feature_bound(self, bound: float) -> types.SimpleNamespace:
-        """Return the parameters as validation reads them, with a number as bound."""
-        return types.SimpleNamespace(
-            **self.get_params(deep=False) | {"feature_bound": bound}
+    def _row_map(
+        self, n_features: int, names, mask: np.ndarray, sparse: bool
+    ) -> RowMap:
+        if math.isinf(self.epsilon):
+            return RowMap(feature_bound=math.inf)
+        bound = self.feature_bound
+        if bound == "auto":
+            bound = defaults.network_row_bound(n_features)
+        return resolve_row_map(self.bounds, bound, self.normalize, n_features, names)
+
+    def _stream_parameters(self, public: PublicRecords) -> dict[str, Any]:
+        hidden = hidden_layers(self.hidden_layer_sizes)
+        return super()._stream_parameters(public) | {"hidden_layer_sizes": hidden}
+
+    def _method(self, public: PublicRecords) -> NetworkDescent:
+        given, loss = self.get_params(deep=False), LOSSES["log_loss"]
+        hidden, n_jobs = hidden_layers(self.hidden_layer_sizes), self._n_threads()
+        settings = Settings(
+            widths=(public.n_features, *hidden, public.n_outputs),
+            loss=loss,
+            public_loss=None if self.public_loss == "auto" else self.public_loss,
+            padding_scale=self.padding_scale,
+            backend=self.backend,
+            device=self.device,
+            dtype=self.dtype,
+            n_jobs=n_jobs,
         )
-
-    def _resolve(self, X, y) -> Problem:
-        """Validate and split; the last time that the user's objects are touched."""
-        frame, named = X, target_name(self.target_name, y)
-        X, y = check_arrays(self, X, y)
-        labels = encode_labels(y, self.classes)
-        names = getattr(self, "feature_names_in_", None)
-        mask = public_mask(self.public_features, X.shape[1], names, frame)
-        infinite = math.isinf(self.epsilon)
-        if not infinite:
-            check_nothing_public(self, mask, bool(self.public_target))
-        source = labels.source
-        if source == "data" and self.public_target:
-            source = "public target"
-        row_map = RowMap(feature_bound=math.inf)
-        if not infinite:
-            bound = self.feature_bound
-            if bound == "auto":
-                bound = defaults.network_row_bound(X.shape[1])
-            row_map = resolve_row_map(
-                self._with_feature_bound(bound), X.shape[1], names
-            )
-        return Problem(
-            X=X,
-            codes=labels.codes,
-            classes=labels.classes,
-            classes_source=source,
-            columns=column_names(self),
-            target_name=named,
-            public=mask,
-            public_target=bool(self.public_target),
-            row_map=row_map,
-            n_public=public_count(self, len(X)),
-            loss=LOSSES["log_loss"],
-            class_weight=resolve_class_weight(self.class_weight, labels.classes),
-            hidden=hidden_layers(self.hidden_layer_sizes),
-        )
-
-    def _fit_without_privacy(self, problem: Problem):
-        """Fit scikit-learn's network, with its defaults."""
-        context = begin_callbacks(self)
-        model = MLPClassifier(problem.hidden, random_state=self.random_state)
-        weight = problem.class_weight[problem.codes]
-        model.fit(problem.X, problem.codes, sample_weight=weight)
-        network = Network(model.coefs_, model.intercepts_).spread(
-            model.classes_, len(problem.classes)
-        )
-        self._publish(self._fitted(problem, network, model.n_iter_))
-        self.privacy_ = self._report(problem, ())
-        end_callbacks(context, self)
-        return self
-
-    def _fit_private(
-        self, problem: Problem, training: NetworkTraining, streams: Streams
-    ):
-        context = begin_callbacks(self, max_subtasks=training.n_steps)
-        desk = Desk(training.events, streams)
-        linear = training.linear
-        assumed = () if linear is None else linear.assumptions
-        privacy = self._report(problem, training.events, assumed)
-        if linear is not None and training.plan is None:
-            network = linear_network(self, problem, training, streams, desk)
-            self._publish(self._fitted(problem, network, 0))
-            self.privacy_ = privacy
-            end_callbacks(context, self)
-            return self
-        n_jobs = effective_n_jobs(self.n_jobs)
-        loop = start_of_loop(self, problem, training, streams, desk, n_jobs)
-
-        @without_traps()
-        def fitted(theta: np.ndarray, n_iter: int) -> dict:
-            network = loop.network(theta).on_mapped_rows(problem.row_map)
-            return self._fitted(problem, network, n_iter)
-
-        @users_state()
-        def on_step(step: int, theta: np.ndarray) -> bool:
-            task = context.subcontext(task_name="step")
-            task.call_on_fit_task_begin(estimator=self)
-            return task.call_on_fit_task_end(
-                estimator=self,
-                reconstruction_attributes=lambda: {
-                    **fitted(theta, step + 1),
-                    "privacy_": privacy,
-                },
-            )
-
-        theta, n_iter = loop.start, 0
-        if training.plan is not None:
-            theta, n_iter = self._descend(
-                problem, training, streams, desk, loop, on_step
-            )
-        self._publish(fitted(theta, n_iter))
-        self.privacy_ = privacy
-        end_callbacks(context, self)
-        return self
-
-    def _descend(self, problem, training, streams, desk, loop, on_step):
-        query = loop.query
-        public_gradient = None
-        if getattr(query, "padded", None) is not None:
-            coins, size = streams.public("batch"), self.public_batch_size
-
-            def public_gradient(theta: np.ndarray) -> np.ndarray:
-                batch = uniform_batch(coins, query.n_rows, size)
-                return query.public_gradient(theta, batch)
-
-        return descent(
-            desk,
-            query,
-            HeavyBall(
-                training.learning_rate,
-                self.momentum,
-                training.n_steps,
-                self.radius,
-                self.learning_rate_decay,
-            ),
-            n_records=problem.n_public,
-            average=self.average,
+        return NetworkDescent(
+            settings=settings,
+            loop=Loop.of(given),
+            learning_rate_decay=self.learning_rate_decay,
+            public_batch_size=self.public_batch_size,
             private_weight=self.private_weight,
-            public_gradient=public_gradient,
-            on_step=on_step,
-            start=loop.start,
+            pretraining=self.pretraining,
+            pretraining_share=self.pretraining_share,
+            trained_layers=self.trained_layers,
+            # Setting one of them asks for a loop.
+            asks_for_loop=any(given[name] != v for name, v in _OF_THE_LOOP.items()),
+            maps_rows=bool(self.normalize) or self.feature_bound != "auto",
+            linear=Descent(
+                loss=loss,
+                loop=Loop(batch_size=None),
+                centring=Centring("auto", fit_intercept=True),
+                public_model="auto",
+                n_jobs=n_jobs,
+            ),
         )
 
-    def _publish(self, fitted: dict) -> None:
-        check_weights((*fitted["coefs_"], *fitted["intercepts_"]))
-        for name, value in fitted.items():
-            setattr(self, name, value)
+    def _without_privacy(self, records: Records) -> NetworkFit:
+        """Fit scikit-learn's network, with its defaults."""
+        public = records.public
+        hidden = hidden_layers(self.hidden_layer_sizes)
+        model = MLPClassifier(hidden, random_state=self.random_state)
+        weight = public.class_weight[records.target]
+        model.fit(records.X, records.target, sample_weight=weight)
+        network = Network(model.coefs_, model.intercepts_)
+        network = network.spread(model.classes_, public.n_classes)
+        return NetworkFit(network, public.row_map, model.n_iter_)
 
-    def _fitted(self, problem: Problem, network: Network, n_iter: int) -> dict:
+    def _attributes(self, public: PublicRecords, found: NetworkFit) -> dict[str, Any]:
+        network = found.network
         return {
-            "classes_": problem.classes,
+            "classes_": public.classes,
             "coefs_": network.coefs,
             "intercepts_": network.intercepts,
-            "n_iter_": n_iter,
+            "n_iter_": found.n_iter,
             "n_layers_": len(network.coefs) + 1,
-            "row_map_": problem.row_map,
+            "row_map_": found.row_map,
         }
 
-    def _report(
-        self, problem: Problem, events: tuple, assumed: tuple = ()
-    ) -> PrivacyReport:
+    @property
+    def _assumptions(self) -> tuple[Assumption, ...]:
         # On the CPU too: some libraries round products if the environment says so.
-        with_torch = self.backend == "torch"
-        return PrivacyReport.from_events(
-            subject=type(self).__name__,
-            events=events,
-            delta=self.delta,
-            target_epsilon=self.epsilon,
-            n_records=problem.n_public,
-            feature_names=problem.columns,
-            target_name=problem.target_name,
-            released=(
-                "coefs_",
-                "intercepts_",
-                "n_iter_",
-                "every iterate of the loop",
-            ),
-            assumptions=ASSUMPTIONS + assumed + (_EXACT_PRODUCTS,) * with_torch,
-            seeded=self.random_state is not None,
-            receipts=[problem.receipt],
-        )
+        return ASSUMPTIONS + (_EXACT_PRODUCTS,) * (self.backend == "torch")
 
     @without_traps()
-    def decision_function(self, X):
-        """Return the margins of the network on ``row_map_(X)``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            One column for each class; for two classes the margin of ``classes_[1]``.
-        """
+    def _margins(self, X) -> np.ndarray:
         check_is_fitted(self)
         X = check_arrays(self, X, reset=False)
         network = Network(self.coefs_, self.intercepts_)
@@ -601,23 +429,6 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             margins[block] = network.margins(self.row_map_(X[block]))
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
-    def predict(self, X):
-        """Return the most likely label of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        margins = self.decision_function(X)
-        if margins.ndim == 1:
-            return self.classes_[(margins > 0).astype(np.intp)]
-        return self.classes_[margins.argmax(axis=1)]
-
-    @without_traps()
     def predict_proba(self, X):
         """Return the probability of each class.
 
@@ -629,8 +440,4 @@ class FeatureDPMLPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         -------
         probabilities : ndarray of shape (n_samples, n_classes)
         """
-        margins = self.decision_function(X)
-        if margins.ndim == 1:
-            positive = expit(margins)
-            return np.column_stack([1 - positive, positive])
-        return softmax(margins, axis=1)
+        return probabilities(self.decision_function(X))

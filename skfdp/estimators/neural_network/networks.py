@@ -183,7 +183,9 @@ def _passes_of_calls(n_epochs: int, n_rows: int) -> list[int]:
     return [together] * calls + [rest] * (rest > 0)
 
 
-def class_means(sums: np.ndarray, counts: np.ndarray, noise_std: float) -> np.ndarray:
+def shrunk_class_means(
+    sums: np.ndarray, counts: np.ndarray, noise_std: float
+) -> np.ndarray:
     """Shrink noisy class sums to means: toward the grand mean, by the known noise.
 
     Parameters

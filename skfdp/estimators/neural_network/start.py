@@ -1,34 +1,63 @@
-"""Where the loop of a network starts: class sums, pretraining, the query."""
+"""Where the loop of a network starts: class means, pretraining, the query."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 from collections.abc import Callable
 
 import numpy as np
 
 from skfdp.estimators import defaults
-from skfdp.estimators.neural_network.linear_start import on_bounded_columns
+from skfdp.estimators.linear_model.padding import drawn_rows
+from skfdp.estimators.method import Plan
 from skfdp.estimators.neural_network.networks import (
     Network,
-    class_means,
     glorot,
+    shrunk_class_means,
     trained,
-)
-from skfdp.estimators.neural_network.plan import (
-    NetworkTraining,
-    Problem,
-    network_parameters,
 )
 from skfdp.queries.class_sums import ClassSum
 from skfdp.queries.linear import LinearQuery
-from skfdp.queries.network import MLPQuery, Rows, precision
+from skfdp.queries.losses import Loss
+from skfdp.queries.network import WIDEST, MLPQuery, Rows, precision
+from skfdp.records.checks import shown
 from skfdp.records.coordinates import Coordinates
 from skfdp.records.grid import GridRows
+from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
 from skfdp.releases.desk import Desk
-from skfdp.releases.noise import Streams
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the query of a network is built from.
+
+    Attributes
+    ----------
+    widths : tuple of int
+        Of every layer, the input's without a constant.
+    loss : Loss
+    public_loss : {"zero", "gaussian", "impute"} or None
+    padding_scale : float
+    backend, device, dtype : str
+    n_jobs : int
+    """
+
+    widths: tuple[int, ...]
+    loss: Loss
+    public_loss: str | None
+    padding_scale: float
+    backend: str
+    device: str | None
+    dtype: str
+    n_jobs: int
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """Widths of the hidden layers."""
+        return self.widths[1:-1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,30 +78,42 @@ class Loop:
 
 
 def start_of_loop(
-    estimator,
-    problem: Problem,
-    training: NetworkTraining,
-    streams: Streams,
+    settings: Settings,
+    records: Records,
+    pretraining: str | None,
+    layers: str,
+    means: np.ndarray | None,
+    weights: tuple[np.ndarray, np.ndarray] | None,
+    clip_norm: float,
     desk: Desk,
-    n_jobs: int,
 ) -> Loop:
-    """Release the class sums, pretrain, and build the query of the loop."""
-    means = None
-    if training.sums_event is not None:
-        means = _class_means(problem, training, desk)
-    network, draw = _first_network(estimator, problem, training, means, streams, desk)
-    bound = problem.row_map.feature_bound
+    """Pretrain on what is public or released, and build the query of the loop.
+
+    Parameters
+    ----------
+    settings : Settings
+    records : Records
+    pretraining : str or None
+    layers : {"all", "last"}
+    means : ndarray of shape (n_classes, n_private) or None
+        Released means of the private columns.
+    weights : (coef, intercept) or None
+        A released linear model on bounded columns.
+    clip_norm : float
+    desk : Desk
+    """
+    public = records.public
+    network, draw = _first_network(settings, public, pretraining, means, weights, desk)
+    bound = public.row_map.feature_bound
     # The constant of the input layer is 1 for rows up to that length, on the grid.
     coordinates = Coordinates.centred(
-        problem.row_map, np.zeros(len(problem.public)), 1.0, min(1.0, 1 / bound)
+        public.row_map, np.zeros(public.n_features), 1.0, min(1.0, 1 / bound)
     )
     input_bias = coordinates.bias * bound
-    query = _query(
-        estimator, problem, coordinates, means, streams, n_jobs, training.plan
-    )
+    query = _query(settings, records, coordinates, means, clip_norm, desk)
     theta = network.to_theta(input_bias)
-    if training.trained_layers == "last":
-        return _last_layer(query, theta, network, draw, problem)
+    if layers == "last":
+        return _last_layer(query, theta, network, draw)
     return Loop(
         query,
         theta,
@@ -80,150 +121,162 @@ def start_of_loop(
     )
 
 
-def linear_network(
-    estimator,
-    problem: Problem,
-    training: NetworkTraining,
-    streams: Streams,
-    desk: Desk,
-) -> Network:
-    """Release the linear model; return a network that passes it on, on its rows."""
-    model = _linear_model(estimator, problem, training, desk)
-    generator = streams.public("network")
-    return Network.passing_on(model.coef_, model.intercept_, problem.hidden, generator)
+def on_bounded_columns(
+    coef: np.ndarray, intercept: np.ndarray, row_map: RowMap
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights for columns that the declared bounds scaled to [0, 1].
 
-
-def _linear_model(estimator, problem: Problem, training, desk: Desk):
-    streams = Streams(
-        estimator.random_state,
-        (type(estimator), "linear model"),
-        (problem.X, problem.codes),
-        network_parameters(estimator, problem),
+    Parameters
+    ----------
+    coef, intercept : ndarray
+        On ``row_map(X)``.
+    row_map : RowMap
+    """
+    if row_map.span is None:
+        return coef, intercept
+    bounded = np.isfinite(row_map.span)
+    return (
+        coef * np.where(bounded, row_map.span, 1.0),
+        intercept + coef @ np.where(bounded, row_map.low, 0.0),
     )
-    return training.linear.run(streams, desk)
 
 
-def _class_means(
-    problem: Problem, training: NetworkTraining, desk: Desk
+def class_means(
+    records: Records, bound: float, plan: Plan, desk: Desk
 ) -> np.ndarray | None:
     """Release the class sums once; return means of the bounded private columns.
 
     None where the released sums turn out to be noise.
+
+    Parameters
+    ----------
+    records : Records
+    bound : float
+        L2 bound of the private columns of a row.
+    plan : Plan
+    desk : Desk
     """
-    private, row_map = ~problem.public, problem.row_map
+    public = records.public
+    private, row_map = ~public.mask, public.row_map
     sides = (None, None)
     if row_map.span is not None:
         sides = row_map.low[private], row_map.span[private]
-    bound = problem.private_bound
     sums = ClassSum(
-        GridRows.build(problem.X[:, private], RowMap(*sides, bound).unit),
-        problem.codes,
-        len(problem.classes),
-        problem.private_bounded,
+        GridRows.build(records.X[:, private], RowMap(*sides, bound).unit),
+        records.target,
+        public.n_classes,
+        public.private_bounded,
     )
-    event = training.sums_event
     total = desk.release("class sums", sums)
-    counts = np.bincount(problem.codes, minlength=len(problem.classes))
-    means, kept = class_means(total * bound, counts, event.noise_std[0] * bound)
+    noise_std = plan.event("class sums").noise_std[0]
+    counts = np.bincount(records.target, minlength=public.n_classes)
+    means, kept = shrunk_class_means(total * bound, counts, noise_std * bound)
     return means if kept > defaults.LEAST_KEPT else None
 
 
-def _first_network(estimator, problem, training, means, streams, desk):
-    """Return a network that saw public facts and class means alone, and its rows."""
-    generator = streams.public("network")
-    n_classes = len(problem.classes)
-    if training.pretraining is None:
-        return glorot(problem.widths, generator), None
-    target = problem.codes
+def _first_network(settings, public: PublicRecords, pretraining, means, weights, desk):
+    """Return a network that saw public facts and releases alone, and its rows."""
+    generator = desk.streams.public("network")
+    if pretraining is None:
+        return glorot(settings.widths, generator), None
 
     def draw() -> np.ndarray:
-        return synthetic_rows(problem, means, generator)
+        return synthetic_rows(public, means, generator)
 
-    if training.linear is not None:
-        weights = on_bounded_columns(_linear_model(estimator, problem, training, desk))
-        return Network.passing_on(*weights, problem.hidden, generator), draw
+    if weights is not None:
+        return Network.passing_on(*weights, settings.hidden, generator), draw
     network = trained(
         draw,
-        target,
-        n_classes,
-        problem.hidden,
-        n_epochs=defaults.pretraining_epochs(len(target)),
+        public.target,
+        public.n_classes,
+        settings.hidden,
+        n_epochs=defaults.pretraining_epochs(len(public.target)),
         generator=generator,
     )
     if means is None:
         # What they were initialised to would pass private columns on as noise.
-        network = network.blind(~problem.public)
+        network = network.blind(~public.mask)
     return network, draw
 
 
 def synthetic_rows(
-    problem: Problem, means: np.ndarray | None, generator, batch=slice(None)
+    public: PublicRecords, means: np.ndarray | None, generator, batch=slice(None)
 ) -> np.ndarray:
     """Return bounded rows: public columns, and private ones drawn given the class.
 
-    The private columns of X are never read; without means they are zero.
+    Without means the private columns are zero.
     """
-    wide = np.zeros((len(problem.codes[batch]), len(problem.public)))
-    wide[:, problem.public] = problem.X[batch][:, problem.public]
-    rows = problem.row_map.scale(wide)
-    private = ~problem.public
-    rows[:, private] = 0.0
+    target, mask = public.target[batch], public.mask
+    wide = np.zeros((len(target), public.n_features))
+    wide[:, mask] = public.X[batch]
+    rows = public.row_map.scale(wide)
+    rows[:, ~mask] = 0.0
     if means is not None:
-        chances = means[problem.codes[batch]]
-        rows[:, private] = generator.random(chances.shape) < chances
-    return problem.row_map.shorten(rows) * problem.row_map.feature_bound
+        chances = means[target]
+        rows[:, ~mask] = generator.random(chances.shape) < chances
+    return public.row_map.shorten(rows) * public.row_map.feature_bound
 
 
 def _query(
-    estimator, problem: Problem, coordinates, means, streams, n_jobs, plan
+    settings: Settings,
+    records: Records,
+    coordinates: Coordinates,
+    means: np.ndarray | None,
+    clip_norm: float,
+    desk: Desk,
 ) -> MLPQuery:
-    bits = precision(estimator.dtype, max(problem.widths) + 1)
-    bound = problem.row_map.feature_bound
-    rows = Rows.build(coordinates.grid(problem.X), bound, bits.activation)
+    public, widths = records.public, settings.widths
+    bits = precision(settings.dtype, max(widths) + 1)
+    bound = public.row_map.feature_bound
+    rows = Rows.build(coordinates.grid(records.X), bound, bits.activation)
     padded = None
-    if estimator.public_loss in ("zero", "gaussian"):
-        scale = 0.0
-        if estimator.public_loss == "gaussian":
-            scale = estimator.padding_scale
-        grid = coordinates.drawn_grid(
-            problem.X, problem.public, scale, streams.public("padding")
-        )
-        padded = Rows.build(grid, bound, bits.activation)
-    elif estimator.public_loss == "impute":
-        generator = streams.public("padding")
-
-        def imputed(index: np.ndarray) -> np.ndarray:
-            drawn = synthetic_rows(problem, means, generator, index[:, 0])
-            return drawn / bound
-
-        grid = GridRows.build(
-            np.arange(len(problem.X))[:, None],
-            imputed,
-            bias=coordinates.bias,
-            n_features=len(problem.public),
-        )
+    if settings.public_loss is not None:
+        generator = desk.streams.public("padding")
+        grid = _padding(settings, public, coordinates, means, generator)
         padded = Rows.build(grid, bound, bits.activation)
     return MLPQuery(
         rows=rows,
-        target=problem.codes,
-        loss=problem.loss,
-        widths=(problem.widths[0] + 1, *problem.widths[1:]),
+        target=records.target,
+        loss=settings.loss,
+        widths=(widths[0] + 1, *widths[1:]),
         bias=1.0,
-        clip_norm=1.0 if plan is None else plan.clip_norm,
-        capacity=problem.capacity,
-        class_weight=problem.class_weight,
+        clip_norm=clip_norm,
+        capacity=public.capacity,
+        class_weight=public.class_weight,
         precision=bits,
         padded=padded,
-        public_target=problem.public_target,
-        backend=estimator.backend,
-        device=estimator.device,
-        n_jobs=n_jobs,
+        public_target=public.has_target,
+        backend=settings.backend,
+        device=settings.device,
+        n_jobs=settings.n_jobs,
     )
 
 
-def _last_layer(
-    query: MLPQuery, theta: np.ndarray, network: Network, draw, problem: Problem
-) -> Loop:
+def _padding(
+    settings: Settings,
+    public: PublicRecords,
+    coordinates: Coordinates,
+    means: np.ndarray | None,
+    generator: np.random.Generator,
+) -> GridRows:
+    """Return the rows of the public loss."""
+    if settings.public_loss != "impute":
+        scale = settings.padding_scale if settings.public_loss == "gaussian" else 0.0
+        return drawn_rows(public, coordinates, scale, generator)
+
+    def imputed(index: np.ndarray) -> np.ndarray:
+        drawn = synthetic_rows(public, means, generator, index[:, 0])
+        return drawn / public.row_map.feature_bound
+
+    return GridRows.build(
+        np.arange(len(public.target))[:, None],
+        imputed,
+        bias=coordinates.bias,
+        n_features=public.n_features,
+    )
+
+
+def _last_layer(query: MLPQuery, theta: np.ndarray, network: Network, draw) -> Loop:
     """Return a loop over the last layer, on the activations of the frozen others.
 
     They are scaled by one number, from synthetic rows, to norms of about 1.
@@ -249,3 +302,19 @@ def _last_layer(
         )
 
     return Loop(linear, query.split(theta)[-1] * scale, read)
+
+
+def hidden_layers(hidden_layer_sizes) -> tuple[int, ...]:
+    """Return the widths of the hidden layers, or raise ValueError."""
+    sizes = hidden_layer_sizes
+    if isinstance(sizes, numbers.Integral) and not isinstance(sizes, bool):
+        sizes = (sizes,)
+    valid = isinstance(sizes, (tuple, list, np.ndarray)) and all(
+        isinstance(size, numbers.Integral) and 1 <= size <= WIDEST for size in sizes
+    )
+    if not valid:
+        raise ValueError(
+            f"hidden_layer_sizes={shown(hidden_layer_sizes)} must be an int or a "
+            f"sequence of ints from 1 to {WIDEST}."
+        )
+    return tuple(int(size) for size in sizes)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import joblib
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
@@ -19,26 +17,23 @@ from sklearn.utils.validation import (
 
 from skfdp.addresses import public
 from skfdp.estimators.arrays import check_arrays
-from skfdp.estimators.parameters import (
-    ASSUMPTIONS,
-    begin_callbacks,
-    complete_parameters,
-    end_callbacks,
-    forget,
-)
-from skfdp.estimators.search import candidates as tuning
-from skfdp.privacy import PrivacyLedger, Relation
+from skfdp.estimators.base import PrivateEstimator
+from skfdp.estimators.method import Budget
+from skfdp.estimators.parameters import ASSUMPTIONS, public_count
+from skfdp.estimators.search import runs
+from skfdp.estimators.search.candidates import Candidates
+from skfdp.estimators.search.method import Found, Search, law_of
+from skfdp.estimators.search.runs import Holdout
 from skfdp.privacy.assumptions import RUNS_CHARGED
 from skfdp.privacy.events import check_budget
+from skfdp.privacy.fit_plan import FitPlan
+from skfdp.privacy.relations import Relation
 from skfdp.privacy.report import Assumption, PrivacyReport, enforced
-from skfdp.privacy.selection import Selection, calibrate_run, gamma_of
-from skfdp.queries.scores import accuracy_sum, log_loss_sum
+from skfdp.privacy.store import Receipt
 from skfdp.records.checks import check_choice, check_number, shown
-from skfdp.records.guards import guarded_fit, warn_caller
-from skfdp.records.labels import encode_labels
+from skfdp.records.labels import Labels, encode_labels
 from skfdp.records.names import target_name
-from skfdp.releases.desk import Desk
-from skfdp.releases.noise import Streams, check_random_state, warn_of_seed
+from skfdp.releases.noise import Streams, check_random_state
 
 _LAWS = ("geometric", "logarithmic", "negative_binomial")
 _SCORERS = ("accuracy", "neg_log_loss")
@@ -61,9 +56,7 @@ def _delegates(name: str):
 
 
 @public("skfdp")
-class PrivateSearchCV(
-    CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator
-):
+class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     r"""Search over hyper-parameters inside one privacy budget.
 
     A random number of candidates are fitted on one part of the records and scored, with
@@ -202,67 +195,7 @@ class PrivateSearchCV(
         self.ledger = ledger
         self.random_state = random_state
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        complete_parameters(self)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Return whether a fit came to its end."""
-        return hasattr(self, "best_estimator_")
-
-    @with_callbacks
-    @guarded_fit
-    def fit(self, X, y):
-        """Search on X, y within the budget, charging the ledger first.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            What the estimator takes. Each record once.
-        y : array-like of shape (n_samples,)
-            Labels of any type.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            For bad parameters or malformed input; nothing is charged.
-        PrivacyBudgetError
-            If the ledger's ceiling would be passed; nothing is charged or fitted. Also
-            if a Pipeline's candidate would spend more than was charged for a run.
-        RuntimeError
-            If a run fails on the data; the charge is kept.
-        """
-        forget(self)
-        self._check_parameters()
-        candidates = tuning.Candidates(self.param_distributions)
-        ledger = PrivacyLedger.resolve(self.ledger)
-        streams, holdout = self._resolve(X, y)
-        warn_of_seed(self.random_state)
-        if streams.seeded:
-            streams.add(
-                "param_distributions", tuning.drawn_from(self.param_distributions)
-            )
-        draws = streams.private("candidates")
-        settings = self._settings(candidates, draws, streams)
-        with tuning.global_generators_kept():
-            event, share = self._plan(holdout, settings)
-        receipt = None
-        if ledger is not None:
-            receipt = ledger.charge((event,), label=self._subject())
-        # A leaf: callbacks see the search begin and end, and no run of it.
-        context = begin_callbacks(self)
-        with tuning.global_generators_kept():
-            if self.budget == "compose":
-                found = self._all(holdout, streams, settings, share)
-            else:
-                found = self._random(holdout, streams, candidates, draws, event, share)
-        self._publish(self._report(event, holdout, receipt), *found)
-        end_callbacks(context, self)
-        return self
+    _released = ("best_estimator_", "best_params_", "best_score_")
 
     def _check_parameters(self) -> None:
         check_budget(self.epsilon, self.delta)
@@ -274,6 +207,7 @@ class PrivateSearchCV(
         check_number("loss_bound", self.loss_bound)
         check_number("validation_fraction", self.validation_fraction, high=1)
         check_random_state(self.random_state)
+        Candidates(self.param_distributions)
         if not isinstance(self.scoring, str) or self.scoring not in _SCORERS:
             raise ValueError(
                 f"scoring={shown(self.scoring)} has no bound of what one record "
@@ -304,17 +238,19 @@ class PrivateSearchCV(
     def _parts(self) -> dict[str, Any]:
         """Return the private estimators inside; the last step must be one."""
         if not hasattr(self.estimator, "get_params"):
-            raise TypeError(tuning.NOT_OURS.format(shown(self.estimator)))
-        parts = tuning.private_parts(self.estimator)
-        prefix, last = tuning.last_step(self.estimator)
+            raise TypeError(runs.NOT_OURS.format(shown(self.estimator)))
+        parts = runs.private_parts(self.estimator)
+        prefix, last = runs.last_step(self.estimator)
         if prefix not in parts or not hasattr(last, "predict"):
-            raise TypeError(tuning.NOT_OURS.format(shown(self.estimator)))
+            raise TypeError(runs.NOT_OURS.format(shown(self.estimator)))
         return parts
 
-    def _resolve(self, X, y) -> tuple[Streams, tuning.Holdout]:
-        """Validate and split; draw no private coin."""
-        last = tuning.last_step(self.estimator)[1]
-        named = target_name(last.get_params().get("target_name"), y)
+    def _records(self, X, y, planning: bool = False) -> Holdout:
+        """Validate and split; draws no private coin."""
+        last = runs.last_step(self.estimator)[1].get_params()
+        named = target_name(last.get("target_name"), y)
+        if planning and y is None:
+            y = self._placeholder(X, last)
         if isinstance(self.estimator, Pipeline):  # columns of any type
             if not hasattr(X, "iloc"):
                 X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
@@ -322,179 +258,110 @@ class PrivateSearchCV(
             y = column_or_1d(np.asarray(y))
         else:
             names = X
-            X, y = check_arrays(self, X, y)
+            X, y = check_arrays(self, X, y, finite=not planning)
             X = names if hasattr(names, "iloc") else X  # keep names and dtypes
-        labels = encode_labels(y, last.get_params().get("classes"))
-        seeded = self.random_state is not None
-        digest = joblib.hash((X, y)).encode() if seeded else b""
-        streams = Streams(
-            self.random_state,
-            type(self),
-            (np.frombuffer(digest, dtype=np.uint8),),
-            {**self.get_params(deep=False), "param_distributions": None},
-        )
-        n_rows = len(y)
-        if self.delta >= 1 / n_rows:
-            warn_caller(
-                f"delta={self.delta!r} is not below 1/n = {1 / n_rows:.3g}: such a "
-                "delta would allow to publish a record at random.",
-                UserWarning,
-            )
-        parts = tuning.split(n_rows, self.validation_fraction, streams.public("split"))
+        labels = encode_labels(y, last.get("classes"))
+        n_rows = public_count(len(y), None, self.epsilon, self.delta)
+        coins = Streams(self.random_state, type(self)).public("split")
+        parts = runs.split(n_rows, self.validation_fraction, coins)
         source = labels.source
-        if source == "data" and last.get_params().get("public_target"):
+        if source == "data" and last.get("public_target"):
             source = "public target"
-        holdout = tuning.Holdout(
-            X, y, labels.codes, labels.classes, source, *parts, target_name=named
+        return Holdout(
+            X,
+            y,
+            labels.codes,
+            labels.classes,
+            source,
+            *parts,
+            columns=self._columns(),
+            target_name=named,
         )
-        return streams, holdout
-
-    def _settings(self, candidates, draws, streams) -> list[dict]:
-        """Return the candidates to plan for: all that can be listed, or some."""
-        if self.budget == "compose" and self.n_iter is not None:
-            coins = streams.public("candidates")
-            return [candidates.draw(coins) for _ in range(self.n_iter)]
-        if candidates.grid is not None:
-            return candidates.grid
-        if self.budget == "compose":
-            raise ValueError(
-                "n_iter=None with budget='compose' needs lists of values: give n_iter, "
-                "the number of candidates to draw from the distributions."
-            )
-        return candidates.probes(streams.public("probe"))
-
-    def _plan(self, holdout, settings) -> tuple[Selection, tuning.Share]:
-        """Solve for the budget of one run; sees public facts alone."""
-        law, together = {"gamma": 1.0}, None
-        if self.budget == "select":
-            law, name = self._law()
-            label = f"search: best of a random number of runs ({name}), each at"
-        else:
-            together = len(settings)
-            label = f"search: {together} candidates together, fits and scores each at"
-        blank = Selection(
-            label=f"{label} most",
-            noise_std=(1.0,),
-            clip_norm=1.0,
-            sensitivity=1.0,
-            **self._promise(holdout, settings[0]),
-            **law,
-        )
-        with tuning.utility_warnings_once():
-            event = calibrate_run(blank, float(self.epsilon), float(self.delta))
-            share = tuning.Share.of(event, float(self.delta), together)
-            for params in settings:
-                tuning.check_candidate(self.estimator, params, holdout, share)
-        return event, share
-
-    def _law(self) -> tuple[dict[str, float], str]:
-        """Return the law of the number of runs, as an event holds it, and its name."""
-        mean = float(self.mean_runs)
-        shapes = {"geometric": 1.0, "logarithmic": 0.0}
-        eta = shapes.get(self.runs, float(self.eta))
-        law = {"eta": eta, "gamma": gamma_of(eta, mean)}
-        return law, f"truncated negative binomial, eta {eta:g}, mean {mean:g}"
-
-    def _promise(self, holdout, params) -> dict[str, Any]:
-        """Return the relation and the public set, as the first event states them."""
-        model = tuning.prepared(self.estimator, params, holdout.classes, None)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            first = tuning.dry_events(model, holdout, self.epsilon, self.delta)[0]
-        last = tuning.last_step(model)[1]
-        unnamed = ["columns"] * ("columns" in first.unnamed)
-        unnamed += ["target"] * (holdout.target_name is None)
-        return {
-            "neighboring_relation": first.neighboring_relation,
-            "public_features": first.public_features,
-            "public_target": bool(last.get_params().get("public_target")),
-            "target_name": holdout.target_name,
-            "unnamed": tuple(unnamed),
-            "classes_source": holdout.classes_source,
-            "seeded": self.random_state is not None,
-        }
-
-    def _random(self, holdout, streams, candidates, draws, event, share):
-        """Return the best of a random number of runs."""
-        chances = np.cumsum(event.run_probabilities())
-        n_runs = 1 + int(np.searchsorted(chances, draws.random() * chances[-1]))
-        best = None
-        for number in range(n_runs):
-            params = candidates.draw(draws)
-            score, model = self._run(holdout, streams, number, params, share)
-            # The first of equal scores: runs are exchangeable.
-            if best is None or score > best[0]:
-                best = score, params, model
-        return best
-
-    def _all(self, holdout, streams, settings, share):
-        """Return the best of all candidates, and set `cv_results_`."""
-        scores, models = [], []
-        for number, params in enumerate(settings):
-            score, model = self._run(holdout, streams, number, params, share)
-            scores.append(score)
-            models.append(model)
-        best = int(np.argmax(scores))
-        order = np.argsort(np.argsort(-np.array(scores), kind="stable"))
-        self.cv_results_ = {
-            "params": settings,
-            "mean_test_score": np.array(scores),
-            "rank_test_score": order.astype(np.int32) + 1,
-        }
-        return scores[best], settings[best], models[best]
-
-    def _run(self, holdout, streams, number, params, share) -> tuple[float, Any]:
-        """Fit one candidate and return its noisy score and its model."""
-        seed = None
-        if streams.seeded:
-            seed = int(streams.private("fit", number).integers(2**31))
-        model = tuning.prepared(self.estimator, params, holdout.classes, seed)
-        model = tuning.fitted(model, holdout, share)
-        query = tuning.silently(self._query, model, holdout)
-        if streams.seeded:  # two runs may not share noise
-            streams.add("run", (number, params, share.mu))
-        event = share.promise.run_event("score", query.clip_norm, share.mu)
-        noisy = Desk((event,), streams).release("score", query)
-        return float(noisy[0]) / len(holdout.score), model
-
-    def _query(self, model, holdout):
-        """Return the scores of the records that take no part in fits."""
-        rows, codes = holdout.rows(holdout.score), holdout.codes[holdout.score]
-        place = {label: code for code, label in enumerate(model.classes_.tolist())}
-        columns = np.array([place.get(v, -1) for v in holdout.classes.tolist()])[codes]
-        if self.scoring == "accuracy":
-            predicted = model.predict(rows)
-            if len(predicted) != len(codes):
-                raise ValueError("a step drops rows")
-            return accuracy_sum(predicted, holdout.y[holdout.score])
-        return log_loss_sum(model.predict_proba(rows), columns, self.loss_bound)
-
-    def _publish(self, privacy, score, params, model) -> None:
-        self.best_score_, self.best_params_ = score, params
-        self.privacy_ = privacy
-        # What the run released alone is no measure of what the search did.
-        for part in {id(p): p for p in (*self._inside(model), model)}.values():
-            part.privacy_ = self.privacy_
-        self.classes_ = model.classes_
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(model, name) and not hasattr(self, name):
-                setattr(self, name, getattr(model, name))
-        self.best_estimator_ = model
 
     @staticmethod
-    def _inside(model) -> list:
-        return list(tuning.private_parts(model).values())
+    def _placeholder(X, last: dict[str, Any]) -> np.ndarray:
+        """Return labels for a plan that is made without y."""
+        if last.get("classes") is None or last.get("public_target"):
+            raise ValueError(
+                "y=None: a plan needs y, or an estimator with a private target and "
+                "declared `classes`."
+            )
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        labels = Labels.unseen(last["classes"], n_rows)
+        return labels.classes[labels.codes]
+
+    def _columns(self) -> tuple | None:
+        if isinstance(self.estimator, Pipeline):
+            return None
+        return tuple(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+
+    def _stream_parameters(self, public: Holdout) -> dict[str, Any]:
+        # What candidates are drawn from is among the keys of `prepare`.
+        return {**self.get_params(deep=False), "param_distributions": None}
+
+    def _data(self, records: Holdout) -> tuple[np.ndarray, ...]:
+        digest = b""
+        if self.random_state is not None:
+            digest = joblib.hash((records.X, records.y)).encode()
+        return (np.frombuffer(digest, dtype=np.uint8),)
+
+    def _budget(self, public: Holdout) -> Budget:
+        last = runs.last_step(self.estimator)[1]
+        relation = Relation.of(last.neighboring_relation)
+        facts = {"seeded": self.random_state is not None}
+        return Budget(float(self.epsilon), float(self.delta), relation, facts)
+
+    def _method(self, public: Holdout) -> Search:
+        law, text = {"gamma": 1.0}, ""
+        if self.budget == "select":
+            law, text = law_of(self.runs, float(self.mean_runs), float(self.eta))
+        return Search(
+            estimator=self.estimator,
+            distributions=self.param_distributions,
+            publishes_all=self.budget == "compose",
+            law=law,
+            law_text=text,
+            n_iter=self.n_iter,
+            scoring=self.scoring,
+            loss_bound=self.loss_bound,
+            coins=Streams(self.random_state, type(self)),
+        )
+
+    def _attributes(self, public: Holdout, found: Found) -> dict[str, Any]:
+        model = found.model
+        attributes = {
+            "best_score_": found.score,
+            "best_params_": found.params,
+            "classes_": model.classes_,
+            "best_estimator_": model,
+        }
+        if found.cv_results is not None:
+            attributes["cv_results_"] = found.cv_results
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(model, name) and not hasattr(self, name):
+                attributes[name] = getattr(model, name)
+        return attributes
+
+    def _finish(self, context, attributes: dict[str, Any], report: PrivacyReport):
+        # What the run released alone is no measure of what the search did.
+        model = attributes["best_estimator_"]
+        for part in (*runs.private_parts(model).values(), model):
+            part.privacy_ = report
+        return super()._finish(context, attributes, report)
 
     def _subject(self) -> str:
-        name = type(tuning.last_step(self.estimator)[1]).__name__
+        name = type(runs.last_step(self.estimator)[1]).__name__
         return f"{type(self).__name__} of {name}"
 
-    def _report(self, event, holdout, receipt) -> PrivacyReport:
+    @property
+    def _assumptions(self) -> tuple[Assumption, ...]:
+        return (*ASSUMPTIONS, *_ASSUMPTIONS)
+
+    def _report(
+        self, public: Holdout, told: FitPlan, receipt: Receipt | None, has_loop: bool
+    ) -> PrivacyReport:
         steps = self.estimator.steps if isinstance(self.estimator, Pipeline) else []
-        seen = {id(part) for part in self._inside(self.estimator)}
-        names = None if steps else getattr(self, "feature_names_in_", None)
-        if names is None and not steps:
-            names = range(self.n_features_in_)
+        seen = {id(part) for part in runs.private_parts(self.estimator).values()}
         released = [
             "best_estimator_ (fitted attributes)",
             "best_params_",
@@ -503,14 +370,14 @@ class PrivateSearchCV(
         if self.budget == "compose":
             released.append("the noisy score of every candidate")
         return PrivacyReport.from_events(
-            subject=self._subject(),
-            events=(event,),
-            delta=self.delta,
-            target_epsilon=self.epsilon,
-            n_records=len(holdout.y),
-            feature_names=None if names is None else [*names],
+            subject=told.subject,
+            events=told.events,
+            delta=told.delta,
+            target_epsilon=told.target_epsilon,
+            n_records=told.n_records,
+            feature_names=public.columns,
             released=released,
-            assumptions=(*ASSUMPTIONS, *_ASSUMPTIONS),
+            assumptions=told.assumptions,
             seeded=self.random_state is not None,
             unseen=[
                 f"{name} ({type(step).__name__})"

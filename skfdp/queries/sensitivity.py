@@ -7,25 +7,15 @@ code checks from what is public and declared; :ref:`sensitivities` has the proof
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from skfdp.privacy import assumptions
-from skfdp.privacy.report import enforced
+from skfdp.privacy import PrivacyPlan
 from skfdp.queries.linear import gradient_unit
+from skfdp.queries.losses import Loss
 from skfdp.records.grid import GridRows, SparseGridRows
-
-if TYPE_CHECKING:
-    from skfdp.estimators.linear_model.descent import Problem
-    from skfdp.privacy import PrivacyPlan
-
-#: What a report says where the bounds hold; the code enforces all of it.
-ORTHANT = enforced(assumptions.ORTHANT)
-LABEL = enforced(assumptions.LABEL)
+from skfdp.records.records import PublicRecords
 
 
-def has_public_signs(problem: Problem) -> bool:
+def has_public_signs(public: PublicRecords, loss: Loss) -> bool:
     """Whether the signs of a gradient's entries are public (the orthant lemma).
 
     **Guarantees.** If the target is public and fixes the signs of the residuals, and
@@ -34,19 +24,16 @@ def has_public_signs(problem: Problem) -> bool:
     that ``<v, v'> >= 0`` and ``|v - v'|**2 <= 2 clip_norm**2`` after the clip. Void if
     private columns are centred, or anything is subtracted before the clip.
     """
-    span = problem.row_map.span
-    return (
-        problem.public_target
-        and problem.loss.sign_fixed
-        and span is not None
-        and bool(np.isfinite(span[~problem.public]).all())
-    )
+    return public.has_target and loss.sign_fixed and public.private_bounded
 
 
-def label_sensitivity(
-    problem: Problem, rows: GridRows | SparseGridRows, plan: PrivacyPlan
+def label_bound(
+    public: PublicRecords,
+    loss: Loss,
+    rows: GridRows | SparseGridRows,
+    schedule: PrivacyPlan,
 ) -> float:
-    """Return Delta of label-DP, all columns public, under "replace_one".
+    """Return how far a replaced label moves the sum, where every column is public.
 
     **Guarantees.** The clip projects onto a ball, which brings no two points further
     apart: contributions of two labels differ by at most
@@ -56,19 +43,21 @@ def label_sensitivity(
 
     Parameters
     ----------
-    problem : Problem
+    public : PublicRecords
+    loss : Loss
     rows : GridRows or SparseGridRows
         Public, as the query will see them.
-    plan : PrivacyPlan
+    schedule : PrivacyPlan
         Of sensitivity ``2 clip_norm``: its noise is the largest that may be chosen,
         hence its grid the coarsest.
     """
-    weights = problem.class_weight
-    if problem.loss.label_reach is None or not (weights == 1).all():
-        return plan.sensitivity
-    apart = problem.loss.label_reach(problem.n_classes)
-    unit = gradient_unit(rows, plan.noise_std.max(), plan.clip_norm, problem.capacity)
+    if loss.label_reach is None or not (public.class_weight == 1).all():
+        return schedule.sensitivity
+    apart = loss.label_reach(public.n_classes)
+    unit = gradient_unit(
+        rows, schedule.noise_std.max(), schedule.clip_norm, public.capacity
+    )
     longest = math.sqrt(rows.squared_norms.max(initial=0.0)) * rows.unit
-    slack = math.sqrt(problem.n_outputs) * unit / rows.unit * longest
-    bound = apart * longest * (1 + 1e-12) + slack + 1e-8 * plan.clip_norm
-    return min(plan.sensitivity, bound)
+    slack = math.sqrt(public.n_outputs) * unit / rows.unit * longest
+    bound = apart * longest * (1 + 1e-12) + slack + 1e-8 * schedule.clip_norm
+    return min(schedule.sensitivity, bound)

@@ -1,0 +1,396 @@
+"""``fit``, once: check, prepare, plan, charge, run, publish, report."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+from skfdp.estimators.arrays import blanked, check_arrays, check_finite
+from skfdp.estimators.method import Budget, Method, OnStep, Plan
+from skfdp.estimators.parameters import (
+    ASSUMPTIONS,
+    check_privacy_parameters,
+    check_split,
+    complete_parameters,
+    forget,
+    public_count,
+    resolve_row_map,
+)
+from skfdp.privacy.fit_plan import FitPlan
+from skfdp.privacy.ledger import PrivacyLedger
+from skfdp.privacy.relations import Relation
+from skfdp.privacy.report import Assumption, PrivacyReport
+from skfdp.privacy.store import Receipt
+from skfdp.records.guards import guarded_fit, users_state, without_traps
+from skfdp.records.names import column_names, name_facts, target_name
+from skfdp.records.public_columns import public_mask
+from skfdp.records.records import PublicRecords, Records
+from skfdp.records.row_map import RowMap
+from skfdp.releases.descent import check_weights
+from skfdp.releases.desk import Desk
+from skfdp.releases.noise import Streams, warn_of_seed
+
+
+class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
+    """Base of every estimator: how a table becomes a model, and what is charged.
+
+    An estimator gives the parts: its parameters, what it makes of a target
+    (`_target`), the method that fits (`_method`), and the attributes that it publishes
+    (`_attributes`).
+    """
+
+    # What some estimators have no parameter for.
+    public_features = None
+    public_target = False
+    target_name = None
+    names = None
+    n_records = None
+
+    #: Fitted attributes that are released; a fit is known by the first.
+    _released: tuple[str, ...] = ()
+    #: Those that must be finite.
+    _weights: tuple[str, ...] = ()
+    _accepts_sparse = False
+    _has_target = True
+    _has_loop = False
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        complete_parameters(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether a fit came to its end."""
+        return hasattr(self, self._released[0])
+
+    @with_callbacks
+    @guarded_fit
+    def fit(self, X, y=None):
+        """Train on X, y within the budget, charging the ledger first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Each record once. Values outside `bounds` and rows longer than
+            `feature_bound` are clipped, silently. The linear estimators take sparse
+            rows too (held as CSR, never filled in; `bounds` then need low 0).
+        y : array-like of shape (n_samples,), default=None
+            Labels of any type; for regressors finite numbers; transformers ignore it.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or malformed input; nothing is charged, no datum is
+            quoted.
+        PrivacyBudgetError
+            If the ledger's ceiling would be passed; nothing is charged or trained.
+        """
+        forget(self)
+        self._check_parameters()
+        ledger = PrivacyLedger.resolve(self.ledger)
+        records = self._records(X, y)
+        if math.isinf(self.epsilon):
+            return self._fit_without_privacy(records, ledger)
+        warn_of_seed(self.random_state)
+        public = records.public
+        method, prepared, plan = self._planned(public)
+        told = self._fit_plan(public, plan)
+        streams = self._streams(records, prepared.keys)  # before the charge
+        receipt = None
+        if ledger is not None:
+            receipt = ledger.charge(told.events, label=told.subject, plan=told.schedule)
+        report = self._report(public, told, receipt, plan.n_steps is not None)
+        context = self._begin(plan.n_steps)
+        on_step = self._on_step(context, public, report)
+        found = method.run(
+            records, prepared, plan, Desk(plan.releases, streams), on_step
+        )
+        return self._finish(context, self._attributes(public, found), report)
+
+    @guarded_fit
+    def plan(self, X, y=None) -> FitPlan:
+        """Return what a fit on X, y would release and cost; nothing is charged.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Only its shape, its column names and its public columns are looked at:
+            private values may be missing.
+        y : array-like of shape (n_samples,), default=None
+            Only looked at if the target is public, or `classes` are not declared. None
+            where the target is private; `classes` are required then.
+
+        Returns
+        -------
+        plan : FitPlan
+            `PrivacyLedger.what_if` takes it.
+
+        Notes
+        -----
+        **Guarantees.** The plan is a function of what is public: equal, byte for byte,
+        for all values of the private columns, of a private target whose `classes` are
+        declared, and for any pattern of zeros in the private columns of a sparse X.
+        """
+        own = copy.copy(self)  # names and numbers of columns are kept there
+        forget(own)
+        own._check_parameters()
+        public = own._records(X, y, planning=True).public
+        plan = None if math.isinf(own.epsilon) else own._planned(public)[-1]
+        return own._fit_plan(public, plan)
+
+    # -- the parts of an estimator ---------------------------------------------------
+    def _check_parameters(self) -> None:
+        """Raise ValueError for bad parameters; looks at no data."""
+        check_privacy_parameters(self.get_params(deep=False))
+
+    def _target(self, y: np.ndarray | None, n_rows: int) -> tuple[np.ndarray, dict]:
+        """Return the target as numbers, and what `PublicRecords` holds of it.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_rows,) or None
+            None where a plan is made without it.
+        n_rows : int
+        """
+        raise NotImplementedError
+
+    def _row_map(
+        self, n_features: int, names, mask: np.ndarray, sparse: bool
+    ) -> RowMap:
+        """Return the row map of the bounds; public columns keep their scale."""
+        if math.isinf(self.epsilon):
+            return RowMap(feature_bound=math.inf)
+        row_map = resolve_row_map(
+            self.bounds, self.feature_bound, self.normalize, n_features, names, sparse
+        )
+        mixed = mask.any() and not mask.all()
+        return dataclasses.replace(row_map, public=mask if mixed else None)
+
+    def _method(self, public: PublicRecords) -> Method:
+        """Return how to fit, with every number that it needs."""
+        raise NotImplementedError
+
+    def _without_privacy(self, records: Records) -> Any:
+        """Return the model of ``epsilon=inf``."""
+        raise NotImplementedError
+
+    def _attributes(self, public: PublicRecords, found: Any) -> dict[str, Any]:
+        """Return the fitted attributes of a model."""
+        raise NotImplementedError
+
+    @property
+    def _assumptions(self) -> tuple[Assumption, ...]:
+        return ASSUMPTIONS
+
+    def _n_threads(self) -> int:
+        return effective_n_jobs(self.n_jobs)
+
+    def _subject(self) -> str:
+        """Return the name of a fit in ledgers and reports."""
+        return type(self).__name__
+
+    def _stream_parameters(self, public: PublicRecords) -> dict[str, Any]:
+        """Return the parameters that enter the keys of seeded streams, resolved."""
+        given = self.get_params(deep=False)
+        resolved = {
+            "public_features": public.mask,
+            "bounds": public.row_map,
+            "feature_bound": None,
+            "normalize": None,
+            "classes": public.n_classes,
+            "class_weight": public.class_weight,
+            "target_bounds": public.target_map,
+            "public_model": None,  # what it gives is among the keys of `prepare`
+        }
+        return given | {name: v for name, v in resolved.items() if name in given}
+
+    # -- the way from a table to a model ---------------------------------------------
+    def _records(self, X, y, planning: bool = False) -> Records:
+        """Validate, split and map; the last time that the user's objects are touched.
+
+        Parameters
+        ----------
+        X, y
+            As the user gave them.
+        planning : bool, default=False
+            Look at nothing private: private columns become zeros, and a private target
+            too, unless its label set has to be read from it.
+        """
+        frame, named = X, target_name(self.target_name, y) if self._has_target else None
+        checked = {"accept_sparse": self._accepts_sparse, "finite": not planning}
+        if not self._has_target or (planning and self._plans_without(y)):
+            X, y = check_arrays(self, X, **checked), None
+        else:
+            X, y = check_arrays(self, X, y, **checked)
+        names = getattr(self, "feature_names_in_", None)
+        mask = public_mask(self.public_features, X.shape[1], names, frame)
+        self._check_split(mask)
+        if planning:
+            X = blanked(X, mask)
+            check_finite(X)
+        target, facts = (None, {})
+        if self._has_target:
+            target, facts = self._target(y, X.shape[0])
+        shows_target = self._has_target and bool(self.public_target)
+        row_map = self._row_map(X.shape[1], names, mask, issparse(X))
+        public = PublicRecords(
+            mask=mask,
+            row_map=row_map,
+            n_records=public_count(
+                X.shape[0], self.n_records, self.epsilon, self.delta
+            ),
+            columns=column_names(self.names, names, X.shape[1]),
+            sparse=issparse(X),
+            target=target if shows_target else None,
+            labels=y if shows_target else None,
+            target_name=named,
+            _table=X,
+            **facts,
+        )
+        return Records(X, target, public)
+
+    def _plans_without(self, y) -> bool:
+        """Whether a plan has no need to look at y."""
+        declared = getattr(self, "classes", ()) is not None
+        return not self.public_target and (y is None or declared)
+
+    def _check_split(self, mask: np.ndarray) -> None:
+        """Raise ValueError if nothing is left to protect, or nothing may be public."""
+        if math.isfinite(self.epsilon):
+            check_split(
+                mask,
+                bool(self.public_target),
+                Relation.of(self.neighboring_relation),
+                getattr(self, "public_loss", None),
+            )
+
+    def _budget(self, public: PublicRecords) -> Budget:
+        """Return what a fit may spend, and what its events say of it."""
+        told = name_facts(
+            public.columns,
+            public.mask,
+            target=public.target_name,
+            has_target=self._has_target,
+            public_target=public.has_target,
+        )
+        facts = {
+            "neighboring_relation": self.neighboring_relation,
+            "classes_source": public.classes_source,
+            "seeded": self.random_state is not None,
+            **told,
+        }
+        relation = Relation.of(self.neighboring_relation)
+        return Budget(float(self.epsilon), float(self.delta), relation, facts)
+
+    def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
+        """Return the method, what it learnt in public, and its plan."""
+        method, budget = self._method(public), self._budget(public)
+        prepared = method.prepare(public, budget)
+        return method, prepared, method.plan(public, prepared, budget)
+
+    def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
+        """Return what users, ledgers and reports are told; None: epsilon=inf."""
+        return FitPlan(
+            subject=self._subject(),
+            events=() if plan is None else plan.events,
+            delta=self.delta,
+            target_epsilon=self.epsilon,
+            n_records=public.n_records,
+            assumptions=self._assumptions + (() if plan is None else plan.assumptions),
+            schedule=None if plan is None else plan.schedule,
+        )
+
+    def _report(
+        self,
+        public: PublicRecords,
+        told: FitPlan,
+        receipt: Receipt | None,
+        has_loop: bool,
+    ) -> PrivacyReport:
+        return PrivacyReport.from_events(
+            subject=told.subject,
+            events=told.events,
+            delta=told.delta,
+            target_epsilon=told.target_epsilon,
+            n_records=told.n_records,
+            feature_names=public.columns,
+            target_name=public.target_name,
+            released=self._released + ("every iterate of the loop",) * has_loop,
+            assumptions=told.assumptions,
+            seeded=self.random_state is not None,
+            receipts=[receipt],
+        )
+
+    def _data(self, records: Records) -> tuple[Any, ...]:
+        """Return the arrays that enter the keys of seeded streams."""
+        return tuple(a for a in (records.X, records.target) if a is not None)
+
+    def _streams(self, records: Records, keys: Mapping[str, Any]) -> Streams:
+        """Return the streams of a fit, keyed by all that decides it."""
+        streams = Streams(
+            self.random_state,
+            type(self),
+            self._data(records),
+            self._stream_parameters(records.public),
+        )
+        for name, value in keys.items():
+            streams.add(name, value)
+        return streams
+
+    def _fit_without_privacy(self, records: Records, ledger: PrivacyLedger | None):
+        told, receipt = self._fit_plan(records.public, None), None
+        if ledger is not None:
+            receipt = ledger.charge_nonprivate(label=told.subject)
+        context = self._begin(None)
+        found = self._without_privacy(records)
+        report = self._report(records.public, told, receipt, self._has_loop)
+        return self._finish(context, self._attributes(records.public, found), report)
+
+    def _begin(self, n_steps: int | None):
+        """Return the callback context of a fit, after telling that it begins."""
+        subtasks = {} if n_steps is None else {"max_subtasks": n_steps}
+        with users_state():
+            context = self._init_callback_context(**subtasks)
+            context.call_on_fit_task_begin(estimator=self)
+        return context
+
+    def _on_step(self, context, public: PublicRecords, report: PrivacyReport) -> OnStep:
+        """Return what tells the callbacks of a step, and whether they stop the loop."""
+
+        @users_state()
+        def on_step(step: int, found: Callable[[], Any]) -> bool:
+            @without_traps()
+            def attributes() -> dict[str, Any]:
+                return {**self._attributes(public, found()), "privacy_": report}
+
+            task = context.subcontext(task_name="step")
+            task.call_on_fit_task_begin(estimator=self)
+            return task.call_on_fit_task_end(
+                estimator=self, reconstruction_attributes=attributes
+            )
+
+        return on_step
+
+    def _finish(self, context, attributes: dict[str, Any], report: PrivacyReport):
+        """Publish a model, and tell the callbacks that the fit has ended."""
+        for name in self._weights:
+            found = attributes[name]
+            check_weights(found if isinstance(found, list) else [found])
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        self.privacy_ = report
+        with users_state():
+            context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        return self

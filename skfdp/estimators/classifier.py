@@ -1,0 +1,78 @@
+"""What classifiers share: labels as codes, and the most likely label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin
+
+from skfdp.records.guards import without_traps
+from skfdp.records.labels import Labels, encode_labels, resolve_class_weight
+
+
+class PrivateClassifier(ClassifierMixin):
+    """The classifiers' part of an estimator."""
+
+    class_weight = None
+    classes: Any = None
+
+    def _target(self, y: np.ndarray | None, n_rows: int) -> tuple[np.ndarray, dict]:
+        labels = self._labels(y, n_rows)
+        source = labels.source
+        if source == "data" and self.public_target:
+            source = "public target"
+        return labels.codes, {
+            "classes": labels.classes,
+            "classes_source": source,
+            "class_weight": resolve_class_weight(self.class_weight, labels.classes),
+        }
+
+    def _labels(self, y: np.ndarray | None, n_rows: int) -> Labels:
+        if y is not None:
+            return encode_labels(y, self.classes)
+        if self.classes is None:
+            raise ValueError(
+                "classes=None and y=None: a plan needs the labels; declare `classes`, "
+                "or pass y."
+            )
+        return Labels.unseen(self.classes, n_rows)
+
+    def decision_function(self, X):
+        """Return the margins of the model on ``row_map_(X)``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        return self._margins(X)
+
+    def predict(self, X):
+        """Return the most likely label of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        margins = self.decision_function(X)
+        if margins.ndim == 1:
+            return self.classes_[(margins > 0).astype(np.intp)]
+        return self.classes_[margins.argmax(axis=1)]
+
+
+@without_traps()
+def probabilities(margins: np.ndarray) -> np.ndarray:
+    """Return the sigmoid or softmax of margins, shape (n_samples, n_classes)."""
+    if margins.ndim == 1:
+        positive = expit(margins)
+        return np.column_stack([1 - positive, positive])
+    return softmax(margins, axis=1)

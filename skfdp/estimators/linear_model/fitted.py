@@ -1,0 +1,35 @@
+"""What the methods of linear models return."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from skfdp.estimators.linear_model.public_model import PublicModel
+from skfdp.records.target import TargetMap
+
+#: A stronger penalty, per record, changes nothing any more: every weight is zero.
+STRONGEST = 1e30
+
+
+@dataclasses.dataclass(frozen=True)
+class LinearFit:
+    """A linear model on mapped rows.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_outputs, n_features)
+    intercept : ndarray of shape (n_outputs,)
+    n_iter : int
+    public_model : PublicModel or None
+        Already within the weights where it is linear.
+    target_map : TargetMap or None
+        The units of the margins, of regressors.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    n_iter: int
+    public_model: PublicModel | None = None
+    target_map: TargetMap | None = None

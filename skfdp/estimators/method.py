@@ -1,0 +1,160 @@
+"""What a method is: prepare in public, plan, and run at the desk.
+
+A method is a frozen object with its own numbers; it never sees an estimator. To add
+one, write a file like `linear_model.label_statistic` and let the `_method` of an
+estimator return it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_epsilon, gdp_mu
+from skfdp.privacy.relations import Relation
+from skfdp.privacy.report import Assumption
+from skfdp.records.records import PublicRecords, Records
+from skfdp.releases.desk import Desk
+
+#: Told the number of a step and how to build the model of that moment; returns whether
+#: to stop. What it sees is released.
+OnStep = Callable[[int, Callable[[], Any]], bool]
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """What a fit may spend, and what each of its events says of the whole fit.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+    relation : Relation
+    facts : mapping
+        Fields of `Event`: the relation, names, what is public, seeds.
+    """
+
+    epsilon: float
+    delta: float
+    relation: Relation
+    facts: Mapping[str, Any]
+
+    @property
+    def mu(self) -> float:
+        """Gaussian-DP parameter of the budget."""
+        return gdp_mu(self.epsilon, self.delta)
+
+    def share(self, share: float) -> Budget:
+        """Return the budget that has this share of ``mu**2``."""
+        if share == 1:
+            return self
+        epsilon = gdp_epsilon(self.delta, math.sqrt(share) * self.mu)
+        return dataclasses.replace(self, epsilon=epsilon)
+
+    def event(
+        self,
+        label: str,
+        noise_std: float,
+        *,
+        clip_norm: float = 1.0,
+        sensitivity: float,
+        n_steps: int = 1,
+    ) -> Event:
+        """Return the event of full-batch releases."""
+        return Event(
+            label=label,
+            noise_std=(noise_std,),
+            clip_norm=clip_norm,
+            sensitivity=sensitivity,
+            n_steps=n_steps,
+            **self.facts,
+        )
+
+    def calibrate(
+        self, *, sensitivity: float, noise_decay: float = 0.0, **schedule: Any
+    ) -> PrivacyPlan:
+        """Return the schedule with the least noise within the budget.
+
+        Parameters are those of :func:`skfdp.calibrate`; a schedule of noise over time
+        needs full batches, and is left out without them.
+        """
+        if schedule.get("sampling_rate", 1.0) < 1:
+            noise_decay = 0.0
+        return calibrate(
+            self.epsilon,
+            self.delta,
+            sensitivity=sensitivity,
+            neighboring_relation=self.relation.name,
+            noise_decay=noise_decay,
+            **schedule,
+        )
+
+    def named(self, schedule: PrivacyPlan, label: str) -> Event:
+        """Return the event of a schedule under its label, with the facts of the fit."""
+        return dataclasses.replace(schedule.event, label=label, **self.facts)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a method will release; methods add their own numbers in a subclass.
+
+    Attributes
+    ----------
+    events : tuple of Event
+        Everything that will be released, to be charged before it is.
+    schedule : PrivacyPlan
+        Of the last releases, with those before it among its `other_events`.
+    assumptions : tuple of Assumption
+        What the guarantee rests on.
+    n_steps : int or None
+        Steps that callbacks are told of; None where there is no loop.
+    """
+
+    events: tuple[Event, ...]
+    schedule: PrivacyPlan
+    assumptions: tuple[Assumption, ...] = ()
+    n_steps: int | None = None
+
+    @property
+    def releases(self) -> tuple[Event, ...]:
+        """The events whose releases the desk of the fit gives out."""
+        return self.events
+
+    def event(self, label: str) -> Event | None:
+        """Return the event of this label, None where it was not planned."""
+        return next((event for event in self.events if event.label == label), None)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """What was learnt from public parts; methods add to it in a subclass.
+
+    Attributes
+    ----------
+    keys : mapping
+        What has to enter the keys of seeded streams, because the parameters of the
+        fit do not tell it.
+    """
+
+    keys: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class Method(Protocol):
+    """One way to fit; a frozen object."""
+
+    def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:
+        """Learn from what is public; free, and handed to `plan` and `run`."""
+
+    def plan(self, public: PublicRecords, prepared: Any, budget: Budget) -> Plan:
+        """Return what will be released; a function of public facts alone."""
+
+    def run(
+        self, records: Records, prepared: Any, plan: Any, desk: Desk, on_step: OnStep
+    ) -> Any:
+        """Release what was planned, at the desk alone, and return the model."""
+
+
+def existing(*events: Event | None) -> tuple[Event, ...]:
+    """Return the events that there are."""
+    return tuple(event for event in events if event is not None)

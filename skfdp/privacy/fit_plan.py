@@ -1,0 +1,83 @@
+"""What a fit would release and cost."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from skfdp.addresses import public
+from skfdp.privacy.composition import cost
+from skfdp.privacy.events import Event
+from skfdp.privacy.plan import PrivacyPlan
+from skfdp.privacy.report import Assumption
+
+
+@public("skfdp.privacy")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FitPlan:
+    """What one fit would release and cost; ``estimator.plan(X, y)`` returns it.
+
+    Nothing is released or charged by making a plan. It is a function of public facts
+    alone, equal for all values of the private part.
+
+    Attributes
+    ----------
+    subject : str
+        The estimator.
+    events : tuple of Event
+        Everything that a fit would charge; empty for ``epsilon=inf``.
+    delta : float
+    target_epsilon : float
+        The budget asked for.
+    n_records : int
+        Number of records; nominal where it is private.
+    assumptions : tuple of Assumption
+        What the guarantee of this plan rests on, beyond its events.
+    schedule : PrivacyPlan or None
+        The plan of the last releases (of the loop, where there is one), with those
+        before it among its `other_events`. Of a search, that of one run. None for
+        ``epsilon=inf``.
+    """
+
+    subject: str
+    events: tuple[Event, ...]
+    delta: float
+    target_epsilon: float
+    n_records: int
+    assumptions: tuple[Assumption, ...] = ()
+    schedule: PrivacyPlan | None = None
+
+    @property
+    def epsilon(self) -> float:
+        """What the events cost at `delta`, exactly composed."""
+        return cost(self.events, self.delta).epsilon if self.events else math.inf
+
+    @property
+    def mu(self) -> float | None:
+        """Gaussian-DP parameter of the whole, None where it is not Gaussian."""
+        return cost(self.events, self.delta).mu if self.events else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON-able values."""
+        return {
+            "subject": self.subject,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "target_epsilon": self.target_epsilon,
+            "n_records": self.n_records,
+            "mu": self.mu,
+            "events": [event.to_dict() for event in self.events],
+            "assumptions": [dataclasses.asdict(one) for one in self.assumptions],
+            "schedule": None if self.schedule is None else self.schedule.to_dict(),
+        }
+
+    def __repr__(self) -> str:
+        releases = ", ".join(
+            f"{event.label} ({event.n_steps} x)" for event in self.events
+        )
+        return (
+            f"FitPlan of {self.subject}: epsilon={self.epsilon:.6g} at "
+            f"delta={self.delta:g}, {self.n_records} records; releases "
+            f"{releases or 'the fitted model, without noise'}"
+        )

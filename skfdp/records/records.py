@@ -1,0 +1,172 @@
+"""One checked table: what is public of it, and the rest."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from skfdp.records.blocks import blocks, row_blocks
+from skfdp.records.row_map import RowMap
+from skfdp.records.target import TargetMap
+
+#: The grid of a sum leaves room for this many times `n_records` rows, aligned at their
+#: bound. Where n is private there may be more: sums then wrap around, which is
+#: post-processing of the exact release (docs/theory/exact_release.rst).
+MOST_ROWS = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class PublicRecords:
+    """What is public of a table: all that may be prepared or planned with.
+
+    Attributes
+    ----------
+    mask : bool ndarray of shape (n_features,)
+        The public columns.
+    row_map : RowMap
+        Of whole rows.
+    n_records : int
+        Number of records; nominal where it is private.
+    columns : tuple of str or int
+        Names of all columns, positions where there are none.
+    sparse : bool
+        Whether the rows are held as CSR.
+    target : int64 or float64 ndarray of shape (n_rows,) or None
+        The target if it is public: codes of classes, or numbers.
+    labels : ndarray of shape (n_rows,) or None
+        The public target as it was given.
+    target_name : str or None
+    classes : ndarray of shape (n_classes,) or None
+        None where the target is no label, or where there is none.
+    classes_source : str or None
+        Where `classes` come from.
+    class_weight : float64 ndarray of shape (n_classes,) or None
+    target_map : TargetMap or None
+        Declared bounds and link of a regression target.
+    """
+
+    mask: np.ndarray
+    row_map: RowMap
+    n_records: int
+    columns: tuple[str | int, ...]
+    sparse: bool = False
+    target: np.ndarray | None = None
+    labels: np.ndarray | None = None
+    target_name: str | None = None
+    classes: np.ndarray | None = None
+    classes_source: str | None = None
+    class_weight: np.ndarray | None = None
+    target_map: TargetMap | None = None
+    # The whole table; only its public columns leave this class.
+    _table: np.ndarray | csr_array | None = dataclasses.field(default=None, repr=False)
+
+    @property
+    def has_target(self) -> bool:
+        """Whether the target is public."""
+        return self.target is not None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, where something is public; private otherwise."""
+        return self._table.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.mask)
+
+    @property
+    def n_private(self) -> int:
+        """Number of private columns."""
+        return int((~self.mask).sum())
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, 0 where the target is no label."""
+        return 0 if self.classes is None else len(self.classes)
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of the margins."""
+        return 1 if self.n_classes <= 2 else self.n_classes
+
+    @property
+    def capacity(self) -> int:
+        """Public bound on the number of rows, for the grid of a sum."""
+        return MOST_ROWS * self.n_records
+
+    @property
+    def bounded(self) -> np.ndarray:
+        """Whether each column has declared bounds, shape (n_features,)."""
+        if self.row_map.span is None:
+            return np.zeros(self.n_features, dtype=bool)
+        return np.isfinite(self.row_map.span)
+
+    @property
+    def private_bounded(self) -> bool:
+        """Whether there are bounds, and every private column has them."""
+        has_bounds = self.row_map.span is not None
+        return has_bounds and bool(self.bounded[~self.mask].all())
+
+    @property
+    def X(self) -> np.ndarray | csr_array:
+        """The public columns as they were given, shape (n_rows, n_public)."""
+        return self._table if self.mask.all() else self._table[:, self.mask]
+
+    @functools.cached_property
+    def rows(self) -> np.ndarray | csr_array:
+        """The public columns of ``row_map(X)``, float64; mapped once and kept."""
+        row_map, X = self.row_map.of_public(self.mask), self._table
+        if issparse(X):
+            return row_map(X[:, self.mask])
+        rows = np.empty((X.shape[0], int(self.mask.sum())))
+        for block in row_blocks(X):
+            rows[block] = row_map(X[block][:, self.mask])
+        return rows
+
+    def blocks(self) -> Iterator[np.ndarray | csr_array]:
+        """Yield the public columns as the loop meets them, some rows at a time.
+
+        Blocks follow the public columns alone: a sum of floats depends on its order,
+        and the number of stored private entries must not show in it.
+        """
+        row_map, X = self.row_map.of_public(self.mask), self._table
+        if issparse(X):
+            X = X[:, self.mask]
+            for block in row_blocks(X):
+                yield row_map.unit(X[block])
+        else:
+            for block in blocks(*X.shape):
+                yield row_map.unit(X[block][:, self.mask])
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """A checked table, split into what is public and the rest, with its row map.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array of shape (n_rows, n_features)
+        Private, apart from the columns of `public`.
+    target : int64 or float64 ndarray of shape (n_rows,) or None
+        Codes of classes, or numbers; private unless it is that of `public`.
+    public : PublicRecords
+    """
+
+    X: np.ndarray | csr_array
+    target: np.ndarray | None
+    public: PublicRecords
+
+    @property
+    def row_map(self) -> RowMap:
+        """The map of whole rows."""
+        return self.public.row_map
+
+    def mapped_by(self, row_map: RowMap) -> Records:
+        """Return the same table under another row map."""
+        public = dataclasses.replace(self.public, row_map=row_map)
+        return dataclasses.replace(self, public=public)
