@@ -7,9 +7,18 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 
 from skfdp.records.guards import without_traps
 from skfdp.records.labels import Labels, encode_labels, resolve_class_weight
+
+
+def _has_probabilities(model) -> bool:
+    if model.loss == "log_loss":
+        return True
+    raise AttributeError(
+        f"predict_proba needs loss='log_loss', but loss={model.loss!r}."
+    )
 
 
 class PrivateClassifier(ClassifierMixin):
@@ -17,6 +26,7 @@ class PrivateClassifier(ClassifierMixin):
 
     class_weight = None
     classes: Any = None
+    loss = "log_loss"
 
     def _target(self, y: np.ndarray | None, n_rows: int) -> tuple[np.ndarray, dict]:
         labels = self._labels(y, n_rows)
@@ -68,11 +78,21 @@ class PrivateClassifier(ClassifierMixin):
             return self.classes_[(margins > 0).astype(np.intp)]
         return self.classes_[margins.argmax(axis=1)]
 
+    @available_if(_has_probabilities)
+    @without_traps()
+    def predict_proba(self, X):
+        """Return the probability of each class; only for ``loss="log_loss"``.
 
-@without_traps()
-def probabilities(margins: np.ndarray) -> np.ndarray:
-    """Return the sigmoid or softmax of margins, shape (n_samples, n_classes)."""
-    if margins.ndim == 1:
-        positive = expit(margins)
-        return np.column_stack([1 - positive, positive])
-    return softmax(margins, axis=1)
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+        """
+        margins = self.decision_function(X)
+        if margins.ndim == 1:
+            positive = expit(margins)
+            return np.column_stack([1 - positive, positive])
+        return softmax(margins, axis=1)

@@ -117,6 +117,14 @@ def linear_loop(given: Mapping[str, Any], n_records: int) -> Loop:
     return Loop.of(given).with_batch(batch)
 
 
+def store(estimator: Any, arguments: Mapping[str, Any]) -> None:
+    """Store the arguments of a constructor: ``store(self, locals())``.
+
+    The signature stays the one list of the parameters and their defaults.
+    """
+    vars(estimator).update({k: v for k, v in arguments.items() if k != "self"})
+
+
 def complete_parameters(estimator: Any) -> None:
     """Give parameters that are younger than a saved estimator their defaults."""
     for name, parameter in inspect.signature(type(estimator)).parameters.items():

@@ -19,7 +19,7 @@ from skfdp.estimators.centring.methods import (
     ConditionalCentring,
     PrivateMean,
 )
-from skfdp.estimators.parameters import resolve_row_map
+from skfdp.estimators.parameters import resolve_row_map, store
 from skfdp.records.blocks import blocks
 from skfdp.records.checks import check_choice, check_size, shown
 from skfdp.records.guards import without_traps
@@ -166,18 +166,7 @@ class PrivateCenteringTransformer(
         ledger=None,
         random_state=None,
     ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.public_features = public_features
-        self.neighboring_relation = neighboring_relation
-        self.n_records = n_records
-        self.bounds = bounds
-        self.feature_bound = feature_bound
-        self.normalize = normalize
-        self.output_bound = output_bound
-        self.names = names
-        self.ledger = ledger
-        self.random_state = random_state
+        store(self, locals())
 
     _released = ("mean_", "coef_", "scale_")
     _has_target = False

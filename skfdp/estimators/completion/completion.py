@@ -16,6 +16,7 @@ from skfdp.estimators.arrays import check_arrays
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.classifier import PrivateClassifier
 from skfdp.estimators.completion.method import Completed, Completion
+from skfdp.estimators.parameters import store
 from skfdp.privacy.relations import Relation
 from skfdp.records.checks import check_choice, check_number, check_size, shown
 from skfdp.records.guards import UtilityWarning, warn_caller, without_traps
@@ -170,19 +171,7 @@ class PrivateCompletionClassifier(
         ledger=None,
         random_state=None,
     ):
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.delta = delta
-        self.public_features = public_features
-        self.bounds = bounds
-        self.feature_bound = feature_bound
-        self.covariance = covariance
-        self.n_draws = n_draws
-        self.neighboring_relation = neighboring_relation
-        self.target_name = target_name
-        self.names = names
-        self.ledger = ledger
-        self.random_state = random_state
+        store(self, locals())
 
     @property
     def _released(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from skfdp.estimators.centring.conditional import Regressors
 from skfdp.estimators.linear_model.centring import Centring, Moments
 from skfdp.estimators.linear_model.fitted import LinearFit
 from skfdp.estimators.linear_model.padding import Padding
+from skfdp.estimators.linear_model.public_loss import padded_gradient, users_gradient
 from skfdp.estimators.linear_model.public_model import (
     PublicModel,
     resolve_public_model,
@@ -28,9 +29,8 @@ from skfdp.queries.losses import Loss
 from skfdp.queries.sensitivity import has_public_signs, label_bound
 from skfdp.records.coordinates import Coordinates
 from skfdp.records.grid import GridRows, SparseGridRows
-from skfdp.records.guards import UtilityWarning, users_state, warn_caller
+from skfdp.records.guards import UtilityWarning, warn_caller
 from skfdp.records.records import PublicRecords, Records
-from skfdp.releases.coins import uniform_batch
 from skfdp.releases.descent import descent
 from skfdp.releases.desk import Desk
 from skfdp.releases.steps import HeavyBall, noise_left, warn_of_noise_left
@@ -421,24 +421,10 @@ class Descent:
         """Return the exact gradient of the public loss, None where there is none."""
         terms = []
         if query.padded is not None:
-            coins, size = desk.streams.public("batch"), self.public_batch_size
-            terms.append(
-                lambda theta: query.public_gradient(
-                    theta, uniform_batch(coins, query.n_rows, size)
-                )
-            )
+            coins = desk.streams.public("batch")
+            terms.append(padded_gradient(query, coins, self.public_batch_size))
         if self.public_loss is not None:
-            X_public = public.X.astype(np.float64)
-
-            def term(theta: np.ndarray) -> np.ndarray:
-                coef, intercept = coordinates.fold(theta)
-                with users_state():
-                    gradients = self.public_loss(
-                        coef, intercept, X_public, public.labels
-                    )
-                return coordinates.pull(*_checked(gradients, coef, intercept))
-
-            terms.append(term)
+            terms.append(users_gradient(self.public_loss, public, coordinates))
         return (lambda theta: sum(term(theta) for term in terms)) if terms else None
 
     def _shrunk(
@@ -458,27 +444,3 @@ class Descent:
         for block in (private, ~private):
             theta[:, block] = defaults.shrunk_weights(theta[:, block], float(noise))
         return theta
-
-
-def _checked(gradients, coef: np.ndarray, intercept: np.ndarray) -> tuple:
-    """Return what a callable public loss returned as two finite arrays."""
-    try:
-        by_coef, by_intercept = (np.asarray(part, np.float64) for part in gradients)
-        found = (
-            np.broadcast_to(by_coef, coef.shape),
-            np.broadcast_to(by_intercept, intercept.shape),
-        )
-    except (TypeError, ValueError):
-        found = None
-    if found is None:
-        raise ValueError(
-            "public_loss must return the gradients in coef and in intercept, two "
-            f"arrays of shapes {coef.shape} and {intercept.shape}; the charge for "
-            "this fit stays."
-        )
-    if not all(np.isfinite(part).all() for part in found):
-        raise ValueError(
-            "public_loss returned a gradient that is not finite: clip it, or lower "
-            "learning_rate so that coef stays small; the charge for this fit stays."
-        )
-    return found

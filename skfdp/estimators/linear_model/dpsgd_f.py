@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from sklearn.utils.metaestimators import available_if
-
 from skfdp.addresses import public
-from skfdp.estimators.classifier import probabilities
 from skfdp.estimators.linear_model.descent import Descent
 from skfdp.estimators.linear_model.linear import LinearClassifier
-from skfdp.estimators.parameters import linear_loop
+from skfdp.estimators.parameters import linear_loop, store
 from skfdp.queries.losses import LOSSES
 from skfdp.records.checks import check_choice, check_number
 from skfdp.records.records import PublicRecords
-
-
-def _has_probabilities(estimator) -> bool:
-    if estimator.loss == "log_loss":
-        return True
-    raise AttributeError(
-        f"predict_proba needs loss='log_loss', but loss={estimator.loss!r}."
-    )
 
 
 @public("skfdp")
@@ -168,33 +157,7 @@ class DPSGDFClassifier(LinearClassifier):
         random_state=None,
         n_jobs=None,
     ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.neighboring_relation = neighboring_relation
-        self.n_records = n_records
-        self.bounds = bounds
-        self.feature_bound = feature_bound
-        self.normalize = normalize
-        self.clip_norm = clip_norm
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.average = average
-        self.noise_decay = noise_decay
-        self.radius = radius
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.classes = classes
-        self.centering = centering
-        self.mean_fraction = mean_fraction
-        self.target_name = target_name
-        self.names = names
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        store(self, locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -209,17 +172,3 @@ class DPSGDFClassifier(LinearClassifier):
             penalty=self._penalty(public.n_records),
             n_jobs=self._n_threads(),
         )
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X):
-        """Return the probability of each class; only for ``loss="log_loss"``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-        """
-        return probabilities(self.decision_function(X))

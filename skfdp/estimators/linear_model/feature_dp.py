@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from skfdp.addresses import public
-from skfdp.estimators.classifier import probabilities
 from skfdp.estimators.linear_model.descent import Descent
 from skfdp.estimators.linear_model.fitted import LinearFit
 from skfdp.estimators.linear_model.label_statistic import (
@@ -16,7 +15,7 @@ from skfdp.estimators.linear_model.linear import LinearClassifier
 from skfdp.estimators.linear_model.padding import PADDINGS, Padding
 from skfdp.estimators.linear_model.public_model import check_public_model
 from skfdp.estimators.method import Method
-from skfdp.estimators.parameters import linear_loop
+from skfdp.estimators.parameters import linear_loop, store
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.relations import Relation
 from skfdp.queries.losses import LOSSES
@@ -238,39 +237,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         random_state=None,
         n_jobs=None,
     ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.public_features = public_features
-        self.public_target = public_target
-        self.solver = solver
-        self.public_model = public_model
-        self.public_loss = public_loss
-        self.public_batch_size = public_batch_size
-        self.private_weight = private_weight
-        self.padding_scale = padding_scale
-        self.neighboring_relation = neighboring_relation
-        self.n_records = n_records
-        self.bounds = bounds
-        self.feature_bound = feature_bound
-        self.normalize = normalize
-        self.clip_norm = clip_norm
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.average = average
-        self.noise_decay = noise_decay
-        self.radius = radius
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.classes = classes
-        self.centering = centering
-        self.target_name = target_name
-        self.names = names
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        store(self, locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -325,16 +292,3 @@ class FeatureDPLogisticRegression(LinearClassifier):
         if model is None or model.linear is not None:
             return 0.0
         return model.margins(rows[:, self.row_map_.public])
-
-    def predict_proba(self, X):
-        """Return the probability of each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-        """
-        return probabilities(self.decision_function(X))

@@ -73,8 +73,6 @@ class LinearModel(PrivateEstimator):
 class LinearClassifier(PrivateClassifier, LinearModel):
     """The linear classifiers' part: C, and the attributes of labels."""
 
-    loss = "log_loss"
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("C", self.C, also=("auto",))

@@ -8,6 +8,7 @@ from skfdp.estimators.linear_model.moments import SecondMoments
 from skfdp.estimators.linear_model.regression import LinearRegressor
 from skfdp.estimators.linear_model.target_statistic import TargetStatistic
 from skfdp.estimators.method import Method
+from skfdp.estimators.parameters import store
 from skfdp.records.checks import check_batch, check_choice, check_number, shown
 from skfdp.records.records import PublicRecords
 
@@ -186,35 +187,7 @@ class FeatureDPRegressor(LinearRegressor):
         random_state=None,
         n_jobs=None,
     ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target_bounds = target_bounds
-        self.loss = loss
-        self.huber_threshold = huber_threshold
-        self.public_features = public_features
-        self.public_target = public_target
-        self.solver = solver
-        self.neighboring_relation = neighboring_relation
-        self.n_records = n_records
-        self.bounds = bounds
-        self.feature_bound = feature_bound
-        self.normalize = normalize
-        self.clip_norm = clip_norm
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.average = average
-        self.noise_decay = noise_decay
-        self.radius = radius
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.centering = centering
-        self.target_name = target_name
-        self.names = names
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        store(self, locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -409,33 +382,7 @@ class DPSGDFRegressor(LinearRegressor):
         random_state=None,
         n_jobs=None,
     ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target_bounds = target_bounds
-        self.loss = loss
-        self.huber_threshold = huber_threshold
-        self.neighboring_relation = neighboring_relation
-        self.n_records = n_records
-        self.bounds = bounds
-        self.feature_bound = feature_bound
-        self.normalize = normalize
-        self.clip_norm = clip_norm
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.average = average
-        self.noise_decay = noise_decay
-        self.radius = radius
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.centering = centering
-        self.mean_fraction = mean_fraction
-        self.target_name = target_name
-        self.names = names
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        store(self, locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

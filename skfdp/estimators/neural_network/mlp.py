@@ -13,13 +13,14 @@ from skfdp.addresses import public
 from skfdp.estimators import defaults
 from skfdp.estimators.arrays import check_arrays
 from skfdp.estimators.base import PrivateEstimator
-from skfdp.estimators.classifier import PrivateClassifier, probabilities
+from skfdp.estimators.classifier import PrivateClassifier
 from skfdp.estimators.linear_model.centring import Centring
 from skfdp.estimators.linear_model.descent import Descent
+from skfdp.estimators.neural_network.choice import Pretraining, Settings
 from skfdp.estimators.neural_network.networks import Network
-from skfdp.estimators.neural_network.start import Settings, hidden_layers
+from skfdp.estimators.neural_network.start import hidden_layers
 from skfdp.estimators.neural_network.training import NetworkDescent, NetworkFit
-from skfdp.estimators.parameters import ASSUMPTIONS, Loop, resolve_row_map
+from skfdp.estimators.parameters import ASSUMPTIONS, Loop, resolve_row_map, store
 from skfdp.privacy.report import Assumption
 from skfdp.queries.losses import LOSSES
 from skfdp.queries.network import BACKENDS, DTYPES
@@ -35,7 +36,8 @@ _EXACT_PRODUCTS = Assumption(
     "reduced precision.",
     enforced=False,
 )
-#: Parameters that do nothing without a loop, and their defaults.
+#: Parameters that do nothing without a loop, and their defaults: setting one of them
+#: asks for a loop.
 _OF_THE_LOOP = {
     "trained_layers": "auto",
     "public_loss": "auto",
@@ -262,42 +264,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         random_state=None,
         n_jobs=None,
     ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.public_features = public_features
-        self.public_target = public_target
-        self.pretraining = pretraining
-        self.pretraining_share = pretraining_share
-        self.trained_layers = trained_layers
-        self.public_loss = public_loss
-        self.public_batch_size = public_batch_size
-        self.private_weight = private_weight
-        self.padding_scale = padding_scale
-        self.neighboring_relation = neighboring_relation
-        self.n_records = n_records
-        self.bounds = bounds
-        self.feature_bound = feature_bound
-        self.normalize = normalize
-        self.clip_norm = clip_norm
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.learning_rate_decay = learning_rate_decay
-        self.momentum = momentum
-        self.average = average
-        self.noise_decay = noise_decay
-        self.radius = radius
-        self.class_weight = class_weight
-        self.classes = classes
-        self.backend = backend
-        self.device = device
-        self.dtype = dtype
-        self.target_name = target_name
-        self.names = names
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        store(self, locals())
 
     _released = ("coefs_", "intercepts_", "n_iter_")
     _weights = ("coefs_", "intercepts_")
@@ -377,12 +344,15 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
             learning_rate_decay=self.learning_rate_decay,
             public_batch_size=self.public_batch_size,
             private_weight=self.private_weight,
-            pretraining=self.pretraining,
-            pretraining_share=self.pretraining_share,
-            trained_layers=self.trained_layers,
-            # Setting one of them asks for a loop.
-            asks_for_loop=any(given[name] != v for name, v in _OF_THE_LOOP.items()),
-            maps_rows=bool(self.normalize) or self.feature_bound != "auto",
+            pretraining=Pretraining(
+                self.pretraining,
+                self.pretraining_share,
+                self.trained_layers,
+                asks_for_loop=any(
+                    given[name] != value for name, value in _OF_THE_LOOP.items()
+                ),
+                maps_rows=bool(self.normalize) or self.feature_bound != "auto",
+            ),
             linear=Descent(
                 loss=loss,
                 loop=Loop(batch_size=None),
@@ -428,16 +398,3 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         for block in blocks(*X.shape):
             margins[block] = network.margins(self.row_map_(X[block]))
         return margins[:, 0] if margins.shape[1] == 1 else margins
-
-    def predict_proba(self, X):
-        """Return the probability of each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-        """
-        return probabilities(self.decision_function(X))

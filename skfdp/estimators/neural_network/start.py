@@ -11,16 +11,16 @@ import numpy as np
 
 from skfdp.estimators import defaults
 from skfdp.estimators.linear_model.padding import drawn_rows
-from skfdp.estimators.method import Plan
+from skfdp.estimators.neural_network.choice import Choice, Settings
 from skfdp.estimators.neural_network.networks import (
     Network,
     glorot,
     shrunk_class_means,
     trained,
 )
+from skfdp.privacy import Event
 from skfdp.queries.class_sums import ClassSum
 from skfdp.queries.linear import LinearQuery
-from skfdp.queries.losses import Loss
 from skfdp.queries.network import WIDEST, MLPQuery, Rows, precision
 from skfdp.records.checks import shown
 from skfdp.records.coordinates import Coordinates
@@ -31,37 +31,7 @@ from skfdp.releases.desk import Desk
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
-    """What the query of a network is built from.
-
-    Attributes
-    ----------
-    widths : tuple of int
-        Of every layer, the input's without a constant.
-    loss : Loss
-    public_loss : {"zero", "gaussian", "impute"} or None
-    padding_scale : float
-    backend, device, dtype : str
-    n_jobs : int
-    """
-
-    widths: tuple[int, ...]
-    loss: Loss
-    public_loss: str | None
-    padding_scale: float
-    backend: str
-    device: str | None
-    dtype: str
-    n_jobs: int
-
-    @property
-    def hidden(self) -> tuple[int, ...]:
-        """Widths of the hidden layers."""
-        return self.widths[1:-1]
-
-
-@dataclasses.dataclass(frozen=True)
-class Loop:
+class StartOfLoop:
     """A query, the iterate to start at, and how to read an iterate.
 
     Attributes
@@ -80,21 +50,19 @@ class Loop:
 def start_of_loop(
     settings: Settings,
     records: Records,
-    pretraining: str | None,
-    layers: str,
+    choice: Choice,
     means: np.ndarray | None,
     weights: tuple[np.ndarray, np.ndarray] | None,
     clip_norm: float,
     desk: Desk,
-) -> Loop:
+) -> StartOfLoop:
     """Pretrain on what is public or released, and build the query of the loop.
 
     Parameters
     ----------
     settings : Settings
     records : Records
-    pretraining : str or None
-    layers : {"all", "last"}
+    choice : Choice
     means : ndarray of shape (n_classes, n_private) or None
         Released means of the private columns.
     weights : (coef, intercept) or None
@@ -103,7 +71,9 @@ def start_of_loop(
     desk : Desk
     """
     public = records.public
-    network, draw = _first_network(settings, public, pretraining, means, weights, desk)
+    network, draw = _first_network(
+        settings, public, choice.pretraining, means, weights, desk
+    )
     bound = public.row_map.feature_bound
     # The constant of the input layer is 1 for rows up to that length, on the grid.
     coordinates = Coordinates.centred(
@@ -112,9 +82,9 @@ def start_of_loop(
     input_bias = coordinates.bias * bound
     query = _query(settings, records, coordinates, means, clip_norm, desk)
     theta = network.to_theta(input_bias)
-    if layers == "last":
+    if choice.trained_layers == "last":
         return _last_layer(query, theta, network, draw)
-    return Loop(
+    return StartOfLoop(
         query,
         theta,
         lambda theta: Network.from_matrices(query.split(theta), input_bias),
@@ -142,7 +112,7 @@ def on_bounded_columns(
 
 
 def class_means(
-    records: Records, bound: float, plan: Plan, desk: Desk
+    records: Records, bound: float, event: Event, desk: Desk
 ) -> np.ndarray | None:
     """Release the class sums once; return means of the bounded private columns.
 
@@ -153,7 +123,8 @@ def class_means(
     records : Records
     bound : float
         L2 bound of the private columns of a row.
-    plan : Plan
+    event : Event
+        Of the class sums.
     desk : Desk
     """
     public = records.public
@@ -167,8 +138,8 @@ def class_means(
         public.n_classes,
         public.private_bounded,
     )
-    total = desk.release("class sums", sums)
-    noise_std = plan.event("class sums").noise_std[0]
+    total = desk.release(event.label, sums)
+    noise_std = event.noise_std[0]
     counts = np.bincount(records.target, minlength=public.n_classes)
     means, kept = shrunk_class_means(total * bound, counts, noise_std * bound)
     return means if kept > defaults.LEAST_KEPT else None
@@ -276,7 +247,9 @@ def _padding(
     )
 
 
-def _last_layer(query: MLPQuery, theta: np.ndarray, network: Network, draw) -> Loop:
+def _last_layer(
+    query: MLPQuery, theta: np.ndarray, network: Network, draw
+) -> StartOfLoop:
     """Return a loop over the last layer, on the activations of the frozen others.
 
     They are scaled by one number, from synthetic rows, to norms of about 1.
@@ -301,7 +274,7 @@ def _last_layer(query: MLPQuery, theta: np.ndarray, network: Network, draw) -> L
             [*network.intercepts[:-1], last[:, -1] / scale],
         )
 
-    return Loop(linear, query.split(theta)[-1] * scale, read)
+    return StartOfLoop(linear, query.split(theta)[-1] * scale, read)
 
 
 def hidden_layers(hidden_layer_sizes) -> tuple[int, ...]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from skfdp.estimators import defaults
 from skfdp.estimators.linear_model.descent import Descent, DescentPlan, DescentStart
+from skfdp.estimators.linear_model.fitted import LinearFit
+from skfdp.estimators.linear_model.public_loss import padded_gradient
 from skfdp.estimators.method import Budget, OnStep, Plan, Prepared
+from skfdp.estimators.neural_network.choice import Choice, Pretraining, Settings
 from skfdp.estimators.neural_network.networks import Network
 from skfdp.estimators.neural_network.start import (
-    Settings,
+    StartOfLoop,
     class_means,
     on_bounded_columns,
     start_of_loop,
@@ -25,7 +28,6 @@ from skfdp.queries.linear import gradient_sensitivity
 from skfdp.records.guards import UtilityWarning, warn_caller
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
-from skfdp.releases.coins import uniform_batch
 from skfdp.releases.descent import descent
 from skfdp.releases.desk import Desk
 from skfdp.releases.steps import HeavyBall, noise_left, warn_of_noise_left
@@ -48,19 +50,14 @@ class NetworkStart(Prepared):
 
     Attributes
     ----------
-    pretraining : {"linear", "class_sums", "public"} or None
-    share : float or None
-        Of ``mu**2``, for what is released before the loop; 1: there is no loop.
-    trained_layers : {"all", "last"}
+    choice : Choice
     linear_public : PublicRecords or None
         The table as the linear model meets it.
     linear : DescentStart or None
         What the linear model prepared.
     """
 
-    pretraining: str | None
-    share: float | None
-    trained_layers: str
+    choice: Choice
     linear_public: PublicRecords | None = None
     linear: DescentStart | None = None
 
@@ -96,13 +93,7 @@ class NetworkDescent:
     learning_rate_decay : float
     public_batch_size : int or None
     private_weight : float
-    pretraining : {"auto", "linear", "class_sums", "public"} or None
-    pretraining_share : float or "auto"
-    trained_layers : {"auto", "all", "last"}
-    asks_for_loop : bool
-        Whether a parameter is set that only the loop has.
-    maps_rows : bool
-        Whether the user set how rows are mapped, which a linear model does by itself.
+    pretraining : Pretraining
     linear : Descent
         The linear model to start from.
     """
@@ -112,53 +103,39 @@ class NetworkDescent:
     learning_rate_decay: float
     public_batch_size: int | None
     private_weight: float
-    pretraining: str | None
-    pretraining_share: float | str
-    trained_layers: str
-    asks_for_loop: bool
-    maps_rows: bool
+    pretraining: Pretraining
     linear: Descent
 
     # -- in public -------------------------------------------------------------------
     def prepare(self, public: PublicRecords, budget: Budget) -> NetworkStart:
         """Choose what to start from, and prepare the linear model."""
-        pretraining, share = self._pretraining(public)
-        layers = self._trained_layers(pretraining)
-        if pretraining != "linear":
-            return NetworkStart(
-                pretraining=pretraining, share=share, trained_layers=layers
-            )
+        choice = self.pretraining.choose(public, self.settings)
+        if choice.pretraining != "linear":
+            return NetworkStart(choice=choice)
         row_map = dataclasses.replace(
             public.row_map,
             feature_bound=private_bound(public),
             public=public.mask if public.mask.any() else None,
         )
         own = dataclasses.replace(public, row_map=row_map)
-        found = self.linear.prepare(own, self._linear_budget(budget, share))
+        found = self.linear.prepare(own, self._linear_budget(budget, choice.share))
         return NetworkStart(
-            keys=found.keys,
-            pretraining=pretraining,
-            share=share,
-            trained_layers=layers,
-            linear_public=own,
-            linear=found,
+            keys=found.keys, choice=choice, linear_public=own, linear=found
         )
 
     def plan(
         self, public: PublicRecords, prepared: NetworkStart, budget: Budget
     ) -> NetworkPlan:
         """Resolve every "auto" and calibrate the noise."""
-        row_map, share = public.row_map, prepared.share
+        choice, row_map = prepared.choice, public.row_map
         linear, first, schedule = None, (), None
-        if prepared.pretraining == "class_sums":
-            schedule = self._plan_of_sums(public, budget, share)
+        if choice.pretraining == "class_sums":
+            schedule = self._plan_of_sums(public, budget, choice.share)
             first = (budget.named(schedule, "class sums"),)
-        if prepared.pretraining == "linear":
-            linear = self.linear.plan(
-                prepared.linear_public,
-                prepared.linear,
-                self._linear_budget(budget, share),
-            )
+        if choice.pretraining == "linear":
+            own = prepared.linear_public
+            own_budget = self._linear_budget(budget, choice.share)
+            linear = self.linear.plan(own, prepared.linear, own_budget)
             schedule = linear.schedule
             first = tuple(
                 dataclasses.replace(event, label=f"{_LINEAR}: {event.label}")
@@ -168,31 +145,28 @@ class NetworkDescent:
             # trained.
             longest = math.sqrt(public.n_features)
             row_map = dataclasses.replace(row_map, feature_bound=longest)
-            if share == 1:
-                row_map = prepared.linear_public.row_map
-        assumptions = () if linear is None else linear.assumptions
-        if share == 1:
-            return NetworkPlan(
-                events=first,
-                schedule=schedule,
-                assumptions=assumptions,
-                n_steps=0,
-                row_map=row_map,
-                linear=linear,
-            )
-        layers = prepared.trained_layers
-        schedule = self._plan_of_loop(public, layers, first, budget)
-        rate = self._learning_rate(public, layers, schedule)
-        if prepared.pretraining is None and not public.has_target:
-            self._warn_of_chance(public, schedule, rate)
-        self._warn_of_noise(public, schedule, rate)
-        return NetworkPlan(
-            events=(*first, budget.named(schedule, "descent")),
+            if choice.share == 1:
+                row_map = own.row_map
+        plan = NetworkPlan(
+            events=first,
             schedule=schedule,
-            assumptions=assumptions,
-            n_steps=schedule.n_steps,
+            assumptions=() if linear is None else linear.assumptions,
+            n_steps=0,
             row_map=row_map,
             linear=linear,
+        )
+        if choice.share == 1:
+            return plan
+        schedule = self._plan_of_loop(public, choice.trained_layers, first, budget)
+        rate = self._learning_rate(public, choice.trained_layers, schedule)
+        if choice.pretraining is None and not public.has_target:
+            self._warn_of_chance(public, schedule, rate)
+        self._warn_of_noise(public, schedule, rate)
+        return dataclasses.replace(
+            plan,
+            events=(*first, budget.named(schedule, "descent")),
+            schedule=schedule,
+            n_steps=schedule.n_steps,
             learning_rate=rate,
         )
 
@@ -201,7 +175,7 @@ class NetworkDescent:
         found = budget.share(share)
         if found.epsilon <= 0:
             raise ValueError(
-                f"pretraining_share={self.pretraining_share!r} of "
+                f"pretraining_share={self.pretraining.share!r} of "
                 f"epsilon={budget.epsilon!r} is nothing for the linear model: raise "
                 "one of them."
             )
@@ -307,86 +281,6 @@ class NetworkDescent:
                 UtilityWarning,
             )
 
-    def _pretraining(self, public: PublicRecords) -> tuple[str | None, float | None]:
-        """Return what to learn from before the loop, and its share of mu**2, if any."""
-        chosen, plain = self.pretraining, self.settings.public_loss is None
-        sums_fit = public.has_target and public.private_bounded
-        shows_columns = public.has_target and public.mask.any()
-        if chosen == "auto":
-            chosen = None
-            if plain and self._refusal_of_linear(public) is None:
-                chosen = "linear"
-            elif sums_fit and public.n_classes >= defaults.MANY_CLASSES:
-                chosen = "class_sums"
-            elif shows_columns:
-                chosen = "public"
-        if chosen == "linear":
-            refusal = self._refusal_of_linear(public)
-            if refusal is not None:
-                raise ValueError(f"pretraining='linear' {refusal}")
-        if chosen == "class_sums" and not sums_fit:
-            raise ValueError(
-                "pretraining='class_sums' sums private columns by public class: it "
-                "needs public_target=True and bounds for every private column."
-            )
-        if chosen == "public" and not shows_columns:
-            raise ValueError(
-                "pretraining='public' learns from public columns: it needs "
-                "public_target=True and public_features."
-            )
-        if self.settings.public_loss == "impute" and chosen != "class_sums":
-            raise ValueError(
-                "public_loss='impute' draws private columns given the class: it needs "
-                "pretraining='class_sums'."
-            )
-        if chosen not in defaults.PRETRAINING_SHARES:
-            return chosen, None
-        return chosen, self._share(chosen)
-
-    def _share(self, pretraining: str) -> float:
-        """Return the share of mu**2 for what is released before the loop."""
-        if self.pretraining_share != "auto":
-            return min(1.0, float(self.pretraining_share))
-        share = defaults.PRETRAINING_SHARES[pretraining]
-        return min(share, 0.5) if self.asks_for_loop else share
-
-    def _refusal_of_linear(self, public: PublicRecords) -> str | None:
-        """Return why a network cannot start at a linear model, None if it can."""
-        least = 2 * self.settings.widths[-1]
-        if not public.has_target or min(self.settings.hidden, default=0) < least:
-            return (
-                "starts from a linear model, which two neurons for each output pass "
-                "on: it needs public_target=True and hidden layers of at least "
-                f"{least} neurons."
-            )
-        if self.maps_rows:
-            return (
-                "maps the rows as FeatureDPLogisticRegression does: it needs "
-                "normalize=False and feature_bound='auto'."
-            )
-        if self._share("linear") < 1 and not public.bounded.all():
-            return (
-                "with a loop needs bounds for every column: declare them, or set "
-                "pretraining_share=1.0 and no parameter of the loop."
-            )
-        return None
-
-    def _trained_layers(self, pretraining: str | None) -> str:
-        layers, plain = self.trained_layers, self.settings.public_loss is None
-        hidden = self.settings.hidden
-        if layers == "auto":
-            layers = "last" if pretraining in defaults.PRETRAINING_SHARES else "all"
-            if not hidden or not plain:
-                layers = "all"
-        # Inputs may be negative, activations may not: the bound of the sensitivity.
-        if layers == "last" and (not hidden or pretraining is None or not plain):
-            raise ValueError(
-                "trained_layers='last' needs hidden layers that were pretrained and no "
-                f"public loss, got pretraining={pretraining!r} and "
-                f"public_loss={self.settings.public_loss!r}."
-            )
-        return layers
-
     # -- at the desk -----------------------------------------------------------------
     def run(
         self,
@@ -397,41 +291,29 @@ class NetworkDescent:
         on_step: OnStep,
     ) -> NetworkFit:
         """Release what comes first, then descend."""
-        linear = None
+        linear, weights = None, None
         if plan.linear is not None:
-            own = dataclasses.replace(records, public=prepared.linear_public)
-            streams = desk.streams.under(_LINEAR)
-            linear = self.linear.run(
-                own,
-                prepared.linear,
-                plan.linear,
-                desk.within(_LINEAR, streams),
-                lambda step, found: False,
-            )
+            linear = self._linear_model(records, prepared, plan, desk)
         records = records.mapped_by(plan.row_map)
         if linear is not None and plan.n_steps == 0:
             generator = desk.streams.public("network")
-            hidden = self.settings.hidden
-            network = Network.passing_on(
-                linear.coef, linear.intercept, hidden, generator
-            )
+            model = linear.coef, linear.intercept
+            network = Network.passing_on(*model, self.settings.hidden, generator)
             return NetworkFit(network, plan.row_map, 0)
-        means = None
-        if prepared.pretraining == "class_sums":
-            means = class_means(records, private_bound(records.public), plan, desk)
-        weights = None
         if linear is not None:
             row_map = prepared.linear_public.row_map
             weights = on_bounded_columns(linear.coef, linear.intercept, row_map)
-        clip_norm = 1.0 if plan.n_steps == 0 else plan.schedule.clip_norm
+        event, means = plan.event("class sums"), None
+        if event is not None:
+            bound = private_bound(records.public)
+            means = class_means(records, bound, event, desk)
         loop = start_of_loop(
             self.settings,
             records,
-            prepared.pretraining,
-            prepared.trained_layers,
+            prepared.choice,
             means,
             weights,
-            clip_norm,
+            1.0 if plan.n_steps == 0 else plan.schedule.clip_norm,
             desk,
         )
 
@@ -441,8 +323,32 @@ class NetworkDescent:
 
         if plan.n_steps == 0:
             return found(loop.start, 0)
-        query, own = loop.query, self.loop
-        theta, n_iter = descent(
+        return found(*self._descend(records.public, plan, loop, desk, on_step, found))
+
+    def _linear_model(self, records, prepared, plan, desk: Desk) -> LinearFit:
+        """Release the linear model, at a desk for its own events."""
+        return self.linear.run(
+            dataclasses.replace(records, public=prepared.linear_public),
+            prepared.linear,
+            plan.linear,
+            desk.within(_LINEAR, desk.streams.under(_LINEAR)),
+            lambda step, found: False,
+        )
+
+    def _descend(
+        self,
+        public: PublicRecords,
+        plan: NetworkPlan,
+        loop: StartOfLoop,
+        desk: Desk,
+        on_step: OnStep,
+        found: Callable[[np.ndarray, int], NetworkFit],
+    ) -> tuple[np.ndarray, int]:
+        own, query, gradient = self.loop, loop.query, None
+        if query.padded is not None:
+            coins = desk.streams.public("batch")
+            gradient = padded_gradient(query, coins, self.public_batch_size)
+        return descent(
             desk,
             query,
             HeavyBall(
@@ -452,22 +358,12 @@ class NetworkDescent:
                 own.radius,
                 self.learning_rate_decay,
             ),
-            n_records=records.public.n_records,
+            n_records=public.n_records,
             average=own.average,
             private_weight=self.private_weight,
-            public_gradient=self._public_gradient(query, desk),
+            public_gradient=gradient,
             on_step=lambda step, theta: on_step(step, lambda: found(theta, step + 1)),
             start=loop.start,
-        )
-        return found(theta, n_iter)
-
-    def _public_gradient(self, query: Any, desk: Desk):
-        """Return the gradient of the public loss, None where there is none."""
-        if query.padded is None:
-            return None
-        coins, size = desk.streams.public("batch"), self.public_batch_size
-        return lambda theta: query.public_gradient(
-            theta, uniform_batch(coins, query.n_rows, size)
         )
 
 

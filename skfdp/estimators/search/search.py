@@ -19,7 +19,7 @@ from skfdp.addresses import public
 from skfdp.estimators.arrays import check_arrays
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.method import Budget
-from skfdp.estimators.parameters import ASSUMPTIONS, public_count
+from skfdp.estimators.parameters import ASSUMPTIONS, public_count, store
 from skfdp.estimators.search import runs
 from skfdp.estimators.search.candidates import Candidates
 from skfdp.estimators.search.method import Found, Search, law_of
@@ -180,20 +180,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         ledger=None,
         random_state=None,
     ):
-        self.estimator = estimator
-        self.param_distributions = param_distributions
-        self.epsilon = epsilon
-        self.delta = delta
-        self.budget = budget
-        self.runs = runs
-        self.mean_runs = mean_runs
-        self.eta = eta
-        self.n_iter = n_iter
-        self.scoring = scoring
-        self.loss_bound = loss_bound
-        self.validation_fraction = validation_fraction
-        self.ledger = ledger
-        self.random_state = random_state
+        store(self, locals())
 
     _released = ("best_estimator_", "best_params_", "best_score_")
 
