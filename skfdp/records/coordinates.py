@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.records.grid import GRID, GridRows, SparseGridRows, on_grid, times_columns
+from skfdp.records.mapped import PublicRows, WholeRows
 from skfdp.records.row_map import RowMap
 
 # Factors of columns further apart than this share no factor of the integers.
@@ -48,9 +49,10 @@ class Coordinates:
             bias = max(on_grid(bias / after), GRID) * after
         return cls(row_map, mean, scale, bias)
 
-    def grid(self, X: np.ndarray | csr_array) -> GridRows | SparseGridRows:
-        """Quantise the rows of X."""
-        return self._grid(X, self.row_map.unit)
+    def grid(self, rows: PublicRows | WholeRows | csr_array):
+        """Quantise unit rows, or CSR rows that are not mapped yet."""
+        unit = self.row_map.unit if issparse(rows) else _as_they_are
+        return self._grid(rows, unit)
 
     def _grid(self, X, unit, n_features=None) -> GridRows | SparseGridRows:
         before, after = _factors(self.scale)
@@ -109,26 +111,6 @@ class Coordinates:
 
         return self._grid(known, padded, n_features=len(public))
 
-    def drawn_grid(
-        self,
-        X: np.ndarray | csr_array,
-        public: np.ndarray,
-        padding_scale: float,
-        generator: np.random.Generator,
-    ) -> GridRows | SparseGridRows:
-        """Quantise rows whose private columns hold N(0, padding_scale**2).
-
-        In units of the bounded columns; zeros where X is sparse. Private values in X
-        are never read.
-        """
-        width = int((~public).sum())
-
-        def fill(rows: np.ndarray) -> np.ndarray:
-            # drawn even at scale 0, so that both paddings share later public draws
-            return padding_scale * generator.standard_normal((len(rows), width))
-
-        return self.padded_grid(X[:, public], public, fill)
-
     def fold(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (coef, intercept) on ``row_map(X)``."""
         weights = self._weights(theta)
@@ -173,6 +155,10 @@ class Coordinates:
 
     def _weights(self, theta: np.ndarray) -> np.ndarray:
         return theta[:, : len(self.mean)] * self.scale
+
+
+def _as_they_are(rows: np.ndarray) -> np.ndarray:
+    return rows
 
 
 def _factors(scale: float | np.ndarray) -> tuple[float | np.ndarray, float]:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.records.blocks import blocks, row_blocks
+from skfdp.records.mapped import PublicRows, WholeRows
 from skfdp.records.row_map import RowMap
 from skfdp.records.target import TargetMap
 
@@ -118,30 +119,32 @@ class PublicRecords:
         return self._table if self.mask.all() else self._table[:, self.mask]
 
     @functools.cached_property
-    def rows(self) -> np.ndarray | csr_array:
-        """The public columns of ``row_map(X)``, float64; mapped once and kept."""
-        row_map, X = self.row_map.of_public(self.mask), self._table
-        if issparse(X):
-            return row_map(X[:, self.mask])
-        rows = np.empty((X.shape[0], int(self.mask.sum())))
-        for block in row_blocks(X):
-            rows[block] = row_map(X[block][:, self.mask])
-        return rows
+    def unit(self) -> PublicRows | csr_array:
+        """The public columns as the loop meets them, mapped once."""
+        row_map = self.row_map.of_public(self.mask)
+        if issparse(self._table):
+            return row_map.unit(self.X)
+        return PublicRows(self._table, self.mask, row_map)
 
     def blocks(self) -> Iterator[np.ndarray | csr_array]:
-        """Yield the public columns as the loop meets them, some rows at a time.
+        """Yield `unit`, some rows at a time.
 
         Blocks follow the public columns alone: a sum of floats depends on its order,
         and the number of stored private entries must not show in it.
         """
-        row_map, X = self.row_map.of_public(self.mask), self._table
-        if issparse(X):
-            X = X[:, self.mask]
-            for block in row_blocks(X):
-                yield row_map.unit(X[block])
-        else:
-            for block in blocks(*X.shape):
-                yield row_map.unit(X[block][:, self.mask])
+        unit, sparse = self.unit, issparse(self._table)
+        for block in row_blocks(unit) if sparse else blocks(*self._table.shape):
+            yield unit[block]
+
+    def rows(self) -> np.ndarray | csr_array:
+        """Return the public columns of ``row_map(X)``, float64."""
+        row_map = self.row_map.of_public(self.mask)
+        if issparse(self._table):
+            return row_map.restored(self.unit)
+        rows = np.empty(self.unit.shape)
+        for block in blocks(*rows.shape):
+            rows[block] = row_map.restored(self.unit[block])
+        return rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,6 +168,13 @@ class Records:
     def row_map(self) -> RowMap:
         """The map of whole rows."""
         return self.public.row_map
+
+    @property
+    def unit(self) -> WholeRows | csr_array:
+        """Whole rows as the loop meets them; CSR rows are not mapped yet."""
+        if issparse(self.X):
+            return self.X
+        return WholeRows(self.public.unit, self.row_map)
 
     def mapped_by(self, row_map: RowMap) -> Records:
         """Return the same table under another row map."""

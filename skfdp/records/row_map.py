@@ -89,11 +89,8 @@ class RowMap:
         """Return the map of the public columns alone; none of the others enters."""
         if public.all():
             return self
-        bounded = self.span is not None
-        return RowMap(
-            self.low[public] if bounded else None,
-            self.span[public] if bounded else None,
-            feature_bound=np.inf,
+        return dataclasses.replace(
+            self.part(public), feature_bound=np.inf, normalize=False
         )
 
     def _short(
@@ -129,18 +126,26 @@ class RowMap:
 
         ``decision_function(X) == row_map_(X) @ coef_.T + intercept_``.
         """
-        rows = self.unit(X)
+        return self.restored(self.unit(X))
+
+    def restored(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
+        """Return unit rows in the units of X; the rows given are left as they are."""
         if issparse(rows):
-            return times_columns(rows, np.broadcast_to(self._units(), X.shape[1]))
-        if np.isinf(self.feature_bound):
-            rows = rows.copy() if rows is X else rows
-        else:
-            rows *= self.divisor
+            return times_columns(rows, np.broadcast_to(self._units(), rows.shape[1]))
+        rows = rows.copy() if np.isinf(self.feature_bound) else rows * self.divisor
         if self.span is None:
             return rows
         finite = np.isfinite(self.span)
         rows[:, finite] *= self.span[finite]
         return rows + self._offset()
+
+    def part(self, columns: np.ndarray) -> RowMap:
+        """Return the map of some columns, as if they were the whole row."""
+        own = dataclasses.replace(self, public=None)
+        if self.span is None:
+            return own
+        low, span = self.low[columns], self.span[columns]
+        return dataclasses.replace(own, low=low, span=span)
 
     def coefficients(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Translate weights on unit rows into weights on ``self(X)`` and an offset.

@@ -132,7 +132,7 @@ def cross_sum(
     ----------
     X_private : ndarray of shape (n_rows, n_private)
     row_map : RowMap
-        Of the private columns alone; see `part`.
+        Of the private columns alone; see `RowMap.part`.
     regressors : Regressors
     nonnegative : bool
         Whether every private column has declared bounds, never a look at data.
@@ -221,13 +221,3 @@ def _factors(squares: np.ndarray, variances: np.ndarray, size: int) -> np.ndarra
     """
     threshold = (size + _SIGNIFICANCE * math.sqrt(2 * size)) * variances
     return np.maximum(0.0, 1 - threshold / np.maximum(squares, np.finfo(float).tiny))
-
-
-def part(row_map: RowMap, columns: np.ndarray) -> RowMap:
-    """Return the row map of some columns, as if they were the whole row."""
-    row_map = dataclasses.replace(row_map, public=None)
-    if row_map.span is None:
-        return row_map
-    return dataclasses.replace(
-        row_map, low=row_map.low[columns], span=row_map.span[columns]
-    )

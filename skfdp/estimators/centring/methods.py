@@ -138,7 +138,7 @@ class ConditionalCentring:
 
 def _private_block(records: Records) -> tuple[np.ndarray, RowMap]:
     private = ~records.public.mask
-    return records.X[:, private], conditional.part(records.row_map, private)
+    return records.X[:, private], records.row_map.part(private)
 
 
 def _plan(label: str, query: Query, budget: Budget) -> Plan:

@@ -13,7 +13,7 @@ from skfdp.addresses import public
 from skfdp.estimators import defaults
 from skfdp.estimators.arrays import check_arrays
 from skfdp.estimators.base import PrivateEstimator
-from skfdp.estimators.centring.conditional import LARGEST_PUBLIC_SHARE, part
+from skfdp.estimators.centring.conditional import LARGEST_PUBLIC_SHARE
 from skfdp.estimators.centring.methods import (
     Centred,
     ConditionalCentring,
@@ -241,8 +241,8 @@ class PrivateCenteringTransformer(
     def _centre_blocks(self, X: np.ndarray) -> np.ndarray:
         public = self.public_mask_
         mean, scale = self.mean_, self.scale_
-        U = part(self.row_map_, public).scale(X[:, public]) - mean[public]
-        P = part(self.row_map_, ~public).unit(X[:, ~public]) - mean[~public]
+        U = self.row_map_.part(public).scale(X[:, public]) - mean[public]
+        P = self.row_map_.part(~public).unit(X[:, ~public]) - mean[~public]
         P -= U @ self.coef_
         rows = np.empty(X.shape)
         shown = _cut(U * scale[public], math.sqrt(LARGEST_PUBLIC_SHARE))

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import clone
 
 from skfdp.estimators import defaults
-from skfdp.estimators.centring.conditional import part
 from skfdp.estimators.completion.copula import PrivateColumns, Released
 from skfdp.estimators.method import Budget, OnStep, Plan, Prepared
 from skfdp.privacy import assumptions
@@ -121,9 +120,7 @@ class Completion:
         public, bound = records.public, self.feature_bound
         private = ~public.mask
         bounded = public.bounded[private]
-        row_map = dataclasses.replace(
-            part(public.row_map, private), feature_bound=bound
-        )
+        row_map = dataclasses.replace(public.row_map.part(private), feature_bound=bound)
         rows = GridRows.build(records.X[:, private], row_map.unit)
         second, second_std = None, 0.0
         event = plan.event("second moments")
@@ -153,7 +150,7 @@ def _completed(
 ) -> np.ndarray:
     """Return the public columns beside drawn ones."""
     mask, n = public.mask, public.n_rows
-    shared = part(public.row_map, mask).scale(public.X)
+    shared = public.row_map.part(mask).scale(public.X)
     rows = np.empty((times * n, len(mask)))
     for start in range(0, times * n, n):
         rows[start : start + n, mask] = shared

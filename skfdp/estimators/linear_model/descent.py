@@ -135,10 +135,12 @@ class Descent:
             coordinates = self.centring.public_coordinates(public, found["moments"])
             found["coordinates"] = coordinates
             if budget.relation.replaces:
-                found["rows"] = coordinates.grid(public.X)
+                found["rows"] = coordinates.grid(
+                    public.X if public.sparse else public.unit
+                )
         model = self._public_model(public, budget)
         if model is not None:
-            margins = model.training_margins(public.rows, public.target)
+            margins = model.training_margins(public.rows(), public.target)
             if not np.isfinite(margins).all():
                 raise ValueError(
                     f"public_model={self.public_model!r} predicts margins that are not "
@@ -375,7 +377,7 @@ class Descent:
         public = records.public
         rows = prepared.rows
         if rows is None:
-            rows = coordinates.grid(records.X)
+            rows = coordinates.grid(records.unit)
         padded = None
         if self.padding is not None:
             padded = rows

@@ -43,10 +43,10 @@ class SecondMoments(OneRelease):
         desk: Desk,
     ) -> tuple[np.ndarray, int]:
         bias = [] if coordinates.bias is None else [coordinates.bias]
-        X, target = records.X, records.target
+        X, unit, target = records.X, records.unit, records.target
 
         def joined(block: slice) -> np.ndarray:
-            rows = coordinates.row_map.unit(X[block]) - coordinates.mean
+            rows = unit[block] - coordinates.mean
             rows *= coordinates.scale / ROW_REACH
             last = np.tile(bias, (len(rows), 1)) if bias else np.empty((len(rows), 0))
             return np.column_stack([rows, last, target[block] / TARGET_REACH])

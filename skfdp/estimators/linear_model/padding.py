@@ -82,7 +82,7 @@ class Padding:
         private = ~public.mask
         query = conditional.cross_sum(
             records.X[:, private],
-            conditional.part(public.row_map, private),
+            public.row_map.part(private),
             regressors,
             nonnegative=public.private_bounded,
         )

@@ -150,7 +150,7 @@ def resolve_public_model(spec: Any, public: PublicRecords) -> PublicModel:
     if not prefitted:
         if not public.has_target:
             raise ValueError(_NOT_FITTED)
-        spec = clone(spec).fit(public.rows, classes[codes])
+        spec = clone(spec).fit(public.rows(), classes[codes])
     unknown = set(spec.classes_.tolist()) - set(classes.tolist())
     if unknown:
         raise ValueError(

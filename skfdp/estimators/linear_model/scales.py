@@ -138,12 +138,14 @@ class TargetScales:
             Typical norm of the private part of a row that also has a public one.
         desk : Desk
         """
-        public, mask, X = records.public, records.public.mask, records.X
+        public, mask = records.public, records.public.mask
+        X, unit = records.X, records.unit
         columns = np.ones_like(mask) if event is None else ~mask
         mean = found.mean[columns]
         lengths = np.empty(X.shape[0])
         for block in row_blocks(X):
-            rows = public.row_map.unit(X[block])[:, columns]
+            rows = public.row_map.unit(X[block]) if public.sparse else unit[block]
+            rows = rows[:, columns]
             lengths[block] = _distances(rows, mean)
         if event is None:
             length = float(lengths.mean()) or 1.0

@@ -56,7 +56,7 @@ class TargetStatistic(OneRelease):
     ) -> tuple[np.ndarray, int]:
         low, high = _reach(target_map, self.scales.fit_intercept)
         middle, half = (high + low) / 2, (high - low) / 2
-        rows = coordinates.grid(records.X)
+        rows = coordinates.grid(records.unit)
         short = _shortened(rows)
         query = TargetSum(short, (records.target - middle) / half)
         total = desk.release(self.label, query)

@@ -23,6 +23,7 @@ from sklearn.utils.extmath import randomized_svd
 from skfdp.queries.losses import Loss
 from skfdp.records.blocks import blocks
 from skfdp.records.grid import GRID, GridRows, on_grid
+from skfdp.records.mapped import PublicRows
 from skfdp.records.row_map import RowMap
 
 MOST_DIRECTIONS = 512
@@ -73,53 +74,51 @@ class Whitening:
     precision: np.ndarray
 
     @classmethod
-    def learn(
-        cls, X: np.ndarray, row_map: RowMap, fit_intercept: bool, noise: float
-    ) -> Whitening:
+    def learn(cls, rows: PublicRows, fit_intercept: bool, noise: float) -> Whitening:
         """Learn the map from public rows.
 
         Parameters
         ----------
-        X : ndarray of shape (n_rows, n_features)
-            Public.
-        row_map : RowMap
+        rows : PublicRows
+            Of shape (n_rows, n_features).
         fit_intercept : bool
             Centre the rows, and add the bias.
         noise : float
             See `water_filling`.
         """
-        mean = np.zeros(X.shape[1])
+        n_rows, n_features = rows.shape
+        mean = np.zeros(n_features)
         if fit_intercept:
-            for block in blocks(*X.shape):
-                mean += row_map.unit(X[block]).sum(axis=0) / len(X)
-        variance, directions = _principal(X, row_map, mean)
+            for block in blocks(*rows.shape):
+                mean += rows[block].sum(axis=0) / n_rows
+        variance, directions = _principal(rows, mean)
         kept = variance > 1e-12 * variance[0]
         bias = on_grid(BIAS_FEATURE) if fit_intercept else None
         of_bias = np.full(int(fit_intercept), noise**2 / MEAN_PRIOR)
         if not kept.any():  # constant rows
-            return cls(mean, np.zeros((X.shape[1], 1)), bias, np.r_[1.0, of_bias])
+            return cls(mean, np.zeros((n_features, 1)), bias, np.r_[1.0, of_bias])
         variance, directions = variance[kept], directions[:, kept]
-        share, prior = water_filling(variance, noise, len(X))
+        share, prior = water_filling(variance, noise, n_rows)
         kept = share > 0
-        precision = (noise**2 + share[kept] / len(X)) / prior[kept]
+        precision = (noise**2 + share[kept] / n_rows) / prior[kept]
         basis = directions[:, kept] * np.sqrt(share[kept] / variance[kept])
         norms = np.concatenate(
             [
-                np.linalg.norm((row_map.unit(X[block]) - mean) @ basis, axis=1)
-                for block in blocks(*X.shape)
+                np.linalg.norm((rows[block] - mean) @ basis, axis=1)
+                for block in blocks(*rows.shape)
             ]
         )
         radius = np.quantile(norms, NORM_QUANTILE) or norms.max() or 1.0
         return cls(mean, basis / radius, bias, np.r_[precision, of_bias])
 
-    def grid(self, X: np.ndarray, row_map: RowMap) -> GridRows:
-        """Quantise phi of the rows of X, rows longer than 1 shortened."""
+    def grid(self, rows: PublicRows) -> GridRows:
+        """Quantise phi of the rows, those longer than 1 shortened."""
 
         def phi(block: np.ndarray) -> np.ndarray:
-            rows = (row_map.unit(block) - self.mean) @ self.basis
-            return rows / np.maximum(1.0, np.linalg.norm(rows, axis=1))[:, None]
+            found = (block - self.mean) @ self.basis
+            return found / np.maximum(1.0, np.linalg.norm(found, axis=1))[:, None]
 
-        return GridRows.build(X, phi, bias=self.bias, n_features=self.basis.shape[1])
+        return GridRows.build(rows, phi, bias=self.bias, n_features=self.basis.shape[1])
 
     def weights(self, theta: np.ndarray) -> np.ndarray:
         """Return the weights on unit rows."""
@@ -135,23 +134,21 @@ class Whitening:
         return coef, intercept
 
 
-def _principal(
-    X: np.ndarray, row_map: RowMap, mean: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _principal(rows: PublicRows, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return variances, largest first, and the directions as columns."""
-    n_rows, n_features = X.shape
+    n_rows, n_features = rows.shape
     if n_features > MOST_COLUMNS:
-        rows = np.empty(X.shape, dtype=np.float32)
-        for block in blocks(*X.shape):
-            rows[block] = row_map.unit(X[block]) - mean
+        centred = np.empty(rows.shape, dtype=np.float32)
+        for block in blocks(*rows.shape):
+            centred[block] = rows[block] - mean
         _, scale, directions = randomized_svd(
-            rows, min(MOST_DIRECTIONS, n_rows), random_state=0
+            centred, min(MOST_DIRECTIONS, n_rows), random_state=0
         )
         return scale.astype(np.float64) ** 2 / n_rows, directions.T.astype(np.float64)
     covariance = np.zeros((n_features, n_features))
-    for block in blocks(*X.shape):
-        rows = row_map.unit(X[block]) - mean
-        covariance += rows.T @ rows / n_rows
+    for block in blocks(*rows.shape):
+        centred = rows[block] - mean
+        covariance += centred.T @ centred / n_rows
     first = max(0, n_features - MOST_DIRECTIONS)
     variance, directions = eigh(covariance, subset_by_index=(first, n_features - 1))
     return variance[::-1], directions[:, ::-1]

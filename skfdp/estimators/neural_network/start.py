@@ -199,7 +199,7 @@ def _query(
     public, widths = records.public, settings.widths
     bits = precision(settings.dtype, max(widths) + 1)
     bound = public.row_map.feature_bound
-    rows = Rows.build(coordinates.grid(records.X), bound, bits.activation)
+    rows = Rows.build(coordinates.grid(records.unit), bound, bits.activation)
     padded = None
     if settings.public_loss is not None:
         generator = desk.streams.public("padding")
