@@ -75,7 +75,7 @@ setup(
         "numpy>=2.0",
         "scipy>=1.13",
         "numba>=0.61",
-        # 0.7 may mend or move the traps that skfdp.privacy fences off.
+        # 0.7 may fix or move the traps that skfdp.privacy fences off.
         "dp-accounting>=0.6,<0.7",
         "randomgen>=2.3",
         "joblib>=1.4",

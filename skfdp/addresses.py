@@ -3,7 +3,7 @@
 A pickle, a joblib and a skops file name everything in them by module and name. What is
 decorated by `public` is named by its public address, ``skfdp``, ``skfdp.privacy`` or
 ``skfdp.cli``, so that it can move from file to file; the module of the address exports
-it. Files of before name the file that it was in: `OLD` serves them.
+it. Files of earlier versions name the file that it was in: `OLD` serves them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 _Named = TypeVar("_Named", bound=Callable[..., Any])
 
-#: Names in files of before, the oldest first, and the addresses of today. Nothing is
-#: ever deleted here; where something is renamed, its address changes.
+#: Names in files of earlier versions, the oldest first, and the addresses of today.
+#: Nothing is ever deleted here; where something is renamed, its address changes.
 OLD = {
     "skfdp.cli.encoding.as_numbers": "skfdp.cli.as_numbers",
     "skfdp.cli.encoding.as_text": "skfdp.cli.as_text",
@@ -85,7 +85,7 @@ def public(module: str) -> Callable[[_Named], _Named]:
 
 
 def find(address: str) -> Any:
-    """Return what an address, or a name of before, stands for."""
+    """Return what an address, or a name of an earlier version, stands for."""
     module, _, name = address.rpartition(".")
     return getattr(importlib.import_module(module), name)
 
@@ -107,7 +107,7 @@ class _OldModules:
     def find_spec(
         self, name: str, path: Any = None, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return how to make the module, None if nothing of before was there."""
+        """Return how to make the module, None if there never was one."""
         if name not in self.modules:
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ class _OldModules:
         """Leave it to Python."""
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Let the module have the names of before, and no others."""
+        """Let the module have the names of earlier versions, and no others."""
 
         def served(name: str) -> Any:
             old = f"{module.__name__}.{name}"
@@ -130,6 +130,6 @@ class _OldModules:
 
 
 def serve_old_names() -> None:
-    """Let Python find modules of before, after all that exist."""
+    """Let Python find modules of earlier versions, after all that exist."""
     if not any(isinstance(finder, _OldModules) for finder in sys.meta_path):
         sys.meta_path.append(_OldModules())

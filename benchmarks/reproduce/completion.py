@@ -13,7 +13,7 @@ columns, mean test accuracy in percent under "replace_one":
 *exact*
     the same classifier on all columns, without privacy.
 
-Seeds make the runs reproducible: **they are no private fits**.
+Seeds make the runs reproducible: **they are not private fits**.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the classifier alone (it releases a mean itself), behind a transformer that rele
 mean of whole rows, and behind one that centres the private columns on a prediction from
 the public ones, without and with the classifier's own mean on top. A transformer gets a
 tenth of the squared Gaussian-DP parameter; the joint epsilon is what the report of the
-Pipeline says. Seeds make the runs reproducible: **they are no private fits**.
+Pipeline says. Seeds make the runs reproducible: **they are not private fits**.
 """
 
 from __future__ import annotations

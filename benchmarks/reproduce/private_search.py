@@ -17,7 +17,7 @@ are not. Everything spends the same epsilon, but for the oracle:
     not charged.
 
 The oracle is chosen on some seeds and measured on fresh ones, on which the others are
-measured too. Seeds make the runs reproducible: **they are no private fits**.
+measured too. Seeds make the runs reproducible: **they are not private fits**.
 """
 
 from __future__ import annotations

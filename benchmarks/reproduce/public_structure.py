@@ -8,7 +8,7 @@ everything under the same relation, and scikit-learn without privacy.
 
 Prints a table and writes JSON and a figure; an interrupted run continues. capital-gain
 and capital-loss enter as log1p, a map chosen before any score was seen.
-Seeds make the runs reproducible: **they are no private fits**.
+Seeds make the runs reproducible: **they are not private fits**.
 
     python benchmarks/reproduce/public_structure.py [--only adult/1000 digits] [--quick]
 """

@@ -7,7 +7,7 @@ scikit-learn without privacy, and writes them as JSON. ``--quick`` checks that i
 
 Squared error: scores are R2 on held-out rows. Poisson: scores are D2, the share of the
 Poisson deviance that the model explains beyond the mean. Seeds make the runs
-reproducible: **they are no private fits**.
+reproducible: **they are not private fits**.
 
 Real counts: *ink* counts the inked pixels of a 4 x 4 block of a handwritten digit (it
 comes with scikit-learn), told from the other 63 blocks. *doctor visits* are the visits

@@ -13,7 +13,7 @@ continues:
 
 The best of a grid is chosen on some seeds and splits and measured on fresh ones, the
 same on which the default is measured; the maximum of noisy means would be inflated.
-Seeds make the runs reproducible: **they are no private fits**.
+Seeds make the runs reproducible: **they are not private fits**.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _full_size_line(row: dict) -> str:
 
 
 def suite_sets() -> list[DataSet]:
-    """Return the data sets, roughly from cheap to dear."""
+    """Return the data sets, roughly from cheap to expensive."""
 
     def bundle(name, select, measure):
         return DataSet(name, functools.partial(bundled_split, name), select, measure)

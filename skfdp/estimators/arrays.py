@@ -1,4 +1,4 @@
-"""From a user's X and y to checked arrays; never a datum in an error."""
+"""Validation of a user's X and y; no datum appears in an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Every "auto", in one place: rules from public numbers only.
+r"""The rules behind every "auto", from public numbers only.
 
 The rules were found on ten data sets and checked on eleven others; the page "The loop
 and its defaults" of the documentation tells how, and what each part is worth.

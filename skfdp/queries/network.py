@@ -37,7 +37,7 @@ _HEADROOM = 2.0**6
 
 @dataclasses.dataclass(frozen=True)
 class Precision:
-    """How many bits activations, errors and weights may have.
+    """Numbers of bits of activations, errors and weights.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How far a replaced record moves a sum of clipped gradients: facts, never data.
+"""Sensitivities of sums of clipped gradients to a replaced record.
 
 Twice the clip norm always holds. The two lemmas here hold under conditions that the
 code checks from what is public and declared; :ref:`sensitivities` has the proofs.

@@ -80,7 +80,7 @@ def check_size(
 
 
 def check_clip_norm(value: Any) -> None:
-    """Raise ValueError unless value is "auto" or a number whose square is no zero."""
+    """Raise ValueError unless value is "auto" or a number whose square is not zero."""
     check_number("clip_norm", value, also=("auto",))
     if value != "auto" and not SMALLEST < value < LARGEST:
         raise ValueError(

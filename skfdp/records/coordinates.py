@@ -1,4 +1,4 @@
-"""From rows of X to rows of the loop, and back from theta to coef_ and intercept_."""
+"""The coordinates of the loop, and the way back from theta to coefficients."""
 
 from __future__ import annotations
 

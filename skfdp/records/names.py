@@ -1,4 +1,4 @@
-"""What the columns and the target of a fit are called in the table they come from."""
+"""The names of columns and target in the table they come from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is public: column names, indices, masks, slices or callables, resolved.
+"""Public columns: names, indices, masks, slices or callables, resolved.
 
 A wrong reading would disclose private columns, and nobody would see it. So whatever can
 be read in two ways is refused, with what to write instead.

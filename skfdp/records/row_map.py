@@ -22,7 +22,7 @@ from skfdp.records.grid import times_columns
 @public("skfdp")
 @dataclasses.dataclass(frozen=True)
 class RowMap:
-    """Bounds, then the norm: what happens to a row before anything else.
+    """The row map: bounds, then the norm.
 
     Attributes
     ----------

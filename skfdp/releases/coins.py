@@ -1,4 +1,4 @@
-"""Which records enter a step: the private coins, and the public batch.
+"""Batches: private coins, and the public batch.
 
 The members and the size of a private batch are secrets: they are not logged or returned
 to users, and averages divide by the expected size.

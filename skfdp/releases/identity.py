@@ -1,4 +1,4 @@
-"""What tells one value from another: a digest that is equal in every process.
+"""Digests of values, equal in every process.
 
 Seeded streams are keyed by it. Text would not do: ``repr`` elides long arrays, prints
 addresses, and says nothing of a function's defaults or of an object's attributes. What

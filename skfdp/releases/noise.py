@@ -1,4 +1,4 @@
-"""Generators and integer Gaussian noise; the only drawer of private normals.
+"""Generators and integer Gaussian noise; the only source of private normals.
 
 Without a seed every stream is AES-128 in counter mode, keyed from the operating
 system inside ``fit`` and never stored. With a seed each private stream is keyed by a

@@ -116,7 +116,7 @@ def warn_of_noise_left(std: float) -> None:
 
 
 class Average:
-    """Which iterate is published: the last, or a mean of the path.
+    """The published iterate: the last, or a mean of the path.
 
     Parameters
     ----------

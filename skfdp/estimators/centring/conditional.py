@@ -1,4 +1,4 @@
-r"""What public columns tell about private ones: one release, then least squares.
+r"""Conditional centring: the prediction of private columns, from one release.
 
 The private rows are regressed on ``[1, z]``, where z are the public columns, centred
 and whitened. Rows of the regression are weighted such that every weighted row has the

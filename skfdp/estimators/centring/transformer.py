@@ -34,7 +34,7 @@ _MARGIN = 1 - 1e-12
 class PrivateCenteringTransformer(
     OneToOneFeatureMixin, TransformerMixin, PrivateEstimator
 ):
-    r"""Centre the rows by a private mean, or by what public columns predict.
+    r"""Transformer that centres rows by a private mean, or by a private prediction.
 
     Without `public_features` the whole row is private and is centred by a released
     mean. With them the private columns are centred by a linear prediction from the
@@ -66,14 +66,14 @@ class PrivateCenteringTransformer(
         L2 bound of a row after `bounds`, of its private columns alone if there are
         public ones; longer ones are scaled back. "auto": 1.0 where nothing is public;
         else ``sqrt(n_private / 2)``, at least 1 and at most 2: few dense columns keep
-        their length, which is one direction of few, and many lose it.
+        their length, which shortening would cost them; many columns lose it.
     normalize : bool or "auto", default="auto"
         Scale every non-zero row (or its private part) to the norm `feature_bound`.
         "auto": only where nothing is public.
     output_bound : float, default=1.0
         L2 bound of an output row.
     names : str, list or dict, default=None
-        Names of the columns of X in the table that they come from, where X does not say
+        Names of the columns of X in the table that they come from, if X does not say
         so: one name for all, one for each, or a mapping from column names, patterns or
         positions. What is computed from one column (its categories, a spline) shares
         its name. For reports and ledgers.

@@ -38,10 +38,10 @@ def _delegated(name: str):
 class PrivateCompletionClassifier(
     MetaEstimatorMixin, PrivateClassifier, PrivateEstimator
 ):
-    r"""Train any classifier where the target is public and some columns are private.
+    r"""Classifier trained on public records completed by private statistics.
 
     The sums of the private columns over each class are released once, with noise. They
-    tell how the private columns are distributed given the class. Each record's public
+    say how the private columns are distributed given the class. Each record's public
     columns and target are then completed by *drawn* private columns, and any
     scikit-learn classifier is trained on the completed records, as long as it likes:
     it never sees a private value.
@@ -75,15 +75,16 @@ class PrivateCompletionClassifier(
         independent zeros and ones. "auto": fewer than 10 classes, or unbounded private
         columns, and at most 512 of them.
     n_draws : int or "auto", default="auto"
-        Completions of each record; they are free, and the training set grows as often.
+        Completions of each record; they are free, and the training set grows
+        accordingly.
         "auto": about 10,000 rows, at most 5 draws.
     neighboring_relation : {"replace_one", "replace_special"}, default="replace_one"
         What changes between neighbouring data sets; see :ref:`protected`.
     target_name : str, default=None
-        Name of the column that y is, or is computed from, where y is not a Series with
+        Name of the column that y is, or is computed from, if y is not a Series with
         this name: reports say it, and ledgers compare it.
     names : str, list or dict, default=None
-        Names of the columns of X in the table that they come from, where X does not say
+        Names of the columns of X in the table that they come from, if X does not say
         so: one name for all, one for each, or a mapping from column names, patterns or
         positions. What is computed from one column (its categories, a spline) shares
         its name. For reports and ledgers, like `target_name`.
@@ -124,8 +125,8 @@ class PrivateCompletionClassifier(
       target, with coins of its own.
 
     `predict` reads the private columns of the record that it is asked about. A
-    prediction tells about *that* record whatever its columns tell; what is protected
-    are the records of `fit`.
+    prediction reveals about *that* record what follows from its columns; the records
+    of `fit` are protected.
 
     The model of the private columns is crude: they depend on the public ones through
     the class alone. Where that is wrong, more budget does not help.

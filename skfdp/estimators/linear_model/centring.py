@@ -1,4 +1,4 @@
-"""Where the loop's coordinates come from: exact means, private means, scales."""
+"""The centring of the loop: exact means, private means, scales."""
 
 from __future__ import annotations
 

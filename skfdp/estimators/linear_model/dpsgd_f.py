@@ -33,8 +33,10 @@ class DPSGDFClassifier(LinearClassifier):
         Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
         a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
         are. None: the same, with a warning.
-    feature_bound : float, default=1.0
-        L2 bound of a row after `bounds`; longer rows are scaled back.
+    feature_bound : float or "auto", default=1.0
+        L2 bound of a row after `bounds`; longer rows are scaled back. "auto": the root
+        of the number of columns, which no row within bounds exceeds; 1.0 unless all
+        columns have bounds.
     normalize : bool, default=True
         Scale every non-zero row to the norm `feature_bound`.
     clip_norm : float or "auto", default="auto"
@@ -66,10 +68,10 @@ class DPSGDFClassifier(LinearClassifier):
     mean_fraction : float or "auto", default="auto"
         Share of the squared Gaussian-DP parameter that buys the mean.
     target_name : str, default=None
-        Name of the column that y is, or is computed from, where y is not a Series with
+        Name of the column that y is, or is computed from, if y is not a Series with
         this name: reports say it, and ledgers compare it.
     names : str, list or dict, default=None
-        Names of the columns of X in the table that they come from, where X does not say
+        Names of the columns of X in the table that they come from, if X does not say
         so: one name for all, one for each, or a mapping from column names, patterns or
         positions. What is computed from one column (its categories, a spline) shares
         its name. For reports and ledgers, like `target_name`.

@@ -54,15 +54,15 @@ class FeatureDPLogisticRegression(LinearClassifier):
     public_model : "auto", classifier or None, default="auto"
         Model of the public columns, in whose margins the private descent starts.
         "auto": with a public target a logistic regression on standardised columns (the
-        class frequencies where no column is public), else none; also none with 20
+        class frequencies where no column is public), else none; none either with 20
         classes or more and a large budget. A classifier with
         `predict_proba` is cloned and fitted on the public columns of ``row_map_(X)``
-        and the public target, or used as it is if it is fitted already, also for a
+        and the public target, or used as it is if it is fitted already, even for a
         private target. None: start at zero.
     public_loss : {"auto", "zero", "gaussian", "impute"}, callable or None
         None, also "auto", the default: the whole gradient is private. "zero",
         "gaussian" and "impute": Algorithm 1, where the public loss is the loss of the
-        public part padded to a full record with zeros, with normals drawn once a fit,
+        public part padded to a full record with zeros, with normals drawn once per fit,
         or with a linear prediction of the private columns from the public part, for
         which cross moments are released once (a tenth of the budget); without a public
         target it is the loss averaged over all labels. A callable adds the exact
@@ -84,9 +84,11 @@ class FeatureDPLogisticRegression(LinearClassifier):
         Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
         a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
         are. None: the same, with a warning.
-    feature_bound : float, default=1.0
+    feature_bound : float or "auto", default=1.0
         L2 bound of a row after `bounds`; longer rows are scaled back. Public columns
-        beside private ones are left out of the norm and keep their scale.
+        beside private ones are left out of the norm and keep their scale. "auto": the
+        root of the number of columns, which no row within bounds exceeds; 1.0 unless
+        all columns have bounds.
     normalize : bool, default=False
         Scale every non-zero row to the norm `feature_bound`.
     clip_norm : float or "auto", default="auto"
@@ -121,10 +123,10 @@ class FeatureDPLogisticRegression(LinearClassifier):
         "auto": the same, but private columns stay as they are where their signs are
         worth more (see the guarantees). None: no centring.
     target_name : str, default=None
-        Name of the column that y is, or is computed from, where y is not a Series with
+        Name of the column that y is, or is computed from, if y is not a Series with
         this name: reports say it, and ledgers compare it.
     names : str, list or dict, default=None
-        Names of the columns of X in the table that they come from, where X does not say
+        Names of the columns of X in the table that they come from, if X does not say
         so: one name for all, one for each, or a mapping from column names, patterns or
         positions. What is computed from one column (its categories, a spline) shares
         its name. For reports and ledgers, like `target_name`.

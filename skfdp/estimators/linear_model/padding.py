@@ -1,4 +1,4 @@
-"""What stands in for private columns in the public loss of Algorithm 1."""
+"""Paddings of private columns for the public loss of Algorithm 1."""
 
 from __future__ import annotations
 

@@ -88,10 +88,10 @@ class FeatureDPRegressor(LinearRegressor):
         "auto": centre the rows, exactly where every column is public, by a private
         mean else. None: no centring.
     target_name : str, default=None
-        Name of the column that y is, or is computed from, where y is not a Series with
+        Name of the column that y is, or is computed from, if y is not a Series with
         this name: reports say it, and ledgers compare it.
     names : str, list or dict, default=None
-        Names of the columns of X in the table that they come from, where X does not say
+        Names of the columns of X in the table that they come from, if X does not say
         so: one name for all, one for each, or a mapping from column names, patterns or
         positions. What is computed from one column (its categories, a spline) shares
         its name. For reports and ledgers, like `target_name`.
@@ -214,7 +214,7 @@ class FeatureDPRegressor(LinearRegressor):
         if self.loss == "huber":
             raise ValueError(
                 "loss='huber' is not for solver='one-shot', because its private part "
-                "is no sum that could be released once: choose 'dp-gd'."
+                "cannot be written as one sum: choose 'dp-gd'."
             )
         if self.loss == "poisson" and not public.mask.all():
             raise ValueError(
@@ -290,10 +290,10 @@ class DPSGDFRegressor(LinearRegressor):
     mean_fraction : float or "auto", default="auto"
         Share of the squared Gaussian-DP parameter that buys the mean of the rows.
     target_name : str, default=None
-        Name of the column that y is, or is computed from, where y is not a Series with
+        Name of the column that y is, or is computed from, if y is not a Series with
         this name: reports say it, and ledgers compare it.
     names : str, list or dict, default=None
-        Names of the columns of X in the table that they come from, where X does not say
+        Names of the columns of X in the table that they come from, if X does not say
         so: one name for all, one for each, or a mapping from column names, patterns or
         positions. What is computed from one column (its categories, a spline) shares
         its name. For reports and ledgers, like `target_name`.

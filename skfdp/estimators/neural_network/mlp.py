@@ -145,7 +145,8 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         The public label set. None: read from y, an assumption of the report if the
         target is private.
     backend : {"numpy", "torch"}, default="numpy"
-        Who multiplies in the loop. Both give the same result, to the last bit.
+        The library that multiplies in the loop. Both give the same result, to the last
+        bit.
     device : str, default=None
         Of torch, "cuda" for example.
     dtype : {"float32", "float64"}, default="float32"
@@ -153,10 +154,10 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         with about 9 bits in each activation, with "float64" 15. The guarantee is the
         same.
     target_name : str, default=None
-        Name of the column that y is, or is computed from, where y is not a Series with
+        Name of the column that y is, or is computed from, if y is not a Series with
         this name: reports say it, and ledgers compare it.
     names : str, list or dict, default=None
-        Names of the columns of X in the table that they come from, where X does not say
+        Names of the columns of X in the table that they come from, if X does not say
         so: one name for all, one for each, or a mapping from column names, patterns or
         positions. What is computed from one column (its categories, a spline) shares
         its name. For reports and ledgers, like `target_name`.

@@ -1,4 +1,4 @@
-"""Where the loop of a network starts: class means, pretraining, the query."""
+"""The start of a network's loop: class means, pretraining, the query."""
 
 from __future__ import annotations
 

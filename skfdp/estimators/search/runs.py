@@ -159,7 +159,7 @@ class RunGate(PrivacyLedger):
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """What one run may release.
+    """The releases allowed to one run.
 
     Attributes
     ----------

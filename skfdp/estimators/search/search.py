@@ -74,7 +74,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         drawn uniformly and with replacement. They cannot change the budget, the
         relation or what is public.
     epsilon, delta : float, default=1.0, 1e-5
-        The budget of the whole search. What one run may spend is solved for.
+        The budget of the whole search; that of one run follows from it.
     budget : {"select", "compose"}, default="select"
         "select": publish the best of a random number of runs. "compose": fit all points
         of the grid, or `n_iter` drawn candidates, each of them charged, and publish all
@@ -133,7 +133,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
       how many there were. Callbacks of the search see it begin and end. If a run fails,
       the search fails, without saying how.
 
-    Not covered: how long the search took, which tells the number of runs; steps of a
+    Not covered: how long the search took, which reveals the number of runs; steps of a
     Pipeline that are not of this package and learn from the data (the report lists
     them); the choice of `param_distributions`.
 
@@ -330,7 +330,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         return attributes
 
     def _finish(self, context, attributes: dict[str, Any], report: PrivacyReport):
-        # What the run released alone is no measure of what the search did.
+        # What the run released alone is not a measure of what the search did.
         model = attributes["best_estimator_"]
         for part in (*runs.private_parts(model).values(), model):
             part.privacy_ = report
