@@ -1,0 +1,123 @@
+"""One checked table: what leaves its public part, and how often rows are mapped."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from skfdp import FeatureDPLogisticRegression
+from skfdp.records import mapped
+from skfdp.records.mapped import PublicRows, WholeRows
+from skfdp.records.records import PublicRecords, Records
+from skfdp.records.row_map import RowMap
+
+N, D = 60, 5
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).random((N, D))
+
+
+def records_of(X, mask, *, bounds=True, feature_bound=0.7):
+    mask = np.asarray(mask)
+    mixed = mask.any() and not mask.all()
+    sides = (np.zeros(D), np.full(D, 2.0)) if bounds else (None, None)
+    row_map = RowMap(*sides, feature_bound, public=mask if mixed else None)
+    public = PublicRecords(
+        mask=mask,
+        row_map=row_map,
+        n_records=N,
+        columns=tuple(range(D)),
+        sparse=not isinstance(X, np.ndarray),
+        _table=X,
+    )
+    return Records(X, None, public)
+
+
+MASKS = {
+    "none": np.zeros(D, dtype=bool),
+    "some": np.arange(D) < 2,
+    "all": np.ones(D, dtype=bool),
+}
+
+
+@pytest.mark.parametrize("bounds", [True, False])
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("mask", MASKS)
+def test_rows_are_those_of_the_row_map_to_the_last_bit(
+    X, mask, kept, bounds, monkeypatch
+):
+    if not kept:
+        monkeypatch.setattr(mapped, "MOST_KEPT", 0)
+    records = records_of(X, MASKS[mask], bounds=bounds)
+    for block in (slice(0, 17), slice(17, N), slice(3, 4)):
+        wanted = records.row_map.unit(X[block])
+        assert np.array_equal(records.unit[block], wanted)
+        shown = records.public.unit[block]
+        assert np.array_equal(shown, wanted[:, MASKS[mask]])
+    of_public = records.row_map.of_public(MASKS[mask])
+    wanted = of_public(X[:, MASKS[mask]])
+    assert np.array_equal(records.public.rows(), wanted)
+
+
+@pytest.mark.parametrize("mask", ["some", "all"])
+def test_dense_and_sparse_tables_give_the_same_public_rows(X, mask):
+    X[X < 0.5] = 0
+    dense, sparse = (records_of(table, MASKS[mask]) for table in (X, csr_array(X)))
+    assert np.array_equal(dense.public.rows(), sparse.public.rows().toarray())
+    blocks = [np.vstack(list(dense.public.blocks()))]
+    blocks.append(np.vstack([b.toarray() for b in sparse.public.blocks()]))
+    assert np.array_equal(*blocks)
+
+
+def test_a_public_part_gives_out_public_columns_alone(X):
+    mask = MASKS["some"]
+    other = X.copy()
+    other[:, ~mask] = np.nan
+    one, two = (records_of(table, mask).public for table in (X, other))
+    assert np.array_equal(one.X, two.X)
+    assert np.array_equal(one.rows(), two.rows())
+    assert all(
+        np.array_equal(a, b) for a, b in zip(one.blocks(), two.blocks(), strict=True)
+    )
+    assert str(X[0, 0])[:6] not in repr(one)
+
+
+def test_kept_rows_cannot_be_written_to(X):
+    rows = PublicRows(X, MASKS["some"], RowMap())[slice(0, 3)]
+    with pytest.raises(ValueError, match="read-only"):
+        rows[0, 0] = 1.0
+
+
+def test_a_norm_of_whole_rows_maps_whole_rows(X):
+    mask = MASKS["some"]
+    row_map = RowMap(feature_bound=0.5)  # of a network: public columns have no own norm
+    whole = WholeRows(PublicRows(X, mask, row_map.of_public(mask)), row_map)
+    assert np.array_equal(whole[slice(0, N)], row_map.unit(X))
+
+
+@pytest.mark.parametrize("mask", ["some", "all"])
+def test_public_rows_are_mapped_once_in_a_fit(mask, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((500, D)), np.arange(500) % 2
+    mapped_entries = np.zeros(D, dtype=int)
+    scale = RowMap.scale
+
+    def counted(self, rows):
+        found = scale(self, rows)
+        # Each column of the table has bounds of its own, by which it is known.
+        mapped_entries[np.round(self.span).astype(int) - 1] += len(found)
+        return found
+
+    monkeypatch.setattr(RowMap, "scale", counted)
+    bounds = {j: (0, j + 1) for j in range(D)}
+    FeatureDPLogisticRegression(
+        4.0,
+        public_features=MASKS[mask],
+        public_target=mask == "some",
+        bounds=bounds,
+        max_iter=2,
+    ).fit(X, y)
+    assert (mapped_entries[MASKS[mask]] == len(X)).all()
+    if mask == "some":
+        assert (mapped_entries[~MASKS[mask]] >= len(X)).all()
