@@ -97,8 +97,8 @@ def check_arrays(
     if not issparse(X):
         return checked
     if isinstance(checked, tuple):
-        return _canonical(checked[0]), checked[1]
-    return _canonical(checked)
+        return _canonical(checked[0], finite), checked[1]
+    return _canonical(checked, finite)
 
 
 def blanked(X: np.ndarray | csr_array, public: np.ndarray) -> np.ndarray | csr_array:
@@ -147,7 +147,7 @@ def _validated(estimator, X, y, reset: bool, accept_sparse: bool, finite: bool):
     raise kind(_without_data(text))
 
 
-def _canonical(X) -> csr_array:
+def _canonical(X, finite: bool) -> csr_array:
     """Return CSR rows whose column numbers increase, each within X and once.
 
     Norms are taken entry by entry: a repeated column would make a row longer than its
@@ -162,7 +162,7 @@ def _canonical(X) -> csr_array:
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-        if not np.isfinite(X.data).all():
+        if finite and not np.isfinite(X.data).all():
             raise ValueError("Input X contains infinity after repeated entries add up.")
     return X
 
