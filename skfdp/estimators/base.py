@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,6 +23,7 @@ from skfdp.estimators.parameters import (
     check_split,
     complete_parameters,
     forget,
+    parameter_names,
     public_count,
     resolve_row_map,
 )
@@ -150,10 +152,14 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
         plan = None if math.isinf(own.epsilon) else own._planned(public)[-1]
         return own._fit_plan(public, plan)
 
+    def _given(self) -> dict[str, Any]:
+        """Return the parameters as they were given, by name."""
+        return {name: getattr(self, name) for name in parameter_names(type(self))}
+
     # -- the parts of an estimator ---------------------------------------------------
     def _check_parameters(self) -> None:
         """Raise ValueError for bad parameters; looks at no data."""
-        check_privacy_parameters(self.get_params(deep=False))
+        check_privacy_parameters(self._given())
 
     def _target(self, y: np.ndarray | None, n_rows: int) -> tuple[np.ndarray, dict]:
         """Return the target as numbers, and what `PublicRecords` holds of it.
@@ -203,7 +209,7 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _stream_parameters(self, public: PublicRecords) -> dict[str, Any]:
         """Return the parameters that enter the keys of seeded streams, resolved."""
-        given = self.get_params(deep=False)
+        given = self._given()
         resolved = {
             "public_features": public.mask,
             "bounds": public.row_map,
@@ -371,17 +377,21 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
 
         @users_state()
         def on_step(step: int, found: Callable[[], Any]) -> bool:
-            @without_traps()
-            def attributes() -> dict[str, Any]:
-                return {**self._attributes(public, found()), "privacy_": report}
-
             task = context.subcontext(task_name="step")
             task.call_on_fit_task_begin(estimator=self)
+            snapshot = functools.partial(self._snapshot, public, found, report)
             return task.call_on_fit_task_end(
-                estimator=self, reconstruction_attributes=attributes
+                estimator=self, reconstruction_attributes=snapshot
             )
 
         return on_step
+
+    @without_traps()
+    def _snapshot(
+        self, public: PublicRecords, found: Callable[[], Any], report: PrivacyReport
+    ) -> dict[str, Any]:
+        """Return the fitted attributes of the moment."""
+        return {**self._attributes(public, found()), "privacy_": report}
 
     def _finish(self, context, attributes: dict[str, Any], report: PrivacyReport):
         """Publish a model, and tell the callbacks that the fit has ended."""

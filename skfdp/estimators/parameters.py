@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import math
 from collections.abc import Mapping, Sequence
@@ -123,6 +124,12 @@ def store(estimator: Any, arguments: Mapping[str, Any]) -> None:
     The signature stays the one list of the parameters and their defaults.
     """
     vars(estimator).update({k: v for k, v in arguments.items() if k != "self"})
+
+
+@functools.cache
+def parameter_names(estimator_class: type) -> tuple[str, ...]:
+    """Return the names of the parameters of an estimator."""
+    return tuple(inspect.signature(estimator_class).parameters)
 
 
 def complete_parameters(estimator: Any) -> None:

@@ -63,6 +63,7 @@ class Desk:
         self._generators: dict[tuple[str, str], np.random.Generator] = {}
         self._batches: dict[tuple[str, int], PoissonBatches] = {}
         self._stds: dict[str, np.ndarray] = {}
+        self._bounded: dict[str, Query] = {}
 
     def event(self, label: str) -> Event:
         """Return what was charged under a label, or raise PrivacyBudgetError."""
@@ -140,6 +141,8 @@ class Desk:
                 f"label={label!r} was charged for {event.n_steps} release(s), which "
                 "were all given out: charge one more."
             )
+        if self._bounded.get(event.label) is query:  # frozen, and looked at before
+            return
         moved = query.sensitivity(event.relation)
         for name, asked, charged in (
             ("clip_norm", query.clip_norm, event.clip_norm),
@@ -152,6 +155,7 @@ class Desk:
                     f"and at most {charged!r}, which was charged: charge what the "
                     "query says."
                 )
+        self._bounded[event.label] = query
 
     def _next_std(self, event: Event) -> float:
         """Count a release and return the standard deviation of its noise."""

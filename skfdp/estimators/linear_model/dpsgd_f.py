@@ -169,7 +169,7 @@ class DPSGDFClassifier(LinearClassifier):
     def _method(self, public: PublicRecords) -> Descent:
         return Descent(
             loss=LOSSES[self.loss],
-            loop=linear_loop(self.get_params(deep=False), public.n_records),
+            loop=linear_loop(self._given(), public.n_records),
             centring=self._centring(),
             penalty=self._penalty(public.n_records),
             n_jobs=self._n_threads(),

@@ -257,7 +257,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         check_batch(self.solver, self.batch_size)
 
     def _method(self, public: PublicRecords) -> Method:
-        given, relation = self.get_params(deep=False), self.neighboring_relation
+        given, relation = self._given(), self.neighboring_relation
         mu = gdp_mu(self.epsilon, self.delta)
         if takes_one_shot(given, public, Relation.of(relation), mu):
             most = 1000 if self.max_iter == "auto" else self.max_iter

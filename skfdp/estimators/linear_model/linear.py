@@ -36,12 +36,12 @@ class LinearModel(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        Loop.of(self.get_params(deep=False)).check()
+        Loop.of(self._given()).check()
         check_flag("fit_intercept", self.fit_intercept)
         check_flag("normalize", self.normalize)
 
     def _centring(self) -> Centring:
-        fraction = self.get_params(deep=False).get("mean_fraction", "auto")
+        fraction = self._given().get("mean_fraction", "auto")
         return Centring(self.centering, bool(self.fit_intercept), fraction)
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:

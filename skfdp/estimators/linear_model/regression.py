@@ -81,7 +81,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     def _descent(self, public: PublicRecords) -> Descent:
         return Descent(
             loss=self._loss(),
-            loop=linear_loop(self.get_params(deep=False), public.n_records),
+            loop=linear_loop(self._given(), public.n_records),
             centring=self._centring(),
             scales=self._scales(),
             n_jobs=self._n_threads(),

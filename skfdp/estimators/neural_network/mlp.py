@@ -293,7 +293,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         )
         check_size("private_weight", self.private_weight)
         check_size("padding_scale", self.padding_scale, zero=True)
-        Loop.of(self.get_params(deep=False)).check()
+        Loop.of(self._given()).check()
         check_number(
             "learning_rate_decay",
             self.learning_rate_decay,
@@ -327,7 +327,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         return super()._stream_parameters(public) | {"hidden_layer_sizes": hidden}
 
     def _method(self, public: PublicRecords) -> NetworkDescent:
-        given, loss = self.get_params(deep=False), LOSSES["log_loss"]
+        given, loss = self._given(), LOSSES["log_loss"]
         hidden, n_jobs = hidden_layers(self.hidden_layer_sizes), self._n_threads()
         settings = Settings(
             widths=(public.n_features, *hidden, public.n_outputs),

@@ -284,7 +284,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
 
     def _stream_parameters(self, public: Holdout) -> dict[str, Any]:
         # What candidates are drawn from is among the keys of `prepare`.
-        return {**self.get_params(deep=False), "param_distributions": None}
+        return {**self._given(), "param_distributions": None}
 
     def _data(self, records: Holdout) -> tuple[np.ndarray, ...]:
         digest = b""
