@@ -9,6 +9,7 @@ from pathlib import Path
 
 from skfdp._version import __version__
 from skfdp.privacy.events import RELATIONS, check_budget
+from skfdp.privacy.relations import Relation
 
 _EPILOG = """\
 examples:
@@ -218,7 +219,7 @@ def _check_bundled(arguments: argparse.Namespace) -> None:
         if getattr(arguments, name) is not None:
             option = "--" + name.replace("_", "-")
             raise CommandError(f"{option} is for a FILE, and none is given.")
-    if arguments.relation == "add_or_remove_one":
+    if not Relation.of(arguments.relation).counts_are_public:
         raise CommandError(
             "--relation add_or_remove_one allows no public columns, and the bundled "
             "comparison has some: use replace_one or replace_special."
@@ -253,12 +254,13 @@ def _check_evaluation(arguments: argparse.Namespace) -> None:
         _check_positive("--ceiling", arguments.ceiling)
         if arguments.ledger is None:
             raise CommandError("--ceiling is that of a ledger: give --ledger FILE too.")
+    relation = Relation.of(arguments.relation)
     # A ledger promises that every use of the data is charged, and the comparison
     # cannot be; and who is held out depends on the number of rows, which
     # add_or_remove_one protects.
     reasons = {
         "--ledger": arguments.ledger is not None,
-        "--relation add_or_remove_one": arguments.relation == "add_or_remove_one",
+        f"--relation {arguments.relation}": not relation.counts_are_public,
     }
     obstacle = next((option for option, given in reasons.items() if given), None)
     if arguments.evaluate and obstacle:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import dataclasses
 import fnmatch
 import json
 import math
@@ -14,30 +13,9 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from skfdp.cli.arguments import CommandError
-from skfdp.cli.encoding import canonical, canonical_text, labels_like
+from skfdp.cli.encoding import Columns, canonical, canonical_text, labels_like
 from skfdp.cli.tables import open_table
-
-
-@dataclasses.dataclass(frozen=True)
-class Columns:
-    """The columns that the model sees; public facts only.
-
-    Attributes
-    ----------
-    target : str
-    public, private : tuple of str
-        In the order of the file.
-    bounds : dict of str to (float, float)
-        Declared, by numeric column.
-    categories : dict of str to tuple of str
-        Declared, by text column; in canonical form.
-    """
-
-    target: str
-    public: tuple[str, ...]
-    private: tuple[str, ...]
-    bounds: dict[str, tuple[float, float]]
-    categories: dict[str, tuple[str, ...]]
+from skfdp.privacy import Relation
 
 
 def read_header(path: str, target: str) -> list[str]:
@@ -279,13 +257,14 @@ def _check_use(arguments, features: Sequence[str], private: Sequence[str]) -> No
             "--public covers every column and --public-target the target: there is "
             "nothing to protect, use scikit-learn."
         )
+    whole_records = not Relation.of(arguments.relation).counts_are_public
     anything_public = len(private) < len(features) or arguments.public_target
-    if arguments.relation == "add_or_remove_one" and anything_public:
+    if whole_records and anything_public:
         raise CommandError(
             "--relation add_or_remove_one adds whole records, so nothing of them can "
             "be public: use replace_one or replace_special."
         )
-    if (arguments.n_records is None) == (arguments.relation == "add_or_remove_one"):
+    if (arguments.n_records is None) == whole_records:
         raise CommandError(
             "--n-records, a public nominal number of records, belongs to --relation "
             "add_or_remove_one and to no other."

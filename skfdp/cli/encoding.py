@@ -17,7 +17,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -26,9 +25,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from skfdp.addresses import public
-
-if TYPE_CHECKING:
-    from skfdp.cli.columns import Columns
 
 #: The category of an empty field.
 MISSING = "missing"
@@ -120,6 +116,28 @@ def numbers(column: pd.Series) -> np.ndarray | None:
 def category_name(column: str, category: str) -> str:
     """Return the name of an encoded column."""
     return f"{column}={category}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """The columns that the model sees; public facts only.
+
+    Attributes
+    ----------
+    target : str
+    public, private : tuple of str
+        In the order of the file.
+    bounds : dict of str to (float, float)
+        Declared, by numeric column.
+    categories : dict of str to tuple of str
+        Declared, by text column; in canonical form.
+    """
+
+    target: str
+    public: tuple[str, ...]
+    private: tuple[str, ...]
+    bounds: dict[str, tuple[float, float]]
+    categories: dict[str, tuple[str, ...]]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,14 +21,13 @@ from sklearn.preprocessing import StandardScaler
 
 from skfdp.cli.arguments import CommandError
 from skfdp.cli.columns import (
-    Columns,
     classes,
     labels,
     read_header,
     read_rows,
     resolve,
 )
-from skfdp.cli.encoding import Encoding, TableError
+from skfdp.cli.encoding import Columns, Encoding, TableError
 from skfdp.cli.output import say
 from skfdp.cli.records import check_outputs, open_ledger, write
 from skfdp.cli.scores import (
@@ -40,8 +39,8 @@ from skfdp.cli.scores import (
     seed_of,
 )
 from skfdp.estimators.linear_model import FeatureDPLogisticRegression
-from skfdp.privacy.assumptions import READ_FROM_PUBLIC
-from skfdp.privacy.report import Assumption, enforced
+from skfdp.privacy import Relation
+from skfdp.privacy.assumptions import READ_FROM_PUBLIC, Assumption, enforced
 
 _NOTE = """\
 The scores are exact values on the held-out rows, which no model was trained on, and
@@ -177,7 +176,7 @@ def _title(task: Task, n_train: int, n_test: int, known) -> str:
     if arguments.seed is not None:
         lines.append("--seed: the noise can be repeated, so epsilon is no guarantee.")
     # The number of rows is itself private where records are added.
-    if arguments.relation != "add_or_remove_one":
+    if Relation.of(arguments.relation).counts_are_public:
         held_out = f", {n_test} held out" if n_test else ""
         lines.append(f"{n_train} rows to train on{held_out}.")
     return "\n".join(lines)
