@@ -288,16 +288,7 @@ def check_events(events: Any, name: str = "events") -> tuple[Event, ...]:
 def _selections(events: list[Event]) -> list[tuple[Any, int]]:
     """Return the curves of events other than a plain `Event`, each with its count."""
     counts = collections.Counter(event for event in events if type(event) is not Event)
-    if not counts:
-        return []
-    from skfdp.privacy.selection import Selection, SelectionCurve
-
-    curves: list[tuple[Any, int]] = []
-    for event, count in counts.items():
-        if not isinstance(event, Selection):
-            raise TypeError(f"no curve is known of a {type(event).__name__}.")
-        curves.append((SelectionCurve(event), count))
-    return curves
+    return [(event.own_curve(), count) for event, count in counts.items()]
 
 
 def _step_key(event: Event, noise_std: float) -> tuple:

@@ -12,7 +12,7 @@ import enum
 import math
 import numbers
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -26,6 +26,9 @@ UNITS = ("record",)
 #: What of a fit's table had no name: its columns, its target, or, in events recorded
 #: before these fields existed, nobody knows what.
 UNNAMED = ("columns", "target", "unknown")
+
+# Classes of events other than the plain one, by the kind that is written of them.
+_KINDS: dict[str, type[Event]] = {}
 
 # Sensitivities are products of float64 factors; a relative excess of this size is
 # rounding, a larger one a contradiction.
@@ -144,6 +147,11 @@ class Event:
     target_name: str | None = None
     unnamed: tuple[str, ...] = ()
     unit: str = "record"
+
+    def __init_subclass__(cls, *, kind: str | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if kind is not None:
+            _KINDS[kind] = cls
 
     def __post_init__(self) -> None:
         check_relation(self.neighboring_relation)
@@ -282,6 +290,10 @@ class Event:
             repeats * math.fsum((self.sensitivity / std) ** 2 for std in self.noise_std)
         )
 
+    def own_curve(self) -> Any:
+        """Return the privacy curve of an event that is not a plain one."""
+        raise TypeError(f"no curve is known of a {type(self).__name__}.")
+
     @property
     def step_stds(self) -> np.ndarray:
         """Standard deviation of the noise of each step, shape (n_steps,)."""
@@ -327,9 +339,9 @@ class Event:
         """Rebuild an event; unknown fields are refused, because they may cost."""
         check_mapping("Event", values)
         if "kind" in values:  # not a plain Event; a reader without this line refuses it
-            from skfdp.privacy.selection import Selection
-
-            return Selection.from_dict(values)
+            kind = values["kind"]
+            known = isinstance(kind, str) and kind in _KINDS
+            return _KINDS[kind].from_dict(values) if known else refuse_kind(kind)
         check_fields("Event", cls, values)
         return cls(**(_before_names(values) | dict(values)))
 
@@ -337,6 +349,14 @@ class Event:
         # An older pickle: the class's defaults would call the target anonymous.
         self.__dict__.update(_before_names(state) | state)
         object.__setattr__(self, "unnamed", self._all_unnamed())
+
+
+def refuse_kind(kind: Any) -> NoReturn:
+    """Raise ValueError for a kind of event that is not known."""
+    raise ValueError(
+        f"Event has the unknown kind {facts.shown(kind)}: it was written by a newer "
+        "skfdp; upgrade to read it."
+    )
 
 
 def check_mapping(name: str, values: Any) -> None:

@@ -35,6 +35,7 @@ from skfdp.privacy.events import (
     PrivacyBudgetError,
     check_fields,
     check_mapping,
+    refuse_kind,
 )
 
 KIND = "selection"
@@ -53,7 +54,7 @@ _MOST_RUNS, _MOST_PROBABILITIES = 100_000, 2**26
 
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Selection(Event):
+class Selection(Event, kind=KIND):
     """The best of a random number of runs, whose number is not published.
 
     The fields of `Event` describe the Gaussian release that is at least as revealing as
@@ -173,6 +174,10 @@ class Selection(Event):
         log_ratio = gammaln(k + eta) - gammaln(1 + eta) - gammaln(k + 1)
         return powers + log_ratio + math.log(eta / math.expm1(-eta * log_gamma))
 
+    def own_curve(self) -> SelectionCurve:
+        """Return the privacy curve of the best run."""
+        return SelectionCurve(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the event as JSON-able values, losslessly."""
         return {"kind": KIND, **super().to_dict()}
@@ -184,10 +189,7 @@ class Selection(Event):
         fields = facts.without_gone("Selection", values, _GONE)
         kind = fields.pop("kind", None)
         if kind != KIND:
-            raise ValueError(
-                f"Event has the unknown kind {facts.shown(kind)}: it was written by a "
-                "newer skfdp; upgrade to read it."
-            )
+            refuse_kind(kind)
         check_fields("Selection", cls, fields)
         return cls(**fields)
 
