@@ -11,7 +11,7 @@ from skfdp.cli.encoding import as_numbers, as_text, category_name
 from skfdp.estimators.linear_model import FeatureDPLogisticRegression
 from skfdp.estimators.linear_model.public_model import PublicModel
 from skfdp.privacy import Event, PrivacyReport
-from skfdp.privacy.report import Assumption
+from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.store import Receipt
 from skfdp.records.row_map import RowMap
 

@@ -27,10 +27,11 @@ from skfdp.estimators.parameters import (
     public_count,
     resolve_row_map,
 )
+from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.fit_plan import FitPlan
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.relations import Relation
-from skfdp.privacy.report import Assumption, PrivacyReport
+from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.store import Receipt
 from skfdp.records.guards import guarded_fit, users_state, without_traps
 from skfdp.records.names import column_names, name_facts, target_name

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_epsilon, gdp_mu
+from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.relations import Relation
-from skfdp.privacy.report import Assumption
 from skfdp.records.records import PublicRecords, Records
 from skfdp.releases.desk import Desk
 

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from skfdp.estimators import defaults
-from skfdp.privacy.assumptions import ROWS_CLIPPED
+from skfdp.privacy.assumptions import ROWS_CLIPPED, Assumption, enforced
 from skfdp.privacy.events import check_budget
 from skfdp.privacy.relations import Relation
-from skfdp.privacy.report import Assumption, enforced
 from skfdp.records.checks import (
     check_choice,
     check_clip_norm,

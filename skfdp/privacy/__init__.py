@@ -5,6 +5,7 @@ saved files find a class, and is the only importer of dp_accounting: whoever rev
 accounting reads these files alone. Imports "as" themselves are for saved files only.
 """
 
+from skfdp.privacy.assumptions import Assumption as Assumption
 from skfdp.privacy.curves import GaussianCurve as GaussianCurve
 from skfdp.privacy.curves import PLDCurve as PLDCurve
 from skfdp.privacy.curves import PrivacyCurve, compose, gdp_delta, gdp_epsilon, gdp_mu
@@ -20,7 +21,6 @@ from skfdp.privacy.parts import Part as Part
 from skfdp.privacy.plan import PrivacyPlan, calibrate
 from skfdp.privacy.public_sets import Promise, promise
 from skfdp.privacy.relations import Relation
-from skfdp.privacy.report import Assumption as Assumption
 from skfdp.privacy.report import Audit as Audit
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.reporting import read_report, report

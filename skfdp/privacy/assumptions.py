@@ -1,10 +1,18 @@
 """The assumptions of guarantees, and the one list of those that the code enforces.
 
-`skfdp.privacy.report.enforced` marks these sentences and no others, and a report
-that is read may mark no others either.
+`enforced` marks these sentences and no others, and a report that is read may mark no
+others either.
 """
 
 from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from skfdp.addresses import public
+from skfdp.privacy.events import Event
+from skfdp.privacy.parts import Part
+from skfdp.privacy.public_sets import name_assumptions
 
 #: Of every release.
 CLIPPED = "One record's contribution to a release is clipped."
@@ -61,3 +69,62 @@ _ENFORCED = frozenset(
 def is_enforced(text: str) -> bool:
     """Whether the code of this version enforces what a sentence says."""
     return text in _ENFORCED or text.startswith(READ_FROM_PUBLIC)
+
+
+@public("skfdp.privacy")
+@dataclasses.dataclass(frozen=True)
+class Assumption:
+    """A condition of the guarantee, and whether the code enforces it."""
+
+    text: str
+    enforced: bool
+
+
+def enforced(text: str) -> Assumption:
+    """Return a sentence of this file as an enforced assumption."""
+    if not is_enforced(text):
+        raise ValueError(f"no code enforces that {text!r}: list it where others are.")
+    return Assumption(text, True)
+
+
+def implied_assumptions(
+    events: tuple[Event, ...],
+    seeded: bool,
+    n_fits: int = 1,
+    parts: Sequence[Part | None] = (),
+) -> Iterator[Assumption]:
+    """Yield what the guarantee of these events rests on."""
+    if not events:
+        return
+    yield Assumption("Each person's data are in one record, which appears once.", False)
+    if any(event.public_features or event.public_target for event in events):
+        yield Assumption("The parts declared public may be disclosed.", False)
+    if not events[0].relation.counts_are_public:
+        yield Assumption("n_records was not derived from these data.", False)
+    yield enforced(CLIPPED)
+    yield Assumption(
+        "Noise and batches come from a secret that nobody else knows.", not seeded
+    )
+    if any(event.sampling_rate < 1 for event in events):
+        yield enforced(BATCHES)
+    if any(event.classes_source == "data" for event in events):
+        yield Assumption(
+            "The set of classes is public, though it was read from the private target.",
+            False,
+        )
+    for text in name_assumptions(events, n_fits):
+        yield Assumption(text, False)
+    if any(parts):
+        yield Assumption(
+            "A fit on a part used the records of the part alone; rows are counted in "
+            "an order of the whole data set that was fixed without looking at private "
+            "values.",
+            False,
+        )
+    if n_fits > 1 and any(event.mu is None for event in events):
+        # Composing curves is no filter in general, as it is for Gaussian releases.
+        yield Assumption(
+            "With Poisson batches or searches: the budget of no fit was chosen by "
+            "looking at the results of earlier ones.",
+            False,
+        )

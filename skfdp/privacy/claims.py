@@ -20,22 +20,24 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from skfdp.privacy import facts
-from skfdp.privacy.assumptions import is_enforced
+from skfdp.privacy.assumptions import Assumption, implied_assumptions, is_enforced
 from skfdp.privacy.events import Event, check_budget
 from skfdp.privacy.parts import Part, check_part
 from skfdp.privacy.public_sets import Disclosed
-from skfdp.privacy.report import Assumption, PrivacyReport, implied_assumptions
+from skfdp.privacy.report_facts import ReportFacts
 from skfdp.privacy.store import Receipt
 
 # A claim may differ from what follows by rounding, and where epsilon comes from a
 # privacy loss distribution by another version's discretisation.
 _ROUNDING, _DISCRETISATION = 1e-9, 0.01
 
+_Report = TypeVar("_Report", bound=ReportFacts)
 
-def checked(claimed: PrivacyReport) -> PrivacyReport:
+
+def checked(claimed: _Report) -> _Report:
     """Return a report whose claims follow from its events, or raise ValueError."""
     if len(claimed.parts) not in (0, len(claimed.events)):
         _refuse(claimed, "parts", claimed.parts, "none, or one for each event")
@@ -46,7 +48,7 @@ def checked(claimed: PrivacyReport) -> PrivacyReport:
     for part, event in zip(claimed.parts, claimed.events, strict=False):
         check_part(part, (event,), public)
     nonprivate = math.isinf(claimed.epsilon)
-    due = PrivacyReport.from_events(
+    due = ReportFacts.from_events(
         subject=claimed.subject,
         events=claimed.events,
         delta=claimed.delta,
@@ -75,7 +77,7 @@ def checked(claimed: PrivacyReport) -> PrivacyReport:
     )
 
 
-def _public_set(claimed: PrivacyReport) -> frozenset[Disclosed]:
+def _public_set(claimed: ReportFacts) -> frozenset[Disclosed]:
     """Return what a report calls public.
 
     It may be more than was disclosed: a larger set is a weaker claim.
@@ -84,14 +86,14 @@ def _public_set(claimed: PrivacyReport) -> frozenset[Disclosed]:
     return frozenset(claimed.public_features).union(*targets)
 
 
-def _refuse(claimed: PrivacyReport, name: str, value: Any, due: Any) -> None:
+def _refuse(claimed: ReportFacts, name: str, value: Any, due: Any) -> None:
     raise ValueError(
         f"report of {claimed.subject[:80]!r} claims {name}={value!r}, its events give "
         f"{due!r}: it was edited; ask for the original."
     )
 
 
-def _epsilon(claimed: PrivacyReport, due: PrivacyReport) -> tuple[float, str | None]:
+def _epsilon(claimed: ReportFacts, due: ReportFacts) -> tuple[float, str | None]:
     """Return the larger one of what is claimed and what follows, and how it was got."""
     if (claimed.accountant is None) != (due.accountant is None):
         _refuse(claimed, "accountant", claimed.accountant, due.accountant)
@@ -111,7 +113,7 @@ def _epsilon(claimed: PrivacyReport, due: PrivacyReport) -> tuple[float, str | N
     return max(claimed.epsilon, due.epsilon), accountant
 
 
-def _mu(claimed: PrivacyReport, due: PrivacyReport) -> float | None:
+def _mu(claimed: ReportFacts, due: ReportFacts) -> float | None:
     if claimed.mu is None:  # another accountant, which knows less
         return None
     if due.mu is None or not math.isclose(claimed.mu, due.mu, rel_tol=_ROUNDING):
@@ -119,7 +121,7 @@ def _mu(claimed: PrivacyReport, due: PrivacyReport) -> float | None:
     return max(claimed.mu, due.mu or 0.0)
 
 
-def _check_steps(claimed: PrivacyReport) -> None:
+def _check_steps(claimed: ReportFacts) -> None:
     """Refuse a composition that leaves out what its steps released."""
     steps = [step for _, step in claimed.steps]
     events = tuple(event for step in steps for event in step.events)
@@ -132,7 +134,7 @@ def _check_steps(claimed: PrivacyReport) -> None:
         _refuse(claimed, "n_fits", claimed.n_fits, f"at least {int(least)}")
 
 
-def _assumptions(claimed: PrivacyReport) -> tuple[Assumption, ...]:
+def _assumptions(claimed: ReportFacts) -> tuple[Assumption, ...]:
     """Return what the events imply, then what else is assumed, by it or by a step."""
     implied = tuple(
         implied_assumptions(
@@ -152,11 +154,27 @@ def _assumptions(claimed: PrivacyReport) -> tuple[Assumption, ...]:
     )
 
 
-def restored(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a report from those of its JSON, each of its type."""
+def restored(
+    values: Mapping[str, Any], report: Callable[[Any], ReportFacts]
+) -> dict[str, Any]:
+    """Return the fields of a report from those of its JSON, each of its type.
+
+    Parameters
+    ----------
+    values : mapping
+    report : callable
+        Reads the report of a step.
+    """
+
+    def step(value: Mapping[str, Any]) -> tuple[str, ReportFacts]:
+        return facts.text("name", value["name"]), report(value["report"])
+
+    def steps(name: str, value: Any) -> tuple[Any, ...]:
+        return tuple(map(step, _items(name, value)))
+
     found: dict[str, Any] = {}
     for name, value in values.items():
-        convert = _FIELDS[name]
+        convert = steps if name == "steps" else _FIELDS[name]
         if value is None and name in _OPTIONAL:
             found[name] = None
             continue
@@ -212,10 +230,6 @@ def _assumption(value: Mapping[str, Any]) -> Assumption:
     )
 
 
-def _step(value: Mapping[str, Any]) -> tuple[str, PrivacyReport]:
-    return facts.text("name", value["name"]), PrivacyReport.from_dict(value["report"])
-
-
 def _versions(name: str, value: Mapping[str, Any]) -> dict[str, str]:
     return {facts.text(name, k): facts.text(name, v) for k, v in value.items()}
 
@@ -252,7 +266,6 @@ _FIELDS: dict[str, Callable[[str, Any], Any]] = {
     "assumptions": lambda name, value: tuple(map(_assumption, _items(name, value))),
     "seeded": facts.flag,
     "unseen": _texts,
-    "steps": lambda name, value: tuple(map(_step, _items(name, value))),
     "receipts": lambda name, value: tuple(map(_receipt, _items(name, value))),
     "versions": _versions,
 }

@@ -7,10 +7,10 @@ import math
 from typing import Any
 
 from skfdp.addresses import public
+from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.composition import cost
 from skfdp.privacy.events import Event
 from skfdp.privacy.plan import PrivacyPlan
-from skfdp.privacy.report import Assumption
 
 
 @public("skfdp.privacy")

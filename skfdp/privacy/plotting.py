@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from skfdp.privacy.composition import curves
-
-if TYPE_CHECKING:
-    from skfdp.privacy.report import PrivacyReport
+from skfdp.privacy.report_facts import ReportFacts
 
 
 def new_axes(ax: Any, caller: str) -> Any:
@@ -24,7 +22,7 @@ def new_axes(ax: Any, caller: str) -> Any:
     return plt.subplots()[1] if ax is None else ax
 
 
-def plot_curve(report: PrivacyReport, ax: Any, epsilons: Any) -> Any:
+def plot_curve(report: ReportFacts, ax: Any, epsilons: Any) -> Any:
     """Draw delta against epsilon; see `PrivacyReport.plot_curve`."""
     if math.isinf(report.epsilon):
         raise ValueError(

@@ -1,27 +1,22 @@
-"""The privacy report: its facts, what follows from them, and their JSON."""
+"""The privacy report: its facts in words, as a figure and as JSON."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from skfdp.addresses import public
-from skfdp.privacy import assumptions, facts
+from skfdp.privacy import claims, facts, plotting
 from skfdp.privacy import statement as wording
-from skfdp.privacy.composition import Cost, worst
-from skfdp.privacy.events import Event, check_budget
-from skfdp.privacy.parts import Part, check_parts
-from skfdp.privacy.public_sets import (
-    Disclosed,
-    Promise,
-    name_assumptions,
-    promise,
-)
+from skfdp.privacy.assumptions import Assumption
+from skfdp.privacy.events import Event
+from skfdp.privacy.parts import Part
 from skfdp.privacy.relations import Relation
-from skfdp.privacy.store import Receipt, dumps, package_versions
+from skfdp.privacy.report_facts import ReportFacts
+from skfdp.privacy.store import Receipt, dumps
 
 SCHEMA = "skfdp-privacy-report"
 SCHEMA_VERSION = 1
@@ -42,22 +37,6 @@ DERIVED = (
 
 
 @public("skfdp.privacy")
-@dataclasses.dataclass(frozen=True)
-class Assumption:
-    """A condition of the guarantee, and whether the code enforces it."""
-
-    text: str
-    enforced: bool
-
-
-def enforced(text: str) -> Assumption:
-    """Return a sentence of `skfdp.privacy.assumptions` as an enforced assumption."""
-    if not assumptions.is_enforced(text):
-        raise ValueError(f"no code enforces that {text!r}: list it where others are.")
-    return Assumption(text, True)
-
-
-@public("skfdp.privacy")
 class Audit:
     """A name in pickles of before, whose content is not read any more."""
 
@@ -70,7 +49,7 @@ class Audit:
 
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PrivacyReport:
+class PrivacyReport(ReportFacts):
     """Report of what a fit, a Pipeline or a ledger disclosed; made by `from_events`.
 
     Fields are public facts: a report can be published with the model. It pickles and
@@ -126,125 +105,7 @@ class PrivacyReport:
         Package versions at the time of the fit.
     """
 
-    subject: str
-    released: tuple[str, ...] = ()
-    epsilon: float
-    delta: float
-    target_epsilon: float | None = None
-    neighboring_relation: str | None = None
-    public_features: tuple[str | int, ...] = ()
-    public_target: bool = False
-    target_name: str | None = None
-    private_features: tuple[str | int, ...] | None = None
-    n_records: int | None = None
-    events: tuple[Event, ...] = ()
-    parts: tuple[Part | None, ...] = ()
-    n_fits: int = 1
-    mu: float | None = None
-    accountant: str | None = None
-    assumptions: tuple[Assumption, ...] = ()
-    seeded: bool = False
-    unseen: tuple[str, ...] = ()
     steps: tuple[tuple[str, PrivacyReport], ...] = ()
-    receipts: tuple[Receipt, ...] = ()
-    versions: dict[str, str] = dataclasses.field(default_factory=package_versions)
-
-    @classmethod
-    def from_events(
-        cls,
-        *,
-        subject: str,
-        events: Iterable[Event],
-        delta: float,
-        target_epsilon: float | None = None,
-        n_records: int | None = None,
-        feature_names: Sequence[str | int] | None = None,
-        target_name: str | None = None,
-        public: Collection[Disclosed] | None = None,
-        released: Iterable[str] = (),
-        assumptions: Iterable[Assumption] = (),
-        seeded: bool = False,
-        nonprivate: bool | None = None,
-        accountant: str = "auto",
-        parts: Sequence[Part | None] = (),
-        n_fits: int = 1,
-        unseen: Iterable[str] = (),
-        steps: Iterable[tuple[str, PrivacyReport]] = (),
-        receipts: Iterable[Receipt | None] = (),
-    ) -> PrivacyReport:
-        """Derive a report from the events and a few public facts.
-
-        Parameters
-        ----------
-        subject : str
-            What was fitted: the class's name.
-        events : iterable of Event
-            All releases, those of a private mean included; empty for a fit without
-            privacy. `skfdp.privacy.promise` says which compose.
-        delta : float
-            The delta to report epsilon at.
-        target_epsilon : float, default=None
-            The budget asked for.
-        n_records : int, default=None
-            Public (nominal) number of records.
-        feature_names : sequence of str or int, default=None
-            All columns, public and private.
-        target_name : str, default=None
-            None takes that of the events.
-        public : collection, default=None
-            The public set that was declared; None: the largest one of an event.
-        released : iterable of str, default=()
-            Names of what is published: fitted attributes.
-        assumptions : iterable of Assumption, default=()
-            Those of this fit; the ones that follow from the events are added.
-        seeded : bool, default=False
-            Whether noise came from a seed; a seeded event implies it.
-        nonprivate : bool, default=None
-            Whether a fit without privacy took part; None: if there are no events.
-        accountant : {"auto", "pld"}, default="auto"
-            As in `calibrate`.
-        parts : sequence of (Part or None), default=()
-            The records that each event concerns; empty: all.
-        n_fits : int, default=1
-            Number of fits counted.
-        unseen, steps
-            Of a Pipeline: names of steps without report, names and reports of others.
-        receipts : iterable of (Receipt or None), default=()
-            What the charges returned.
-        """
-        events = tuple(events)
-        check_budget(1.0, delta)
-        nonprivate = not events if nonprivate is None else nonprivate
-        promised = None if nonprivate or not events else promise(events, public)
-        parts = tuple(parts) if any(parts) else ()
-        spent = _spent(events, parts, delta, accountant) if events else None
-        epsilon = math.inf if nonprivate else spent.epsilon if spent else 0.0
-        columns = _public_columns(events, promised)
-        seeded = bool(seeded) or any(event.seeded for event in events)
-        implied = implied_assumptions(events, seeded, n_fits, parts)
-        return cls(
-            subject=str(subject),
-            released=tuple(map(str, released)),
-            epsilon=epsilon,
-            delta=float(delta),
-            target_epsilon=None if target_epsilon is None else float(target_epsilon),
-            neighboring_relation=promised.neighboring_relation if promised else None,
-            public_features=columns,
-            public_target=bool(promised) and any(e.public_target for e in events),
-            target_name=target_name or _common_target(events),
-            private_features=_private_features(feature_names, columns, promised),
-            n_records=None if n_records is None else int(n_records),
-            events=events,
-            parts=parts,
-            n_fits=int(n_fits),
-            mu=spent.mu if spent and not nonprivate else None,
-            accountant=spent.accountant if spent else None,
-            assumptions=(*implied, *assumptions),
-            seeded=seeded,
-            unseen=tuple(map(str, unseen)),
-            steps=tuple(steps),
-            receipts=tuple(receipt for receipt in receipts if receipt is not None),
-        )
 
     @property
     def generator(self) -> str:
@@ -254,26 +115,12 @@ class PrivacyReport:
     @property
     def not_covered(self) -> tuple[str, ...]:
         """Accesses to the data that the numbers do not count."""
-        seen_through = (
-            f"Step {name}: this report cannot see what it learnt from the data."
-            for name in self.unseen
-        )
-        return (*seen_through, *wording.NOT_COVERED)
+        return wording.not_covered(self)
 
     @property
     def limits(self) -> tuple[str, ...]:
         """What differential privacy does not promise."""
         return wording.LIMITS
-
-    def at_delta(self, delta: float) -> PrivacyReport:
-        """Return the report of the same events at another delta."""
-        check_budget(1.0, delta)
-        if not self.events or math.isinf(self.epsilon):
-            return dataclasses.replace(self, delta=float(delta))
-        spent = _spent(self.events, self.parts, delta)
-        return dataclasses.replace(
-            self, delta=float(delta), **dataclasses.asdict(spent)
-        )
 
     def plot_curve(self, ax: Any = None, *, epsilons: Any = None) -> Any:
         """Draw delta against epsilon: every pair on the curve is a true guarantee.
@@ -289,9 +136,7 @@ class PrivacyReport:
         -------
         ax : matplotlib Axes
         """
-        from skfdp.privacy.plotting import plot_curve
-
-        return plot_curve(self, ax, epsilons)
+        return plotting.plot_curve(self, ax, epsilons)
 
     def statement(self) -> str:
         """Return the report in plain language, for whoever must answer for it."""
@@ -366,104 +211,8 @@ class PrivacyReport:
                 raise ValueError(
                     f"report lacks the field {name!r}: pass what to_json wrote."
                 )
-        from skfdp.privacy.claims import checked, restored
-
-        return checked(cls(**restored({name: values[name] for name in names})))
-
-
-def _spent(
-    events: tuple[Event, ...],
-    parts: tuple[Part | None, ...],
-    delta: float,
-    accountant: str = "auto",
-) -> Cost:
-    check_parts(parts)
-    places = parts or (None,) * len(events)
-    return worst(events, places, float(delta), accountant=accountant)
-
-
-def plain_names(names: Iterable[Any]) -> tuple[str | int, ...]:
-    """Return NumPy's strings and numbers as Python's, for JSON and equality."""
-    return tuple(name.item() if hasattr(name, "item") else name for name in names)
-
-
-def _common_target(events: tuple[Event, ...]) -> str | None:
-    """Return the name of the target where all fits that name one have the same."""
-    names = {event.target_name for event in events} - {None}
-    return names.pop() if len(names) == 1 else None
-
-
-def _public_columns(
-    events: tuple[Event, ...], promised: Promise | None
-) -> tuple[str | int, ...]:
-    """Return the columns of the public set: as fits disclosed them, then the rest."""
-    if promised is None:
-        return ()
-    columns = dict.fromkeys(name for e in events for name in e.public_features)
-    targets = {event.target_name for event in events if event.public_target}
-    declared = {name for name in promised.public if isinstance(name, str)}
-    return (*columns, *sorted(declared - columns.keys() - targets))
-
-
-def _private_features(
-    feature_names: Sequence[str | int] | None,
-    public_columns: tuple[str | int, ...],
-    promised: Promise | None,
-) -> tuple[str | int, ...] | None:
-    if feature_names is None or promised is None:
-        return None
-    # Events name public columns, or count them where the data have no names.
-    public = frozenset(public_columns) | promised.public
-    names = plain_names(feature_names)
-    private = (
-        name
-        for position, name in enumerate(names)
-        if name not in public and position not in public
-    )
-    return tuple(dict.fromkeys(private))
-
-
-def implied_assumptions(
-    events: tuple[Event, ...],
-    seeded: bool,
-    n_fits: int = 1,
-    parts: Sequence[Part | None] = (),
-) -> Iterator[Assumption]:
-    """Yield what the guarantee of these events rests on."""
-    if not events:
-        return
-    yield Assumption("Each person's data are in one record, which appears once.", False)
-    if any(event.public_features or event.public_target for event in events):
-        yield Assumption("The parts declared public may be disclosed.", False)
-    if not events[0].relation.counts_are_public:
-        yield Assumption("n_records was not derived from these data.", False)
-    yield enforced(assumptions.CLIPPED)
-    yield Assumption(
-        "Noise and batches come from a secret that nobody else knows.", not seeded
-    )
-    if any(event.sampling_rate < 1 for event in events):
-        yield enforced(assumptions.BATCHES)
-    if any(event.classes_source == "data" for event in events):
-        yield Assumption(
-            "The set of classes is public, though it was read from the private target.",
-            False,
-        )
-    for text in name_assumptions(events, n_fits):
-        yield Assumption(text, False)
-    if any(parts):
-        yield Assumption(
-            "A fit on a part used the records of the part alone; rows are counted in "
-            "an order of the whole data set that was fixed without looking at private "
-            "values.",
-            False,
-        )
-    if n_fits > 1 and any(event.mu is None for event in events):
-        # Composing curves is no filter in general, as it is for Gaussian releases.
-        yield Assumption(
-            "With Poisson batches or searches: the budget of no fit was chosen by "
-            "looking at the results of earlier ones.",
-            False,
-        )
+        found = claims.restored({name: values[name] for name in names}, cls.from_dict)
+        return claims.checked(cls(**found))
 
 
 def _to_json(value: Any) -> Any:

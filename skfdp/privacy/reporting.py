@@ -9,14 +9,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from skfdp.privacy.assumptions import Assumption, implied_assumptions
 from skfdp.privacy.events import Event, PrivacyBudgetError
 from skfdp.privacy.ledger import PrivacyLedger
-from skfdp.privacy.report import (
-    Assumption,
-    PrivacyReport,
-    implied_assumptions,
-    plain_names,
-)
+from skfdp.privacy.report import PrivacyReport
+from skfdp.privacy.report_facts import plain_names
 from skfdp.privacy.store import LedgerEntry
 
 # Tools of scikit-learn that use private values beside the private fits inside them; by

@@ -10,16 +10,13 @@ import html
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from scipy.special import ndtr, ndtri
 
 from skfdp.privacy.events import Event
 from skfdp.privacy.public_sets import name_text
 from skfdp.privacy.relations import Relation
-
-if TYPE_CHECKING:
-    from skfdp.privacy.report import PrivacyReport
+from skfdp.privacy.report_facts import ReportFacts
 
 _WIDTH = 79
 # More names than this are counted, not listed, in text (and in a repr); JSON lists
@@ -109,6 +106,15 @@ def generator_text(seeded: bool) -> str:
     return _SEEDED if seeded else _CRYPTOGRAPHIC
 
 
+def not_covered(report: ReportFacts) -> tuple[str, ...]:
+    """Return the accesses to the data that the numbers do not count."""
+    seen_through = (
+        f"Step {name}: this report cannot see what it learnt from the data."
+        for name in report.unseen
+    )
+    return (*seen_through, *NOT_COVERED)
+
+
 def number(value: float) -> str:
     """Return a number for people."""
     return "infinite" if math.isinf(value) else f"{value:.6g}"
@@ -127,14 +133,14 @@ def columns_text(names: Sequence[str | int]) -> str:
     return names_text(names) if positions else f"the column(s) {names_text(names)}"
 
 
-def public_text(report: PrivacyReport) -> str:
+def public_text(report: ReportFacts) -> str:
     """Return which part of a record is public."""
     parts = [columns_text(report.public_features)] * bool(report.public_features)
     parts += [_targets_text(report, public=True)] * report.public_target
     return " and ".join(filter(None, parts)) or "nothing"
 
 
-def _targets_text(report: PrivacyReport, *, public: bool) -> str:
+def _targets_text(report: ReportFacts, *, public: bool) -> str:
     """Return the public or the private targets of all fits, by name."""
     names = {e.target_name for e in report.events if e.public_target == public}
     others = {e.target_name for e in report.events if e.public_target and not public}
@@ -150,7 +156,7 @@ def _targets_text(report: PrivacyReport, *, public: bool) -> str:
     return " ".join(["the target", *named])
 
 
-def private_text(report: PrivacyReport) -> str:
+def private_text(report: ReportFacts) -> str:
     """Return which part of a record is protected."""
     if math.isinf(report.epsilon):
         return "nothing"
@@ -166,7 +172,7 @@ def private_text(report: PrivacyReport) -> str:
     return " and ".join(filter(None, (columns, target)))
 
 
-def _no_private_target(report: PrivacyReport) -> bool:
+def _no_private_target(report: ReportFacts) -> bool:
     """Whether no fit had a target, or every target is in the public set."""
     public: set[str | int | None] = set(report.public_features)
     public |= {e.target_name for e in report.events if e.public_target}
@@ -181,7 +187,7 @@ def _has_target(event: Event) -> bool:
     return named or event.public_target or "target" in event.unnamed
 
 
-def delta_text(report: PrivacyReport) -> str:
+def delta_text(report: ReportFacts) -> str:
     """Return delta compared with one over the number of records."""
     if report.n_records is None:
         return "The number of records is not recorded here; delta should be below 1/n."
@@ -196,7 +202,7 @@ def delta_text(report: PrivacyReport) -> str:
     )
 
 
-def attack_power(report: PrivacyReport, false_alarms: float = 0.01) -> float:
+def attack_power(report: ReportFacts, false_alarms: float = 0.01) -> float:
     """Return the largest rate of detections at a rate of false alarms."""
     if math.isinf(report.epsilon):
         return 1.0
@@ -210,7 +216,7 @@ def attack_power(report: PrivacyReport, false_alarms: float = 0.01) -> float:
     )
 
 
-def detections(report: PrivacyReport) -> int:
+def detections(report: ReportFacts) -> int:
     """Return in how many of 100 cases a test with 1 % false alarms detects, at most.
 
     Rounded up, so that "at most" stays true.
@@ -218,7 +224,7 @@ def detections(report: PrivacyReport) -> int:
     return math.ceil(100 * attack_power(report))
 
 
-def meaning_text(report: PrivacyReport) -> str:
+def meaning_text(report: ReportFacts) -> str:
     """Return what epsilon means for one person."""
     if math.isinf(report.epsilon):
         return (
@@ -264,14 +270,14 @@ def event_text(event: Event) -> str:
     )
 
 
-def statement(report: PrivacyReport) -> str:
+def statement(report: ReportFacts) -> str:
     """Return the whole report in plain language."""
     void = " (NO GUARANTEE: integer seed)" if report.seeded else ""
     title = _wrapped(f"PRIVACY STATEMENT{void}: {report.subject}")
     return "\n".join([title, "=" * min(_WIDTH, len(title)), *_sections(report)])
 
 
-def summary(report: PrivacyReport) -> str:
+def summary(report: ReportFacts) -> str:
     """Return what fits a screen: the `repr` of a report."""
     names, more = report.public_features[:_LISTED_IN_REPR], ""
     if (hidden := len(report.public_features) - len(names)) > 0:
@@ -290,7 +296,7 @@ def summary(report: PrivacyReport) -> str:
     return "\n".join([f"{type(report).__name__}(", *(f"    {x}" for x in lines), ")"])
 
 
-def _sections(report: PrivacyReport) -> Iterable[str]:
+def _sections(report: ReportFacts) -> Iterable[str]:
     if report.seeded:
         yield _section("Warning", [f"The noise came from {_SEEDED}."])
     yield _section("What it means", [meaning_text(report)])
@@ -303,8 +309,8 @@ def _sections(report: PrivacyReport) -> Iterable[str]:
     if math.isinf(report.epsilon):
         return  # there is no guarantee to qualify
     yield _section("Assumptions", _bullets(_assumptions(report)))
-    yield _section("Not covered by these numbers", _bullets(report.not_covered))
-    yield _section("Limits", _bullets(report.limits))
+    yield _section("Not covered by these numbers", _bullets(not_covered(report)))
+    yield _section("Limits", _bullets(LIMITS))
 
 
 def _section(title: str, paragraphs: Iterable[str]) -> str:
@@ -324,13 +330,13 @@ def _bullets(texts: Iterable[str]) -> list[str]:
     return [f"- {text}" for text in texts]
 
 
-def _relation(report: PrivacyReport) -> Relation | None:
+def _relation(report: ReportFacts) -> Relation | None:
     """Return the relation that a report is about, None where nothing was released."""
     name = report.neighboring_relation
     return None if name is None else Relation.of(name)
 
 
-def _unit(report: PrivacyReport) -> list[str]:
+def _unit(report: ReportFacts) -> list[str]:
     relation = _relation(report)
     if relation is None:
         return ["Nothing."]
@@ -348,7 +354,7 @@ def _unit(report: PrivacyReport) -> list[str]:
     ]
 
 
-def _numbers(report: PrivacyReport) -> list[str]:
+def _numbers(report: ReportFacts) -> list[str]:
     lines = [f"epsilon = {number(report.epsilon)} at delta = {report.delta:g}."]
     if report.target_epsilon is not None:
         lines.append(f"Budget asked for: epsilon = {number(report.target_epsilon)}.")
@@ -366,7 +372,7 @@ def _numbers(report: PrivacyReport) -> list[str]:
     return lines
 
 
-def _steps(report: PrivacyReport) -> Iterable[str]:
+def _steps(report: ReportFacts) -> Iterable[str]:
     for name, step in report.steps:
         yield (
             f"{name}: {step.subject}, epsilon = {number(step.epsilon)} at delta = "
@@ -375,7 +381,7 @@ def _steps(report: PrivacyReport) -> Iterable[str]:
     yield "The composition is exact, at the largest of these deltas."
 
 
-def _mechanism(report: PrivacyReport) -> list[str]:
+def _mechanism(report: ReportFacts) -> list[str]:
     counts = collections.Counter(event_text(event) for event in report.events)
     lines = _bullets(
         text if count == 1 else f"{text}; {count} times"
@@ -390,13 +396,13 @@ def _mechanism(report: PrivacyReport) -> list[str]:
     return [*lines, f"Versions: {versions}."]
 
 
-def _assumptions(report: PrivacyReport) -> Iterable[str]:
+def _assumptions(report: ReportFacts) -> Iterable[str]:
     for assumption in report.assumptions:
         state = "enforced by the code" if assumption.enforced else "NOT checked"
         yield f"{assumption.text} [{state}]"
 
 
-def to_html(report: PrivacyReport) -> str:
+def to_html(report: ReportFacts) -> str:
     """Return the report as an HTML fragment; every value is escaped."""
     rows = {
         "epsilon": number(report.epsilon),

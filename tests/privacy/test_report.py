@@ -26,7 +26,7 @@ from skfdp.privacy import (
     read_report,
     report,
 )
-from skfdp.privacy.report import Assumption
+from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.statement import attack_power, detections
 
 

@@ -13,7 +13,7 @@ from skfdp.estimators import defaults
 from skfdp.estimators.completion.copula import PrivateColumns, Released
 from skfdp.estimators.method import Budget, OnStep, Plan, Prepared
 from skfdp.privacy import assumptions
-from skfdp.privacy.report import enforced
+from skfdp.privacy.assumptions import enforced
 from skfdp.queries.class_sums import ClassSum, SecondMoment
 from skfdp.records.blocks import blocks
 from skfdp.records.grid import GridRows

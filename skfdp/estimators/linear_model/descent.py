@@ -23,7 +23,7 @@ from skfdp.estimators.linear_model.scales import TargetScales
 from skfdp.estimators.method import Budget, OnStep, Plan, Prepared, existing
 from skfdp.estimators.parameters import Loop
 from skfdp.privacy import Event, PrivacyPlan, assumptions
-from skfdp.privacy.report import enforced
+from skfdp.privacy.assumptions import enforced
 from skfdp.queries.linear import LinearQuery, gradient_sensitivity
 from skfdp.queries.losses import Loss
 from skfdp.queries.sensitivity import has_public_signs, label_bound

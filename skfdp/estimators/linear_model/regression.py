@@ -14,8 +14,7 @@ from skfdp.estimators.linear_model.linear import LinearModel
 from skfdp.estimators.linear_model.scales import TargetScales
 from skfdp.estimators.optimum import optimum
 from skfdp.estimators.parameters import ASSUMPTIONS, linear_loop
-from skfdp.privacy.assumptions import TARGET_CLIPPED
-from skfdp.privacy.report import Assumption, enforced
+from skfdp.privacy.assumptions import TARGET_CLIPPED, Assumption, enforced
 from skfdp.queries.losses import REGRESSION_LOSSES, Loss, huber
 from skfdp.records.checks import check_choice, check_number, check_size
 from skfdp.records.guards import without_traps

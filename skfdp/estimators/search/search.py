@@ -24,11 +24,11 @@ from skfdp.estimators.search import runs
 from skfdp.estimators.search.candidates import Candidates
 from skfdp.estimators.search.method import Found, Search, law_of
 from skfdp.estimators.search.runs import Holdout
-from skfdp.privacy.assumptions import RUNS_CHARGED
+from skfdp.privacy.assumptions import RUNS_CHARGED, Assumption, enforced
 from skfdp.privacy.events import check_budget
 from skfdp.privacy.fit_plan import FitPlan
 from skfdp.privacy.relations import Relation
-from skfdp.privacy.report import Assumption, PrivacyReport, enforced
+from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.store import Receipt
 from skfdp.records.checks import check_choice, check_number, shown
 from skfdp.records.labels import Labels, encode_labels
