@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import skfdp
+
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "structure.py"
 
 pytestmark = pytest.mark.skipif(
@@ -58,6 +60,10 @@ def house(structure, tmp_path):
         return root
 
     return write
+
+
+def test_the_package_is_the_house_that_is_wanted(structure):
+    assert structure.check(Path(skfdp.__file__).parent) == []
 
 
 def test_a_house_as_wanted(structure, house):
