@@ -264,17 +264,17 @@ def calibrate(
             "one of them."
         )
     return _calibrate(
-        float(epsilon),
-        float(delta),
-        n_steps,
-        sampling_rate,
-        clip_norm,
-        sensitivity,
-        neighboring_relation,
-        noise_decay,
         weights,
-        check_events(other_events, "other_events"),
-        accountant,
+        target_epsilon=float(epsilon),
+        target_delta=float(delta),
+        n_steps=n_steps,
+        sampling_rate=sampling_rate,
+        clip_norm=clip_norm,
+        sensitivity=sensitivity,
+        neighboring_relation=neighboring_relation,
+        noise_decay=noise_decay,
+        other_events=check_events(other_events, "other_events"),
+        accountant=accountant,
     )
 
 
@@ -307,51 +307,29 @@ def _weights(weights: Sequence[float], n_steps: int) -> tuple[float, ...]:
 
 
 @functools.lru_cache(maxsize=512)
-def _calibrate(
-    epsilon: float,
-    delta: float,
-    n_steps: int,
-    sampling_rate: float,
-    clip_norm: float,
-    sensitivity: float,
-    relation: str,
-    noise_decay: float,
-    weights: tuple[float, ...] | None,
-    other_events: tuple[Event, ...],
-    accountant: str,
-) -> PrivacyPlan:
-    def plan_with(multipliers: tuple[float, ...]) -> PrivacyPlan:
-        return PrivacyPlan(
-            target_epsilon=epsilon,
-            target_delta=delta,
-            n_steps=n_steps,
-            sampling_rate=sampling_rate,
-            clip_norm=clip_norm,
-            sensitivity=sensitivity,
-            neighboring_relation=relation,
-            noise_multipliers=multipliers,
-            other_events=other_events,
-            accountant=accountant,
-            noise_decay=noise_decay,
-        )
-
+def _calibrate(weights: tuple[float, ...] | None, **fields: Any) -> PrivacyPlan:
+    """Return the plan with these fields and the least noise."""
+    epsilon, delta = fields["target_epsilon"], fields["target_delta"]
+    n_steps, other_events = fields["n_steps"], fields["other_events"]
+    reach = fields["sensitivity"] / fields["clip_norm"]
     if other_events and compose(other_events).epsilon(delta) >= epsilon:
         raise ValueError(
             f"other_events already spend epsilon={epsilon!r} at delta={delta!r}: raise "
             "the budget or give them more noise."
         )
     # relative[t] is the schedule at scale 1; the search finds the scale.
-    relative = _relative(n_steps, noise_decay, weights)
+    relative = _relative(n_steps, fields["noise_decay"], weights)
     start = _central_limit_scale(
-        epsilon, delta, n_steps, sampling_rate, sensitivity / clip_norm, other_events
+        epsilon, delta, n_steps, fields["sampling_rate"], reach, other_events
     )
 
     def scaled(scale: float) -> PrivacyPlan:
-        return plan_with(tuple((relative * scale).tolist()))
+        multipliers = tuple((relative * scale).tolist())
+        return PrivacyPlan(noise_multipliers=multipliers, **fields)
 
     if scaled(start).mu is not None:  # closed form: the start is the answer
         return _nudge(scaled, start, epsilon, delta)
-    return _search(scaled, start, epsilon, delta, sensitivity / clip_norm * _LEAST)
+    return _search(scaled, start, epsilon, delta, reach * _LEAST)
 
 
 def _relative(
