@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA = "skfdp-privacy-ledger"
+# What is written of an entry, in this order.
+_WRITTEN = ("charge", "time", "label", "event", "part", "plan", "versions")
+# What the table shows of events and plans under their own names; all of its columns.
+_OF_EVENTS = (
+    *("neighboring_relation", "public_features", "public_target", "target_name"),
+    *("n_steps", "sampling_rate", "clip_norm", "sensitivity", "mu"),
+)
+_OF_PLANS = ("target_epsilon", "target_delta")
+_COLUMNS = (
+    *("charge", "time", "dataset", "label", "part", "release"),
+    *(*_OF_EVENTS, *_OF_PLANS, "seeded", "event", "plan", "versions"),
+)
 
 
 def to_dataframe(entries: Sequence[LedgerEntry], dataset: str) -> pd.DataFrame:
@@ -27,40 +39,21 @@ def to_dataframe(entries: Sequence[LedgerEntry], dataset: str) -> pd.DataFrame:
         raise ImportError(
             "to_dataframe() needs pandas: pip install 'skfdp[cli]', or read `entries`."
         ) from None
-    columns = _row(None, dataset)
     rows = [_row(entry, dataset) for entry in entries]
-    frame = pd.DataFrame(rows, columns=list(columns))
+    frame = pd.DataFrame(rows, columns=_COLUMNS)
     frame["time"] = pd.to_datetime(frame["time"], utc=True)
     return frame
 
 
-def _row(entry: LedgerEntry | None, dataset: str) -> dict[str, Any]:
-    """Return what a row of the table holds; None gives the names alone."""
-    event = None if entry is None else entry.event
-    plan = None if entry is None else entry.plan
-    return {
-        "charge": entry and entry.charge,
-        "time": entry and entry.time,
-        "dataset": dataset,
-        "label": entry and entry.label,
-        "part": None if entry is None or entry.part is None else str(entry.part),
-        "release": event and event.label,
-        "neighboring_relation": event and event.neighboring_relation,
-        "public_features": event and event.public_features,
-        "public_target": event and event.public_target,
-        "target_name": event and event.target_name,
-        "n_steps": event and event.n_steps,
-        "sampling_rate": event and event.sampling_rate,
-        "clip_norm": event and event.clip_norm,
-        "sensitivity": event and event.sensitivity,
-        "mu": event and event.mu,
-        "target_epsilon": plan and plan.target_epsilon,
-        "target_delta": plan and plan.target_delta,
-        "seeded": entry is not None and entry.seeded,
-        "event": event,
-        "plan": plan,
-        "versions": entry and entry.versions,
-    }
+def _row(entry: LedgerEntry, dataset: str) -> tuple:
+    """Return what a row of the table holds, by `_COLUMNS`."""
+    part = None if entry.part is None else str(entry.part)
+    return (
+        *(entry.charge, entry.time, dataset, entry.label, part),
+        *(getattr(entry.event, name, None) for name in ("label", *_OF_EVENTS)),
+        *(getattr(entry.plan, name, None) for name in _OF_PLANS),
+        *(entry.seeded, entry.event, entry.plan, entry.versions),
+    )
 
 
 def to_json(
@@ -73,16 +66,7 @@ def to_json(
         "dataset": dataset,
         **dataclasses.asdict(terms),
         "entries": [
-            {
-                "charge": entry.charge,
-                "time": entry.time,
-                "label": entry.label,
-                "event": None if entry.event is None else entry.event.to_dict(),
-                "part": None if entry.part is None else dataclasses.asdict(entry.part),
-                "plan": None if entry.plan is None else entry.plan.to_dict(),
-                "versions": entry.versions,
-            }
-            for entry in entries
+            {name: getattr(entry, name) for name in _WRITTEN} for entry in entries
         ],
     }
     return dumps(values, indent=indent)

@@ -355,20 +355,19 @@ def _resolved(path: str | os.PathLike[str]) -> Path:
 
 def _to_row(entry: LedgerEntry, dataset: str) -> tuple:
     event, part, plan = entry.event, entry.part, entry.plan
-    values = None if event is None else event.to_dict()
     return (
         entry.charge,
         entry.time,
         dataset,
         entry.label,
         None if event is None else event.neighboring_relation,
-        None if values is None else dumps(values["public_features"]),
+        None if event is None else dumps(event.public_features),
         None if event is None else event.public_target,
-        None if values is None else dumps(values),
+        None if event is None else dumps(event),
         json.dumps(entry.versions),
         entry.seeded,
-        None if part is None else dumps(dataclasses.asdict(part)),
-        None if plan is None else dumps(plan.to_dict()),
+        None if part is None else dumps(part),
+        None if plan is None else dumps(plan),
     )
 
 

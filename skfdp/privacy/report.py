@@ -11,12 +11,9 @@ from typing import Any
 from skfdp.addresses import public
 from skfdp.privacy import claims, facts, plotting
 from skfdp.privacy import statement as wording
-from skfdp.privacy.assumptions import Assumption
-from skfdp.privacy.events import Event
-from skfdp.privacy.parts import Part
 from skfdp.privacy.relations import Relation
 from skfdp.privacy.report_facts import ReportFacts
-from skfdp.privacy.store import Receipt, dumps
+from skfdp.privacy.store import dumps
 
 SCHEMA = "skfdp-privacy-report"
 SCHEMA_VERSION = 1
@@ -156,7 +153,8 @@ class PrivacyReport(ReportFacts):
         names.remove("seeded")
         names.insert(names.index("epsilon") + 1, "seeded")
         for name in names:
-            values[name] = _to_json(getattr(self, name))
+            value = getattr(self, name)
+            values[name] = "inf" if value == math.inf else value
         values["steps"] = [
             {"name": name, "report": step.to_dict()} for name, step in self.steps
         ]
@@ -213,16 +211,3 @@ class PrivacyReport(ReportFacts):
                 )
         found = claims.restored({name: values[name] for name in names}, cls.from_dict)
         return claims.checked(cls(**found))
-
-
-def _to_json(value: Any) -> Any:
-    """Return JSON-able values; steps are left to the caller."""
-    if isinstance(value, Event):
-        return value.to_dict()
-    if isinstance(value, Assumption | Part | Receipt):
-        return dataclasses.asdict(value)
-    if isinstance(value, PrivacyReport):
-        return None
-    if isinstance(value, tuple):
-        return [_to_json(item) for item in value]
-    return "inf" if value == math.inf else value

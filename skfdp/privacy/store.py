@@ -231,11 +231,13 @@ class MemoryStore:
 
 
 def dumps(values: Any, **kwargs: Any) -> str:
-    """Return strict JSON; NumPy scalars, such as column positions, become numbers."""
+    """Return strict JSON of what JSON knows, of our facts, and of NumPy's scalars."""
     return json.dumps(
-        values,
-        allow_nan=False,
-        ensure_ascii=False,
-        default=lambda scalar: scalar.item(),
-        **kwargs,
+        values, allow_nan=False, ensure_ascii=False, default=_plain, **kwargs
     )
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "item"):
+        return value.item()
+    return value.to_dict() if hasattr(value, "to_dict") else dataclasses.asdict(value)
