@@ -52,6 +52,11 @@ target is one of ten kinds of article, named in target_names.
 Reference: H. Xiao, K. Rasul, R. Vollgraf, "Fashion-MNIST: a novel image dataset
 for benchmarking machine learning algorithms", arXiv:1708.07747, 2017.
 """
+# Name on OpenML, names of the classes and description, by the name of the folder.
+SETS = {
+    "mnist": ("mnist_784", [str(digit) for digit in range(10)], MNIST_DESCR),
+    "fashion-mnist": ("Fashion-MNIST", CLOTHES, FASHION_MNIST_DESCR),
+}
 
 
 def fetch_mnist(
@@ -108,16 +113,7 @@ def fetch_mnist(
     >>> X.shape  # doctest: +SKIP
     (60000, 784)
     """
-    return _fetch_images(
-        "mnist",
-        "mnist_784",
-        [str(digit) for digit in range(10)],
-        MNIST_DESCR,
-        data_home=data_home,
-        subset=subset,
-        return_X_y=return_X_y,
-        download_if_missing=download_if_missing,
-    )
+    return _fetch_images("mnist", data_home, subset, return_X_y, download_if_missing)
 
 
 def fetch_fashion_mnist(
@@ -175,29 +171,12 @@ def fetch_fashion_mnist(
     >>> clothes.target_names[clothes.target[0]]  # doctest: +SKIP
     'Ankle boot'
     """
-    return _fetch_images(
-        "fashion-mnist",
-        "Fashion-MNIST",
-        list(CLOTHES),
-        FASHION_MNIST_DESCR,
-        data_home=data_home,
-        subset=subset,
-        return_X_y=return_X_y,
-        download_if_missing=download_if_missing,
-    )
+    name = "fashion-mnist"
+    return _fetch_images(name, data_home, subset, return_X_y, download_if_missing)
 
 
-def _fetch_images(
-    name,
-    openml_name,
-    target_names,
-    descr,
-    *,
-    data_home,
-    subset,
-    return_X_y,
-    download_if_missing,
-):
+def _fetch_images(name, data_home, subset, return_X_y, download_if_missing):
+    openml_name, target_names, descr = SETS[name]
     splits = splits_of(subset)
     files = [file for split in splits for file in _files(split)]
     folder = find_folder(name, files, data_home)
@@ -219,7 +198,7 @@ def _fetch_images(
         data=data,
         target=target,
         feature_names=[f"pixel{i}" for i in range(1, data.shape[1] + 1)],
-        target_names=target_names,
+        target_names=list(target_names),
         DESCR=descr,
     )
 

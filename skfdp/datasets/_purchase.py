@@ -1,12 +1,13 @@
 """Purchase100: a loader of the user's own copy, and a generator of the same shape."""
 
 import os
-from numbers import Integral
 from pathlib import Path
 
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.utils import Bunch, check_random_state
+
+from skfdp.datasets._sources import check_count
 
 PURCHASE_DESCR = """\
 Shopping baskets: 600 columns, each 1 if the customer bought the product, and the
@@ -154,9 +155,9 @@ def make_purchase100(
     >>> X.shape, X.dtype, sorted(set(y.tolist()))
     ((500, 50), dtype('uint8'), [0, 1, 2, 3, 4])
     """
-    _check_count("n_samples", n_samples)
-    _check_count("n_features", n_features)
-    _check_count("n_classes", n_classes)
+    check_count("n_samples", n_samples)
+    check_count("n_features", n_features)
+    check_count("n_classes", n_classes)
     if n_classes > n_samples:
         raise ValueError(
             f"n_classes={n_classes!r} must be at most n_samples={n_samples!r}."
@@ -211,8 +212,3 @@ def _returned(X, y, return_X_y):
         feature_names=[f"product{j}" for j in range(X.shape[1])],
         DESCR=PURCHASE_DESCR,
     )
-
-
-def _check_count(name, value):
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 2:
-        raise ValueError(f"{name} must be an integer of at least 2, got {value!r}.")

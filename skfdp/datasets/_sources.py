@@ -1,6 +1,7 @@
 """The sources of data sets: a local folder first, then OpenML."""
 
 import os
+from numbers import Integral
 from pathlib import Path
 from typing import Literal
 
@@ -84,3 +85,9 @@ def fetch_frame(
         ).frame
     except OSError as error:
         raise OSError(f"{unavailable} ({error}).") from error
+
+
+def check_count(name, value):
+    """Raise ValueError unless a value is an integer of at least 2."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 2:
+        raise ValueError(f"{name} must be an integer of at least 2, got {value!r}.")

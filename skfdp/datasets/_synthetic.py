@@ -1,10 +1,12 @@
 """Generators of data sets that tell methods apart."""
 
 import math
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
+
+from skfdp.datasets._sources import check_count
 
 OFFSET_CLASSES_DESCR = """\
 Two classes whose difference is small compared with their common offset: plain
@@ -91,8 +93,8 @@ def make_offset_classes(
     >>> X[y == 1][0], X[y == 0][0]
     (array([500.,   1.]), array([500.,  -1.]))
     """
-    _check_count("n_samples", n_samples)
-    _check_count("n_features", n_features)
+    check_count("n_samples", n_samples)
+    check_count("n_features", n_features)
     _check_length("offset", offset)
     _check_length("separation", separation, positive=True)
     _check_length("noise", noise)
@@ -110,11 +112,6 @@ def make_offset_classes(
         target_names=["minus", "plus"],
         DESCR=OFFSET_CLASSES_DESCR,
     )
-
-
-def _check_count(name, value):
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 2:
-        raise ValueError(f"{name} must be an integer of at least 2, got {value!r}.")
 
 
 def _check_length(name, value, *, positive=False):
