@@ -17,7 +17,7 @@ whose bounds are those of any other.
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -48,6 +48,22 @@ class Query(Protocol):
         self, theta: np.ndarray | None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum over the batch; None means every row."""
+
+
+class OfGridRows:
+    """Mixin of queries whose records are `rows`."""
+
+    rows: Any
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return len(self.rows.values)
+
+
+def chosen(batch: np.ndarray | None, *columns: Any) -> tuple:
+    """Return what belongs to the rows of a batch, None being every row."""
+    return columns if batch is None else tuple(column[batch] for column in columns)
 
 
 def no_rows() -> GridRows:

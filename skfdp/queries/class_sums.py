@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from skfdp.privacy.relations import Relation
-from skfdp.queries import no_rows, sum_unit
+from skfdp.queries import OfGridRows, chosen, no_rows, sum_unit
 from skfdp.records.blocks import blocks
 from skfdp.records.grid import GRID, GridRows
 
@@ -17,7 +17,7 @@ _LIMIT = GRID**-2
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassSum:
+class ClassSum(OfGridRows):
     r"""The sum of the private rows of each class, :math:`S_k = \sum_{y_i = k} p_i`.
 
     Parameters
@@ -53,11 +53,6 @@ class ClassSum:
         return cls(no_rows(), np.empty(0, np.int64), 1, nonnegative)
 
     @property
-    def n_rows(self) -> int:
-        """Number of records."""
-        return len(self.rows.values)
-
-    @property
     def shape(self) -> tuple[int, int]:
         """Shape of the sums."""
         return self.n_classes, self.rows.values.shape[1]
@@ -75,7 +70,7 @@ class ClassSum:
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sums over the batch; None means every row."""
-        values, target = _batch(self.rows.values, self.target, batch)
+        values, target = chosen(batch, self.rows.values, self.target)
         total = np.zeros(self.shape, dtype=np.int64)
         for block in blocks(*values.shape):
             rows = clipped(values[block], unit / GRID)
@@ -87,7 +82,7 @@ class ClassSum:
 
 
 @dataclasses.dataclass(frozen=True)
-class SecondMoment:
+class SecondMoment(OfGridRows):
     r"""The sum of the outer products of the private rows, :math:`\sum_i p_i p_i^\top`.
 
     Parameters
@@ -112,11 +107,6 @@ class SecondMoment:
         return cls(no_rows())
 
     @property
-    def n_rows(self) -> int:
-        """Number of records."""
-        return len(self.rows.values)
-
-    @property
     def shape(self) -> tuple[int, int]:
         """Shape of the sum."""
         return (self.rows.values.shape[1],) * 2
@@ -134,21 +124,13 @@ class SecondMoment:
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum over the batch; None means every row."""
-        values, _ = _batch(self.rows.values, None, batch)
+        (values,) = chosen(batch, self.rows.values)
         total = np.zeros(self.shape, dtype=np.int64)
         for block in blocks(*values.shape):
             rows = clipped(values[block], math.sqrt(unit) / GRID)
             # Entries below 2**28 a row, 4096 rows a block: exact in float64.
             total += (rows.T @ rows).astype(np.int64)
         return total
-
-
-def _batch(
-    values: np.ndarray, target: np.ndarray | None, batch: np.ndarray | None
-) -> tuple:
-    if batch is None:
-        return values, target
-    return values[batch], None if target is None else target[batch]
 
 
 def clipped(values: np.ndarray, coarser: float = 1.0) -> np.ndarray:

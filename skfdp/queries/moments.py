@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from skfdp.privacy.relations import Relation
-from skfdp.queries import no_rows, sum_unit
+from skfdp.queries import OfGridRows, chosen, no_rows, sum_unit
 from skfdp.records.blocks import blocks, squared_norms
 from skfdp.records.grid import GRID, GridRows
 
@@ -21,7 +21,7 @@ _SHRINK = 1 - 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
-class MomentSum:
+class MomentSum(OfGridRows):
     """The sum of ``[12 x_i**2, 17 x_i x_j (i < j), 12 x_i y]`` over the records.
 
     Parameters
@@ -83,11 +83,6 @@ class MomentSum:
         return cls(GridRows.build(numbers, shortened, n_features=n_columns), capacity)
 
     @property
-    def n_rows(self) -> int:
-        """Number of records."""
-        return len(self.rows.values)
-
-    @property
     def shape(self) -> tuple[int]:
         """Shape of the sum: d squares, d (d - 1) / 2 products, d products with y."""
         d = self.rows.values.shape[1] - 1
@@ -113,7 +108,7 @@ class MomentSum:
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum over the batch; None means every record."""
-        values = self.rows.values if batch is None else self.rows.values[batch]
+        (values,) = chosen(batch, self.rows.values)
         coarser = GRID / math.sqrt(unit)  # at most 1: drops bits of the rows
         d = values.shape[1] - 1
         total = np.zeros((d, d + 1), dtype=np.int64)

@@ -19,7 +19,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from skfdp.privacy.relations import Relation
-from skfdp.queries import sum_unit
+from skfdp.queries import OfGridRows, sum_unit
 from skfdp.queries.losses import Loss
 from skfdp.records.grid import GRID, GridRows
 
@@ -99,7 +99,7 @@ class Rows:
 
 
 @dataclasses.dataclass(frozen=True)
-class MLPQuery:
+class MLPQuery(OfGridRows):
     """Per-record contribution ``clip(gradient - public gradient)`` of a network.
 
     Parameters
@@ -161,11 +161,6 @@ class MLPQuery:
     backend: str = "numpy"
     device: str | None = None
     n_jobs: int = 1
-
-    @property
-    def n_rows(self) -> int:
-        """Number of records."""
-        return len(self.rows.values)
 
     @property
     def shapes(self) -> tuple[tuple[int, int], ...]:

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from skfdp.privacy.relations import Relation
-from skfdp.queries import sum_unit
+from skfdp.queries import chosen, sum_unit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ScoreSum:
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum over the batch, in `unit`."""
-        values = self.values if batch is None else self.values[batch]
+        (values,) = chosen(batch, self.values)
         low, high = sorted((0.0, self.sign * self.clip_norm))
         bounded = np.clip(np.where(np.isfinite(values), values, low), low, high)
         # The unit is a power of two: the division is exact, truncation never lengthens.

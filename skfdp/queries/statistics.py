@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.privacy.relations import Relation
-from skfdp.queries import no_rows, sum_unit
+from skfdp.queries import OfGridRows, chosen, no_rows, sum_unit
 from skfdp.records.blocks import blocks, row_blocks
 from skfdp.records.grid import GRID, GridRows
 from skfdp.records.row_map import RowMap
@@ -72,7 +72,7 @@ class RowSum:
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum of the rows of the batch, in `unit`."""
-        X = self.X if batch is None else self.X[batch]
+        (X,) = chosen(batch, self.X)
         total = np.zeros(self.shape, dtype=np.int64)
         for block in row_blocks(X):
             rows = self.row_map.unit(X[block])
@@ -161,9 +161,7 @@ class CrossSum:
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum over the batch; None means every row."""
-        X, regressors = self.X, self.regressors
-        if batch is not None:
-            X, regressors = X[batch], regressors[batch]
+        X, regressors = chosen(batch, self.X, self.regressors)
         grid = unit / GRID
         total = np.zeros(self.shape, dtype=np.int64)
         for block in blocks(*X.shape):
@@ -179,7 +177,7 @@ class CrossSum:
 
 
 @dataclasses.dataclass(frozen=True)
-class LabelSum:
+class LabelSum(OfGridRows):
     """The label statistic ``sum of phi (x) (label - centre)`` of public rows.
 
     Parameters
@@ -212,11 +210,6 @@ class LabelSum:
         return cls(no_rows(), np.empty(0, np.int64), n_outputs, row_bound)
 
     @property
-    def n_rows(self) -> int:
-        """Number of records."""
-        return len(self.rows.values)
-
-    @property
     def shape(self) -> tuple[int, int]:
         """Shape of the sum."""
         return self.n_outputs, self.rows.values.shape[1]
@@ -239,9 +232,7 @@ class LabelSum:
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum over the batch; None means every row."""
-        values, target = self.rows.values, self.target
-        if batch is not None:
-            values, target = values[batch], target[batch]
+        values, target = chosen(batch, self.rows.values, self.target)
         total = np.zeros(self.shape, dtype=np.int64)
         for block in blocks(*values.shape):
             # Integers below 2**53: exact in float64, whatever the order of the sum.
@@ -255,7 +246,7 @@ class LabelSum:
 
 
 @dataclasses.dataclass(frozen=True)
-class TargetSum:
+class TargetSum(OfGridRows):
     """The target statistic ``sum of x * y`` of public rows.
 
     Parameters
@@ -282,11 +273,6 @@ class TargetSum:
         return cls(no_rows(), np.empty(0))
 
     @property
-    def n_rows(self) -> int:
-        """Number of records."""
-        return len(self.rows.values)
-
-    @property
     def shape(self) -> tuple[int, int]:
         """Shape of the sum."""
         return 1, self.rows.values.shape[1]
@@ -303,9 +289,7 @@ class TargetSum:
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum over the batch; None means every row."""
-        values, target = self.rows.values, self.target
-        if batch is not None:
-            values, target = values[batch], target[batch]
+        values, target = chosen(batch, self.rows.values, self.target)
         total = np.zeros(self.shape, dtype=np.int64)
         for block in blocks(*values.shape):
             # 4096 products of 15 + 15 bits stay below 2**53: exact in float64.
