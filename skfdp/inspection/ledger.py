@@ -87,12 +87,9 @@ class LedgerDisplay:
                 "delta=None needs a ledger with a ceiling: pass delta=1e-5, say."
             )
         entries = ledger.entries
-        ends = [  # positions after the last event of each charge
-            position + 1
-            for position, entry in enumerate(entries)
-            if position + 1 == len(entries)
-            or entries[position + 1].charge != entry.charge
-        ]
+        charges = [entry.charge for entry in entries]
+        # Positions after the last event of each charge.
+        ends = np.flatnonzero(np.diff(charges, append=0)) + 1
         events = [entry.event for entry in entries]
         parts = [entry.part for entry in entries]
         spent = [worst(events[:end], parts[:end], float(delta)).epsilon for end in ends]
