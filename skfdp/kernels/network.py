@@ -59,24 +59,12 @@ class Operations:
         activate(z, row_scale, column_scale, bias, bits, out, scale)
         return out, scale
 
-    def margins(self, z, row_scale, column_scale, n_rows: int) -> np.ndarray:
-        """Return float64 margins, zero-padded to `n_rows`."""
-        out = np.zeros((n_rows, z.shape[1]))
-        np.multiply(z, column_scale, out=out[: len(z)])
-        out[: len(z)] *= row_scale[:, None]
-        return out
-
     def integers(self, errors: np.ndarray, bits: int):
         """Return rows rounded to integers of `bits`, and their scales."""
         out = np.empty(errors.shape, dtype=self._dtype)
         scale = np.empty(len(errors))
         integers(errors, bits, out, scale)
         return out, scale
-
-    def shortened(self, errors, scale, bits: int):
-        """Return integer rows rounded to fewer bits, and their scales."""
-        out, factor = self.integers(errors, bits)
-        return out, scale * factor
 
     def back(self, errors, scale, weights, weight_scale, inputs, bits):
         """Return the errors of the layer below as integers, and their scales."""

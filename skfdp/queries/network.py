@@ -357,20 +357,21 @@ class MLPQuery(OfGridRows):
         """Propagate some records forward and their errors back, in integers."""
         ops, bits = self._ops, self.precision
         inputs, scale = self._forward(weights, records, scales, part)
-        margins = ops.margins(
-            ops.product(inputs[-1], weights[-1].forward),
-            scale[-1],
-            weights[-1].forward_scale,
-            _BLOCK,
-        )
+        z = ops.host(ops.product(inputs[-1], weights[-1].forward))
+        # A whole block, whatever stands in it: zeros are behind the last record.
+        margins = np.zeros((_BLOCK, z.shape[1]))
+        np.multiply(z, weights[-1].forward_scale, out=margins[: len(z)])
+        margins[: len(z)] *= scale[-1][:, None]
         errors, error_scale = ops.integers(error(margins, part), _FACTOR_BITS)
         layers = []
         for number in reversed(range(len(weights))):
             a = inputs[number]
             layers.append(Layer(a, errors, error_scale * scale[number], ops.dots(a, a)))
             if number:
+                shortened, factor = ops.integers(errors, bits.error)
                 errors, error_scale = ops.back(
-                    *ops.shortened(errors, error_scale, bits.error),
+                    shortened,
+                    error_scale * factor,
                     weights[number].backward,
                     weights[number].backward_scale,
                     a,

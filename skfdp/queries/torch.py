@@ -84,24 +84,12 @@ class Operations:
         scale = torch.where(power > 0, rows / power, 0.0)
         return out, self.host(scale)
 
-    def margins(self, z, row_scale, column_scale, n_rows: int) -> np.ndarray:
-        """Return float64 margins, zero-padded to `n_rows`."""
-        out = np.zeros((n_rows, z.shape[1]))
-        np.multiply(self.host(z), column_scale, out=out[: len(z)])
-        out[: len(z)] *= row_scale[:, None]
-        return out
-
     def integers(self, errors, bits: int):
         """Return rows rounded to integers of `bits`, and their scales."""
         if isinstance(errors, np.ndarray):
             errors = self._tensor(errors)
         out, power = self._rounded(errors.double(), bits)
         return out, self.host(torch.where(power > 0, 1 / power, 0.0))
-
-    def shortened(self, errors, scale, bits: int):
-        """Return integer rows rounded to fewer bits, and their scales."""
-        out, factor = self.integers(errors, bits)
-        return out, scale * factor
 
     def back(self, errors, scale, weights, weight_scale, inputs, bits):
         """Return the errors of the layer below as integers, and their scales."""
