@@ -22,7 +22,6 @@ from skfdp.estimators.neural_network.start import hidden_layers
 from skfdp.estimators.neural_network.training import NetworkDescent, NetworkFit
 from skfdp.estimators.parameters import ASSUMPTIONS, Loop, resolve_row_map, store
 from skfdp.privacy.assumptions import Assumption
-from skfdp.privacy.report import Assumption
 from skfdp.queries.losses import LOSSES
 from skfdp.queries.network import BACKENDS, DTYPES
 from skfdp.records.blocks import blocks
