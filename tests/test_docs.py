@@ -107,11 +107,15 @@ def titles(path):
     return [text.splitlines()[0] for text in found if text]
 
 
-# The rooms whose titles were gone through.
-@pytest.mark.parametrize("room", ["cli", "datasets", "inspection", "losses", "privacy"])
-def test_titles_of_modules_and_classes_are_nouns(room):
+# The rooms, and the file, whose titles were gone through.
+NOUNS = ["cli", "datasets", "inspection", "kernels", "privacy", "queries/losses.py"]
+
+
+@pytest.mark.parametrize("place", NOUNS)
+def test_titles_of_modules_and_classes_are_nouns(place):
     """Titles like "What a fit disclosed" make the reader guess what it is."""
-    paths = sorted((Path(skfdp.__file__).parent / room).glob("*.py"))
+    path = Path(skfdp.__file__).parent / place
+    paths = [path] if path.is_file() else sorted(path.glob("*.py"))
     found = [title for path in paths for title in titles(path)]
     clauses = r"(What|Which|Who|Where|When|Whether|How|From|Something|Nobody)\b"
     assert found

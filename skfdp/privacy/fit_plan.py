@@ -1,4 +1,4 @@
-"""What a fit would release and cost."""
+"""The plan of a fit: all that it would release, and what that costs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skfdp.privacy.plan import PrivacyPlan
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FitPlan:
-    """What one fit would release and cost; ``estimator.plan(X, y)`` returns it.
+    """Releases and cost of one fit in advance; ``estimator.plan(X, y)`` returns it.
 
     Nothing is released or charged by making a plan. It is a function of public facts
     alone, equal for all values of the private part.

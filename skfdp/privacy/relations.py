@@ -1,4 +1,4 @@
-"""What changes between two tables that nobody may tell apart: a value that can act."""
+"""The relation between two tables that nobody may tell apart, as a value."""
 
 from __future__ import annotations
 

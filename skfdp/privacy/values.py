@@ -1,4 +1,4 @@
-"""What a message says of a value that it refuses."""
+"""Refused values in the words of a message."""
 
 from __future__ import annotations
 
