@@ -280,14 +280,17 @@ def test_private_values_cannot_reach_what_is_public(public_loss, small, monkeypa
 
     gradient = LinearQuery.public_gradient
     monkeypatch.setattr(LinearQuery, "public_gradient", spied)
-    resolve = FeatureDPLogisticRegression._resolve
+    table = FeatureDPLogisticRegression._records
 
     def poisoned(self, X, y):
-        problem = resolve(self, X, y)
-        poison = problem.X.copy()
-        poison[:, ~problem.public] = np.nan
+        records = table(self, X, y)
+        poison = records.X.copy()
+        poison[:, ~records.public.mask] = np.nan
         return dataclasses.replace(
-            problem, X=poison, target=np.full_like(problem.target, 1)
+            records,
+            X=poison,
+            target=np.full_like(records.target, 1),
+            public=dataclasses.replace(records.public, _table=poison),
         )
 
     # A centre that was released would differ: it is fixed here.
@@ -304,7 +307,7 @@ def test_private_values_cannot_reach_what_is_public(public_loss, small, monkeypa
     )
     kind = "as is"
     model.fit(*small)
-    monkeypatch.setattr(FeatureDPLogisticRegression, "_resolve", poisoned)
+    monkeypatch.setattr(FeatureDPLogisticRegression, "_records", poisoned)
     kind = "poisoned"
     with np.errstate(invalid="ignore"):
         model.fit(*small)
@@ -417,7 +420,7 @@ def test_a_failure_after_the_charge_keeps_the_charge(small, monkeypatch):
     ledger = PrivacyLedger()
     model = DPSGDFClassifier(bounds=(0, 1), ledger=ledger).fit(*small)
     monkeypatch.setattr(
-        "skfdp.estimators.linear_model.linear.descent",
+        "skfdp.estimators.linear_model.descent.descent",
         lambda *a, **k: 1 / 0,
         raising=True,
     )

@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 import skfdp
 from skfdp.cli import main, scores
-from skfdp.estimators.linear_model.linear import DPLinearModel
+from skfdp.estimators.linear_model.descent import Descent
 
 N = 200
 BOUNDS = ["--bounds", "hours=0:80", "age=18:80"]
@@ -260,11 +260,11 @@ def test_ctrl_c_says_what_stays_charged(run, tmp_path, monkeypatch):
     ledger = tmp_path / "spent.sqlite"
     options = ["--public", "age", *DECLARED, "--ledger", ledger, "--ceiling", 2]
     with monkeypatch.context() as patch:
-        patch.setattr(DPLinearModel, "_resolve", interrupt)
+        patch.setattr(Descent, "plan", interrupt)
         status, out, err = run(*options)
     assert (status, out) == (130, "")
     assert err == "python -m skfdp: interrupted.\n"  # nothing was charged yet
-    monkeypatch.setattr(DPLinearModel, "_fit_private", interrupt)
+    monkeypatch.setattr(Descent, "run", interrupt)
     status, out, err = run(*options)
     assert (status, out, err.count("\n")) == (130, "", 1)
     assert "interrupted." in err

@@ -160,7 +160,7 @@ PARAMETERS = [
         *("epsilon", "delta", "neighboring_relation", "n_records", "bounds", "C"),
         *("feature_bound", "normalize", "clip_norm", "max_iter", "batch_size", "loss"),
         *("learning_rate", "momentum", "average", "noise_decay", "radius", "classes"),
-        *("fit_intercept", "class_weight", "centering", "accountant", "ledger"),
+        *("fit_intercept", "class_weight", "centering", "ledger"),
         *("random_state", "n_jobs", "mean_fraction"),
     )
 ]

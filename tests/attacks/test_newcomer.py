@@ -13,7 +13,6 @@ import pytest
 import skfdp
 from skfdp.estimators import defaults
 from skfdp.estimators.neural_network.networks import Network, glorot
-from skfdp.estimators.neural_network.plan import plan_network
 from skfdp.privacy import Event, compose
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,10 +48,7 @@ def chance_warnings(n, d, epsilon, **options):
     options = {"hidden_layer_sizes": (300,), "bounds": (0, 1)} | options
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = skfdp.FeatureDPMLPClassifier(epsilon, **options)
-        model._check_parameters()
-        problem = model._resolve(X, y)
-        plan_network(model, problem, False)
+        skfdp.FeatureDPMLPClassifier(epsilon, **options).plan(X, y)
     return [str(w.message) for w in caught if "more than chance" in str(w.message)]
 
 

@@ -44,7 +44,6 @@ PARAMETERS = [
     (BOTH, {"noise_decay": -1}, "noise_decay=-1 must be a number >= 0"),
     (BOTH, {"radius": 0}, "radius=0 must be a number > 0 or None"),
     (BOTH, {"C": 0}, "C=0 must be a number > 0 or 'auto'"),
-    (BOTH, {"accountant": "rdp"}, "accountant='rdp' is unknown"),
     (BOTH, {"class_weight": "balanced"}, "'balanced' would read the label counts"),
     (BOTH, {"class_weight": {5: 1.0}}, "class_weight names the label 5"),
     (BOTH, {"class_weight": {0: -1.0}}, r"class_weight\[0\]=-1.0 must be a number"),

@@ -1,5 +1,6 @@
 """The classifiers as a user of scikit-learn meets them."""
 
+import dataclasses
 import pickle
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
+from skfdp.estimators.linear_model.descent import Descent
 from skfdp.privacy import Event
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.losses import LOSSES
@@ -248,16 +250,17 @@ def test_a_callable_public_loss_is_an_exact_gradient(small, monkeypatch):
     }
 
     # The penalty itself is stepped on implicitly, a callable where the step begins.
-    def curvature(self, problem, query, coordinates):
-        return None
+    def unpenalised(self, *given):
+        return rule(dataclasses.replace(self, penalty=None), *given)
 
-    def gradient(self, problem, query, coordinates, streams):
-        penalty = coordinates.penalty_curvature(self._penalty_strength(problem, None))
+    def gradient(self, public, query, coordinates, desk):
+        penalty = coordinates.penalty_curvature(self.penalty)
         return lambda theta: penalty * theta
 
     ours = FeatureDPLogisticRegression(public_loss=ridge, **common).fit(X, y)
-    monkeypatch.setattr(FeatureDPLogisticRegression, "_penalty_curvature", curvature)
-    monkeypatch.setattr(FeatureDPLogisticRegression, "_public_gradient", gradient)
+    rule = Descent._rule
+    monkeypatch.setattr(Descent, "_rule", unpenalised)
+    monkeypatch.setattr(Descent, "_public_gradient", gradient)
     built_in = FeatureDPLogisticRegression(C=0.1, **common).fit(X, y)
     np.testing.assert_allclose(ours.coef_, built_in.coef_, rtol=1e-6)
 

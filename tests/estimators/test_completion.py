@@ -29,7 +29,7 @@ from skfdp import (
     report,
 )
 from skfdp.estimators import defaults
-from skfdp.estimators.completion import completion
+from skfdp.estimators.completion import method
 from skfdp.privacy import Relation, compose, gdp_epsilon
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "reproduce" / "completion.py"
@@ -187,17 +187,18 @@ def check_private_values_stay_out(small, seen, monkeypatch):
 
     monkeypatch.setattr("skfdp.releases.desk._noisy_sum", frozen)
     # nothing is cast from NaN to an integer when the rows go on the grid
-    original = completion.PrivateCompletionClassifier._resolve
+    original = PrivateCompletionClassifier._records
 
     def poisoned(self, X, y):
-        problem = original(self, X, y)
-        poison = problem.X.copy()
-        poison[:, ~problem.public] = np.nan
-        return dataclasses.replace(problem, X=poison)
+        records = original(self, X, y)
+        poison = records.X.copy()
+        poison[:, ~records.public.mask] = np.nan
+        public = dataclasses.replace(records.public, _table=poison)
+        return dataclasses.replace(records, X=poison, public=public)
 
     model = make(Recorder(), random_state=0, covariance=True)
     model.fit(*small)
-    monkeypatch.setattr(PrivateCompletionClassifier, "_resolve", poisoned)
+    monkeypatch.setattr(PrivateCompletionClassifier, "_records", poisoned)
     with np.errstate(invalid="ignore"):
         model.fit(*small)
     (rows, target), (others, labels) = seen
@@ -214,14 +215,14 @@ def test_private_values_reach_the_estimator_through_the_release_alone(
 
 def test_sabotage_of_the_completion_is_noticed(small, seen, monkeypatch):
     """One private value is left in place."""
-    original = completion._completed
+    original = method._completed
 
-    def leaky(problem, shared, *rest):
-        rows = original(problem, shared, *rest)
-        rows[0, -1] = problem.X[0, -1]
+    def leaky(public, *rest):
+        rows = original(public, *rest)
+        rows[0, -1] = public._table[0, -1]
         return rows
 
-    monkeypatch.setattr(completion, "_completed", leaky)
+    monkeypatch.setattr(method, "_completed", leaky)
     with pytest.raises(AssertionError):
         check_private_values_stay_out(small, seen, monkeypatch)
 

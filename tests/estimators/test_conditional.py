@@ -1,9 +1,13 @@
 """What is public about conditional centring, and what follows the release."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from skfdp.estimators.centring.conditional import Blocks, Regressors
+from skfdp.estimators.centring.conditional import Regressors
+from skfdp.estimators.centring.methods import ConditionalCentring
+from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
 
 PUBLIC = np.array([True, False, True, False, False])
@@ -19,8 +23,32 @@ def linear():
     return X
 
 
-def blocks(X, exact=False):
-    return Blocks(X, RowMap(np.zeros(5), np.ones(5)), PUBLIC, exact)
+def table(X):
+    public = PublicRecords(
+        mask=PUBLIC,
+        row_map=RowMap(np.zeros(5), np.ones(5)),
+        n_records=len(X),
+        columns=tuple("abcde"),
+        _table=X,
+    )
+    return Records(X, None, public)
+
+
+def exact_sum(query):
+    unit = query.unit(0.0)
+    return query.exact_sum(None, None, unit) * unit
+
+
+def centred(X, released=exact_sum, std=0.0):
+    """Return what follows a release, given as a function of its query."""
+    method, records = ConditionalCentring(), table(X)
+    return method.run(
+        records,
+        method.prepare(records.public, None),
+        SimpleNamespace(events=[SimpleNamespace(noise_std=(std,))]),
+        SimpleNamespace(release=lambda label, query: released(query)),
+        on_step=None,
+    )
 
 
 def test_regressors_are_whitened(linear):
@@ -45,34 +73,34 @@ def test_no_record_has_more_leverage_than_another(linear):
 def test_private_values_cannot_reach_the_regressors(linear):
     poisoned = linear.copy()
     poisoned[:, ~PUBLIC] = np.nan
-    ours, theirs = (blocks(X).regressors for X in (linear, poisoned))
+    method = ConditionalCentring()
+    ours, theirs = (
+        method.prepare(table(X).public, None).regressors for X in (linear, poisoned)
+    )
     for name in ("mean", "basis", "spread", "rows", "weights", "grid"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
 
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_a_linear_prediction_is_found_whatever_the_weights(exact, linear):
-    problem = blocks(linear, exact)
-    statistic = problem.exact_sum()
-    if not exact:
-        unit = problem.query.unit(0.0)
-        statistic = problem.query.exact_sum(None, None, unit) * unit
-    mean, coef, scale = problem.centre(statistic, 0.0)
+    if exact:
+        found = ConditionalCentring(weighted=False).exactly(table(linear))
+    else:
+        found = centred(linear)
     expected = [[0.2, -0.1, 0.0], [0.1, 0.3, -0.2]]
-    np.testing.assert_allclose(coef, expected, atol=2e-3)
-    np.testing.assert_allclose(mean, linear.mean(axis=0), atol=2e-3)
+    np.testing.assert_allclose(found.coef, expected, atol=2e-3)
+    np.testing.assert_allclose(found.mean, linear.mean(axis=0), atol=2e-3)
     # nothing is left of the rows, so that they are scaled up as far as allowed
-    assert scale[1] > 20
+    assert found.scale[1] > 20
 
 
 def test_noise_alone_predicts_nothing(linear):
-    problem = blocks(linear)
-    rng = np.random.default_rng(0)
-    std = 20.0
-    size = problem.query.shape
-    passed = [
-        problem.centre(std * rng.normal(size=size), std)[1].any() for _ in range(300)
-    ]
+    rng, std = np.random.default_rng(0), 20.0
+
+    def noise(query):
+        return std * rng.normal(size=query.shape)
+
+    passed = [centred(linear, noise, std).coef.any() for _ in range(300)]
     assert np.mean(passed) < 0.1
     assert any(passed)  # the threshold is not infinite
 
@@ -82,10 +110,7 @@ def test_the_length_of_private_rows_sets_their_scale():
     rng = np.random.default_rng(0)
     X = rng.random((5000, 5))
     X[:, ~PUBLIC] *= 0.1
-    problem = blocks(X)
-    unit = problem.query.unit(0.0)
-    statistic = problem.query.exact_sum(None, None, unit) * unit
-    scale = problem.centre(statistic, 0.0)[2]
+    scale = centred(X).scale
     rest = X[:, ~PUBLIC] - X[:, ~PUBLIC].mean(axis=0)
     assert np.mean(np.sum((scale[1] * rest) ** 2, axis=1)) == pytest.approx(
         0.75, rel=0.05

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from skfdp import FeatureDPLogisticRegression, calibrate
-from skfdp.estimators.linear_model.sensitivity import label_sensitivity
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.losses import LOSSES
+from skfdp.queries.sensitivity import label_bound
 from skfdp.records.grid import GridRows
+from skfdp.records.records import PublicRecords
+from skfdp.records.row_map import RowMap
 
 LOG_LOSS = LOSSES["log_loss"]
 
@@ -23,27 +25,28 @@ def largest_move(loss, n_outputs, clip_norm, noise_std, label_reach=None):
     rows = GridRows.build(rng.normal(size=(n, 4)) / 2, lambda b: b, bias=0.1)
     if label_reach is not None:
         loss = dataclasses.replace(loss, label_reach=lambda n_classes: label_reach)
+    public = PublicRecords(
+        mask=np.ones(4, dtype=bool),
+        row_map=RowMap(),
+        n_records=n,
+        columns=tuple("abcd"),
+        classes=np.arange(classes),
+        class_weight=np.ones(classes),
+    )
     query = LinearQuery(
         rows=rows,
         target=np.zeros(n, dtype=np.int64),
         loss=loss,
         n_outputs=n_outputs,
         clip_norm=clip_norm,
-        capacity=n,
-    )
-    problem = SimpleNamespace(
-        loss=loss,
-        class_weight=np.ones(classes),
-        n_classes=classes,
-        n_outputs=n_outputs,
-        capacity=n,
+        capacity=public.capacity,
     )
     plan = SimpleNamespace(
         noise_std=np.array([noise_std]),
         clip_norm=clip_norm,
         sensitivity=2 * clip_norm,
     )
-    bound = label_sensitivity(problem, rows, plan)
+    bound = label_bound(public, loss, rows, plan)
     unit = query.unit(noise_std)
     largest = 0.0
     for _ in range(15):

@@ -18,12 +18,17 @@ from sklearn.neural_network import MLPClassifier
 
 from skfdp import FeatureDPMLPClassifier, PrivacyBudgetError, PrivacyLedger
 from skfdp.estimators import defaults
-from skfdp.estimators.neural_network.linear_start import LinearStart
-from skfdp.estimators.neural_network.networks import Network, class_means, glorot
-from skfdp.estimators.neural_network.plan import OF_THE_LOOP
+from skfdp.estimators.linear_model.descent import Descent
+from skfdp.estimators.neural_network.mlp import _OF_THE_LOOP
+from skfdp.estimators.neural_network.networks import (
+    Network,
+    glorot,
+    shrunk_class_means,
+)
 from skfdp.privacy import compose
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.network import MLPQuery
+from skfdp.records.row_map import RowMap
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
 needs_torch = pytest.mark.skipif(
@@ -352,9 +357,7 @@ def test_the_loop_and_predict_see_one_network(hidden, last):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MLPQuery, "_error", spied)
-        patch.setattr(
-            "skfdp.estimators.neural_network.mlp.HeavyBall.update", lambda s, t, *_: t
-        )
+        patch.setattr("skfdp.releases.steps.HeavyBall.update", lambda s, t, *_: t)
         model.fit(X, y)
     margins = model.decision_function(X).reshape(60, -1)
     np.testing.assert_allclose(seen["first"], margins, atol=3e-3)
@@ -420,9 +423,9 @@ def test_class_means_shrink_by_their_noise():
     truth = rng.uniform(0.1, 0.6, (5, 400))
     counts, std = np.array([5, 50, 500, 5000, 0]), 20.0
     noisy = truth * counts[:, None] + std * rng.normal(size=truth.shape)
-    means, kept = class_means(noisy, counts, std)
+    means, kept = shrunk_class_means(noisy, counts, std)
     assert 0.9 < kept < 1
-    assert class_means(noisy, counts, 1e6)[1] == 0
+    assert shrunk_class_means(noisy, counts, 1e6)[1] == 0
     errors = np.sqrt(((means - truth) ** 2).mean(axis=1))
     raw = std / np.maximum(counts, 1)
     assert (errors[:4] < np.minimum(1.1 * raw[:4], 0.25)).all()
@@ -441,16 +444,29 @@ def test_a_network_passes_a_linear_model_on(hidden):
     assert (network.hidden(rows)[:, 6:] > 0).any() == (hidden[-1] > 6)
 
 
+@dataclasses.dataclass(frozen=True)
+class LinearModel:
+    """A binary linear model that a network started at."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    row_map: RowMap
+
+    def margins(self, X):
+        return (self.row_map(X) @ self.coef.T + self.intercept)[:, 0]
+
+
 @pytest.fixture
 def linear_models(monkeypatch):
     """The linear models that networks started at."""
-    seen, run = [], LinearStart.run
+    seen, run = [], Descent.run
 
-    def spied(self, *given):
-        seen.append(run(self, *given))
-        return seen[-1]
+    def spied(self, records, *given):
+        found = run(self, records, *given)
+        seen.append(LinearModel(found.coef, found.intercept, records.row_map))
+        return found
 
-    monkeypatch.setattr(LinearStart, "run", spied)
+    monkeypatch.setattr(Descent, "run", spied)
     return seen
 
 
@@ -467,7 +483,7 @@ def test_a_linear_start_is_the_linear_model(small, linear_models, bounds, hidden
     ).fit(X, y)
     (linear,) = linear_models
     np.testing.assert_allclose(
-        network.decision_function(X), linear.decision_function(X), atol=1e-9
+        network.decision_function(X), linear.margins(X), atol=1e-9
     )
     assert network.n_iter_ == 0
     labels = {event.label for event in network.privacy_.events}
@@ -492,12 +508,12 @@ def test_a_loop_begins_at_the_linear_model(small, linear_models):
         **PUBLIC,
     ).fit(X, y)
     (linear,) = linear_models
-    bound = linear.row_map_.feature_bound
+    bound = linear.row_map.feature_bound
     short = np.linalg.norm(X[:, 2:], axis=1) < bound
     assert 0 < short.sum()
     np.testing.assert_allclose(
         network.decision_function(X)[short],
-        linear.decision_function(X)[short],
+        linear.margins(X)[short],
         atol=1e-5,
     )
     assert [event.label for event in network.privacy_.events][-1] == "descent"
@@ -529,7 +545,7 @@ def test_where_networks_start_by_default():
 
 def test_parameters_of_the_loop_are_named_with_their_defaults():
     given = FeatureDPMLPClassifier().get_params()
-    assert {name: given[name] for name in OF_THE_LOOP} == OF_THE_LOOP
+    assert {name: given[name] for name in _OF_THE_LOOP} == _OF_THE_LOOP
 
 
 def test_networks_survive_the_way_to_theta_and_back():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger, UtilityWarning
 from skfdp.estimators.linear_model import whitening as one_shot
-from skfdp.estimators.linear_model.label_statistic import plan_one_shot
+from skfdp.estimators.linear_model.label_statistic import LabelStatistic
 from skfdp.estimators.linear_model.whitening import (
     Objective,
     Whitening,
@@ -355,18 +356,27 @@ def test_noise_beyond_the_grid_is_left_to_the_loop(small):
 def test_the_plan_does_not_see_the_labels(digits, monkeypatch):
     """Whitening, noise and bounds are made before the ledger is charged."""
     X, y = digits
-    seen = []
+    seen, ledger, plan = [], PrivacyLedger(), LabelStatistic.plan
 
-    def without_labels(estimator, problem, seeded):
-        seen.append(problem)
-        blind = dataclasses.replace(problem, target=None, public_labels=None)
-        return plan_one_shot(estimator, blind, seeded)
+    def spied(self, public, prepared, budget):
+        assert public.target is None and public.labels is None
+        found = plan(self, public, prepared, budget)
+        seen.append((pickle.dumps((public, prepared, found)), len(ledger)))
+        return found
 
-    monkeypatch.setattr(
-        "skfdp.estimators.linear_model.feature_dp.plan_one_shot", without_labels
-    )
-    FeatureDPLogisticRegression(public_features="all", bounds=(0, 16)).fit(X, y)
-    assert len(seen) == 1
+    monkeypatch.setattr(LabelStatistic, "plan", spied)
+    for labels in (y, np.zeros_like(y)):
+        FeatureDPLogisticRegression(
+            public_features="all",
+            bounds=(0, 16),
+            classes=range(10),
+            names="pixels",
+            target_name="digit",
+            ledger=ledger,
+        ).fit(X, labels)
+    (ours, before), (theirs, between) = seen
+    assert ours == theirs
+    assert (before, between, len(ledger)) == (0, 1, 2)
 
 
 @pytest.mark.parametrize(

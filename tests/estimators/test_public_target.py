@@ -19,7 +19,7 @@ from skfdp import (
     PrivateCenteringTransformer,
 )
 from skfdp.estimators.linear_model import public_model
-from skfdp.estimators.linear_model.centring import _public_moments
+from skfdp.estimators.linear_model.centring import public_moments
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.losses import LOSSES, huber
 from skfdp.records.grid import GridRows
@@ -183,13 +183,14 @@ def test_public_columns_of_the_loop_do_not_depend_on_private_values(
 def test_the_offset_reads_public_columns_only(small, monkeypatch):
     X, y = small
     seen = []
-    resolve = FeatureDPLogisticRegression._resolve
+    table = FeatureDPLogisticRegression._records
 
     def poisoned(self, X, y):
-        problem = resolve(self, X, y)
-        poison = problem.X.copy()
-        poison[:, ~problem.public] = np.nan
-        return dataclasses.replace(problem, X=poison)
+        records = table(self, X, y)
+        poison = records.X.copy()
+        poison[:, ~records.public.mask] = np.nan
+        public = dataclasses.replace(records.public, _table=poison)
+        return dataclasses.replace(records, X=poison, public=public)
 
     margins = public_model.PublicModel.training_margins
 
@@ -198,8 +199,8 @@ def test_the_offset_reads_public_columns_only(small, monkeypatch):
         return seen[-1]
 
     monkeypatch.setattr(public_model.PublicModel, "training_margins", spied)
-    for way in (resolve, poisoned):
-        monkeypatch.setattr(FeatureDPLogisticRegression, "_resolve", way)
+    for way in (table, poisoned):
+        monkeypatch.setattr(FeatureDPLogisticRegression, "_records", way)
         with np.errstate(invalid="ignore"):
             feature_dp(max_iter=1).fit(X, y)
     np.testing.assert_array_equal(*seen)
@@ -269,13 +270,14 @@ def test_margins_of_other_models_come_on_top(digits):
 def test_a_flexible_model_is_judged_out_of_fold(digits):
     X, y = digits
     tree = DecisionTreeClassifier(random_state=0)
-    problem = feature_dp(
-        public_features=HALF, bounds=(0, 16), public_model=tree
-    )._resolve(X, y)
-    model = public_model.resolve_public_model(tree, problem)
-    rows = public_model.public_rows(problem)
-    assert (model.margins(rows).argmax(axis=1) == y).all()
-    out_of_fold = model.training_margins(rows, problem.target)
+    public = (
+        feature_dp(public_features=HALF, bounds=(0, 16), public_model=tree)
+        ._records(X, y)
+        .public
+    )
+    model = public_model.resolve_public_model(tree, public)
+    assert (model.margins(public.rows).argmax(axis=1) == y).all()
+    out_of_fold = model.training_margins(public.rows, public.target)
     assert (out_of_fold.argmax(axis=1) == y).mean() < 0.9
 
 
@@ -394,8 +396,8 @@ def test_a_fitted_model_never_meets_a_private_target(small):
     offsets = []
     for labels in (y, 1 - y):
         model = feature_dp(public_target=False, public_model=other)
-        problem = model._resolve(X, labels)
-        offsets.append(model._plan(problem, seeded=False).offset)
+        _, prepared, _ = model._planned(model._records(X, labels).public)
+        offsets.append(prepared.offset)
     np.testing.assert_array_equal(*offsets)
 
 
@@ -422,12 +424,12 @@ def test_stored_private_entries_do_not_reach_public_moments():
     rng = np.random.default_rng(0)
     X = rng.random((5000, 60)) * (rng.random((5000, 60)) < 0.7)
     y = rng.integers(0, 2, 5000)
-    scales = []
+    found = []
     for other in (X, np.c_[X[:, :5], np.zeros((5000, 55))]):
         model = feature_dp(
             public_features=slice(5), public_target=False, bounds=False, centering=None
         )
-        problem = model._resolve(csr_array(other), y)
-        scales.append(_public_moments(problem, centre=True))
-    np.testing.assert_array_equal(scales[0][0], scales[1][0])
-    assert scales[0][1] == scales[1][1]
+        public = model._records(csr_array(other), y).public
+        found.append(public_moments(public, centre=True))
+    np.testing.assert_array_equal(found[0].mean, found[1].mean)
+    assert found[0].spread == found[1].spread

@@ -252,12 +252,12 @@ def uses(name):
     "name", ["add_integer_gaussian", "PoissonBatches", "_noisy_sum"]
 )
 def test_the_desk_alone_draws_noise_and_private_batches(name):
-    assert uses(name) == {"releases.py"}
+    assert uses(name) == {"releases/desk.py"}
 
 
 def test_the_kernels_of_noise_and_coins_have_one_caller_each():
-    assert uses("add_rounded_normals") == {"noise.py"}
-    assert uses("poisson_members") == {"sampling.py"}
+    assert uses("add_rounded_normals") == {"releases/noise.py"}
+    assert uses("poisson_members") == {"releases/coins.py"}
 
 
 BOUNDED = {"bounds": (0, 1)}
