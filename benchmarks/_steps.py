@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from skfdp.kernels import short_tiles, tiles
-from skfdp.kernels.residuals import NAMES
+from skfdp.kernels.residuals import place
 from skfdp.kernels.residuals import residuals as turn_into_residuals
 from skfdp.kernels.vectors import WIDTH
 from skfdp.queries.linear import LinearQuery
@@ -24,7 +24,7 @@ from skfdp.releases.desk import _noisy_sum as release
 from skfdp.releases.noise import Streams
 from skfdp.releases.steps import HeavyBall
 
-LOG_LOSS = NAMES.index("log_loss")
+LOG_LOSS = place(LOSSES["log_loss"].leaf)
 CLIP_NORM, NOISE_MULTIPLIER, LEARNING_RATE, STEPS = 0.5, 1.0, 0.1, 10**6
 
 

@@ -8,14 +8,17 @@ from pathlib import Path
 
 from numba import njit
 
-#: Every file that compiled code comes from: those of this folder.
-FILES = tuple(sorted(path.name for path in Path(__file__).parent.glob("*.py")))
+_FOLDER = Path(__file__).parent
+#: Every file that compiled code comes from: those of this folder and of those in it.
+FILES = tuple(
+    sorted(path.relative_to(_FOLDER).as_posix() for path in _FOLDER.rglob("*.py"))
+)
 
 
 def _fingerprint() -> str:
     digest = hashlib.blake2b(digest_size=8)
     for name in FILES:
-        digest.update((Path(__file__).parent / name).read_bytes())
+        digest.update((_FOLDER / name).read_bytes())
     return digest.hexdigest()
 
 
@@ -40,3 +43,12 @@ def kernel(**options) -> Callable[[Callable], Callable]:
         return njit(nogil=True, cache=True, **options)(function)
 
     return compiled
+
+
+def part(function: Callable) -> Callable:
+    """Compile what kernels alone call: it is kept with them, and not by itself.
+
+    For functions that are made at run time, whose names numba's cache cannot tell
+    apart. What they are made of must come from the files above.
+    """
+    return njit(nogil=True)(function)

@@ -23,7 +23,7 @@ class Task(NamedTuple):
     Attributes
     ----------
     kind, parameter : int, float
-        The leaf, see `residuals.residuals`.
+        The place of the leaf, see `residuals.place`.
     target : int16 or float64 ndarray of shape (n,)
     class_weight : float64 ndarray of shape (n_classes,), or (0,) for none
     offset : float64 ndarray of shape (n, K), or (0, 0) for none

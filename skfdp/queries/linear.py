@@ -255,6 +255,7 @@ class LinearQuery:
     def _task(self) -> Task:
         """What turns margins into residuals."""
         from skfdp.kernels.contributions import Task
+        from skfdp.kernels.residuals import place
 
         narrow = np.float64 if self.target.dtype.kind == "f" else np.int16
         weight = np.empty(0)
@@ -262,7 +263,7 @@ class LinearQuery:
             weight = np.asarray(self.class_weight, dtype=np.float64)
         offset = np.empty((0, 0)) if self.offset is None else self.offset
         return Task(
-            kind=self.loss.kind,
+            kind=place(self.loss.leaf),
             parameter=self.loss.parameter,
             target=self.target.astype(narrow),
             class_weight=weight,
@@ -276,7 +277,7 @@ class LinearQuery:
         if self.public_target:
             return self._task
         return self._task._replace(
-            kind=self.loss.target_free_kind,
+            parameter=self.loss.target_free.parameter,
             target=self._task.target[:0],
             class_weight=np.empty(0),
         )

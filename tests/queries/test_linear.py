@@ -313,7 +313,7 @@ def make_regression(loss, n=203, d=6, seed=0, **more):
     return dataclasses.replace(
         make_query(n_classes=2, n=n, d=d, seed=seed, **more),
         loss=REGRESSION_LOSSES[loss],
-        target=rng.uniform(*VALUES[loss], n),
+        target=rng.uniform(*VALUES.get(loss, (-3, 3)), n),
         class_weight=None,
     )
 
@@ -323,7 +323,7 @@ def test_regression_residuals_are_derivatives_of_the_values(loss):
     rng = np.random.default_rng(3)
     kind = REGRESSION_LOSSES[loss]
     margins, step = np.r_[rng.normal(size=(200, 1)) * 2, [[31.0]]], 1e-6
-    target = rng.uniform(*VALUES[loss], 201)
+    target = rng.uniform(*VALUES.get(loss, (-3, 3)), 201)
     residual = kind.residual(margins, target)
     slope = (
         kind.value(margins + step, target) - kind.value(margins - step, target)

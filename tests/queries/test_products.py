@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skfdp.kernels.residuals import exponentials
+from skfdp.kernels.exponentials import exponentials
 from skfdp.queries.losses import LOSSES
 from skfdp.queries.products import (
     LARGEST_SHORT_PRODUCT,

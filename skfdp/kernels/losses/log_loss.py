@@ -1,0 +1,100 @@
+"""The log loss: sigmoid of one margin, softmax of several."""
+
+import math
+
+import numpy as np
+
+from skfdp.kernels.compiling import kernel
+from skfdp.kernels.exponentials import exponentials
+from skfdp.kernels.losses.loss import Loss
+
+_AVERAGED = 1.0
+
+
+@kernel(error_model="numpy")
+def residual(margins, target, parameter):
+    """Probabilities less the one-hot target, or less their mean over all labels."""
+    # One call for both: each copy of a loop takes its time to compile.
+    _probabilities(margins)
+    if parameter == _AVERAGED:
+        _less_uniform(margins)
+    else:
+        _less_target(margins, target)
+
+
+@kernel()
+def _less_target(probabilities, target):
+    """Subtract the one-hot target."""
+    if probabilities.shape[0] == 1:
+        for i in range(probabilities.shape[1]):
+            probabilities[0, i] -= target[i]
+        return
+    for i in range(probabilities.shape[1]):
+        # The cast is for regressors, whose targets get no classes.
+        probabilities[np.int64(target[i]), i] -= 1.0
+
+
+@kernel(error_model="numpy")
+def _less_uniform(probabilities):
+    """Subtract the uniform distribution."""
+    centre = 1.0 / max(2, probabilities.shape[0])
+    for k in range(probabilities.shape[0]):
+        for i in range(probabilities.shape[1]):
+            probabilities[k, i] -= centre
+
+
+@kernel(error_model="numpy")
+def _probabilities(margins):
+    """Sigmoid of one margin, softmax of several."""
+    n_outputs, n_rows = margins.shape
+    largest, share = margins[0].copy(), np.zeros(n_rows)
+    if n_outputs == 1:
+        # One margin m against 0: exp(-|m|), which is exp(m) / 1 or 1 / exp(m).
+        for i in range(n_rows):
+            margins[0, i] = -abs(largest[i])
+    else:
+        for k in range(1, n_outputs):
+            for i in range(n_rows):
+                m = margins[k, i]
+                largest[i] = m if m > largest[i] else largest[i]
+        for k in range(n_outputs):
+            for i in range(n_rows):
+                margins[k, i] -= largest[i]
+    exponentials(margins)
+    if n_outputs == 1:
+        for i in range(n_rows):
+            e = margins[0, i]
+            margins[0, i] = (1.0 if largest[i] > 0.0 else e) / (1.0 + e)
+        return
+    for k in range(n_outputs):
+        for i in range(n_rows):
+            share[i] += margins[k, i]
+    for i in range(n_rows):
+        share[i] = 1.0 / share[i]
+    for k in range(n_outputs):
+        for i in range(n_rows):
+            margins[k, i] *= share[i]
+
+
+def _value(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
+    if margins.shape[1] == 1:
+        return np.logaddexp(0.0, np.where(target == 1, -1.0, 1.0) * margins[:, 0])
+    largest = margins.max(axis=1)
+    total = np.exp(margins - largest[:, None]).sum(axis=1)
+    return largest + np.log(total) - margins[np.arange(len(margins)), target]
+
+
+def _reach(n_classes: int) -> float:
+    return 1.0 if n_classes == 2 else math.sqrt(2.0)
+
+
+LOSS = Loss(
+    "log_loss",
+    residual,
+    _value,
+    curvature=0.5,
+    max_residual=_reach,
+    sign_fixed=True,
+    label_reach=_reach,
+    averaged=_AVERAGED,
+)

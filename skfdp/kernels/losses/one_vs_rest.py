@@ -1,0 +1,29 @@
+"""What losses share that ask each class against the rest."""
+
+import math
+
+import numpy as np
+
+from skfdp.kernels.compiling import kernel
+
+
+@kernel()
+def sign(target, k, n_outputs):
+    """Return 1 for the class of output k, -1 for the others."""
+    if n_outputs == 1:
+        return 1.0 if target == 1 else -1.0
+    return 1.0 if target == k else -1.0
+
+
+def shortfalls(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Return max(0, 1 - sign * margin) for each one-vs-rest problem."""
+    if margins.shape[1] == 1:
+        signs = np.where(target == 1, 1.0, -1.0)[:, None]
+    else:
+        signs = np.where(np.arange(margins.shape[1]) == target[:, None], 1.0, -1.0)
+    return np.maximum(0.0, 1.0 - signs * margins)
+
+
+def unit_slopes(n_classes: int) -> float:
+    """Return the `max_residual` of a loss whose slope is at most 1 in each output."""
+    return 1.0 if n_classes == 2 else math.sqrt(n_classes)

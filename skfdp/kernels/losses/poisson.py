@@ -1,0 +1,36 @@
+"""Half the Poisson deviance, up to a constant; a log link."""
+
+import numpy as np
+
+from skfdp.kernels.compiling import kernel
+from skfdp.kernels.exponentials import exponentials
+from skfdp.kernels.losses.loss import Loss, unbounded
+
+# The loss goes on as a straight line beyond this margin.
+_LARGEST_LOG_RATE = 30.0
+
+
+@kernel()
+def residual(margins, target, largest):
+    """Rate minus target; margins are capped, or a huge rate would count as nothing."""
+    for i in range(margins.shape[1]):
+        margins[0, i] = largest if margins[0, i] > largest else margins[0, i]
+    exponentials(margins)
+    for i in range(margins.shape[1]):
+        margins[0, i] -= target[i]
+
+
+def _value(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
+    capped = np.minimum(margins[:, 0], _LARGEST_LOG_RATE)
+    rate = np.exp(capped) * (1 + margins[:, 0] - capped)
+    return rate - target * margins[:, 0]
+
+
+LOSS = Loss(
+    "poisson",
+    residual,
+    _value,
+    curvature=1.0,  # the rate, which the loop's unit makes 1 on average
+    max_residual=unbounded,
+    parameter=_LARGEST_LOG_RATE,
+)

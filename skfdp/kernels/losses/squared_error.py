@@ -1,0 +1,22 @@
+"""Half the squared error: scikit-learn's, up to a constant."""
+
+import math
+
+import numpy as np
+
+from skfdp.kernels.losses.huber import residual
+from skfdp.kernels.losses.loss import Loss, unbounded
+
+
+def _value(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
+    return (margins[:, 0] - target) ** 2 / 2
+
+
+LOSS = Loss(
+    "squared_error",
+    residual,
+    _value,
+    curvature=1.0,
+    max_residual=unbounded,
+    parameter=math.inf,  # a Huber loss that is never cut
+)
