@@ -1,39 +1,255 @@
-"""What every query says of its sensitivity; brute force is beside each query."""
+"""What every query promises, by brute force over neighbours.
 
+A new statistic is a line of `QUERIES`. Sharper searches, oracles and sabotages are
+beside each query.
+"""
+
+import dataclasses
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from skfdp.privacy import RELATIONS, Relation
+from skfdp.queries import Query
 from skfdp.queries.class_sums import ClassSum, SecondMoment
 from skfdp.queries.linear import gradient_sensitivity
 from skfdp.queries.moments import MomentSum
-from skfdp.queries.scores import accuracy_sum
+from skfdp.queries.scores import ScoreSum, accuracy_sum
 from skfdp.queries.statistics import CrossSum, LabelSum, RowSum, TargetSum
+from skfdp.records.grid import GridRows
+from skfdp.records.row_map import RowMap
 
-ROOT2 = math.sqrt(2)
-#: A query over no records, and how far a replaced one moves it.
+ROOT2, N_ROWS, N_GROUPS = math.sqrt(2), 9, 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Records of which every query can be made.
+
+    Attributes
+    ----------
+    X : float64 ndarray of shape (N_ROWS, 3)
+        Private numbers; those of record 0 may be anything.
+    label : int64 ndarray of shape (N_ROWS,)
+        Private class, one of `N_GROUPS`.
+    group : int64 ndarray of shape (N_ROWS,)
+        Public class, one of `N_GROUPS`.
+    rows : GridRows
+        Public rows, of norm at most 1; the norm of row 0 is 1.
+    """
+
+    X: np.ndarray
+    label: np.ndarray
+    group: np.ndarray
+    rows: GridRows
+
+    @classmethod
+    def random(cls, seed):
+        """Return a table of random records."""
+        rng = np.random.default_rng(seed)
+        public = rng.normal(size=(N_ROWS, 4))
+        public /= np.linalg.norm(public, axis=1, keepdims=True)
+        public[1:] *= rng.random((N_ROWS - 1, 1))
+        return cls(
+            X=rng.normal(size=(N_ROWS, 3)) * 10.0 ** rng.uniform(-2, 1, (N_ROWS, 1)),
+            label=rng.integers(0, N_GROUPS, N_ROWS),
+            group=rng.integers(0, N_GROUPS, N_ROWS),
+            rows=on_grid(public),
+        )
+
+    def with_private(self, x, label):
+        """Return the table with another private part of record 0."""
+        X, labels = self.X.copy(), self.label.copy()
+        X[0], labels[0] = x, label
+        return dataclasses.replace(self, X=X, label=labels)
+
+
+def on_grid(X):
+    """Put rows on the grid as they are; none is shortened."""
+    return GridRows.build(X, lambda block: block)
+
+
+def moment_sum(table):
+    """Return the moments of the numbers of a table, the last of which is the target."""
+    return MomentSum.build(N_ROWS, 3, lambda block: table.X[block], N_ROWS)
+
+
+class Case(NamedTuple):
+    """A query over no records, how far a replaced one moves it, and one of a table.
+
+    Attributes
+    ----------
+    finite : bool, default=False
+        Whether it relies on `fit`, which refuses tables with NaN or infinity in them.
+    """
+
+    planned: Query
+    replaced: float
+    of: Callable[[Table], Query]
+    finite: bool = False
+
+
+CROSS, CLASSES = CrossSum.planned, ClassSum.planned
 QUERIES = {
-    "rows": (RowSum.planned(), 2.0),
-    "cross moments": (CrossSum.planned(nonnegative=False), 2.0),
-    "cross moments, bounded": (CrossSum.planned(nonnegative=True), ROOT2),
-    "two labels": (LabelSum.planned(1, 1.5), 1.5),
-    "many labels": (LabelSum.planned(5, 1.5), ROOT2 * 1.5),
-    "target": (TargetSum.planned(), 2.0),
-    "class sums": (ClassSum.planned(nonnegative=False), 2.0),
-    "class sums, bounded": (ClassSum.planned(nonnegative=True), ROOT2),
-    "second moments": (SecondMoment.planned(), ROOT2),
-    "moments": (MomentSum.planned(), math.sqrt(577 + 144**2 / 289)),
-    "accuracy": (accuracy_sum(np.array([]), np.array([])), 1.0),
+    "rows": Case(RowSum.planned(), 2.0, lambda t: RowSum(t.X, RowMap(), N_ROWS), True),
+    "cross moments": Case(
+        CROSS(nonnegative=False),
+        2.0,
+        lambda t: CrossSum(t.X, RowMap(), t.rows.values, False),
+        finite=True,
+    ),
+    "cross moments, bounded": Case(
+        CROSS(nonnegative=True),
+        ROOT2,
+        lambda t: CrossSum(t.X, RowMap(), t.rows.values, True),
+        finite=True,
+    ),
+    "two labels": Case(
+        LabelSum.planned(1, 1.5), 1.5, lambda t: LabelSum(t.rows, t.label, 1, 1.5)
+    ),
+    "many labels": Case(
+        LabelSum.planned(3, 1.5),
+        ROOT2 * 1.5,
+        lambda t: LabelSum(t.rows, t.label, 3, 1.5),
+    ),
+    "target": Case(
+        TargetSum.planned(), 2.0, lambda t: TargetSum(t.rows, t.X[:, 0]), True
+    ),
+    "class sums": Case(
+        CLASSES(nonnegative=False),
+        2.0,
+        lambda t: ClassSum(on_grid(t.X), t.group, N_GROUPS, False),
+    ),
+    "class sums, bounded": Case(
+        CLASSES(nonnegative=True),
+        ROOT2,
+        lambda t: ClassSum(on_grid(t.X), t.group, N_GROUPS, True),
+    ),
+    "second moments": Case(
+        SecondMoment.planned(), ROOT2, lambda t: SecondMoment(on_grid(t.X))
+    ),
+    "moments": Case(MomentSum.planned(), math.sqrt(577 + 144**2 / 289), moment_sum),
+    "accuracy": Case(
+        accuracy_sum(np.array([]), np.array([])),
+        1.0,
+        lambda t: accuracy_sum(t.label, t.group),
+    ),
+    "scores": Case(
+        ScoreSum(np.empty(0), 4.0, -1, 2.0**-20),
+        4.0,
+        lambda t: ScoreSum(t.X[:, 0], 4.0, -1, 2.0**-20),
+    ),
 }
+every_query = pytest.mark.parametrize("case", QUERIES.values(), ids=QUERIES)
+SEEDS = range(3)
+STDS = (0.0, 3.0, 3e6)
 
 
+def private_parts(seed):
+    """Yield numbers and labels that lie far apart, and random ones."""
+    rng, basis = np.random.default_rng(seed), np.eye(3)
+    for x in (*(1.5 * basis), *(-1.5 * basis), np.zeros(3), np.ones(3)):
+        yield from ((x, label) for label in range(N_GROUPS))
+    for _ in range(20):
+        yield rng.normal(size=3) * 10.0 ** rng.uniform(-3, 1), rng.integers(N_GROUPS)
+
+
+def length(integers):
+    """Return the norm of an array of integers."""
+    return math.sqrt(sum(int(entry) ** 2 for entry in integers.ravel()))
+
+
+def check_sum(case, query, unit):
+    """Check one sum: integers, of bounded contributions, each of its own record."""
+    total = query.exact_sum(None, None, unit)
+    assert total.dtype == np.int64
+    assert total.shape == query.shape
+    assert query.n_rows == N_ROWS
+    each = [query.exact_sum(None, np.array([i]), unit) for i in range(N_ROWS)]
+    np.testing.assert_array_equal(total, sum(each))
+    assert max(map(length, each)) * unit <= case.planned.clip_norm
+    return total, each
+
+
+def check_neighbours(case, seed, parts):
+    """Return how far a replaced record moves the sum, over the bound."""
+    table, largest = Table.random(seed), 0.0
+    bound = case.planned.sensitivity(Relation.of("replace_one"))
+    for unit in {case.of(table).unit(std) for std in STDS}:
+        totals, others = [], None
+        for x, label in parts:
+            query = case.of(table.with_private(x, label))
+            total, each = check_sum(case, query, unit)
+            others = each[1:] if others is None else others
+            # A record is in its own contribution, and in no other.
+            np.testing.assert_array_equal(each[1:], others)
+            totals.append(total)
+        for one in totals:
+            for other in totals:
+                largest = max(largest, length(one - other) * unit)
+    assert largest <= bound
+    return largest / bound
+
+
+@every_query
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(("query", "replaced"), QUERIES.values(), ids=QUERIES)
-def test_what_every_query_says(query, replaced, relation):
-    wanted = replaced if relation == "replace_one" else query.clip_norm
-    assert query.sensitivity(Relation.of(relation)) == pytest.approx(wanted, rel=1e-12)
+def test_what_every_query_says(case, relation):
+    wanted = case.replaced if relation == "replace_one" else case.planned.clip_norm
+    said = case.planned.sensitivity(Relation.of(relation))
+    assert said == pytest.approx(wanted, rel=1e-12)
+
+
+@every_query
+def test_bounds_and_units_are_public(case):
+    """Equal for all private values; the bounds, for all tables and the plan too."""
+    table = Table.random(0)
+    queries = [case.of(table.with_private(*part)) for part in private_parts(0)]
+    for query in queries:
+        assert query.clip_norm == case.planned.clip_norm
+        for relation in map(Relation.of, RELATIONS):
+            assert query.sensitivity(relation) == case.planned.sensitivity(relation)
+    for std in STDS:
+        (unit,) = {query.unit(std) for query in queries}
+        assert math.frexp(unit)[0] == 0.5  # a power of two: scaling is exact
+        assert N_ROWS * case.planned.clip_norm / unit <= 2.0**62
+
+
+@every_query
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_record_moves_a_sum_further_than_said(case, seed):
+    reached = check_neighbours(case, seed, list(private_parts(seed)))
+    assert reached > 0.5  # the search came near enough to mean something
+
+
+@every_query
+@pytest.mark.parametrize("value", [1e300, -1e300, 5e-324, np.nan, np.inf, -np.inf])
+def test_a_record_of_any_size_is_bounded(case, value):
+    if case.finite:
+        value = np.nan_to_num(value, nan=1e308)
+    parts = [(np.full(3, value), 0), (np.r_[value, 0, 0], 0), (np.zeros(3), 0)]
+    with np.errstate(all="ignore"):  # as a fit does: warnings would tell of a value
+        check_neighbours(case, 0, parts)
+
+
+@every_query
+def test_a_bound_that_is_too_small_is_noticed(case):
+    small = SmallerBounds(case.planned)
+    short = case._replace(planned=small)
+    with pytest.raises(AssertionError):
+        check_neighbours(short, 0, list(private_parts(0)))
+
+
+class SmallerBounds:
+    """A query that claims half of its sensitivity."""
+
+    def __init__(self, query):
+        self.clip_norm, self._query = query.clip_norm, query
+
+    def sensitivity(self, relation):
+        return self._query.sensitivity(relation) / 2
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
