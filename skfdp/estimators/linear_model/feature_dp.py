@@ -22,8 +22,6 @@ from skfdp.queries.losses import LOSSES
 from skfdp.records.checks import check_batch, check_choice, check_number, check_size
 from skfdp.records.records import PublicRecords
 
-_SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
-
 
 @public("skfdp")
 class FeatureDPLogisticRegression(LinearClassifier):
@@ -243,7 +241,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice("solver", self.solver, _SOLVERS)
+        check_choice("solver", self.solver, tuple(_SOLVERS))
         check_choice("centering", self.centering, ("auto", "gaussian", None))
         check_choice("public_target", self.public_target, (True, False))
         check_public_model(self.public_model, self.public_target)
@@ -257,6 +255,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
         check_batch(self.solver, self.batch_size)
 
     def _method(self, public: PublicRecords) -> Method:
+        return _SOLVERS[self.solver](self, public)
+
+    def _one_shot_or_descent(self, public: PublicRecords) -> Method:
         given, relation = self._given(), self.neighboring_relation
         mu = gdp_mu(self.epsilon, self.delta)
         if takes_one_shot(given, public, Relation.of(relation), mu):
@@ -264,6 +265,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
             return LabelStatistic(
                 LOSSES["log_loss"], self.C, most, bool(self.fit_intercept)
             )
+        return self._descent(public)
+
+    def _descent(self, public: PublicRecords) -> Descent:
         if self.public_loss in ("gaussian", "impute") and public.sparse:
             raise ValueError(
                 f"public_loss={self.public_loss!r} pads private columns with numbers "
@@ -272,7 +276,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         pads = self.public_loss in PADDINGS
         return Descent(
             loss=LOSSES["log_loss"],
-            loop=linear_loop(given, public.n_records),
+            loop=linear_loop(self.get_params(deep=False), public.n_records),
             centring=self._centring(),
             penalty=self._penalty(public.n_records),
             padding=Padding(self.public_loss, self.padding_scale) if pads else None,
@@ -294,3 +298,12 @@ class FeatureDPLogisticRegression(LinearClassifier):
         if model is None or model.linear is not None:
             return 0.0
         return model.margins(rows[:, self.row_map_.public])
+
+
+#: By the name of a solver: what returns its method, given what is public.
+_SOLVERS = {
+    "auto": FeatureDPLogisticRegression._one_shot_or_descent,
+    "dp-gd": FeatureDPLogisticRegression._descent,
+    "dp-sgd": FeatureDPLogisticRegression._descent,
+    "one-shot": FeatureDPLogisticRegression._one_shot_or_descent,
+}
