@@ -276,7 +276,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         pads = self.public_loss in PADDINGS
         return Descent(
             loss=LOSSES["log_loss"],
-            loop=linear_loop(self.get_params(deep=False), public.n_records),
+            loop=linear_loop(self._given(), public.n_records),
             centring=self._centring(),
             penalty=self._penalty(public.n_records),
             padding=Padding(self.public_loss, self.padding_scale) if pads else None,

@@ -1,0 +1,151 @@
+"""What every method keeps to: its plan is public, and it tells what the desk gives out.
+
+A new method is a line of `METHODS`.
+"""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.naive_bayes import GaussianNB
+
+from skfdp import (
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivateCenteringTransformer,
+    PrivateCompletionClassifier,
+)
+from skfdp.estimators.centring.methods import PrivateMean
+from skfdp.queries.statistics import RowSum
+from skfdp.releases.desk import Desk
+
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+
+COMMON = {"epsilon": 5.0, "bounds": (0, 1), "random_state": 0}
+TWO, FEW = {"classes": [0, 1]}, {"max_iter": 3}
+SOME, ALL = {"public_features": [0, 1]}, {"public_features": "all"}
+LOGISTIC, REGRESSOR = FeatureDPLogisticRegression, FeatureDPRegressor
+NUMBER = {"target_bounds": (0, 1)}
+#: An estimator whose fit is by the method, for the table of `make_table`.
+METHODS = {
+    "descent": DPSGDFClassifier(**COMMON, **TWO, **FEW),
+    "descent, Poisson": DPSGDFRegressor(**COMMON, **NUMBER, **FEW, batch_size=20),
+    "descent, some public": LOGISTIC(**COMMON, **TWO, **FEW, **SOME),
+    "descent, imputed": LOGISTIC(**COMMON, **TWO, **FEW, **SOME, public_loss="impute"),
+    "public model": LOGISTIC(**COMMON, **TWO, **FEW, **SOME, public_target=True),
+    "label statistic": LOGISTIC(**COMMON, **TWO, **ALL, C=1.0),
+    "second moments": REGRESSOR(**COMMON, **NUMBER, **SOME, solver="one-shot"),
+    "target statistic": REGRESSOR(**COMMON, **NUMBER, **ALL, solver="one-shot"),
+    "mean": PrivateCenteringTransformer(**COMMON),
+    "cross moments": PrivateCenteringTransformer(**COMMON, **SOME),
+    "completion": PrivateCompletionClassifier(GaussianNB(), **COMMON, **SOME),
+    "network": FeatureDPMLPClassifier(
+        **COMMON, **TWO, **FEW, hidden_layer_sizes=(4,), **SOME
+    ),
+}
+
+
+def make_table(model, private_seed=0):
+    """Return X within [0, 1] and y, and which columns of X are public."""
+    rng, other = np.random.default_rng(0), np.random.default_rng(private_seed)
+    X, y = rng.random((80, 4)), rng.integers(0, 2, 80)
+    listed, public = model.public_features, np.zeros(4, dtype=bool)
+    if listed is not None:
+        public[slice(None) if listed == "all" else listed] = True
+    X[:, ~public] = other.random((80, int((~public).sum())))
+    if not has_public_target(model):
+        y = other.integers(0, 2, 80)
+    return X, y, public
+
+
+def has_public_target(model):
+    """Whether the method may look at y."""
+    return isinstance(model, PrivateCompletionClassifier) or bool(model.public_target)
+
+
+def outcome(model, X, y):
+    """Return what a fit tells of the first rows of a table that is always the same."""
+    model.fit(X, y)
+    rows = np.random.default_rng(1).random((20, 4))
+    told = [
+        getattr(model, name)(rows)
+        for name in ("decision_function", "predict_proba", "predict", "transform")
+        if hasattr(model, name)
+    ]
+    return [*told, *(v for v in vars(model).values() if isinstance(v, np.ndarray))]
+
+
+def released_labels(monkeypatch, answer):
+    """Count the labels that the desk is asked for; answer(query, sum) is given out."""
+    counts, release = Counter(), Desk.release
+
+    def counted(desk, label, query, theta=None, **more):
+        found = release(desk, label, query, theta, **more)
+        counts[label] += 1
+        return answer(query, found)
+
+    monkeypatch.setattr(Desk, "release", counted)
+    return counts
+
+
+@pytest.fixture(params=METHODS)
+def model(request):
+    """One estimator after the other."""
+    return clone(METHODS[request.param])
+
+
+def test_a_plan_is_a_function_of_public_facts(model):
+    X, y, public = make_table(model)
+    wanted = repr(model.plan(X, y))
+    X[:, ~public] = np.nan
+    if not has_public_target(model):
+        y = None
+    assert repr(model.plan(X, y)) == wanted
+
+
+def test_what_is_released_is_what_was_planned(model, monkeypatch):
+    X, y, _ = make_table(model)
+    counts = released_labels(monkeypatch, lambda query, found: found)
+    plan = model.plan(X, y)
+    model.fit(X, y)
+    assert counts == {event.label: event.n_steps for event in plan.events}
+    assert model.privacy_.epsilon <= model.epsilon * (1 + 1e-9)
+
+
+def test_only_the_desk_tells_of_private_values(model, monkeypatch):
+    """Where it gives out nothing but zeros, other private values change nothing."""
+    released_labels(monkeypatch, lambda query, found: np.zeros(found.shape))
+    monkeypatch.setattr("skfdp.estimators.base.PrivateEstimator._data", lambda *a: ())
+    one = outcome(model, *make_table(model, 1)[:2])
+    other = outcome(model, *make_table(model, 2)[:2])
+    assert len(one) > 0
+    for here, there in zip(one, other, strict=True):
+        np.testing.assert_array_equal(here, there)
+
+
+def centred_in_secret(self, records, prepared, plan, desk, on_step):
+    """Release the mean, and centre by another one."""
+    desk.release("mean", RowSum(records.X, records.row_map, records.public.capacity))
+    return self._centred(records.row_map.unit(records.X).mean(axis=0), 0.0)
+
+
+def centred_without_a_release(self, records, prepared, plan, desk, on_step):
+    """Centre by zeros."""
+    return self._centred(np.zeros(4), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("run", "test"),
+    [
+        (centred_in_secret, test_only_the_desk_tells_of_private_values),
+        (centred_without_a_release, test_what_is_released_is_what_was_planned),
+    ],
+)
+def test_a_sabotage_is_noticed(run, test, monkeypatch):
+    monkeypatch.setattr(PrivateMean, "run", run)
+    with pytest.raises(AssertionError):
+        test(clone(METHODS["mean"]), monkeypatch)

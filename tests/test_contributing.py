@@ -1,0 +1,208 @@
+"""The examples of CONTRIBUTING.rst do what it says, in a copy of the package."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import skfdp
+
+TESTS = Path(__file__).resolve().parent
+PAGE = TESTS.parent / "CONTRIBUTING.rst"
+COMMON = (
+    "conftest.py",
+    "queries/test_contract.py",
+    "queries/test_linear.py",
+    "estimators/test_methods.py",
+    "test_guarantees.py",
+)
+
+pytestmark = pytest.mark.skipif(
+    not PAGE.is_file(), reason="CONTRIBUTING.rst is not beside the tests"
+)
+
+
+def blocks(title):
+    """Return the (file, text) of every block of code in a section that names a file."""
+    text = PAGE.read_text(encoding="utf-8")
+    section = text.split(f"\n{title}\n{'-' * len(title)}\n")[1]
+    section = re.split(r"\n[^\n]+\n-+\n", section)[0]
+    found = re.findall(r"``(\S+\.py)``::\n\n((?:    .*\n|\n)+)", section)
+    return [(name, re.sub("^    ", "", text, flags=re.M)) for name, text in found]
+
+
+def changed(text, lines):
+    """Return a text after a change: " " finds a line, "-" takes it out, "+" adds."""
+    old, at = text.splitlines(), None
+    for line in lines.strip("\n").splitlines():
+        kind, content = line[0], line[1:]
+        if kind == "+":
+            assert at is not None
+            old.insert(at, content)
+            at += 1
+        else:
+            assert old.count(content) == 1, content
+            at = old.index(content) + (kind == " ")
+            if kind == "-":
+                del old[at]
+    return "\n".join(old) + "\n"
+
+
+def added(lines):
+    """Return how many lines a change adds that are no imports."""
+    return len(re.findall(r"^\+(?!from |import )", lines, flags=re.M))
+
+
+class Copy:
+    """A copy of the package and of the common tests, with one example added."""
+
+    def __init__(self, folder, title):
+        self.folder = folder
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(Path(skfdp.__file__).parent, folder / "skfdp", ignore=ignored)
+        for name in COMMON:
+            (folder / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(TESTS / name, folder / "tests" / name)
+        self.sizes = {}
+        for name, text in blocks(title):
+            path = (
+                folder / name if name.startswith("tests/") else folder / "skfdp" / name
+            )
+            if path.exists():
+                self.sizes[name] = added(text)
+                text = changed(path.read_text(encoding="utf-8"), text)
+            path.write_text(text, encoding="utf-8")
+
+    def run(self, *arguments):
+        """Run Python on the copy, and return what it prints."""
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            env=os.environ | {"PYTHONPATH": str(self.folder)},
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout
+
+    def check(self, name, chosen, at_least):
+        """Run the common tests of what was added; there are at least so many."""
+        options = ("-q", "-p", "no:cacheprovider", f"--rootdir={self.folder}")
+        told = self.run("-m", "pytest", *options, f"tests/{name}", "-k", chosen)
+        assert int(re.search(r"(\d+) passed", told)[1]) >= at_least
+
+
+LOSS = """
+import numpy as np
+from scipy.optimize import minimize
+import skfdp
+from skfdp import DPSGDFClassifier
+
+def rounded(short):
+    return np.where(short < 0, 0, np.where(short < 1, short**2 / 2, short - 0.5))
+
+rng = np.random.default_rng(0)
+X = rng.random((400, 3))
+y = (X @ [1, 1, -1] + 0.3 * rng.normal(size=400) > 0.5).astype(int)
+common = dict(loss="smooth_hinge", bounds=(0, 1), normalize=False, feature_bound=2.0)
+model = DPSGDFClassifier(float("inf"), C=1.0, **common).fit(X, y)
+
+def objective(theta):
+    margins = X @ theta[:3] + theta[3]
+    return rounded(1 - (2 * y - 1) * margins).sum() + theta[:3] @ theta[:3] / 2
+
+best = minimize(objective, np.zeros(4)).x
+np.testing.assert_allclose(np.r_[model.coef_[0], model.intercept_], best, atol=0.02)
+private = DPSGDFClassifier(50.0, random_state=0, **common).fit(X, y)
+assert private.score(X, y) > 0.9 * model.score(X, y) > 0.7
+print(skfdp.__file__)
+"""
+
+
+def test_a_loss_is_one_file_and_one_line(tmp_path):
+    copy = Copy(tmp_path, "A new loss")
+    assert copy.sizes == {"kernels/losses/__init__.py": 1}
+    copy.check("queries/test_linear.py", "smooth_hinge and derivatives", at_least=2)
+    assert str(tmp_path) in copy.run("-W", "ignore", "-c", LOSS)
+
+
+@pytest.mark.slow
+def test_a_loss_passes_every_common_test(tmp_path):
+    copy = Copy(tmp_path, "A new loss")
+    copy.check("queries/test_linear.py", "smooth_hinge", at_least=5)
+    copy.check("test_guarantees.py", "smooth_hinge", at_least=6)
+
+
+STATISTIC = """
+import numpy as np
+import skfdp
+from skfdp.privacy import Event, Relation
+from skfdp.queries.group_totals import GroupTotals
+from skfdp.releases.desk import Desk
+from skfdp.releases.noise import Streams
+
+rng = np.random.default_rng(0)
+values, group = rng.random(6000), np.arange(6000) % 3
+query = GroupTotals(values, group, 3)
+facts = dict(neighboring_relation="replace_one", clip_norm=query.clip_norm)
+moves = query.sensitivity(Relation.of("replace_one"))
+event = Event(label="totals", noise_std=(2.0,), n_steps=1, sensitivity=moves, **facts)
+found = Desk([event], Streams(None, "test")).release("totals", query)
+wanted = np.bincount(group, values)
+assert 0 < np.abs(found - wanted).max() < 20, (found, wanted)
+print(skfdp.__file__)
+"""
+
+
+def test_a_statistic_is_one_file_and_one_line(tmp_path):
+    copy = Copy(tmp_path, "A new statistic")
+    assert copy.sizes == {"tests/queries/test_contract.py": 1}
+    copy.check("queries/test_contract.py", "groups", at_least=14)
+    assert str(tmp_path) in copy.run("-c", STATISTIC)
+
+
+METHOD = """
+import numpy as np
+from sklearn.neighbors import NearestCentroid
+import skfdp
+from skfdp import FeatureDPLogisticRegression
+
+rng = np.random.default_rng(0)
+y = np.arange(3000) % 3
+X = np.clip(0.3 + 0.3 * np.eye(4)[y] + 0.1 * rng.normal(size=(3000, 4)), 0, 1)
+common = dict(solver="class-means", public_target=True, bounds=(0, 1), feature_bound=2)
+for labels in (y, y % 2):
+    model = FeatureDPLogisticRegression(100.0, **common).fit(X, labels)
+    nearest = NearestCentroid().fit(X, labels).predict(X)
+    assert (model.predict(X) == nearest).mean() > 0.98
+    (event,) = model.privacy_.events
+    assert (event.label, event.n_steps) == ("class sums", 1)
+plan = FeatureDPLogisticRegression(1.0, **common).plan(np.full(X.shape, np.nan), y)
+print(skfdp.__file__, plan.events[0].sensitivity)
+"""
+
+
+def test_a_method_is_one_file_and_one_line(tmp_path):
+    copy = Copy(tmp_path, "A new method")
+    assert copy.sizes == {
+        "estimators/linear_model/feature_dp.py": 1,
+        "tests/estimators/test_methods.py": 1,
+    }
+    copy.check("estimators/test_methods.py", "class", at_least=3)
+    assert str(tmp_path) in copy.run("-W", "ignore", "-c", METHOD)
+
+
+def test_an_example_that_is_wrong_is_noticed(tmp_path):
+    """Twice the clip norm in the statistic's sum."""
+    copy = Copy(tmp_path, "A new statistic")
+    path = tmp_path / "skfdp" / "queries" / "group_totals.py"
+    text = path.read_text(encoding="utf-8")
+    assert text.count("0.0, self.clip_norm)") == 1
+    wrong = text.replace("0.0, self.clip_norm)", "0.0, 2 * self.clip_norm)")
+    path.write_text(wrong, encoding="utf-8")
+    with pytest.raises(AssertionError, match="failed"):
+        copy.check("queries/test_contract.py", "groups", at_least=1)
