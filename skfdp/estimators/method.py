@@ -2,7 +2,7 @@
 
 A method is a frozen object with its own numbers; it never sees an estimator. To add
 one, write a file like `linear_model.label_statistic` and let the `_method` of an
-estimator return it.
+estimator return it; CONTRIBUTING.rst has an example.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ contract, which `releases.desk.release` relies on and the tests check by brute f
 * ``sensitivity(relation)`` bounds how far neighbours move the sum over every row, a
   function of public facts. Nobody else multiplies by 2.
 
+Tables are finite, which `fit` checks; a query that is made from one may rely on it.
+
 Plans are made before there are rows: ``planned(...)`` gives a query over no records,
 whose bounds are those of any other.
 """
