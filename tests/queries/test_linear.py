@@ -381,8 +381,10 @@ def test_contributions_of_regressions_are_bounded_in_grid_units(
     np.testing.assert_array_equal(query.exact_sum(theta, None, unit), alone.sum(axis=0))
 
 
-@pytest.mark.parametrize("loss", [*LOSSES.values(), *REGRESSION_LOSSES.values()])
-def test_only_classification_losses_have_residuals_of_a_fixed_sign(loss):
+@pytest.mark.parametrize("name", [*LOSSES, *REGRESSION_LOSSES])
+def test_only_classification_losses_have_residuals_of_a_fixed_sign(name):
+    loss = {**LOSSES, **REGRESSION_LOSSES}[name]
+    assert loss.name == name
     rng = np.random.default_rng(0)
     margins = 3 * rng.normal(size=(500, 1))
     kind = LOSSES.get(loss.name)
@@ -393,6 +395,11 @@ def test_only_classification_losses_have_residuals_of_a_fixed_sign(loss):
     fixed = (signs[0] >= 0).all() and (signs[1] <= 0).all()
     # a count of 0 pulls down always, but a count of 1 does not always pull up
     assert loss.sign_fixed == fixed == (kind is not None)
+
+
+def test_a_residual_that_needs_a_target_is_not_averaged():
+    with pytest.raises(ValueError, match="hinge needs a target"):
+        LOSSES["hinge"].target_free_residual(np.zeros((2, 1)))
 
 
 def test_target_free_residual_is_the_mean_over_labels():
