@@ -17,7 +17,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -143,16 +145,30 @@ def one_grid_bit(monkeypatch):
 
 
 def the_order_of_releases(monkeypatch):
-    from skfdp import PrivateCompletionClassifier as Completion
+    from skfdp.estimators.completion.method import Completion
 
-    plan = Completion._plan
-    monkeypatch.setattr(Completion, "_plan", lambda *args: plan(*args)[::-1])
+    released = Completion._released
+
+    def backwards(self, records, plan, desk):
+        asked = {}
+
+        def note(label, query):
+            asked[label] = query
+            return np.zeros(query.shape)
+
+        released(self, records, plan, SimpleNamespace(release=note))
+        labels = reversed(asked)
+        found = {label: desk.release(label, asked[label]) for label in labels}
+        known = SimpleNamespace(release=lambda label, query: found[label])
+        return released(self, records, plan, known)
+
+    monkeypatch.setattr(Completion, "_released", backwards)
 
 
 def a_step_too_few(monkeypatch):
-    from skfdp.estimators.linear_model import linear
+    from skfdp.estimators.linear_model import descent as method
 
-    descent = linear.descent
+    descent = method.descent
 
     def shorter(desk, *args, on_step, **kwargs):
         def stop(step, theta):
@@ -161,7 +177,7 @@ def a_step_too_few(monkeypatch):
 
         return descent(desk, *args, on_step=stop, **kwargs)
 
-    monkeypatch.setattr(linear, "descent", shorter)
+    monkeypatch.setattr(method, "descent", shorter)
 
 
 def a_higher_sampling_rate(monkeypatch):
@@ -176,11 +192,11 @@ def a_higher_sampling_rate(monkeypatch):
 
 
 def a_public_batch_of_another_size(monkeypatch):
-    from skfdp.estimators.linear_model import feature_dp
+    from skfdp.estimators.linear_model import descent as method
 
-    batch = feature_dp.uniform_batch
+    batch = method.uniform_batch
     monkeypatch.setattr(
-        feature_dp, "uniform_batch", lambda coins, n, size: batch(coins, n, size - 1)
+        method, "uniform_batch", lambda coins, n, size: batch(coins, n, size - 1)
     )
 
 

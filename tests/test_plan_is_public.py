@@ -116,16 +116,16 @@ def test_the_charge_is_equal_under_replacement(name):
 
 
 def test_a_plan_that_counts_private_zeros_is_seen(monkeypatch):
-    from skfdp.estimators.linear_model import feature_dp
+    from skfdp.estimators.linear_model.descent import Descent
 
-    plan = feature_dp.plan_training
+    plan = Descent.plan
 
-    def peeking(estimator, problem, *args, **more):
-        counted = problem.n_public + np.count_nonzero(problem.X) % 7
-        problem = dataclasses.replace(problem, n_public=counted)
-        return plan(estimator, problem, *args, **more)
+    def peeking(self, public, prepared, budget):
+        counted = public.n_records + np.count_nonzero(public._table) % 7
+        public = dataclasses.replace(public, n_records=counted)
+        return plan(self, public, prepared, budget)
 
-    monkeypatch.setattr(feature_dp, "plan_training", peeking)
+    monkeypatch.setattr(Descent, "plan", peeking)
     case = PRIVATE[f"{LOGISTIC}: columns public"]
     wanted = charge_of(case, rows(case), target(case))
     assert charge_of(case, *replaced(case, "zeros")) != wanted

@@ -24,6 +24,7 @@ from skfdp import (
     PrivateCompletionClassifier,
     PrivateSearchCV,
 )
+from skfdp.estimators.search.method import Search
 from skfdp.releases.noise import Streams
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
@@ -395,12 +396,12 @@ DISTRIBUTIONS = {
 def test_searches_over_other_distributions_share_no_coins(small, monkeypatch):
     drawn = []
 
-    def first_run(search, holdout, streams, candidates, draws, event, shares):
-        seed = streams.private("fit", 0).integers(2**62)
-        drawn.append((draws.integers(2**62), seed))
+    def first_run(search, holdout, plan, streams):
+        labels = (("candidates",), ("fit", 0))
+        drawn.append([streams.private(*label).integers(2**62) for label in labels])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(PrivateSearchCV, "_random", first_run)
+    monkeypatch.setattr(Search, "_random", first_run)
 
     def search(case):
         name = "learning_rate" if case == "other name" else "C"
@@ -417,9 +418,13 @@ def test_searches_over_other_distributions_share_no_coins(small, monkeypatch):
     assert [search(case) for case in DISTRIBUTIONS] == found
 
 
+def draws_nothing(random_state):
+    return 0.5
+
+
 def test_a_distribution_that_cannot_be_told_apart_is_refused(small, releases):
     held = Guarded(0.1)
-    held.rvs = pulls
+    held.rvs = draws_nothing
     model = FeatureDPLogisticRegression(bounds=(0, 1), max_iter=2)
     search = PrivateSearchCV(model, {"C": held}, random_state=0)
     with pytest.raises(ValueError, match="^param_distributions holds a value of type"):

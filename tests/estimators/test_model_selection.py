@@ -5,6 +5,7 @@ import io
 import math
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -27,8 +28,10 @@ from skfdp import (
     UtilityWarning,
     report,
 )
-from skfdp.estimators.search import candidates as tuning
+from skfdp.estimators.search import runs as tuning
 from skfdp.estimators.search import search as model_selection
+from skfdp.estimators.search.candidates import Candidates
+from skfdp.estimators.search.method import Found, Search, SearchPlan
 from skfdp.privacy import Event, Relation, compose
 from skfdp.privacy.selection import Selection, gamma_of
 
@@ -162,7 +165,7 @@ class TestLedger:
         def fail(*args):
             raise ValueError("label 17 of Ada Lovelace")
 
-        monkeypatch.setattr(PrivateSearchCV, "_query", fail)
+        monkeypatch.setattr(Search, "_query", fail)
         ledger = PrivacyLedger()
         model = search(ledger=ledger)
         with pytest.raises(RuntimeError, match="a run of the search failed") as caught:
@@ -270,6 +273,31 @@ class Loud:
         self.calls.append("end")
 
 
+def toy(run, values, event):
+    """Return how a search of one parameter finds the best, with runs of our own."""
+
+    class Toy(Search):
+        def _run(self, holdout, streams, number, params, share):
+            return run(params)
+
+    method = Toy(
+        estimator=None,
+        distributions={"a": values},
+        publishes_all=False,
+        law={},
+        law_text="",
+        n_iter=None,
+        scoring="accuracy",
+        loss_bound=1.0,
+        coins=None,
+    )
+    share = tuning.Share(mu=0.5, epsilon=1.0, delta=1e-6, promise=event)
+    plan = SearchPlan(events=(event,), schedule=None, share=share)
+    return lambda draws: method._random(
+        None, plan, SimpleNamespace(private=lambda label: draws)
+    )
+
+
 class TestSelection:
     """The best of a random number of runs, as the event says."""
 
@@ -284,18 +312,14 @@ class TestSelection:
             gamma=gamma_of(eta, mean),
         )
 
-        class Toy(PrivateSearchCV):
-            def _run(self, holdout, streams, number, params, share):
-                outcome = int(outcomes.choice(3, p=p))
-                return float(outcome), outcome
+        def run(params):
+            outcome = int(outcomes.choice(3, p=p))
+            return Found(outcome, params, float(outcome))
 
         outcomes = np.random.default_rng(3)
         draws = np.random.default_rng(4)
-        candidates = tuning.Candidates({"a": [1, 2]})
-        toy = Toy(None, None)
-        found = [
-            toy._random(None, None, candidates, draws, event, None)[2] for _ in range(n)
-        ]
+        best = toy(run, [1, 2], event)
+        found = [best(draws).model for _ in range(n)]
         return np.bincount(found, minlength=3) / n, event
 
     @pytest.mark.parametrize("eta", [0.0, 1.0])
@@ -323,20 +347,12 @@ class TestSelection:
 
     def test_ties_go_to_any_run(self):
         """Equal scores: the first run wins, and runs are exchangeable."""
-
-        class Toy(PrivateSearchCV):
-            def _run(self, holdout, streams, number, params, share):
-                return 0.0, params["a"]
-
         draws = np.random.default_rng(0)
-        candidates = tuning.Candidates({"a": [0, 1]})
         event = Selection(
             label="x", noise_std=(1.0,), clip_norm=1.0, sensitivity=1.0, gamma=0.2
         )
-        found = [
-            Toy(None, None)._random(None, None, candidates, draws, event, None)[2]
-            for _ in range(4000)
-        ]
+        best = toy(lambda params: Found(params["a"], params, 0.0), [0, 1], event)
+        found = [best(draws).model for _ in range(4000)]
         assert np.mean(found) == pytest.approx(0.5, abs=0.04)
 
 
@@ -373,8 +389,9 @@ class TestHoldout:
     def test_neighbours_move_a_score_by_one_record(self, small):
         X, y = small
         model = search().fit(X, y)
-        holdout = model._resolve(X, y)[1]
-        query = model._query(model.best_estimator_, holdout)
+        holdout = model._records(X, y)
+        method = model._method(holdout)
+        query = method._query(model.best_estimator_, holdout)
         unit = query.unit(3.0)
         before = query.exact_sum(None, None, unit)[0]
         for record in holdout.score[:10]:
@@ -383,7 +400,7 @@ class TestHoldout:
             other = dataclasses.replace(
                 holdout, X=X_other, y=y_other, codes=np.asarray(y_other)
             )
-            after = model._query(model.best_estimator_, other)
+            after = method._query(model.best_estimator_, other)
             moved = abs(after.exact_sum(None, None, unit)[0] - before)
             assert moved * unit <= query.sensitivity(Relation.of("replace_one")) == 1.0
 
@@ -429,11 +446,11 @@ class TestRuns:
 
     def test_dry_runs_read_nothing_private(self, small, releases):
         X, y = small
-        holdout = search()._resolve(X, y)[1]
+        holdout = search()._records(X, y)
         model = tuning.prepared(base(), {}, np.array([0, 1]), None)
-        events = tuning.dry_events(model, holdout, 1.0, 1e-5)
+        (plan,) = tuning.planned(model, holdout, 1.0, 1e-5)
         assert not releases and not hasattr(model, "coef_")
-        assert [event.label for event in events] == ["mean", "descent"]
+        assert [event.label for event in plan.events] == ["mean", "descent"]
 
     def test_seed_of_the_estimator_is_ignored(self, small, monkeypatch):
         seen = []
@@ -503,7 +520,7 @@ class TestPipelines:
 
     def test_looking_past_a_private_step_reads_nothing_private(self, small, releases):
         X, y = small
-        holdout = search(self.pipeline())._resolve(X, y)[1]
+        holdout = search(self.pipeline())._records(X, y)
         share = TestRuns().share()
         tuning.check_candidate(self.pipeline(), {}, holdout, share)
         assert not releases
@@ -529,7 +546,7 @@ class TestCandidates:
     """Uniformly, with replacement; the semantics of ParameterGrid."""
 
     def test_all_points_of_the_grid_are_as_likely(self):
-        candidates = tuning.Candidates([{"a": [1, 2], "b": [3, 4]}, {"a": [5]}])
+        candidates = Candidates([{"a": [1, 2], "b": [3, 4]}, {"a": [5]}])
         draws = np.random.default_rng(0)
         found = [tuple(sorted(candidates.draw(draws).items())) for _ in range(5000)]
         counts = {one: found.count(one) for one in set(found)}
@@ -752,7 +769,7 @@ def test_one_class_and_unknown_labels(small):
 def test_a_class_that_only_scores(small):
     """Classes are those of all records, wherever the split puts them."""
     X, y = small
-    holdout = search(base(classes=None))._resolve(X, y)[1]
+    holdout = search(base(classes=None))._records(X, y)
     y = np.zeros(300, dtype=int)
     y[holdout.score[0]] = 1
     found = search(base(classes=None)).fit(X, y)

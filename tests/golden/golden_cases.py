@@ -136,12 +136,6 @@ CASES = [
                 "solver": "dp-sgd",
                 "batch_size": 40,
             },
-            "columns public, Poisson, pld": {
-                **PUBLIC,
-                "solver": "dp-sgd",
-                "batch_size": 40,
-                "accountant": "pld",
-            },
             "target public": TARGET,
             "target public, replace_special": {**TARGET, **NULLED},
             "target public, signed": {**TARGET, "bounds": False},
