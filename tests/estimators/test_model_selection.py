@@ -12,9 +12,12 @@ import pandas as pd
 import pytest
 from scipy.stats import beta, loguniform, randint
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.random_projection import GaussianRandomProjection
 
@@ -24,6 +27,7 @@ from skfdp import (
     PrivacyBudgetError,
     PrivacyLedger,
     PrivateCenteringTransformer,
+    PrivateCompletionClassifier,
     PrivateSearchCV,
     UtilityWarning,
     report,
@@ -505,9 +509,88 @@ class TestPipelines:
         assert model.n_features_in_ == 4
 
     def test_steps_that_spend_too_much_are_refused(self, small):
-        model = search(self.pipeline(epsilon=2.0), self.grid)
+        ledger = PrivacyLedger()
+        model = search(self.pipeline(epsilon=2.0), self.grid, ledger=ledger)
         with pytest.raises(PrivacyBudgetError, match="give the steps before the last"):
             model.fit(*small)
+        assert not ledger.entries
+
+    def test_a_candidate_that_protects_less_is_refused(self, small):
+        """Completion has a public target and no parameter that would say so."""
+        ledger = PrivacyLedger()
+        model = PrivateCompletionClassifier(GaussianNB(), bounds=(0, 1))
+        with pytest.raises(PrivacyBudgetError, match="a candidate protects less"):
+            search(model, {"n_draws": [1]}, ledger=ledger).fit(*small)
+        assert not ledger.entries
+
+    nested = {"pipeline__dpsgdfclassifier__clip_norm": [0.1, 0.5]}
+
+    def test_pipelines_in_pipelines(self, small, releases):
+        before, n_before = make_pipeline(Picked(3)), []
+        centred = PrivateCenteringTransformer(epsilon=0.05, bounds=(0, 1))
+        inner = make_pipeline("passthrough", centred, base(bounds=False))
+
+        class Ledger(PrivacyLedger):
+            def charge(self, *args, **more):
+                n_before.append(len(releases))
+                return super().charge(*args, **more)
+
+        model = Pipeline([("none", None), ("first", before), ("pipeline", inner)])
+        ledger = Ledger()
+        found = search(model, self.nested, ledger=ledger).fit(*small)
+        assert n_before == [0] and len(ledger.entries) == 1
+        steps = found.best_estimator_.named_steps
+        assert steps["pipeline"][-1].n_features_in_ == 3
+        assert steps["pipeline"][1].ledger is None
+        assert centred.ledger is None and not hasattr(centred, "mean_")
+
+    @pytest.mark.parametrize("place", range(4))
+    def test_private_steps_inside_others_are_refused(self, small, releases, place):
+        centred = PrivateCenteringTransformer(epsilon=0.05, bounds=(0, 1))
+        columns = ColumnTransformer([("a", centred, [0, 1])], remainder="passthrough")
+        steps = [
+            (columns,),
+            (make_pipeline(FeatureUnion([("a", make_pipeline(centred))])),),
+            (PrivateCenteringTransformer(epsilon=0.05, bounds=(0, 1)), columns),
+            (SelectFromModel(base()),),
+        ][place]
+        ledger = PrivacyLedger()
+        model = make_pipeline(*steps, base(bounds=False))
+        with pytest.raises(PrivacyBudgetError, match="make it a step of its own"):
+            search(model, self.grid, ledger=ledger).fit(*small)
+        assert not releases and not ledger.entries
+
+    @pytest.mark.parametrize("place", range(3))
+    def test_no_step_is_without_privacy(self, small, place):
+        centred = PrivateCenteringTransformer(epsilon=math.inf, bounds=(0, 1))
+        steps = [
+            (centred,),
+            (PrivateCenteringTransformer(epsilon=0.05, bounds=(0, 1)), centred),
+            (ColumnTransformer([("a", centred, [0, 1])]),),
+        ][place]
+        ledger = PrivacyLedger()
+        model = make_pipeline(*steps, base(bounds=False))
+        with pytest.raises(PrivacyBudgetError, match="epsilon=inf inside a private"):
+            search(model, self.grid, ledger=ledger).fit(*small)
+        assert not ledger.entries
+
+    def test_a_step_that_cannot_transform_is_refused_before_the_charge(self, small):
+        ledger = PrivacyLedger()
+        model = Pipeline([("first", base()), ("dpsgdfclassifier", base())])
+        with pytest.raises(RuntimeError, match="message is withheld"):
+            search(model, self.grid, ledger=ledger).fit(*small)
+        assert not ledger.entries
+
+    def test_what_fails_or_warns_without_a_private_step_need_not_with_it(self, small):
+        """The look before the charge leaves the private step out."""
+        pipeline = self.pipeline()
+        pipeline.steps.insert(2, ("centred", Centred()))
+        ledger = PrivacyLedger()
+        model = search(pipeline, self.grid, ledger=ledger, epsilon=20.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UtilityWarning)
+            model.fit(*small)
+        assert len(ledger.entries) == 1 and hasattr(model, "best_estimator_")
 
     @pytest.mark.parametrize("budget", ["select", "compose"])
     def test_poisson_batches_after_a_private_step_are_refused(self, small, budget):
@@ -540,6 +623,32 @@ class TestPipelines:
         with pytest.raises(RuntimeError, match="message is withheld") as caught:
             model.fit(X, small[1])
         assert "Ada" not in str(caught.value)
+
+
+class Picked(BaseEstimator):
+    """The first columns; as much of a transformer as a Pipeline asks for."""
+
+    def __init__(self, n_columns):
+        self.n_columns = n_columns
+
+    def fit(self, X, y=None):
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X):
+        return X[:, : self.n_columns]
+
+
+class Centred(TransformerMixin, BaseEstimator):
+    """Refuses rows that nobody has centred."""
+
+    def fit(self, X, y=None):
+        if abs(X.mean()) > 0.4:
+            raise ValueError("centre the rows")
+        return self
+
+    def transform(self, X):
+        return X
 
 
 class TestCandidates:

@@ -266,7 +266,7 @@ def planned(
     A private step before the last one is planned and left out, because it releases
     nothing yet: where what follows then cannot be planned, its plan is missing. Steps
     of others are fitted, and what they raise is withheld. A private step inside one
-    of these is refused.
+    of these is refused, unless that is a Pipeline.
 
     Parameters
     ----------
@@ -296,21 +296,51 @@ def planned(
 
 
 def _plans_of_steps(model: Pipeline, X: Any, y: np.ndarray) -> list[FitPlan]:
-    """Return the plans of a Pipeline's private steps, through Pipelines inside it."""
+    """Return the plans of a Pipeline's private steps, in their order."""
+    *before, last = _steps(model)
+    if not all(hasattr(step, "transform") for step in before):
+        raise TypeError("a step before the last one cannot transform")
     found: list[FitPlan] = []
-    for _, step in model.steps:
-        if step is None or isinstance(step, str):  # "passthrough"
-            continue
-        if "" in private_parts(step):
-            # What fails without an earlier private step need not fail with it.
-            doubtful = contextlib.suppress(ValueError, TypeError) if found else None
-            with doubtful or contextlib.nullcontext():
+    for step in (*before, last):
+        is_ours = "" in private_parts(step)
+        # What fails, or warns, without an earlier private step need not do so with it.
+        with _doubtful() if found else contextlib.nullcontext():
+            if is_ours:
                 found.append(_plan(step, X, y))
-        elif isinstance(step, Pipeline):
-            found += _plans_of_steps(step, X, y)
-        else:
-            X = step.fit_transform(X, y)
+            else:
+                X = _fit_transform(step, X, y)
+            continue
+        if not is_ours:  # nobody knows what the next step would see
+            break
     return found
+
+
+def _steps(model: Pipeline) -> Iterator[Any]:
+    """Yield the steps of a Pipeline, through Pipelines inside it."""
+    for _, step in model.steps:
+        if isinstance(step, Pipeline):
+            yield from _steps(step)
+        elif step is not None and not isinstance(step, str):  # "passthrough"
+            yield step
+
+
+def _fit_transform(step: Any, X: Any, y: np.ndarray) -> Any:
+    if hasattr(step, "fit_transform"):
+        return step.fit_transform(X, y)
+    return step.fit(X, y).transform(X)
+
+
+@contextlib.contextmanager
+def _doubtful() -> Iterator[None]:
+    """Pass over what fails, but for what a budget refuses, and over warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        except PrivacyBudgetError:
+            raise
+        except Exception:
+            pass
 
 
 def _plan(step: Any, X: Any, y: np.ndarray) -> FitPlan:
@@ -340,13 +370,22 @@ class _Closed(PrivacyLedger):
 def check_candidate(
     estimator: Any, params: Mapping, holdout: Holdout, share: Share
 ) -> None:
-    """Raise what the plan of a candidate raises, or ValueError for Poisson batches."""
+    """Raise what the plan of a candidate raises, or what a run surely would.
+
+    Raises
+    ------
+    ValueError
+        For Poisson batches.
+    PrivacyBudgetError
+        If the first private step is not covered by what the search charges.
+    """
     model = prepared(estimator, params, holdout.classes, None)
     plans = planned(model, holdout, share.epsilon, share.delta)
     if any(event.mu is None for plan in plans for event in plan.events):
         prefix, last = last_step(model)
         value = shown(last.get_params().get("batch_size"))
         raise ValueError(_BATCHES.format(f"{prefix}batch_size={value} of a candidate"))
+    share.check(plans[0].events)  # of later steps only the gate of a run is sure
 
 
 def fitted(model: Any, holdout: Holdout, share: Share) -> Any:
