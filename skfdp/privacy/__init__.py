@@ -16,6 +16,7 @@ from skfdp.privacy.events import (
     PrivacyWarning,
 )
 from skfdp.privacy.events import Nameless as Nameless
+from skfdp.privacy.fit_plan import FitPlan
 from skfdp.privacy.ledger import PrivacyLedger, WhatIf
 from skfdp.privacy.parts import Part as Part
 from skfdp.privacy.plan import PrivacyPlan, calibrate
@@ -31,6 +32,7 @@ from skfdp.privacy.store import LedgerEntry, Receipt
 __all__ = [
     "RELATIONS",
     "Event",
+    "FitPlan",
     "LedgerEntry",
     "PrivacyBudgetError",
     "PrivacyCurve",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from typing import Any
 
@@ -11,6 +12,7 @@ from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.composition import cost
 from skfdp.privacy.events import Event
 from skfdp.privacy.plan import PrivacyPlan
+from skfdp.privacy.store import dumps
 
 
 @public("skfdp.privacy")
@@ -19,7 +21,8 @@ class FitPlan:
     """Releases and cost of one fit in advance; ``estimator.plan(X, y)`` returns it.
 
     Nothing is released or charged by making a plan. It is a function of public facts
-    alone, equal for all values of the private part.
+    alone, equal for all values of the private part. `PrivacyLedger.what_if` says what
+    it would do to a ledger.
 
     Attributes
     ----------
@@ -38,6 +41,18 @@ class FitPlan:
         The plan of the last releases (of the loop, where there is one), with those
         before it among its `other_events`. Of a search, that of one run. None for
         ``epsilon=inf``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfdp import DPSGDFClassifier
+    >>> model = DPSGDFClassifier(epsilon=0.5, bounds=(0, 1), classes=["no", "yes"])
+    >>> private = np.full((1000, 3), np.nan)  # only its shape is looked at
+    >>> plan = model.plan(private)
+    >>> plan
+    <FitPlan of DPSGDFClassifier: epsilon=0.5, delta=1e-05; mean x 1, descent x 200>
+    >>> [round(event.mu, 3) for event in plan.events], round(plan.mu, 3)
+    ([0.02, 0.141], 0.142)
     """
 
     subject: str
@@ -59,8 +74,8 @@ class FitPlan:
         return cost(self.events, self.delta).mu if self.events else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as JSON-able values."""
-        return {
+        """Return strictly JSON-able values; infinite numbers are the string "inf"."""
+        values = {
             "subject": self.subject,
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -71,13 +86,12 @@ class FitPlan:
             "assumptions": [dataclasses.asdict(one) for one in self.assumptions],
             "schedule": None if self.schedule is None else self.schedule.to_dict(),
         }
+        infinite = {name for name, value in values.items() if value == math.inf}
+        return json.loads(dumps(values | dict.fromkeys(infinite, "inf")))
 
     def __repr__(self) -> str:
-        releases = ", ".join(
-            f"{event.label} ({event.n_steps} x)" for event in self.events
-        )
+        releases = [f"{event.label} x {event.n_steps}" for event in self.events]
         return (
-            f"FitPlan of {self.subject}: epsilon={self.epsilon:.6g} at "
-            f"delta={self.delta:g}, {self.n_records} records; releases "
-            f"{releases or 'the fitted model, without noise'}"
+            f"<FitPlan of {self.subject}: epsilon={self.epsilon:.6g}, "
+            f"delta={self.delta:g}; {', '.join(releases) or 'without privacy'}>"
         )

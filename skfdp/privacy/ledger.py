@@ -20,6 +20,7 @@ from skfdp.privacy.events import (
     check_budget,
     check_relation,
 )
+from skfdp.privacy.fit_plan import FitPlan
 from skfdp.privacy.ledger_file import FileStore
 from skfdp.privacy.parts import Part
 from skfdp.privacy.plan import PrivacyPlan
@@ -315,20 +316,22 @@ class PrivacyLedger:
         Afterwards `spent` is infinite, for all records: without privacy a part hides
         nobody.
         """
-
-        def check(terms: Terms, recorded: tuple[LedgerEntry, ...]) -> None:
-            if terms.epsilon is not None:
-                raise PrivacyBudgetError(
-                    f"epsilon=inf exceeds the ceiling epsilon={terms.epsilon!r} of "
-                    f"data set {self._dataset!r}; nothing was charged: train with a "
-                    "finite epsilon."
-                )
-
+        check = self._check_nonprivate
         return self._store.append(new_entries([None], label), check)
+
+    def _check_nonprivate(
+        self, terms: Terms, recorded: tuple[LedgerEntry, ...]
+    ) -> None:
+        if terms.epsilon is not None:
+            raise PrivacyBudgetError(
+                f"epsilon=inf exceeds the ceiling epsilon={terms.epsilon!r} of "
+                f"data set {self._dataset!r}; nothing was charged: train with a "
+                "finite epsilon."
+            )
 
     def what_if(
         self,
-        plan: PrivacyPlan | Event | Iterable[Event],
+        plan: FitPlan | PrivacyPlan | Event | Iterable[Event],
         *,
         times: int = 1,
         delta: float | None = None,
@@ -337,31 +340,48 @@ class PrivacyLedger:
 
         Parameters
         ----------
-        plan : PrivacyPlan, Event or sequence of Event
-            A plan stands for its `other_events` and its event.
+        plan : FitPlan, PrivacyPlan, Event or sequence of Event
+            What ``estimator.plan(X, y)`` returns stands for that fit. A `PrivacyPlan`
+            stands for its `other_events` and its event.
         times : int, default=1
             So many fits of this plan.
         delta : float, default=None
-            None takes the ceiling's.
+            None takes the ceiling's; without one, that of a `FitPlan`.
 
         Returns
         -------
         answer : WhatIf
             Of this moment: another process may charge next.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skfdp import DPSGDFClassifier, PrivacyLedger
+        >>> ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+        >>> model = DPSGDFClassifier(epsilon=0.6, bounds=(0, 1), classes=[0, 1])
+        >>> plan = model.plan(np.zeros((1000, 3)))
+        >>> answer = ledger.what_if(plan)
+        >>> answer.allowed, round(answer.epsilon, 3)
+        (True, 0.6)
+        >>> ledger.what_if(plan, times=4).reason.partition(":")[0]
+        'budget exhausted'
         """
-        if isinstance(plan, PrivacyPlan):
-            plan = (*plan.other_events, plan.event)
-        events = _checked_events((plan,) if isinstance(plan, Event) else plan)
         if not isinstance(times, int) or times < 1:
             raise ValueError(f"times={times!r} must be a positive int.")
-        events *= times
         terms, recorded = self._store.read()
+        if delta is None and terms.delta is None and isinstance(plan, FitPlan):
+            delta = plan.delta
         delta = self._delta(terms, delta)
         reason, epsilon = None, None
         try:
-            self._admit(terms, recorded, events)
-            epsilon = self._total(recorded, events, delta)
-            self._check(terms, recorded, events)
+            if isinstance(plan, FitPlan) and not plan.events:  # without privacy
+                epsilon = math.inf
+                self._check_nonprivate(terms, recorded)
+            else:
+                events = _planned_events(plan) * times
+                self._admit(terms, recorded, events)
+                epsilon = self._total(recorded, events, delta)
+                self._check(terms, recorded, events)
         except PrivacyBudgetError as error:
             reason = str(error)
         left = math.inf if terms.epsilon is None else terms.epsilon - (epsilon or 0.0)
@@ -646,6 +666,17 @@ class PrivacyLedger:
             state["seen"],
             state.get("head"),  # older versions kept the number alone
         )
+
+
+def _planned_events(
+    plan: FitPlan | PrivacyPlan | Event | Iterable[Event],
+) -> tuple[Event, ...]:
+    """Return the events of a plan."""
+    if isinstance(plan, PrivacyPlan):
+        return (*plan.other_events, plan.event)
+    if isinstance(plan, FitPlan):
+        plan = plan.events
+    return _checked_events((plan,) if isinstance(plan, Event) else plan)
 
 
 def _checked_events(events: Iterable[Event]) -> tuple[Event, ...]:
