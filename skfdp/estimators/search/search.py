@@ -236,9 +236,12 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         """Validate and split; draws no private coin."""
         last = runs.last_step(self.estimator)[1].get_params()
         named = target_name(last.get("target_name"), y)
-        if planning and y is None:
+        steps = isinstance(self.estimator, Pipeline)
+        declared = last.get("classes") is not None and not last.get("public_target")
+        # Steps of others may need y; nothing else does if the labels are declared.
+        if planning and (y is None or (declared and not steps)):
             y = self._placeholder(X, last)
-        if isinstance(self.estimator, Pipeline):  # columns of any type
+        if steps:  # columns of any type
             if not hasattr(X, "iloc"):
                 X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
             check_consistent_length(X, y)
