@@ -1,0 +1,504 @@
+"""``plan`` says what a fit would charge, and looks at nothing private.
+
+Every recorded case is planned on its own table and on tables with other private values,
+missing and infinite ones included: the plan is equal, byte for byte.
+"""
+
+import json
+import math
+import pickle
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, issparse
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    PrivateCompletionClassifier,
+    PrivateSearchCV,
+)
+from skfdp.estimators import base
+from skfdp.estimators.base import PrivateEstimator
+from skfdp.estimators.linear_model.descent import Descent
+from skfdp.privacy import FitPlan
+from skfdp.releases.desk import Desk
+from skfdp.releases.noise import Streams
+
+sys.path.append(str(Path(__file__).parents[1] / "golden"))
+
+from golden_cases import (
+    CASES,
+    CENTRING,
+    COMPLETION,
+    LOGISTIC,
+    NETWORK,
+    REGRESSOR,
+    SEARCH,
+    SGD,
+    SGD_REGRESSOR,
+    estimator,
+    rows,
+    target,
+)
+from golden_private import public_columns, replaced
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning"),
+    pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning"),
+]
+BY_NAME = {case["name"]: case for case in CASES}
+PRIVATE = [n for n, c in BY_NAME.items() if not math.isinf(c["params"]["epsilon"])]
+#: Fits that charge in ways of their own.
+SORTS = [
+    f"{LOGISTIC}: nothing public",
+    f"{LOGISTIC}: both public",
+    f"{LOGISTIC}: label-DP",
+    f"{LOGISTIC}: label-DP, descent",
+    f"{LOGISTIC}: imputed",
+    f"{SGD}: Poisson",
+    f"{REGRESSOR}: both public",
+    f"{REGRESSOR}: label-DP, one-shot",
+    f"{REGRESSOR}: one-shot",
+    f"{SGD_REGRESSOR}: plain",
+    f"{NETWORK}: nothing public",
+    f"{NETWORK}: both public, linear alone",
+    f"{NETWORK}: both public, class sums",
+    f"{NETWORK}: both public, linear, Poisson",
+    f"{CENTRING}: whole",
+    f"{CENTRING}: conditional",
+    f"{COMPLETION}: covariance",
+    f"{COMPLETION}: sums alone",
+    f"{SEARCH}: select",
+    f"{SEARCH}: select, pipeline",
+    f"{SEARCH}: compose",
+]
+
+
+def text(model, X, y=None):
+    """Return all that can be read of the plan of a model."""
+    plan = model.plan(X, y)
+    told = json.dumps(plan.to_dict(), allow_nan=False)
+    return repr(plan), repr(plan.events), told, pickle.dumps(plan)
+
+
+def first_text(model, X, y=None):
+    """Return it of the first plan.
+
+    Calibrations are kept and shared by equal plans later, which a pickle shows: what is
+    returned is of a second one.
+    """
+    model.plan(X, y)
+    return text(model, X, y)
+
+
+def last_of(model):
+    """Return what has the labels: the last step of what is searched over."""
+    inner = model.estimator if isinstance(model, PrivateSearchCV) else model
+    return inner[-1] if isinstance(inner, Pipeline) else inner
+
+
+def needs_y(case):
+    """Whether a plan needs y, told from the parameters alone."""
+    params = case["params"].get("inner", case["params"])
+    return bool(params.get("public_target")) or case["estimator"] == COMPLETION
+
+
+def declared(case):
+    """Return the estimator of a case, with its labels declared if it has any."""
+    model = estimator(case)
+    last = last_of(model)
+    if getattr(last, "classes", ()) is None:
+        last.set_params(classes=np.unique(target(case)).tolist())
+    return model
+
+
+@pytest.fixture
+def nothing_private(monkeypatch):
+    """Refuse coins, noise and charges."""
+
+    def refuse(*args, **more):
+        raise AssertionError("a plan that draws, releases or charges")
+
+    monkeypatch.setattr(Streams, "private", refuse)
+    monkeypatch.setattr(Desk, "release", refuse)
+    monkeypatch.setattr(PrivacyLedger, "charge", refuse)
+    monkeypatch.setattr(PrivacyLedger, "charge_nonprivate", refuse)
+
+
+class Charged(BaseException):
+    """Ends a fit at its charge; no handler of an Exception can hide it."""
+
+
+class Spy(PrivacyLedger):
+    """A ledger that keeps what it is given, and ends the fit."""
+
+    def charge(self, events, *, label=None, plan=None):
+        self.given = tuple(events), label, plan
+        raise Charged
+
+
+def check_values(case):
+    """Check that private values of X do not enter the plan of a case."""
+    wanted = first_text(estimator(case), rows(case), target(case))
+    for kind in ("zeros", "others", "missing", "infinite"):
+        assert text(estimator(case), *replaced(case, kind)) == wanted, kind
+
+
+def check_target(case):
+    """Check that a private target does not enter the plan of a case."""
+    X, y = rows(case), target(case)
+    wanted = first_text(declared(case), X)
+    no_labels = np.full(len(y), "?" if y.dtype.kind == "U" else -77)
+    others = [y, y[::-1], no_labels, np.full(len(y), np.nan)]
+    if case["params"].get("pipeline"):  # whose other steps may need it
+        others = others[:2]
+    for other in others:
+        assert text(declared(case), X, other) == wanted
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_private_values_do_not_enter_a_plan(name, nothing_private):
+    check_values(BY_NAME[name])
+
+
+@pytest.mark.parametrize("name", [n for n, c in BY_NAME.items() if not needs_y(c)])
+def test_a_private_target_does_not_enter_a_plan(name, nothing_private):
+    check_target(BY_NAME[name])
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_a_fit_charges_what_was_planned(name):
+    case, spy = BY_NAME[name], Spy()
+    X, y = rows(case), target(case)
+    plan = estimator(case).plan(X, y)
+    with pytest.raises(Charged):
+        estimator(case).set_params(ledger=spy).fit(X, y)
+    assert spy.given == (plan.events, plan.subject, plan.schedule)
+    assert repr(spy.given) == repr((plan.events, plan.subject, plan.schedule))
+
+
+class TestZeros:
+    """Which private entries of CSR are stored is private."""
+
+    def tables(self):
+        rng = np.random.default_rng(0)
+        dense = np.round(rng.random((200, 5)), 2) + 0.01
+        empty, half, full = dense.copy(), dense.copy(), csr_array(dense)
+        empty[:, 2:] = 0
+        half[:100, 2:] = 0
+        stored = csr_array(dense)
+        stored.data[stored.indices >= 2] = 0  # zeros that are stored
+        repeated = csr_array(
+            (
+                np.r_[full.data, np.inf, -np.inf],
+                np.r_[full.indices, 3, 3],
+                np.r_[full.indptr[:-1], full.indptr[-1] + 2],
+            ),
+            shape=full.shape,
+        )
+        tables = [full, csr_array(empty), csr_array(half), stored, repeated]
+        return tables, (dense[:, 0] > 0.5).astype(int)
+
+    models = [
+        FeatureDPLogisticRegression(public_features=[0, 1], bounds=(0, 1)),
+        FeatureDPLogisticRegression(
+            public_features=[0, 1], bounds=(0, 1), public_target=True
+        ),
+        FeatureDPRegressor(public_features=[0, 1], bounds=(0, 1), target_bounds=(0, 1)),
+    ]
+
+    @pytest.mark.parametrize("place", range(3))
+    def test_patterns(self, place, nothing_private):
+        tables, y = self.tables()
+        assert len({table.nnz for table in tables}) > 3
+        wanted = first_text(self.models[place], tables[0], y)
+        assert {text(self.models[place], X, y) for X in tables} == {wanted}
+
+
+class TestTarget:
+    """y=None where the target is private, and the labels are declared."""
+
+    X = np.random.default_rng(0).random((60, 4))
+    y = (X[:, 0] > 0.5).astype(int)
+
+    @pytest.mark.parametrize(
+        ("model", "match"),
+        [
+            (DPSGDFClassifier(), "y=None: a plan needs the labels; declare `classes`"),
+            (FeatureDPLogisticRegression(), "a plan needs the labels"),
+            (FeatureDPMLPClassifier(), "a plan needs the labels"),
+            (
+                PrivateSearchCV(DPSGDFClassifier(), {"clip_norm": [1.0]}),
+                "private target and declared `classes`",
+            ),
+        ],
+    )
+    def test_labels_must_be_declared(self, model, match):
+        with pytest.raises(ValueError, match=match):
+            model.plan(self.X)
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            FeatureDPLogisticRegression(public_target=True),
+            FeatureDPLogisticRegression(public_target=True, classes=[0, 1]),
+            FeatureDPRegressor(public_target=True),
+            FeatureDPMLPClassifier(public_target=True, classes=[0, 1]),
+            PrivateCompletionClassifier(GaussianNB()),
+        ],
+    )
+    def test_a_public_target_is_needed(self, model):
+        with pytest.raises(ValueError, match="requires y to be passed"):
+            model.plan(self.X)
+
+    def test_a_search_needs_a_public_target_too(self):
+        inner = FeatureDPLogisticRegression(public_target=True, classes=[0, 1])
+        with pytest.raises(ValueError, match="y=None: a plan needs y"):
+            PrivateSearchCV(inner, {"C": [1.0]}).plan(self.X)
+
+    def test_without_declared_labels_the_set_of_labels_is_all_that_is_read(self):
+        model = DPSGDFClassifier(bounds=(0, 1))
+        one = np.zeros(60, dtype=int)
+        one[7] = 1
+        assert first_text(model, self.X, self.y) == text(model, self.X, one)
+        assert model.plan(self.X, self.y).events[0].classes_source == "data"
+
+    def test_steps_of_others_get_the_target(self):
+        seen = []
+
+        class Looking(FunctionTransformer):
+            def fit(self, X, y=None):
+                seen.append(y)
+                return super().fit(X, y)
+
+        inner = DPSGDFClassifier(classes=[0, 1], bounds=(0, 1))
+        model = make_pipeline(Looking(), inner)
+        grid = {"dpsgdfclassifier__clip_norm": [1.0]}
+        PrivateSearchCV(model, grid, epsilon=3.0).plan(self.X, self.y)
+        assert all(set(y.tolist()) == {0, 1} for y in seen) and seen
+
+    def test_public_values_must_be_there(self):
+        X = self.X.copy()
+        X[3, 1] = np.nan
+        hidden = FeatureDPLogisticRegression(public_features=[0], classes=[0, 1])
+        assert isinstance(hidden.plan(X), FitPlan)
+        with pytest.raises(ValueError, match="contains NaN"):
+            hidden.set_params(public_features=[1]).plan(X)
+
+
+class TestState:
+    """A plan leaves the model as it was."""
+
+    @pytest.mark.parametrize("name", SORTS)
+    def test_unfitted(self, name, nothing_private):
+        case, ledger = BY_NAME[name], PrivacyLedger()
+        model = estimator(case).set_params(ledger=ledger)
+        before = dict(vars(model))
+        model.plan(rows({**case, "as": "frame"}), target(case))
+        assert vars(model) == before and vars(model).keys() == before.keys()
+        assert not hasattr(model, "n_features_in_")
+        assert not ledger.entries
+
+    @pytest.mark.parametrize("name", SORTS)
+    def test_fitted(self, name):
+        case = BY_NAME[name]
+        model = estimator(case).fit(rows(case), target(case))
+        before, values = dict(vars(model)), pickle.dumps(vars(model))
+        model.plan(rows(case)[:100], target(case)[:100])
+        assert vars(model).keys() == before.keys()
+        assert all(vars(model)[key] is before[key] for key in before)
+        assert pickle.dumps(vars(model)) == values
+
+    def test_a_plan_that_fails_leaves_the_model_too(self):
+        X, y = TestTarget.X, TestTarget.y
+        model = DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(X, y)
+        before = dict(vars(model))
+        with pytest.raises(ValueError, match="declare `classes`"):
+            model.plan(X[:, :2])
+        assert vars(model) == before
+
+    def test_bad_parameters_are_refused(self):
+        with pytest.raises(ValueError, match="clip_norm=-1"):
+            DPSGDFClassifier(clip_norm=-1, classes=[0, 1]).plan(TestTarget.X)
+
+
+class TestLedger:
+    """What a ledger says of a plan is what it does with the fit."""
+
+    @pytest.mark.parametrize("name", SORTS)
+    @pytest.mark.parametrize("factor", [0.9, 1.0, 1.2])
+    def test_what_if_agrees_with_the_fit(self, name, factor):
+        case = {**BY_NAME[name], "as": "frame"}
+        X, y = rows(case), target(case)
+        probe = estimator(case)
+        ledger = PrivacyLedger(epsilon=factor * probe.epsilon, delta=probe.delta)
+        model = probe.set_params(ledger=ledger)
+        answer = ledger.what_if(model.plan(X, y))
+        assert answer.allowed == (factor >= 1) and not ledger.entries
+        if answer.allowed:
+            plan = model.plan(X, y)
+            model.fit(X, y)
+            assert ledger.spent() == answer.epsilon == plan.epsilon
+            assert ledger.remaining() == answer.remaining
+            second = ledger.what_if(plan)
+            assert not second.allowed and "budget exhausted" in second.reason
+            answer = second
+        with pytest.raises(PrivacyBudgetError) as caught:
+            model.fit(X, y)
+        assert str(caught.value) == answer.reason
+
+    def test_columns_without_names(self):
+        ledger, y = PrivacyLedger(epsilon=9.0, delta=1e-5), TestTarget.y
+        model = FeatureDPLogisticRegression(public_features=[0], ledger=ledger)
+        answer = ledger.what_if(model.plan(TestTarget.X, y))
+        assert not answer.allowed and "columns of X have no names" in answer.reason
+        with pytest.raises(PrivacyBudgetError) as caught:
+            model.fit(TestTarget.X, y)
+        assert str(caught.value) == answer.reason
+
+    def test_another_relation_and_times(self):
+        model = DPSGDFClassifier(classes=[0, 1], epsilon=0.5)
+        plan = model.plan(TestTarget.X)
+        ledger = PrivacyLedger(epsilon=1.1, delta=1e-5)
+        assert ledger.what_if(plan, times=2).allowed
+        assert not ledger.what_if(plan, times=9).allowed
+        other = model.set_params(neighboring_relation="replace_one")
+        ledger.charge(other.plan(TestTarget.X).events)
+        assert "do not compose" in ledger.what_if(plan).reason
+
+    def test_the_delta_of_a_plan_is_used_without_a_ceiling(self):
+        plan = DPSGDFClassifier(classes=[0, 1], delta=1e-7).plan(TestTarget.X)
+        answer = PrivacyLedger().what_if(plan)
+        assert (answer.delta, answer.epsilon) == (1e-7, plan.epsilon)
+        assert PrivacyLedger().what_if(plan, delta=1e-3).epsilon < plan.epsilon
+        with pytest.raises(ValueError, match="needs a ledger with a ceiling"):
+            PrivacyLedger().what_if(plan.events)
+
+    @pytest.mark.parametrize("ceiling", [{}, {"epsilon": 9.0, "delta": 1e-5}])
+    def test_a_plan_without_privacy(self, ceiling):
+        ledger = PrivacyLedger(**ceiling)
+        model = DPSGDFClassifier(epsilon=math.inf, classes=[0, 1], ledger=ledger)
+        plan = model.plan(np.full((60, 4), np.nan))
+        assert not plan.events and plan.schedule is None
+        assert (plan.epsilon, plan.mu, plan.to_dict()["epsilon"]) == (
+            math.inf,
+            None,
+            "inf",
+        )
+        answer = ledger.what_if(plan)
+        assert answer.epsilon == math.inf and answer.allowed == (not ceiling)
+        if answer.allowed:
+            model.fit(TestTarget.X, TestTarget.y)
+            assert ledger.spent(1e-5) == math.inf
+        else:
+            assert answer.remaining == 0
+            with pytest.raises(PrivacyBudgetError) as caught:
+                model.fit(TestTarget.X, TestTarget.y)
+            assert str(caught.value) == answer.reason
+
+    @pytest.mark.parametrize("name", SORTS)
+    def test_every_kind_of_fit_is_recorded_with_its_plan(self, name):
+        case, ledger = {**BY_NAME[name], "as": "frame"}, PrivacyLedger()
+        model = estimator(case).set_params(ledger=ledger)
+        X, y = rows(case), target(case)
+        plan = model.plan(X, y)
+        model.fit(X, y)
+        frame = ledger.to_dataframe()
+        assert frame["event"].tolist() == list(plan.events)
+        assert plan.schedule is not None
+        assert frame["plan"].tolist() == [plan.schedule] * len(plan.events)
+        last = plan.events[-1]
+        assert plan.schedule.n_steps == last.n_steps
+        assert plan.schedule.sampling_rate == last.sampling_rate
+        assert len(plan.schedule.other_events) == len(plan.events) - 1
+        assert model.privacy_.events == plan.events
+
+
+class TestSabotage:
+    """A plan that looks is seen."""
+
+    def peeking(self, monkeypatch):
+        """Let the plan of a descent count the zeros of the table."""
+        plan = Descent.plan
+
+        def peek(self, public, prepared, budget):
+            table = public._table
+            count = table.nnz if issparse(table) else np.count_nonzero(table)
+            counted = public.n_records + count % 7
+            object.__setattr__(public, "n_records", counted)
+            return plan(self, public, prepared, budget)
+
+        monkeypatch.setattr(Descent, "plan", peek)
+
+    def unblanked(self, monkeypatch):
+        monkeypatch.setattr(base, "blanked", lambda X, public: X)
+        monkeypatch.setattr(base, "check_finite", lambda X: None)
+
+    @pytest.mark.parametrize("name", ["columns public", "both public, csr"])
+    def test_private_values(self, name, monkeypatch):
+        self.peeking(monkeypatch)
+        self.unblanked(monkeypatch)
+        with pytest.raises(AssertionError):
+            check_values(BY_NAME[f"{LOGISTIC}: {name}"])
+
+    def test_private_zeros(self, monkeypatch):
+        self.peeking(monkeypatch)
+        self.unblanked(monkeypatch)
+        with pytest.raises(AssertionError):
+            TestZeros().test_patterns(0, None)
+
+    def test_a_fit_that_charges_otherwise(self, monkeypatch):
+        """The plan of a table without private values differs from that of the fit."""
+        self.peeking(monkeypatch)
+        with pytest.raises(AssertionError):
+            test_a_fit_charges_what_was_planned(f"{LOGISTIC}: columns public")
+
+    def test_infinite_values(self, monkeypatch):
+        monkeypatch.setattr(base, "blanked", lambda X, public: X)
+        with pytest.raises(ValueError, match="contains NaN"):
+            check_values(BY_NAME[f"{LOGISTIC}: columns public"])
+
+    def test_a_private_target(self, monkeypatch):
+        monkeypatch.setattr(PrivateEstimator, "_plans_without", lambda self, y: False)
+        with pytest.raises(ValueError, match="labels outside `classes`|to be passed"):
+            check_target(BY_NAME[f"{LOGISTIC}: nothing public"])
+
+
+def test_every_estimator_is_planned():
+    import skfdp
+
+    fitted = {n for n in skfdp.__all__ if hasattr(getattr(skfdp, n), "fit")}
+    assert {name.split(":")[0] for name in SORTS} == fitted
+    assert all(hasattr(getattr(skfdp, name), "plan") for name in fitted)
+
+
+def test_replacement_reaches_every_private_value():
+    case = BY_NAME[f"{LOGISTIC}: both public, csr"]
+    X, public = rows(case).toarray(), public_columns(case)
+    missing = replaced(case, "missing")[0].toarray()
+    assert np.isnan(missing[:, ~public]).all()
+    assert (missing[:, public] == X[:, public]).all()
+
+
+def test_a_plan_warns_as_the_fit_would():
+    X, y = TestTarget.X, TestTarget.y
+    model = DPSGDFClassifier(epsilon=0.01, bounds=(0, 1), max_iter=2)
+    texts = []
+    for does in (model.plan, model.fit):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            does(X, y)
+        texts.append([str(one.message) for one in caught])
+        assert {one.filename for one in caught} == {__file__}
+    assert texts[0] == texts[1] and "the budget is small" in texts[0][0]
