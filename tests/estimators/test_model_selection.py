@@ -560,6 +560,12 @@ class TestPipelines:
             search(model, self.grid, ledger=ledger).fit(*small)
         assert not releases and not ledger.entries
 
+    def test_other_processes_are_refused_too(self):
+        closed = pickle.loads(pickle.dumps(tuning._Closed()))
+        event = TestRuns().gaussian(0.1)
+        with pytest.raises(PrivacyBudgetError, match="make it a step of its own"):
+            closed.charge([event], label="x", plan=None)
+
     @pytest.mark.parametrize("place", range(3))
     def test_no_step_is_without_privacy(self, small, place):
         centred = PrivateCenteringTransformer(epsilon=math.inf, bounds=(0, 1))

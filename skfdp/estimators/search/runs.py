@@ -355,6 +355,9 @@ class _Closed(PrivacyLedger):
     def __init__(self) -> None:
         pass  # it records nothing
 
+    def __reduce__(self) -> tuple:
+        return type(self), ()  # a step of others may send it to other processes
+
     def charge(self, events: Iterable[Event], **more: Any) -> None:
         """Refuse it."""
         raise PrivacyBudgetError(
