@@ -192,11 +192,11 @@ def a_higher_sampling_rate(monkeypatch):
 
 
 def a_public_batch_of_another_size(monkeypatch):
-    from skfdp.estimators.linear_model import descent as method
+    from skfdp.estimators.linear_model import public_loss
 
-    batch = method.uniform_batch
+    batch = public_loss.uniform_batch
     monkeypatch.setattr(
-        method, "uniform_batch", lambda coins, n, size: batch(coins, n, size - 1)
+        public_loss, "uniform_batch", lambda coins, n, size: batch(coins, n, size - 1)
     )
 
 
