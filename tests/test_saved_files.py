@@ -290,7 +290,7 @@ MOVED = """if True:
             method = "transform" if "centring" in name else "predict"
             found = getattr(model, method)(expected["X"])
             np.testing.assert_allclose(found, expected[f"{name}/{method}"], rtol=1e-12)
-    assert type(model.row_map_).unit.__module__ == "skfdp.elsewhere.rows"
+    assert type(model.row_map_).mapped.__module__ == "skfdp.elsewhere.rows"
     for gone in ("skfdp.rows", "skfdp.linear_model.target"):
         assert importlib.import_module(gone).__spec__.origin is None
     try:

@@ -1,1 +1,1 @@
-"""What users construct: parameters, training, predictions."""
+"""The estimators: parameters, methods, predictions."""

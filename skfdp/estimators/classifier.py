@@ -1,4 +1,4 @@
-"""What classifiers share: labels as codes, and the most likely label."""
+"""The common part of classifiers: labels as codes, and the most likely label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a method is: prepare in public, plan, and run at the desk.
+"""The interface of methods: prepare in public, plan, and run at the desk.
 
 A method is a frozen object with its own numbers; it never sees an estimator. To add
 one, write a file like `linear_model.label_statistic` and let the `_method` of an
@@ -25,7 +25,7 @@ OnStep = Callable[[int, Callable[[], Any]], bool]
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """What a fit may spend, and what each of its events says of the whole fit.
+    """The budget of a fit, and what each of its events says of the whole fit.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Budget:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a method will release; methods add their own numbers in a subclass.
+    """The plan of a method; methods add their own numbers in a subclass.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """What was learnt from public parts; methods add to it in a subclass.
+    """The result of `prepare`; methods add to it in a subclass.
 
     Attributes
     ----------

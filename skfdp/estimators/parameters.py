@@ -1,4 +1,4 @@
-"""What estimators share: checks of their parameters, and what these resolve to."""
+"""The parameters of estimators: their checks, and what they resolve to."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ASSUMPTIONS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Loop:
-    """How a loop of noisy steps runs: parameters of estimators, under their names.
+    """The parameters of a loop of noisy steps, under the names of the estimators'.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ from skfdp.privacy.store import Receipt, package_versions
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReportFacts:
-    """What a report states; `PrivacyReport` says what each field means."""
+    """The facts of a report; `PrivacyReport` says what each field means."""
 
     subject: str
     released: tuple[str, ...] = ()

@@ -34,7 +34,7 @@ MAX_STD = 2.0**40
 
 
 class Query(Protocol):
-    """What `releases.desk.release` needs to know."""
+    """The interface of a query."""
 
     n_rows: int
     shape: tuple[int, ...]

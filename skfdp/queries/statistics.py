@@ -75,7 +75,7 @@ class RowSum:
         (X,) = chosen(batch, self.X)
         total = np.zeros(self.shape, dtype=np.int64)
         for block in row_blocks(X):
-            rows = self.row_map.unit(X[block])
+            rows = self.row_map.mapped(X[block])
             if self.row_map.public is not None:
                 rows = rows[:, ~self.row_map.public]
             total += _column_sums(rows, _SHRINK / unit)
@@ -166,7 +166,7 @@ class CrossSum:
         total = np.zeros(self.shape, dtype=np.int64)
         for block in blocks(*X.shape):
             # Integers below 2**53: exact in float64, whatever the order of the sum.
-            rows = np.trunc(self.row_map.unit(X[block]) * (_SHRINK / grid))
+            rows = np.trunc(self.row_map.mapped(X[block]) * (_SHRINK / grid))
             if self.nonnegative:
                 rows = np.maximum(rows, 0.0)
             cross = regressors[block].T.astype(np.float64) @ rows

@@ -20,7 +20,7 @@ _STEEPEST = 1e60
 
 @dataclasses.dataclass(frozen=True)
 class Coordinates:
-    """``row of the loop = [(unit row - mean) * scale, bias]``.
+    """``row of the loop = [(mapped row - mean) * scale, bias]``.
 
     Attributes
     ----------
@@ -50,8 +50,8 @@ class Coordinates:
         return cls(row_map, mean, scale, bias)
 
     def grid(self, rows: PublicRows | WholeRows | csr_array):
-        """Quantise unit rows, or CSR rows that are not mapped yet."""
-        unit = self.row_map.unit if issparse(rows) else _as_they_are
+        """Quantise mapped rows, or CSR rows that are not mapped yet."""
+        unit = self.row_map.mapped if issparse(rows) else _as_they_are
         return self._grid(rows, unit)
 
     def _grid(self, X, unit, n_features=None) -> GridRows | SparseGridRows:
@@ -98,7 +98,7 @@ class Coordinates:
             columns = np.flatnonzero(public)[known.indices]
             shape = known.shape[0], len(public)
             wide = csr_array((known.data, columns, known.indptr), shape=shape)
-            return self._grid(wide, self.row_map.unit)
+            return self._grid(wide, self.row_map.mapped)
         width = int(public.sum())
         scaled = self.row_map.of_public(public)
 

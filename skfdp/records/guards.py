@@ -1,4 +1,4 @@
-"""What stands around every fit: no floating-point traps, no weights; warnings.
+"""Guards around every fit: floating-point traps, sample weights, warnings.
 
 ``np.seterr(all="raise")`` turns an overflow, or a product that is a denormal number,
 into an exception: one private value would stop a fit that was charged, and everybody

@@ -17,7 +17,7 @@ MOST_KEPT = 2**26
 
 @dataclasses.dataclass(frozen=True)
 class PublicRows:
-    """The public columns of unit rows.
+    """The public columns of mapped rows.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class PublicRows:
         return rows
 
     def _mapped(self, block: slice) -> np.ndarray:
-        return self.row_map.unit(self.table[block][:, self.mask])
+        return self.row_map.mapped(self.table[block][:, self.mask])
 
     def __getitem__(self, block: slice) -> np.ndarray:
         """Return some of the rows, float64; not to be written to."""
@@ -58,7 +58,7 @@ class PublicRows:
 
 @dataclasses.dataclass(frozen=True)
 class WholeRows:
-    """Unit rows: the public columns that were mapped before, beside private ones.
+    """Mapped rows: the public columns that were mapped before, beside private ones.
 
     Attributes
     ----------
@@ -81,8 +81,8 @@ class WholeRows:
         if mask.all():
             return self.public[block]
         if self.row_map.public is None:  # the norm is that of whole rows
-            return self.row_map.unit(X)
+            return self.row_map.mapped(X)
         rows = np.empty(X.shape)
         rows[:, mask] = self.public[block]
-        rows[:, ~mask] = self.row_map.part(~mask).unit(X[:, ~mask])
+        rows[:, ~mask] = self.row_map.part(~mask).mapped(X[:, ~mask])
         return rows

@@ -22,7 +22,7 @@ MOST_ROWS = 16
 
 @dataclasses.dataclass(frozen=True)
 class PublicRecords:
-    """What is public of a table: all that may be prepared or planned with.
+    """The public part of a table: all that may be prepared or planned with.
 
     Attributes
     ----------
@@ -119,31 +119,31 @@ class PublicRecords:
         return self._table if self.mask.all() else self._table[:, self.mask]
 
     @functools.cached_property
-    def unit(self) -> PublicRows | csr_array:
+    def mapped(self) -> PublicRows | csr_array:
         """The public columns as the loop meets them, mapped once."""
         row_map = self.row_map.of_public(self.mask)
         if issparse(self._table):
-            return row_map.unit(self.X)
+            return row_map.mapped(self.X)
         return PublicRows(self._table, self.mask, row_map)
 
     def blocks(self) -> Iterator[np.ndarray | csr_array]:
-        """Yield `unit`, some rows at a time.
+        """Yield `mapped`, some rows at a time.
 
         Blocks follow the public columns alone: a sum of floats depends on its order,
         and the number of stored private entries must not show in it.
         """
-        unit, sparse = self.unit, issparse(self._table)
-        for block in row_blocks(unit) if sparse else blocks(*self._table.shape):
-            yield unit[block]
+        mapped, sparse = self.mapped, issparse(self._table)
+        for block in row_blocks(mapped) if sparse else blocks(*self._table.shape):
+            yield mapped[block]
 
     def rows(self) -> np.ndarray | csr_array:
         """Return the public columns of ``row_map(X)``, float64."""
         row_map = self.row_map.of_public(self.mask)
         if issparse(self._table):
-            return row_map.restored(self.unit)
-        rows = np.empty(self.unit.shape)
+            return row_map.restored(self.mapped)
+        rows = np.empty(self.mapped.shape)
         for block in blocks(*rows.shape):
-            rows[block] = row_map.restored(self.unit[block])
+            rows[block] = row_map.restored(self.mapped[block])
         return rows
 
 
@@ -170,11 +170,11 @@ class Records:
         return self.public.row_map
 
     @property
-    def unit(self) -> WholeRows | csr_array:
+    def mapped(self) -> WholeRows | csr_array:
         """Whole rows as the loop meets them; CSR rows are not mapped yet."""
         if issparse(self.X):
             return self.X
-        return WholeRows(self.public.unit, self.row_map)
+        return WholeRows(self.public.mapped, self.row_map)
 
     def mapped_by(self, row_map: RowMap) -> Records:
         """Return the same table under another row map."""

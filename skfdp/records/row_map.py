@@ -45,7 +45,7 @@ class RowMap:
     normalize: bool = False
     public: np.ndarray | None = None
 
-    def unit(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
+    def mapped(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return float64 rows, private part of norm at most 1 (by feature_bound).
 
         Parameters
@@ -126,10 +126,10 @@ class RowMap:
 
         ``decision_function(X) == row_map_(X) @ coef_.T + intercept_``.
         """
-        return self.restored(self.unit(X))
+        return self.restored(self.mapped(X))
 
     def restored(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return unit rows in the units of X; the rows given are left as they are."""
+        """Return mapped rows in the units of X; the rows given are left as they are."""
         if issparse(rows):
             return times_columns(rows, np.broadcast_to(self._units(), rows.shape[1]))
         rows = rows.copy() if np.isinf(self.feature_bound) else rows * self.divisor
@@ -148,7 +148,7 @@ class RowMap:
         return dataclasses.replace(own, low=low, span=span)
 
     def coefficients(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Translate weights on unit rows into weights on ``self(X)`` and an offset.
+        """Translate weights on mapped rows into weights on ``self(X)`` and an offset.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class RowMap:
         return coef, -coef @ self._offset()
 
     def pull(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-        """Return the gradient in the weights on unit rows; adjoint of coefficients."""
+        """Return the gradient in weights on mapped rows; adjoint of coefficients."""
         if self.span is not None:
             moved = coef - np.outer(intercept, self._offset())
             coef = moved / np.where(np.isfinite(self.span), self.span, 1.0)
@@ -176,7 +176,7 @@ class RowMap:
 
     @property
     def divisor(self) -> float | np.ndarray:
-        """What `unit` divided the columns by, apart from long rows."""
+        """What `mapped` divided the columns by, apart from long rows."""
         if self.public is None or np.isinf(self.feature_bound):
             return self.feature_bound
         return np.where(self.public, 1.0, self.feature_bound)
@@ -185,7 +185,7 @@ class RowMap:
         return np.where(np.isfinite(self.span), self.low, 0.0)
 
     def _units(self) -> float | np.ndarray:
-        """Return what turns the columns of `unit` into those of X, low being 0."""
+        """Return what turns the columns of `mapped` into those of X, low being 0."""
         divisor = 1.0 if np.isinf(self.feature_bound) else self.divisor
         if self.span is None:
             return divisor

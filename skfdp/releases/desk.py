@@ -20,7 +20,7 @@ _COINS = "coins"
 
 
 class Desk:
-    """What was charged, given out release by release.
+    """The desk: gives out what was charged, release by release.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ def test_only_the_desk_tells_of_private_values(model, monkeypatch):
 def centred_in_secret(self, records, prepared, plan, desk, on_step):
     """Release the mean, and centre by another one."""
     desk.release("mean", RowSum(records.X, records.row_map, records.public.capacity))
-    return self._centred(records.row_map.unit(records.X).mean(axis=0), 0.0)
+    return self._centred(records.row_map.mapped(records.X).mean(axis=0), 0.0)
 
 
 def centred_without_a_release(self, records, prepared, plan, desk, on_step):

@@ -134,8 +134,8 @@ def test_the_basis_shares_the_norm_and_is_bounded():
     rows = whitening.grid(X, row_map)
     phi = rows.values[:, :-1] * GRID
     assert np.linalg.norm(phi, axis=1).max() <= 1
-    free = (row_map.unit(X) - whitening.mean) @ whitening.basis
-    variance = np.linalg.eigvalsh(np.cov(row_map.unit(X).T))[::-1]
+    free = (row_map.mapped(X) - whitening.mean) @ whitening.basis
+    variance = np.linalg.eigvalsh(np.cov(row_map.mapped(X).T))[::-1]
     share, _ = water_filling(variance, 0.01, 500)
     kept = free.shape[1]
     assert kept == (share > 0).sum()
@@ -173,7 +173,7 @@ def test_fold_meets_the_rows_in_input_units():
     whitening = Whitening.learn(X, row_map, True, noise=0.01)
     theta = rng.normal(size=(3, whitening.basis.shape[1] + 1))
     coef, intercept = whitening.fold(theta, row_map)
-    phi = (row_map.unit(X) - whitening.mean) @ whitening.basis
+    phi = (row_map.mapped(X) - whitening.mean) @ whitening.basis
     expected = phi @ theta[:, :-1].T + whitening.bias * theta[:, -1]
     np.testing.assert_allclose(row_map(X) @ coef.T + intercept, expected, atol=1e-9)
 

@@ -179,7 +179,7 @@ def test_the_rows_are_what_they_stand_for():
     X = sparse_rows()
     coordinates = make_coordinates(X.shape[1], scale=2.5)
     dense, sparse = coordinates.grid(X.toarray()), coordinates.grid(X)
-    loop = (RowMap().unit(X.toarray()) - coordinates.mean) * 2.5
+    loop = (RowMap().mapped(X.toarray()) - coordinates.mean) * 2.5
     np.testing.assert_allclose(
         dense.values[:, :-1] * dense.unit, loop, atol=1.01 * 2.5 * GRID
     )
@@ -222,14 +222,14 @@ def test_the_row_map_gives_the_same_bits(name, dtype):
     X.data[3] = 0.0  # a stored zero
     X = X.astype(dtype)
     row_map, before = ROW_MAPS[name], X.data.copy()
-    for of in (row_map.unit, row_map):
+    for of in (row_map.mapped, row_map):
         found = of(X)
         assert found.nnz == X.nnz
         np.testing.assert_array_equal(found.toarray(), of(X.toarray()))
     np.testing.assert_array_equal(X.data, before)
     for i in range(0, X.shape[0], 20):
-        alone = row_map.unit(X[i : i + 1]).toarray()
-        np.testing.assert_array_equal(alone[0], row_map.unit(X).toarray()[i])
+        alone = row_map.mapped(X[i : i + 1]).toarray()
+        np.testing.assert_array_equal(alone[0], row_map.mapped(X).toarray()[i])
 
 
 @pytest.mark.parametrize("public", [None, np.arange(17) < 6])
@@ -542,7 +542,7 @@ def test_extreme_entries_warn_of_nothing():
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
         for row_map in (RowMap(), RowMap(np.zeros(3), np.full(3, 1e-300))):
-            rows = row_map.unit(X)
-            np.testing.assert_array_equal(rows.toarray(), row_map.unit(X.toarray()))
+            rows = row_map.mapped(X)
+            np.testing.assert_array_equal(rows.toarray(), row_map.mapped(X.toarray()))
             assert np.isfinite(rows.data).all()
             row_map(X)

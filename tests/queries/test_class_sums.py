@@ -192,7 +192,7 @@ def test_rows_within_the_bound_are_kept_and_longer_ones_end_on_it():
 def test_any_map_of_rows_makes_grid_rows():
     X = np.array([[5.0, 10.0], [0.0, 2.5], [99.0, -3.0]])
     row_map = RowMap(np.zeros(2), np.full(2, 10.0), feature_bound=2.0)
-    rows = GridRows.build(X, row_map.unit)
+    rows = GridRows.build(X, row_map.mapped)
     query = ClassSum(rows, np.array([0, 1, 1]), 2, nonnegative=True)
     unit = query.unit(0.0)
     np.testing.assert_allclose(

@@ -28,7 +28,7 @@ def private_parts(rng, n, signed):
     rows[axes] = np.eye(3)[rng.integers(3, size=axes.sum())]
     if signed:
         rows *= rng.choice([-1, 1], size=(n, 1))
-    return RowMap().unit(rows)
+    return RowMap().mapped(rows)
 
 
 def largest_gradient_move(loss, n_classes, *, n_pairs, signed=False):

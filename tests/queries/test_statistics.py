@@ -165,7 +165,7 @@ def test_the_sum_matches_its_definition():
     query = make_query(n=5000, k=4)
     unit = query.unit(1.0)
     found = query.exact_sum(None, None, unit) * unit
-    rows = query.row_map.unit(query.X)
+    rows = query.row_map.mapped(query.X)
     expected = (query.regressors * GRID).T @ rows
     np.testing.assert_allclose(found[:-1].reshape(4, 3), expected, atol=5000 * GRID)
     np.testing.assert_allclose(found[-1], 5000 - np.sum(rows**2), atol=20_000 * GRID)

@@ -51,9 +51,9 @@ def test_rows_are_those_of_the_row_map_to_the_last_bit(
         monkeypatch.setattr(mapped, "MOST_KEPT", 0)
     records = records_of(X, MASKS[mask], bounds=bounds)
     for block in (slice(0, 17), slice(17, N), slice(3, 4)):
-        wanted = records.row_map.unit(X[block])
-        assert np.array_equal(records.unit[block], wanted)
-        shown = records.public.unit[block]
+        wanted = records.row_map.mapped(X[block])
+        assert np.array_equal(records.mapped[block], wanted)
+        shown = records.public.mapped[block]
         assert np.array_equal(shown, wanted[:, MASKS[mask]])
     of_public = records.row_map.of_public(MASKS[mask])
     wanted = of_public(X[:, MASKS[mask]])
@@ -93,7 +93,7 @@ def test_a_norm_of_whole_rows_maps_whole_rows(X):
     mask = MASKS["some"]
     row_map = RowMap(feature_bound=0.5)  # of a network: public columns have no own norm
     whole = WholeRows(PublicRows(X, mask, row_map.of_public(mask)), row_map)
-    assert np.array_equal(whole[slice(0, N)], row_map.unit(X))
+    assert np.array_equal(whole[slice(0, N)], row_map.mapped(X))
 
 
 @pytest.mark.parametrize("mask", ["some", "all"])

@@ -23,7 +23,7 @@ TABLES = hnp.arrays(
 @settings(deadline=None, max_examples=150)
 @given(TABLES, st.booleans(), st.floats(1e-3, 1e3))
 def test_rows_have_norm_at_most_one(X, normalize, feature_bound):
-    rows = RowMap(feature_bound=feature_bound, normalize=normalize).unit(X)
+    rows = RowMap(feature_bound=feature_bound, normalize=normalize).mapped(X)
     norms = np.linalg.norm(rows, axis=1)
     assert (norms <= 1 + 1e-12).all()
     if normalize:
@@ -65,22 +65,22 @@ def test_extreme_values_warn_of_nothing(value, bounds):
         row_map = RowMap(np.full(2, bounds[0]), np.full(2, bounds[1] - bounds[0]))
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
-        rows = row_map.unit(X)
+        rows = row_map.mapped(X)
         row_map(X)
     assert np.isfinite(rows).all()
 
 
 def check_rows_are_mapped_alone(row_map, X, random):
     order = random.sample(range(len(X)), len(X))
-    together = row_map.unit(X)
-    np.testing.assert_array_equal(row_map.unit(X[order]), together[order])
+    together = row_map.mapped(X)
+    np.testing.assert_array_equal(row_map.mapped(X[order]), together[order])
     for i in range(len(X)):
-        np.testing.assert_array_equal(row_map.unit(X[i : i + 1])[0], together[i])
+        np.testing.assert_array_equal(row_map.mapped(X[i : i + 1])[0], together[i])
 
 
 def test_rows_within_the_bound_keep_their_direction_and_length():
     X = np.array([[0.3, 0.4], [3.0, 4.0]])
-    np.testing.assert_allclose(RowMap().unit(X), [[0.3, 0.4], [0.6, 0.8]])
+    np.testing.assert_allclose(RowMap().mapped(X), [[0.3, 0.4], [0.6, 0.8]])
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -93,7 +93,7 @@ def test_coefficients_meet_the_rows_in_input_units(normalize):
     weights = rng.normal(size=(4, 3))
     coef, offset = row_map.coefficients(weights)
     np.testing.assert_allclose(
-        row_map(X) @ coef.T + offset, row_map.unit(X) @ weights.T, atol=1e-12
+        row_map(X) @ coef.T + offset, row_map.mapped(X) @ weights.T, atol=1e-12
     )
 
 

@@ -103,7 +103,7 @@ class Regressors:
 
 @dataclasses.dataclass(frozen=True)
 class Centre:
-    """What centres rows, and scales them to a norm of at most 1.
+    """The centre of rows, and scales for a norm of at most 1.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ def exact_sum(
     X_private: np.ndarray, row_map: RowMap, regressors: Regressors
 ) -> np.ndarray:
     """Return the sum without a grid, for fits without privacy."""
-    private = row_map.unit(X_private)
+    private = row_map.mapped(X_private)
     cross = regressors.rows.T @ private
     return np.append(cross, len(private) - np.sum(private**2))
 

@@ -21,7 +21,7 @@ from skfdp.releases.desk import Desk
 
 @dataclasses.dataclass(frozen=True)
 class Centred:
-    """What `transform` needs: see the attributes of the transformer."""
+    """The numbers of `transform`: see the attributes of the transformer."""
 
     mean: np.ndarray
     coef: np.ndarray
@@ -30,7 +30,7 @@ class Centred:
 
 @dataclasses.dataclass(frozen=True)
 class PrivateMean:
-    """Centre whole rows by their mean, released once."""
+    """The centring of whole rows by their mean, released once."""
 
     def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:
         """Learn nothing: no column is public."""
@@ -58,7 +58,7 @@ class PrivateMean:
     def exactly(self, records: Records) -> Centred:
         """Return the same without noise."""
         X, row_map = records.X, records.row_map
-        total = sum(row_map.unit(X[block]).sum(axis=0) for block in blocks(*X.shape))
+        total = sum(row_map.mapped(X[block]).sum(axis=0) for block in blocks(*X.shape))
         return self._centred(total / records.public.n_records, 0.0)
 
     @staticmethod
@@ -70,14 +70,14 @@ class PrivateMean:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PublicRegressors(Prepared):
-    """What private columns are predicted from."""
+    """The regressors of private columns."""
 
     regressors: Regressors
 
 
 @dataclasses.dataclass(frozen=True)
 class ConditionalCentring:
-    """Centre private columns by what the public ones predict, released once.
+    """The centring of private columns by a prediction, released once.
 
     Attributes
     ----------

@@ -236,13 +236,13 @@ class PrivateCenteringTransformer(
         return rows
 
     def _centre_rows(self, X: np.ndarray) -> np.ndarray:
-        return _cut((self.row_map_.unit(X) - self.mean_) * self.scale_, 1.0)
+        return _cut((self.row_map_.mapped(X) - self.mean_) * self.scale_, 1.0)
 
     def _centre_blocks(self, X: np.ndarray) -> np.ndarray:
         public = self.public_mask_
         mean, scale = self.mean_, self.scale_
         U = self.row_map_.part(public).scale(X[:, public]) - mean[public]
-        P = self.row_map_.part(~public).unit(X[:, ~public]) - mean[~public]
+        P = self.row_map_.part(~public).mapped(X[:, ~public]) - mean[~public]
         P -= U @ self.coef_
         rows = np.empty(X.shape)
         shown = _cut(U * scale[public], math.sqrt(LARGEST_PUBLIC_SHARE))
@@ -255,4 +255,4 @@ class PrivateCenteringTransformer(
 def _cut(rows: np.ndarray, bound: float | np.ndarray) -> np.ndarray:
     """Shorten rows to norms below the bound, one for all or one for each."""
     bound = np.broadcast_to(bound, len(rows))
-    return RowMap().unit(rows / bound[:, None]) * (bound * _MARGIN)[:, None]
+    return RowMap().mapped(rows / bound[:, None]) * (bound * _MARGIN)[:, None]

@@ -43,7 +43,7 @@ class Completed:
 
 @dataclasses.dataclass(frozen=True)
 class Completion:
-    """Release statistics of the private columns given the class; complete; train.
+    """The completion of records by statistics of private columns given the class.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class Completion:
         private = ~public.mask
         bounded = public.bounded[private]
         row_map = dataclasses.replace(public.row_map.part(private), feature_bound=bound)
-        rows = GridRows.build(records.X[:, private], row_map.unit)
+        rows = GridRows.build(records.X[:, private], row_map.mapped)
         second, second_std = None, 0.0
         event = plan.event("second moments")
         if event is not None:

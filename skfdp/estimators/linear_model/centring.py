@@ -27,7 +27,7 @@ class Moments:
 
 @dataclasses.dataclass(frozen=True)
 class Centring:
-    """How rows are centred: public columns exactly, private ones by a released mean.
+    """The centring of rows: exact for public columns, by a released mean for others.
 
     Attributes
     ----------

@@ -42,7 +42,7 @@ LABEL = enforced(assumptions.LABEL)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DescentStart(Prepared):
-    """What was learnt from public parts.
+    """The result of preparing a descent.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class Descent:
             found["coordinates"] = coordinates
             if budget.relation.replaces:
                 found["rows"] = coordinates.grid(
-                    public.X if public.sparse else public.unit
+                    public.X if public.sparse else public.mapped
                 )
         model = self._public_model(public, budget)
         if model is not None:
@@ -377,7 +377,7 @@ class Descent:
         public = records.public
         rows = prepared.rows
         if rows is None:
-            rows = coordinates.grid(records.unit)
+            rows = coordinates.grid(records.mapped)
         padded = None
         if self.padding is not None:
             padded = rows

@@ -1,4 +1,4 @@
-"""What the methods of linear models return."""
+"""The result of the methods of linear models."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class LabelStatistic:
         n_rows = public.n_rows
         std, _ = noise_of_unit_rows(public.n_outputs, budget.relation, budget.mu)
         noise = std / n_rows / math.sqrt(_curvature(public.n_classes))
-        found = Whitening.learn(public.unit, self.fit_intercept, noise)
+        found = Whitening.learn(public.mapped, self.fit_intercept, noise)
         if found.precision[0] > 1:
             warn_caller(
                 f"the budget is small for n={n_rows} records: the noise is louder "
@@ -92,7 +92,7 @@ class LabelStatistic:
                 "little more than the majority class.",
                 UtilityWarning,
             )
-        rows = found.grid(public.unit)
+        rows = found.grid(public.mapped)
         return PublicGeometry(
             whitening=found, rows=rows, row_bound=whitening.largest_norm(rows)
         )

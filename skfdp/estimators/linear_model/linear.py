@@ -1,4 +1,4 @@
-"""What the linear estimators share: margins of mapped rows, and the optimum."""
+"""The common part of linear estimators: margins of mapped rows, and the optimum."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ TARGET_REACH, ROW_REACH = 2.0, 1.0
 
 @dataclasses.dataclass(frozen=True)
 class SecondMoments(OneRelease):
-    """Release the second moments once, then solve the least squares in public."""
+    """One release of second moments, then least squares in public."""
 
     label = "second moments"
 
@@ -43,10 +43,10 @@ class SecondMoments(OneRelease):
         desk: Desk,
     ) -> tuple[np.ndarray, int]:
         bias = [] if coordinates.bias is None else [coordinates.bias]
-        X, unit, target = records.X, records.unit, records.target
+        X, mapped, target = records.X, records.mapped, records.target
 
         def joined(block: slice) -> np.ndarray:
-            rows = unit[block] - coordinates.mean
+            rows = mapped[block] - coordinates.mean
             rows *= coordinates.scale / ROW_REACH
             last = np.tile(bias, (len(rows), 1)) if bias else np.empty((len(rows), 0))
             return np.column_stack([rows, last, target[block] / TARGET_REACH])

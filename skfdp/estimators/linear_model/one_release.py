@@ -1,4 +1,4 @@
-"""What regressions from one release share: scales and coordinates come first."""
+"""The common part of regressions from one release: scales, coordinates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the linear regressors share: target bounds, alpha, and predictions."""
+"""The common part of linear regressors: target bounds, alpha, and predictions."""
 
 from __future__ import annotations
 

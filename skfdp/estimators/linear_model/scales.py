@@ -24,7 +24,7 @@ from skfdp.releases.desk import Desk
 
 @dataclasses.dataclass(frozen=True)
 class TargetScales:
-    """How a regression gets targets of spread 1 and rows of mean length 1.
+    """The scales for targets of spread 1 and rows of mean length 1.
 
     Attributes
     ----------
@@ -139,12 +139,12 @@ class TargetScales:
         desk : Desk
         """
         public, mask = records.public, records.public.mask
-        X, unit = records.X, records.unit
+        X, mapped = records.X, records.mapped
         columns = np.ones_like(mask) if event is None else ~mask
         mean = found.mean[columns]
         lengths = np.empty(X.shape[0])
         for block in row_blocks(X):
-            rows = public.row_map.unit(X[block]) if public.sparse else unit[block]
+            rows = public.row_map.mapped(X[block]) if public.sparse else mapped[block]
             rows = rows[:, columns]
             lengths[block] = _distances(rows, mean)
         if event is None:

@@ -56,7 +56,7 @@ class TargetStatistic(OneRelease):
     ) -> tuple[np.ndarray, int]:
         low, high = _reach(target_map, self.scales.fit_intercept)
         middle, half = (high + low) / 2, (high - low) / 2
-        rows = coordinates.grid(records.unit)
+        rows = coordinates.grid(records.mapped)
         short = _shortened(rows)
         query = TargetSum(short, (records.target - middle) / half)
         total = desk.release(self.label, query)
@@ -92,7 +92,7 @@ def _reach(units: TargetMap, fit_intercept: bool) -> tuple[float, float]:
 def _shortened(rows: GridRows) -> GridRows:
     """Return the rows times their weights, at most of norm 1."""
     row_map = RowMap()  # cuts to norm 1
-    return GridRows.build(rows.values, lambda block: row_map.unit(block * rows.unit))
+    return GridRows.build(rows.values, lambda block: row_map.mapped(block * rows.unit))
 
 
 class PublicPart:

@@ -54,7 +54,7 @@ SPLIT = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class Whitening:
-    """Public map from unit rows to phi: centred, rotated, weighted, shortened.
+    """Public map from mapped rows to phi: centred, rotated, weighted, shortened.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class Whitening:
         return GridRows.build(rows, phi, bias=self.bias, n_features=self.basis.shape[1])
 
     def weights(self, theta: np.ndarray) -> np.ndarray:
-        """Return the weights on unit rows."""
+        """Return the weights on mapped rows."""
         return theta[:, : self.basis.shape[1]] @ self.basis.T
 
     def fold(self, theta: np.ndarray, row_map: RowMap) -> tuple[np.ndarray, np.ndarray]:

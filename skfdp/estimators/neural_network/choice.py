@@ -11,7 +11,7 @@ from skfdp.records.records import PublicRecords
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the query of a network is built from.
+    """The settings of the query of a network.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """What was chosen, from public facts.
+    """The choice, from public facts.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class Pretraining:
-    """What was asked for.
+    """The start that was asked for.
 
     Attributes
     ----------

@@ -133,7 +133,7 @@ def class_means(
     if row_map.span is not None:
         sides = row_map.low[private], row_map.span[private]
     sums = ClassSum(
-        GridRows.build(records.X[:, private], RowMap(*sides, bound).unit),
+        GridRows.build(records.X[:, private], RowMap(*sides, bound).mapped),
         records.target,
         public.n_classes,
         public.private_bounded,
@@ -199,7 +199,7 @@ def _query(
     public, widths = records.public, settings.widths
     bits = precision(settings.dtype, max(widths) + 1)
     bound = public.row_map.feature_bound
-    rows = Rows.build(coordinates.grid(records.unit), bound, bits.activation)
+    rows = Rows.build(coordinates.grid(records.mapped), bound, bits.activation)
     padded = None
     if settings.public_loss is not None:
         generator = desk.streams.public("padding")

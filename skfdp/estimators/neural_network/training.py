@@ -46,7 +46,7 @@ class NetworkFit:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkStart(Prepared):
-    """What was chosen and learnt in public.
+    """The result of preparing a network.
 
     Attributes
     ----------

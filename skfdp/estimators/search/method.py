@@ -67,7 +67,7 @@ class SearchPlan(Plan):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Search:
-    """Fit candidates on one part of the records, score them on the other.
+    """A search: candidates are fitted on one part of the records, scored on the other.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What losses share that ask each class against the rest."""
+"""The common part of losses that ask each class against the rest."""
 
 import math
 
