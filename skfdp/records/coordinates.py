@@ -49,10 +49,12 @@ class Coordinates:
             bias = max(on_grid(bias / after), GRID) * after
         return cls(row_map, mean, scale, bias)
 
-    def grid(self, rows: PublicRows | WholeRows | csr_array):
-        """Quantise mapped rows, or CSR rows that are not mapped yet."""
-        unit = self.row_map.mapped if issparse(rows) else _as_they_are
-        return self._grid(rows, unit)
+    def grid(
+        self, X: PublicRows | WholeRows | np.ndarray | csr_array
+    ) -> GridRows | SparseGridRows:
+        """Quantise the rows of X, which are mapped first where they are not yet."""
+        mapped = isinstance(X, (PublicRows, WholeRows))
+        return self._grid(X, _as_they_are if mapped else self.row_map.mapped)
 
     def _grid(self, X, unit, n_features=None) -> GridRows | SparseGridRows:
         before, after = _factors(self.scale)

@@ -26,6 +26,7 @@ from skfdp.privacy import Relation, gdp_epsilon
 from skfdp.queries.losses import LOSSES
 from skfdp.queries.statistics import LabelSum
 from skfdp.records.grid import GRID, GridRows
+from skfdp.records.mapped import PublicRows
 from skfdp.records.row_map import RowMap
 
 REPLACED = Relation.of("replace_one")
@@ -127,11 +128,16 @@ def test_more_noise_leaves_fewer_directions():
     assert kept[-1] == 1
 
 
+def public_rows(X, row_map):
+    """Return a table of which every column is public, mapped."""
+    return PublicRows(X, np.ones(X.shape[1], dtype=bool), row_map)
+
+
 def test_the_basis_shares_the_norm_and_is_bounded():
     X = np.random.default_rng(0).normal(size=(500, 6)) * [5, 3, 1, 1, 0.3, 0.1]
     row_map = RowMap()
-    whitening = Whitening.learn(X, row_map, True, noise=0.01)
-    rows = whitening.grid(X, row_map)
+    whitening = Whitening.learn(public_rows(X, row_map), True, noise=0.01)
+    rows = whitening.grid(public_rows(X, row_map))
     phi = rows.values[:, :-1] * GRID
     assert np.linalg.norm(phi, axis=1).max() <= 1
     free = (row_map.mapped(X) - whitening.mean) @ whitening.basis
@@ -150,9 +156,9 @@ def test_many_columns_have_the_same_leading_directions(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 5)) @ rng.normal(size=(5, 40))
     row_map = RowMap(feature_bound=100.0)
-    exact = Whitening.learn(X, row_map, True, noise=0.01)
+    exact = Whitening.learn(public_rows(X, row_map), True, noise=0.01)
     monkeypatch.setattr(one_shot, "MOST_COLUMNS", 10)
-    sketched = Whitening.learn(X, row_map, True, noise=0.01)
+    sketched = Whitening.learn(public_rows(X, row_map), True, noise=0.01)
     np.testing.assert_allclose(
         exact.basis @ exact.basis.T, sketched.basis @ sketched.basis.T, atol=1e-4
     )
@@ -170,7 +176,7 @@ def test_fold_meets_the_rows_in_input_units():
     rng = np.random.default_rng(0)
     X = rng.uniform(1, 9, (200, 5))
     row_map = RowMap(np.zeros(5), np.full(5, 10.0), feature_bound=1.0)
-    whitening = Whitening.learn(X, row_map, True, noise=0.01)
+    whitening = Whitening.learn(public_rows(X, row_map), True, noise=0.01)
     theta = rng.normal(size=(3, whitening.basis.shape[1] + 1))
     coef, intercept = whitening.fold(theta, row_map)
     phi = (row_map.mapped(X) - whitening.mean) @ whitening.basis

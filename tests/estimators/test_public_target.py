@@ -276,8 +276,8 @@ def test_a_flexible_model_is_judged_out_of_fold(digits):
         .public
     )
     model = public_model.resolve_public_model(tree, public)
-    assert (model.margins(public.rows).argmax(axis=1) == y).all()
-    out_of_fold = model.training_margins(public.rows, public.target)
+    assert (model.margins(public.rows()).argmax(axis=1) == y).all()
+    out_of_fold = model.training_margins(public.rows(), public.target)
     assert (out_of_fold.argmax(axis=1) == y).mean() < 0.9
 
 
