@@ -23,7 +23,7 @@ from skfdp.estimators.parameters import (
     check_split,
     complete_parameters,
     forget,
-    parameter_names,
+    parameters_of,
     public_count,
     resolve_row_map,
 )
@@ -157,7 +157,7 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _given(self) -> dict[str, Any]:
         """Return the parameters as they were given, by name."""
-        return {name: getattr(self, name) for name in parameter_names(type(self))}
+        return {name: getattr(self, name) for name in parameters_of(type(self))}
 
     # -- the parts of an estimator ---------------------------------------------------
     def _check_parameters(self) -> None:

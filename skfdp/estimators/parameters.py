@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
 import math
 from collections.abc import Mapping, Sequence
@@ -125,15 +124,23 @@ def store(estimator: Any, arguments: Mapping[str, Any]) -> None:
     vars(estimator).update({k: v for k, v in arguments.items() if k != "self"})
 
 
-@functools.cache
-def parameter_names(estimator_class: type) -> tuple[str, ...]:
-    """Return the names of the parameters of an estimator."""
-    return tuple(inspect.signature(estimator_class).parameters)
+def parameters_of(estimator_class: type) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of an estimator by name, those of its bases included.
+
+    A user's subclass may leave some to its base, or pass them on as ``**parameters``.
+    """
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    found: dict[str, inspect.Parameter] = {}
+    for one in reversed(estimator_class.__mro__):
+        if "__init__" in vars(one) and one is not object:
+            given = inspect.signature(one).parameters
+            found |= {name: p for name, p in given.items() if p.kind in named}
+    return found
 
 
 def complete_parameters(estimator: Any) -> None:
     """Give parameters that are younger than a saved estimator their defaults."""
-    for name, parameter in inspect.signature(type(estimator)).parameters.items():
+    for name, parameter in parameters_of(type(estimator)).items():
         if not hasattr(estimator, name):
             setattr(estimator, name, parameter.default)
 

@@ -3,6 +3,7 @@
 A new method is a line of `METHODS`.
 """
 
+import pickle
 from collections import Counter
 
 import numpy as np
@@ -149,3 +150,28 @@ def test_a_sabotage_is_noticed(run, test, monkeypatch):
     monkeypatch.setattr(PrivateMean, "run", run)
     with pytest.raises(AssertionError):
         test(clone(METHODS["mean"]), monkeypatch)
+
+
+class Short(FeatureDPLogisticRegression):
+    """A user's subclass that leaves most parameters to its base."""
+
+    def __init__(self, epsilon=1.0, extra=None):
+        super().__init__(epsilon, public_features=[0], bounds=(0, 1))
+        self.extra = extra
+
+
+class PassingOn(DPSGDFClassifier):
+    """A user's subclass that passes parameters on."""
+
+    def __init__(self, epsilon=1.0, **parameters):
+        super().__init__(epsilon, bounds=(0, 1), **parameters)
+
+
+@pytest.mark.parametrize("model", [Short(2.0), PassingOn(2.0, delta=1e-6)])
+def test_subclasses_need_not_repeat_the_parameters(model):
+    X, y = np.eye(3)[np.arange(60) % 3], np.arange(60) % 2
+    saved = pickle.loads(pickle.dumps(model))  # as copies and clones do
+    assert vars(saved).keys() == vars(model).keys()
+    report = saved.fit(X, y).privacy_
+    assert (report.target_epsilon, report.delta) == (2.0, model.delta)
+    assert saved.plan(X, y).events == report.events
