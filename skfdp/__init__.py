@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from skfdp import datasets as datasets
     from skfdp.estimators.centring.transformer import PrivateCenteringTransformer
     from skfdp.estimators.completion.completion import PrivateCompletionClassifier
-    from skfdp.estimators.linear_model import (
-        DPSGDFClassifier,
+    from skfdp.estimators.linear_model.dpsgd_f import DPSGDFClassifier
+    from skfdp.estimators.linear_model.feature_dp import FeatureDPLogisticRegression
+    from skfdp.estimators.linear_model.regressors import (
         DPSGDFRegressor,
-        FeatureDPLogisticRegression,
         FeatureDPRegressor,
     )
     from skfdp.estimators.neural_network.mlp import FeatureDPMLPClassifier
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from skfdp.records.guards import UtilityWarning
 
 _HOMES = {
-    "DPSGDFClassifier": "skfdp.estimators.linear_model",
-    "DPSGDFRegressor": "skfdp.estimators.linear_model",
+    "DPSGDFClassifier": "skfdp.estimators.linear_model.dpsgd_f",
+    "DPSGDFRegressor": "skfdp.estimators.linear_model.regressors",
     "Event": "skfdp.privacy",
-    "FeatureDPLogisticRegression": "skfdp.estimators.linear_model",
+    "FeatureDPLogisticRegression": "skfdp.estimators.linear_model.feature_dp",
     "FeatureDPMLPClassifier": "skfdp.estimators.neural_network.mlp",
-    "FeatureDPRegressor": "skfdp.estimators.linear_model",
+    "FeatureDPRegressor": "skfdp.estimators.linear_model.regressors",
     "PrivacyBudgetError": "skfdp.privacy",
     "PrivacyLedger": "skfdp.privacy",
     "PrivacyPlan": "skfdp.privacy",

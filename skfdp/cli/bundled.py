@@ -22,7 +22,7 @@ from skfdp.cli.scores import (
     print_table,
     seed_of,
 )
-from skfdp.estimators.linear_model import FeatureDPLogisticRegression
+from skfdp.estimators.linear_model.feature_dp import FeatureDPLogisticRegression
 
 _INTRODUCTION = """\
 Handwritten digits bundled with scikit-learn: {n} images of 8 x 8 pixels, ten classes.

@@ -38,7 +38,7 @@ from skfdp.cli.scores import (
     scores,
     seed_of,
 )
-from skfdp.estimators.linear_model import FeatureDPLogisticRegression
+from skfdp.estimators.linear_model.feature_dp import FeatureDPLogisticRegression
 from skfdp.privacy import Relation
 from skfdp.privacy.assumptions import READ_FROM_PUBLIC, Assumption, enforced
 

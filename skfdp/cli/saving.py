@@ -8,7 +8,7 @@ import joblib
 
 from skfdp.addresses import OLD
 from skfdp.cli.encoding import as_numbers, as_text, category_name
-from skfdp.estimators.linear_model import FeatureDPLogisticRegression
+from skfdp.estimators.linear_model.feature_dp import FeatureDPLogisticRegression
 from skfdp.estimators.linear_model.public_model import PublicModel
 from skfdp.privacy import Event, PrivacyReport
 from skfdp.privacy.assumptions import Assumption

@@ -77,7 +77,7 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
     @with_callbacks
     @guarded_fit
     def fit(self, X, y=None):
-        """Train on X, y within the budget, charging the ledger first.
+        """Fit to X and y within the budget, charging the ledger first.
 
         Parameters
         ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import math
 from collections.abc import Mapping, Sequence
@@ -124,6 +125,7 @@ def store(estimator: Any, arguments: Mapping[str, Any]) -> None:
     vars(estimator).update({k: v for k, v in arguments.items() if k != "self"})
 
 
+@functools.cache
 def parameters_of(estimator_class: type) -> Mapping[str, inspect.Parameter]:
     """Return the parameters of an estimator by name, those of its bases included.
 

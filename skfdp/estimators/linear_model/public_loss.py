@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from skfdp.queries.linear import LinearQuery
-from skfdp.queries.network import MLPQuery
 from skfdp.records.coordinates import Coordinates
 from skfdp.records.guards import users_state
 from skfdp.records.records import PublicRecords
@@ -17,7 +16,7 @@ Gradient = Callable[[np.ndarray], np.ndarray]
 
 
 def padded_gradient(
-    query: LinearQuery | MLPQuery, coins: np.random.Generator, size: int | None
+    query: Any, coins: np.random.Generator, size: int | None
 ) -> Gradient:
     """Return the mean gradient over a public batch of padded rows, of theta.
 
