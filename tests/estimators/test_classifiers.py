@@ -1,6 +1,7 @@
 """The classifiers as a user of scikit-learn meets them."""
 
 import dataclasses
+import math
 import pickle
 
 import numpy as np
@@ -496,3 +497,13 @@ def test_progress_bar_of_scikit_learn(small, capsys):
     model = FeatureDPLogisticRegression(bounds=(0, 1), max_iter=5)
     model.set_callbacks(ProgressBar()).fit(*small)
     assert "FeatureDPLogisticRegression" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("make", [DPSGDFClassifier, FeatureDPLogisticRegression])
+def test_feature_bound_auto_is_what_no_row_exceeds(make, small):
+    X, y = small
+    bounded = make(bounds=(0, 1), feature_bound="auto", max_iter=2).fit(X, y)
+    assert bounded.row_map_.feature_bound == math.sqrt(X.shape[1])
+    partly = make(bounds={0: (0, 1)}, feature_bound="auto", max_iter=2).fit(X, y)
+    assert partly.row_map_.feature_bound == 1.0
+    assert '"auto": the root' in " ".join(make.__doc__.split())
