@@ -15,8 +15,9 @@ import pytest
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import Query
 from skfdp.queries.class_sums import ClassSum, SecondMoment
-from skfdp.queries.linear import gradient_sensitivity
+from skfdp.queries.linear import LinearQuery, gradient_sensitivity
 from skfdp.queries.moments import MomentSum
+from skfdp.queries.network import MLPQuery
 from skfdp.queries.scores import ScoreSum, accuracy_sum
 from skfdp.queries.statistics import CrossSum, LabelSum, RowSum, TargetSum
 from skfdp.records.grid import GridRows
@@ -200,6 +201,17 @@ def test_what_every_query_says(case, relation):
     wanted = case.replaced if relation == "replace_one" else case.planned.clip_norm
     said = case.planned.sensitivity(Relation.of(relation))
     assert said == pytest.approx(wanted, rel=1e-12)
+
+
+# In order: processes that share the tests must agree on it.
+STATISTICS = dict.fromkeys(type(case.planned) for case in QUERIES.values())
+
+
+@pytest.mark.parametrize("kind", [*STATISTICS, LinearQuery, MLPQuery])
+def test_the_bounds_of_a_query_cannot_change(kind):
+    """The desk looks at them when a query first comes, and not at every step."""
+    assert kind.__dataclass_params__.frozen
+    assert kind.__setattr__ is not object.__setattr__
 
 
 @every_query

@@ -113,7 +113,14 @@ def test_fewer_releases_than_charged_are_fine():
 
 
 def test_an_excess_that_is_rounding_is_let_through():
-    make_desk().release("mean", Query(clip_norm=1 + 1e-12, moved=2 + 1e-12))
+    query = Query(clip_norm=1 + 1e-12, moved=2 + 1e-12)
+    assert make_desk().release("mean", query).shape == query.shape
+
+
+def test_another_query_of_a_label_is_looked_at_too():
+    desk = make_desk()
+    desk.release("descent", Query())
+    refused(desk, "descent", Query(moved=2.1), "sensitivity=.* at most 2.0")
 
 
 # -- what it refuses ------------------------------------------------------------------
