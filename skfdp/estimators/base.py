@@ -159,6 +159,9 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
         """Return the parameters as they were given, by name."""
         return {name: getattr(self, name) for name in parameters_of(type(self))}
 
+    #: Whether the model is one of rows that are cut to `feature_bound`.
+    _shortens_rows = True
+
     # -- the parts of an estimator ---------------------------------------------------
     def _check_parameters(self) -> None:
         """Raise ValueError for bad parameters; looks at no data."""
@@ -182,7 +185,13 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
         if math.isinf(self.epsilon):
             return RowMap(feature_bound=math.inf)
         row_map = resolve_row_map(
-            self.bounds, self.feature_bound, self.normalize, n_features, names, sparse
+            self.bounds,
+            self.feature_bound,
+            self.normalize,
+            n_features,
+            names,
+            sparse,
+            shortens=self._shortens_rows,
         )
         mixed = mask.any() and not mask.all()
         return dataclasses.replace(row_map, public=mask if mixed else None)

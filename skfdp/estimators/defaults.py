@@ -44,6 +44,19 @@ def mean_fraction(mu: float, n: float, d: int) -> float:
     return float(np.clip(16 * d / (mu * n) ** 2, 0.02, 0.15))
 
 
+def can_learn_mean(mu: float, n: float, d: int) -> bool:
+    """Whether the largest share for the mean buys an error of less than about 1/4.
+
+    With less, centred rows are as long as those that are not, and point elsewhere.
+    """
+    return 16 * d / (mu * n) ** 2 <= 0.15
+
+
+def number_fraction(mu: float, n: float, size: float = 1.0) -> float:
+    """Share of ``mu**2`` for one number about all records, as `mean_fraction`."""
+    return float(np.clip(16 * size / (mu * n) ** 2, 0.005, 0.15))
+
+
 def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
     """James-Stein shrinkage toward zero: free, and off where the mean is noise.
 
@@ -86,23 +99,23 @@ def block_bound(n_private: int) -> float:
     return float(np.clip(math.sqrt(n_private / 2), 1.0, 2.0))
 
 
-def clip_norm(s2n: float, largest: float, *, regression: bool = False) -> float:
+def clip_norm(s2n: float, *, regression: bool = False) -> float:
     """Clip norm: a small one pulls harder, a large one is unbiased.
+
+    It grows with the signal without end, until it cuts nothing.
 
     Parameters
     ----------
     s2n : float
         See `signal_to_noise`.
-    largest : float
-        Norm that no gradient of a unit row exceeds; inf where there is none.
     regression : bool, default=False
         Residuals of targets of spread 1 have no bound, and cutting many of them biases
-        the mean: the clip norm grows with the signal without a plateau, up to 4.
+        the mean: the clip norm grows with the signal without a plateau.
     """
     if regression:
-        return float(np.clip(0.8 * math.sqrt(s2n / 128), 0.1, min(largest, 4.0)))
+        return max(0.1, 0.8 * math.sqrt(s2n / 128))
     if s2n > 1000:
-        return min(largest, 2.0, 0.8 * math.sqrt(s2n / 1000))
+        return 0.8 * math.sqrt(s2n / 1000)
     return float(np.clip(0.8 * math.sqrt(s2n / 128), 0.1, 0.8))
 
 
@@ -151,20 +164,13 @@ def learning_rate_of_penalised(
     return np.minimum(rate, _TIME_CONSTANTS * pace / np.maximum(curvature, 1e-300))
 
 
-def block_norms(public: np.ndarray, has_public_model: bool) -> tuple[float, float]:
-    """Typical norms of the public and of the private part of a row.
+def block_norms(has_public_model: bool) -> tuple[float, float]:
+    """Typical norms of the public and of the private part of a row that has both.
 
-    Beside a public model the public columns only carry what depends on both parts.
-
-    Parameters
-    ----------
-    public : bool ndarray of shape (n_features,)
-    has_public_model : bool
+    What a block carries does not follow from its number of columns. Beside a public
+    model the public columns only carry what depends on both parts.
     """
-    if has_public_model:
-        return PUBLIC_NORM, 1.0
-    share = float(public.mean())
-    return math.sqrt(share), math.sqrt(1 - share)
+    return (PUBLIC_NORM, 1.0) if has_public_model else (0.5, math.sqrt(0.75))
 
 
 def starts_at_public_model(mu: float, n: float, n_classes: int, n_private: int) -> bool:
@@ -180,57 +186,6 @@ def starts_at_public_model(mu: float, n: float, n_classes: int, n_private: int) 
     """
     many = n_classes >= MANY_CLASSES
     return not many or mu * n * math.sqrt(2 / n_classes / max(1, n_private)) < 50
-
-
-def clip_norm_from_public_model(n_classes: int) -> float:
-    """Clip norm of the descent from a public model; flat between half and double."""
-    return 0.3 if n_classes == 2 else 0.1
-
-
-def learning_rate_from_public_model(
-    mu: float,
-    n: float,
-    n_steps: int,
-    *,
-    n_classes: int,
-    n_private: int,
-    momentum: float,
-) -> float:
-    """First step size of the descent from a public model.
-
-    The public model is right already where the signal is small, so the step, and with
-    it the noise that stays in a weight, shrinks with the signal.
-
-    Parameters
-    ----------
-    n_private : int
-        Number of private columns.
-    """
-    signal = math.sqrt(2) * mu * n * math.sqrt(2 / n_classes / max(1, n_private))
-    if n_classes == 2:
-        pull = min(0.15 * signal, float(np.clip(signal / 40, 1.2, 2.0)))
-    else:
-        # Below a signal of 6.5 even less: what is learnt there is mostly noise.
-        pull = min(signal / 8, 2.0) * min(1.0, signal / 6.5)
-    return pull * mu * n * 2 * (1 - momentum) / n_steps
-
-
-def shrunk_weights(weights: np.ndarray, noise_std: float) -> np.ndarray:
-    """James-Stein shrinkage of a block of released weights toward zero: free.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_outputs, n_columns)
-        For several outputs with zero mean over them.
-    noise_std : float
-        Standard deviation that a random walk without curvature would have. Curvature
-        halves it, measured.
-    """
-    free = weights.size if len(weights) == 1 else weights.size * (1 - 1 / len(weights))
-    square = float(np.vdot(weights, weights))
-    if square == 0:
-        return weights
-    return weights * max(0.0, 1 - (free - 2) * (0.5 * noise_std) ** 2 / square)
 
 
 def completion_bound(n_columns: int, bounded: bool) -> float:

@@ -39,6 +39,11 @@ ASSUMPTIONS = (
 )
 
 
+#: Divisor of columns without bounds, which are taken to be scaled: the loop's integers
+#: reach twice as far.
+UNBOUNDED_REACH = 8.0
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Loop:
     """The parameters of a loop of noisy steps, under the names of the estimators'.
@@ -226,8 +231,17 @@ def resolve_row_map(
     n_features: int,
     names: Sequence[str] | None,
     sparse: bool = False,
+    *,
+    shortens: bool = True,
 ) -> RowMap:
-    """Return the row map of the declared bounds."""
+    """Return the row map of the declared bounds.
+
+    Parameters
+    ----------
+    shortens : bool, default=True
+        False: rows keep their length, for linear models. Rows that are to be
+        normalised do not.
+    """
     low, span = resolve_bounds(bounds, n_features, names)
     if bounds is None:
         warn_caller(
@@ -236,11 +250,16 @@ def resolve_row_map(
             "the columns are scaled already.",
             UtilityWarning,
         )
-    if feature_bound == "auto":
+    bounded = span is not None and bool(np.isfinite(span).all())
+    shortens = shortens or bool(normalize)
+    if not shortens:
+        feature_bound = 1.0 if bounded else UNBOUNDED_REACH
+    elif feature_bound == "auto":
         # No row within bounds is longer. Columns without bounds are taken as scaled.
-        bounded = span is not None and bool(np.isfinite(span).all())
         feature_bound = math.sqrt(n_features) if bounded else 1.0
-    row_map = RowMap(low, span, float(feature_bound), bool(normalize))
+    row_map = RowMap(
+        low, span, float(feature_bound), bool(normalize), shortens=shortens
+    )
     if sparse:
         row_map.check_sparse()
     return row_map

@@ -44,6 +44,9 @@ class RowSum:
     capacity: int
     clip_norm: float = 1.0
 
+    def __post_init__(self):
+        _check_bounds_rows(self.row_map)
+
     @classmethod
     def planned(cls) -> RowSum:
         """Return the sum of no rows, for plans that need its bounds."""
@@ -80,6 +83,12 @@ class RowSum:
                 rows = rows[:, ~self.row_map.public]
             total += _column_sums(rows, _SHRINK / unit)
         return total
+
+
+def _check_bounds_rows(row_map: RowMap) -> None:
+    """Refuse a map that gives rows of any length: nothing would bound the sum."""
+    if not (row_map.shortens or row_map.normalize) or math.isinf(row_map.feature_bound):
+        raise ValueError("the row map of a sum has to cut rows to norm 1.")
 
 
 def _column_sums(rows: np.ndarray | csr_array, factor: float) -> np.ndarray:
@@ -130,6 +139,9 @@ class CrossSum:
     regressors: np.ndarray
     nonnegative: bool
     clip_norm: float = 1.0
+
+    def __post_init__(self):
+        _check_bounds_rows(self.row_map)
 
     @classmethod
     def planned(cls, *, nonnegative: bool) -> CrossSum:

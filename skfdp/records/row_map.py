@@ -1,4 +1,4 @@
-"""The row map: declared bounds, then the norm.
+"""The row map: declared bounds, then a divisor or the norm.
 
 It is one function, the same in ``fit`` and ``predict``, for dense and for CSR rows, and
 acts on each row by itself.
@@ -24,19 +24,25 @@ from skfdp.records.grid import times_columns
 class RowMap:
     """The row map: bounds, then the norm.
 
+    For linear models no row is shortened (`shortens` is False), so that predictions are
+    linear in X within the bounds; what bounds their contributions is the clip.
+
     Attributes
     ----------
     low, span : ndarray of shape (n_features,) or None
         Columns become ``clip(x - low, 0, span) / span``; an infinite span leaves the
         column as it is. None: no declared bounds.
     feature_bound : float
-        L2 bound of a row after the bounds; longer rows are scaled back. Infinite:
-        rows keep their length.
+        What rows are divided by after the bounds. Where the map shortens rows it is
+        their L2 bound, and longer ones are scaled back to it. Infinite: rows keep
+        their length, undivided.
     normalize : bool
         Scale every non-zero row to the norm `feature_bound` exactly.
     public : bool ndarray of shape (n_features,) or None
         Public columns beside private ones. They are left out of the norm and keep
         their scale: a norm of the whole row would mix private values into them.
+    shortens : bool
+        Whether rows longer than `feature_bound` are scaled back.
     """
 
     low: np.ndarray | None = None
@@ -44,9 +50,10 @@ class RowMap:
     feature_bound: float = 1.0
     normalize: bool = False
     public: np.ndarray | None = None
+    shortens: bool = True
 
     def mapped(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return float64 rows, private part of norm at most 1 (by feature_bound).
+        """Return float64 rows; where they are shortened, private part at most 1 long.
 
         Parameters
         ----------
@@ -64,6 +71,8 @@ class RowMap:
         """Return scaled rows, divided by feature_bound and cut to norm 1."""
         if np.isinf(self.feature_bound):
             return rows
+        if not (self.shortens or self.normalize):
+            return self._divided(rows)
         if issparse(rows):
             data = rows.data.copy()
             row, chosen = _row_of_entries(rows), slice(None)
@@ -84,6 +93,15 @@ class RowMap:
         unit = _unit_of_squares(rows.shape[1])
         shorten(rows, float(self.feature_bound), self.normalize, unit, out)
         return out
+
+    def _divided(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
+        if np.isscalar(self.divisor) and self.divisor == 1:
+            return rows
+        return times_columns(rows, np.broadcast_to(1 / self.divisor, rows.shape[1]))
+
+    def within(self, length: float) -> RowMap:
+        """Return the map that divides rows by `length` and cuts them to norm 1."""
+        return dataclasses.replace(self, feature_bound=length, shortens=True)
 
     def of_public(self, public: np.ndarray) -> RowMap:
         """Return the map of the public columns alone; none of the others enters."""

@@ -1,4 +1,4 @@
-"""The centring of the loop: exact means, private means, scales."""
+"""The centring and scaling of the loop's rows: exact, or from releases."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skfdp.estimators import defaults
-from skfdp.estimators.method import Budget
+from skfdp.estimators.method import Budget, Plan
 from skfdp.privacy import Event
 from skfdp.queries.statistics import RowSum
+from skfdp.records.blocks import row_blocks, squared_norms
 from skfdp.records.coordinates import Coordinates
 from skfdp.records.records import PublicRecords, Records
+from skfdp.records.row_map import RowMap
 from skfdp.releases.desk import Desk
+
+# A released length is no shorter than this part of the longest row that bounds allow.
+_SHORTEST = 64.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +32,10 @@ class Moments:
 
 @dataclasses.dataclass(frozen=True)
 class Centring:
-    """The centring of rows: exact for public columns, by a released mean for others.
+    """The centring and scaling of rows, so that each block has a known typical norm.
+
+    Public columns are centred and scaled exactly, private ones by a released mean and a
+    released length. No row is cut here: long rows meet the clip of a gradient.
 
     Attributes
     ----------
@@ -36,11 +44,15 @@ class Centring:
         Without an intercept nothing is centred.
     mean_fraction : float or "auto"
         Share of the squared budget for the private mean.
+    length : float, "auto" or None
+        Typical norm of the private columns of a row after the bounds; "auto": released.
+        None: the row map gives rows of norm 1.
     """
 
     kind: str | None
     fit_intercept: bool
     mean_fraction: float | str = "auto"
+    length: float | str | None = None
 
     @property
     def _centres(self) -> bool:
@@ -52,13 +64,30 @@ class Centring:
         return defaults.BIAS_FEATURE if self.fit_intercept else None
 
     def prepare(self, public: PublicRecords) -> Moments | None:
-        """Return the moments of the public columns, None where they are not needed."""
-        if not public.mask.any() or (public.mask.all() and not self._centres):
+        """Return the moments of the public columns, None where there are none."""
+        if not public.mask.any():
             return None
         return public_moments(public, centre=self._centres)
 
-    def event(self, public: PublicRecords, budget: Budget, mu: float) -> Event | None:
-        """Return the event of the mean of the private columns, None for no centring.
+    def can_learn_mean(self, public: PublicRecords, mu: float) -> bool:
+        """Whether a private mean is worth its share of the budget.
+
+        Parameters
+        ----------
+        public : PublicRecords
+        mu : float
+            Of the whole budget, for releases of sensitivity `clip_norm`.
+        """
+        if not self._centres:
+            return False
+        if self.kind == "gaussian" or self.mean_fraction != "auto":
+            return True
+        return defaults.can_learn_mean(mu, public.n_records, public.n_private)
+
+    def events(
+        self, public: PublicRecords, budget: Budget, mu: float, *, mean: bool = True
+    ) -> tuple[Event | None, Event | None]:
+        """Return the events of the private columns' length and of their mean.
 
         Parameters
         ----------
@@ -66,44 +95,54 @@ class Centring:
         budget : Budget
         mu : float
             Of the whole budget, for releases of sensitivity `clip_norm`.
+        mean : bool, default=True
+            Whether private columns are centred.
         """
-        if not self._centres or public.mask.all():
-            return None
-        share = self.mean_fraction
-        if share == "auto":
-            share = defaults.mean_fraction(mu, public.n_records, public.n_private)
-        return budget.event(
-            "mean",
-            1 / (math.sqrt(share) * mu),
-            sensitivity=budget.relation.moves(1.0),
-        )
+        if public.mask.all():
+            return None, None
+
+        def event(label: str, share: float) -> Event:
+            return budget.event(
+                label,
+                1 / (math.sqrt(share) * mu),
+                sensitivity=budget.relation.moves(1.0),
+            )
+
+        length, centre = None, None
+        if self.length == "auto":
+            share = defaults.number_fraction(mu, public.n_records)
+            length = event("row length", share)
+        if mean and self._centres:
+            share = self.mean_fraction
+            if share == "auto":
+                share = defaults.mean_fraction(mu, public.n_records, public.n_private)
+            centre = event("mean", share)
+        return length, centre
 
     def public_coordinates(
-        self, public: PublicRecords, moments: Moments | None
+        self, public: PublicRecords, moments: Moments
     ) -> Coordinates:
         """Return the coordinates where every column is public."""
-        mean, scale = np.zeros(public.n_features), 1.0
-        if moments is not None:
-            mean, scale = moments.mean, defaults.centred_scale(moments.mean)
-        return Coordinates.centred(public.row_map, mean, scale, self.bias)
+        scale = 1 / moments.spread if moments.spread > 0 else 1.0
+        return Coordinates.centred(public.row_map, moments.mean, scale, self.bias)
 
     def coordinates(
         self,
         records: Records,
         moments: Moments | None,
-        event: Event | None,
+        plan: Plan,
         norms: tuple[float, float],
         desk: Desk,
     ) -> Coordinates:
-        """Return the coordinates of the loop; releases the mean if it was planned.
+        """Return the coordinates of the loop; releases what was planned for them.
 
         Parameters
         ----------
         records : Records
         moments : Moments or None
             What `prepare` returned.
-        event : Event or None
-            What `event` returned.
+        plan : Plan
+            With the events of `events`.
         norms : (float, float)
             Typical norms of the public and of the private part of a row.
         desk : Desk
@@ -111,18 +150,77 @@ class Centring:
         public, mask = records.public, records.public.mask
         if mask.all():
             return self.public_coordinates(public, moments)
-        mean, scale = np.zeros(mask.size), 1.0
+        unit = self._unit(records, plan.event("row length"), desk)
+        mean, scale = np.zeros(mask.size), 1 / unit
+        event = plan.event("mean")
         if event is not None:
-            query = RowSum(records.X, public.row_map, public.capacity)
+            row_map = public.row_map
+            if unit != 1:
+                row_map = row_map.within(unit * row_map.feature_bound)
+            query = RowSum(records.X, row_map, public.capacity)
             noise_std = event.noise_std[0] / public.n_records
             found = desk.release("mean", query) / public.n_records
-            mean[~mask] = defaults.shrunk_mean(found, noise_std)
-            scale = defaults.centred_scale(mean[~mask], noise_std)
+            found = defaults.shrunk_mean(found, noise_std)
+            mean[~mask] = found * unit
+            scale = defaults.centred_scale(found, noise_std) / unit
         if moments is not None:
             mean[mask], spread = moments.mean, moments.spread
             ours, theirs = norms
             scale = np.where(mask, ours / spread if spread > 0 else 1.0, theirs * scale)
         return Coordinates.centred(public.row_map, mean, scale, self.bias)
+
+    def _unit(self, records: Records, event: Event | None, desk: Desk) -> float:
+        """Return the typical norm of the private columns of a mapped row."""
+        public = records.public
+        divisor = public.row_map.feature_bound
+        if event is None:
+            return 1.0 if self.length is None else self.length / divisor
+        # Columns without bounds are taken as scaled: most within 2 of zero.
+        reach = 1.0 if public.private_bounded else 2.0
+        furthest = reach * math.sqrt(public.n_private)
+        lengths = private_lengths(records)
+        lengths *= divisor
+        found, error = released_mean(
+            lengths, 0.0, furthest, event, "row length", public, desk
+        )
+        return max(found, 2 * error, furthest / _SHORTEST) / divisor
+
+
+def private_lengths(records: Records) -> np.ndarray:
+    """Return the norm of the private columns of each mapped row."""
+    public, X = records.public, records.X
+    private = ~public.mask
+    row_map = public.row_map.part(private)
+    lengths = np.empty(X.shape[0])
+    for block in row_blocks(X):
+        rows = row_map.mapped(X[block][:, private])
+        if issparse(rows):
+            lengths[block] = np.sqrt(rows.multiply(rows).sum(axis=1))
+        else:
+            lengths[block] = np.sqrt(squared_norms(rows))
+    return lengths
+
+
+def released_mean(
+    values: np.ndarray,
+    low: float,
+    high: float,
+    event: Event,
+    stream: str,
+    public: PublicRecords,
+    desk: Desk,
+) -> tuple[float, float]:
+    """Return the noisy mean of numbers within public bounds, and its noise's std.
+
+    The sum of ``(value - middle) / half`` moves by at most 1 if a value is nulled
+    (counts as the middle), and by at most 2 if it is replaced.
+    """
+    middle, half = (low + high) / 2, (high - low) / 2
+    unit = (np.clip(values, low, high) - middle) / half
+    query = RowSum(unit[:, None], RowMap(), public.capacity)
+    total = desk.release(event.label, query, stream=stream)
+    error = half * event.noise_std[0] / public.n_records
+    return middle + half * float(np.clip(total[0] / public.n_records, -1, 1)), error
 
 
 def public_moments(public: PublicRecords, centre: bool) -> Moments:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from skfdp.estimators import defaults
 from skfdp.estimators.centring.conditional import Regressors
+from skfdp.estimators.linear_model import frequencies, logit_scale
 from skfdp.estimators.linear_model.centring import Centring, Moments
 from skfdp.estimators.linear_model.fitted import LinearFit
 from skfdp.estimators.linear_model.padding import Padding
@@ -27,6 +27,7 @@ from skfdp.privacy.assumptions import enforced
 from skfdp.queries.linear import LinearQuery, gradient_sensitivity
 from skfdp.queries.losses import Loss
 from skfdp.queries.sensitivity import has_public_signs, label_bound
+from skfdp.queries.temperature import TemperatureSum
 from skfdp.records.coordinates import Coordinates
 from skfdp.records.grid import GridRows, SparseGridRows
 from skfdp.records.guards import UtilityWarning, warn_caller
@@ -175,10 +176,12 @@ class Descent:
         self, public: PublicRecords, prepared: DescentStart, budget: Budget
     ) -> DescentPlan:
         """Resolve every "auto" and calibrate the noise."""
+        replaced = budget.mu / budget.relation.moves(1.0)
         orthant = (
             self.centring.kind != "gaussian"
             and self.padding is None
             and has_public_signs(public, self.loss)
+            and not self.centring.can_learn_mean(public, replaced)
         )
         reach = gradient_sensitivity(budget.relation, 1.0, orthant=orthant)
         # The rules of `defaults` are for sensitivity clip_norm.
@@ -186,9 +189,9 @@ class Descent:
         s2n = defaults.signal_to_noise(mu, n, public.n_features, public.n_outputs)
         if prepared.public_model is None:
             self._warn_of_noise(s2n, n, public.n_features)
-        others = self._first_events(public, prepared, budget, mu, orthant)
+        others = self._other_events(public, prepared, budget, mu, orthant)
         rate, n_steps = self.loop.schedule(n, defaults.N_STEPS, defaults.N_EPOCHS)
-        clip = self._clip_norm(public, s2n, prepared.public_model)
+        clip = self._clip_norm(s2n)
         schedule = budget.calibrate(
             n_steps=n_steps,
             sampling_rate=rate,
@@ -197,7 +200,7 @@ class Descent:
             noise_decay=self.loop.noise_decay,
             other_events=others,
         )
-        automatic = self._learning_rate(public, mu, schedule, prepared.public_model)
+        automatic = self._learning_rate(public, mu, schedule)
         chosen = self.loop.learning_rate
         learning_rate = automatic if chosen == "auto" else chosen
         # A penalty, or a ball, bounds what the noise can do.
@@ -227,7 +230,7 @@ class Descent:
             label_bound=bound,
         )
 
-    def _first_events(
+    def _other_events(
         self,
         public: PublicRecords,
         prepared: DescentStart,
@@ -235,15 +238,41 @@ class Descent:
         mu: float,
         orthant: bool,
     ) -> tuple[Event, ...]:
-        """Return what is released before the loop."""
-        target, length, mean, cross = None, None, None, None
+        """Return what is released before the loop, and after it."""
+        target, counts, cross, scale = None, None, None, None
         if self.scales is not None:
-            target, length = self.scales.events(public, budget, mu)
-        if not orthant:
-            mean = self.centring.event(public, budget, mu)
+            target = self.scales.event(public, budget, mu)
+        if self._starts_at_frequencies(public, prepared):
+            counts = frequencies.event(public, budget, mu)
+        length, mean = self.centring.events(public, budget, mu, mean=not orthant)
         if self.padding is not None:
             cross = self.padding.event(public, prepared.regressors, budget)
-        return existing(target, mean, length, cross)
+        if self._measures(public):
+            scale = logit_scale.event(public, budget, self.loss, mu)
+        return existing(target, counts, length, mean, cross, scale)
+
+    def _measures(self, public: PublicRecords) -> bool:
+        """Whether the scale of the logits is measured: unless users shaped the loss."""
+        weight = public.class_weight
+        return (
+            self.scales is None
+            and self.loss.name == "log_loss"
+            and (weight is None or bool((weight == 1).all()))
+            and (self.penalty, self.padding, self.public_loss) == (None, None, None)
+            and (self.private_weight, self.loop.radius) == (1.0, None)
+            and self.loop.average == "last"
+        )
+
+    def _starts_at_frequencies(
+        self, public: PublicRecords, prepared: DescentStart
+    ) -> bool:
+        """Whether the start is at class frequencies that have to be released."""
+        return (
+            self._measures(public)
+            and self.centring.bias is not None
+            and not public.has_target
+            and prepared.public_model is None
+        )
 
     @property
     def _is_penalised(self) -> bool:
@@ -251,36 +280,14 @@ class Descent:
             return self.scales.alpha is not None
         return self.penalty is not None
 
-    def _clip_norm(
-        self, public: PublicRecords, s2n: float, model: PublicModel | None
-    ) -> float:
+    def _clip_norm(self, s2n: float) -> float:
         if self.loop.clip_norm != "auto":
             return self.loop.clip_norm
-        if model is not None:
-            return defaults.clip_norm_from_public_model(public.n_classes)
-        # Norm that no weighted gradient of a unit row exceeds; inf where there is none.
-        largest = self.loss.max_residual(public.n_classes)
-        if public.class_weight is not None:
-            largest *= public.class_weight.max()
-        largest *= math.hypot(1.0, defaults.BIAS_FEATURE)
-        return defaults.clip_norm(s2n, largest, regression=self.scales is not None)
+        return defaults.clip_norm(s2n, regression=self.scales is not None)
 
     def _learning_rate(
-        self,
-        public: PublicRecords,
-        mu: float,
-        schedule: PrivacyPlan,
-        model: PublicModel | None,
+        self, public: PublicRecords, mu: float, schedule: PrivacyPlan
     ) -> float:
-        if model is not None:
-            return defaults.learning_rate_from_public_model(
-                mu,
-                public.n_records,
-                schedule.n_steps,
-                n_classes=public.n_classes,
-                n_private=public.n_private,
-                momentum=self.loop.momentum,
-            )
         return defaults.learning_rate(
             mu,
             public.n_records,
@@ -334,8 +341,14 @@ class Descent:
             target_map = self.scales.released(records, event, desk)
             records, loss = self.scales.scaled(records, target_map, loss)
         public = records.public
+        counts = plan.event(frequencies.LABEL)
+        if counts is not None:
+            log_odds = frequencies.released_log_odds(records, counts, desk)
         coordinates = self._coordinates(records, prepared, plan, desk)
         query = self._query(records, loss, coordinates, prepared, plan, desk)
+        start = np.zeros(query.shape)
+        if counts is not None:
+            start[:, -1] = log_odds / coordinates.bias
 
         def found(theta: np.ndarray, n_iter: int) -> LinearFit:
             coef, intercept = coordinates.fold(theta)
@@ -353,23 +366,68 @@ class Descent:
             private_weight=self.private_weight,
             public_gradient=self._public_gradient(public, query, coordinates, desk),
             on_step=lambda step, theta: on_step(step, lambda: found(theta, step + 1)),
+            start=start,
         )
-        if prepared.public_model is not None and self.loop.average == "last":
-            theta = self._shrunk(theta, public, plan)
+        if plan.event(logit_scale.LABEL) is not None:
+            theta = self._scaled(theta, start, query, public, prepared, plan, desk)
         return found(theta, n_iter)
+
+    def _scaled(
+        self,
+        theta: np.ndarray,
+        start: np.ndarray,
+        query: LinearQuery,
+        public: PublicRecords,
+        prepared: DescentStart,
+        plan: DescentPlan,
+        desk: Desk,
+    ) -> np.ndarray:
+        """Return the start plus as much of the descent's step as is worth taking."""
+        schedule, n = plan.schedule, public.n_records
+        rates = plan.learning_rate * self._decay(schedule)
+        walk = logit_scale.Walk(
+            rates, self.loop.momentum, self._noise_in_gradients(schedule, n)
+        )
+        has_model = prepared.public_model is not None
+        blocks = logit_scale.blocks_of(
+            public, self._norms(prepared), has_model, self.centring.bias
+        )
+        margins = prepared.offset
+        if margins is None:
+            margins = start[None, :, -1] * (self.centring.bias or 0.0)
+        variance = logit_scale.label_variance(margins)
+        step = logit_scale.expected(
+            theta - start, blocks, walk, variance, schedule.clip_norm
+        )
+        measured = TemperatureSum(
+            rows=query.rows,
+            target=query.target,
+            loss=self.loss,
+            n_classes=public.n_classes,
+            start=start,
+            step=step,
+            points=logit_scale.POINTS,
+            reach=logit_scale.expected_reach(step, blocks),
+            capacity=public.capacity,
+            offset=prepared.offset,
+        )
+        event = plan.event(logit_scale.LABEL)
+        slopes = desk.release(logit_scale.LABEL, measured)
+        factor = logit_scale.temperature(
+            slopes, float(event.noise_std[0]), n, measured.reach
+        )
+        return start + factor * step
+
+    def _norms(self, prepared: DescentStart) -> tuple[float, float]:
+        """Return the typical norms of the two blocks of a row."""
+        return defaults.block_norms(prepared.public_model is not None)
 
     def _coordinates(self, records, prepared, plan, desk) -> Coordinates:
         if prepared.coordinates is not None:
             return prepared.coordinates
-        public = records.public
-        norms = defaults.block_norms(public.mask, prepared.public_model is not None)
-        found = self.centring.coordinates(
-            records, prepared.moments, plan.event("mean"), norms, desk
+        return self.centring.coordinates(
+            records, prepared.moments, plan, self._norms(prepared), desk
         )
-        if self.scales is None:
-            return found
-        event = plan.event("row length")
-        return self.scales.lengthened(records, found, event, norms[1], desk)
 
     def _query(
         self, records, loss, coordinates, prepared, plan: DescentPlan, desk
@@ -428,21 +486,3 @@ class Descent:
         if self.public_loss is not None:
             terms.append(users_gradient(self.public_loss, public, coordinates))
         return (lambda theta: sum(term(theta) for term in terms)) if terms else None
-
-    def _shrunk(
-        self, theta: np.ndarray, public: PublicRecords, plan: DescentPlan
-    ) -> np.ndarray:
-        """Shrink the two blocks of the released weights by their known noise."""
-        schedule = plan.schedule
-        steps = plan.learning_rate * self._decay(schedule)
-        steps = steps / (1 - self.loop.momentum) * self.private_weight
-        expected = schedule.sampling_rate * public.n_records * schedule.clip_norm
-        # What the steps add up to in one weight, without curvature.
-        noise = np.sqrt(((steps * schedule.noise_std / expected) ** 2).sum())
-        if len(theta) > 1:
-            theta = theta - theta.mean(axis=0)
-        private = np.zeros(theta.shape[1], dtype=bool)
-        private[: public.n_features] = ~public.mask
-        for block in (private, ~private):
-            theta[:, block] = defaults.shrunk_weights(theta[:, block], float(noise))
-        return theta

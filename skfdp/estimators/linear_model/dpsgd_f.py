@@ -137,7 +137,7 @@ class DPSGDFClassifier(LinearClassifier):
         neighboring_relation="replace_special",
         n_records=None,
         bounds=None,
-        feature_bound=1.0,
+        feature_bound="auto",
         normalize=True,
         clip_norm="auto",
         max_iter="auto",

@@ -216,7 +216,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         neighboring_relation="replace_one",
         n_records=None,
         bounds=None,
-        feature_bound=1.0,
+        feature_bound="auto",
         normalize=False,
         clip_norm="auto",
         max_iter="auto",

@@ -28,6 +28,7 @@ class LinearModel(PrivateEstimator):
     _weights = ("coef_", "intercept_")
     _accepts_sparse = True
     _has_loop = True
+    _shortens_rows = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -41,8 +42,13 @@ class LinearModel(PrivateEstimator):
         check_flag("normalize", self.normalize)
 
     def _centring(self) -> Centring:
-        fraction = self._given().get("mean_fraction", "auto")
-        return Centring(self.centering, bool(self.fit_intercept), fraction)
+        given = self._given()
+        return Centring(
+            self.centering,
+            bool(self.fit_intercept),
+            given.get("mean_fraction", "auto"),
+            None if self.normalize else self.feature_bound,
+        )
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
         return {

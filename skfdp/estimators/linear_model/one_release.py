@@ -73,8 +73,8 @@ class OneRelease:
     ) -> Plan:
         """Calibrate the one release, beside the mean and the scales."""
         mu = budget.mu / budget.relation.moves(1.0)
-        target, length = self.scales.events(public, budget, mu)
-        others = existing(target, self.centring.event(public, budget, mu), length)
+        target = self.scales.event(public, budget, mu)
+        others = existing(target, *self.centring.events(public, budget, mu))
         clip_norm, sensitivity = self._bounds(budget.relation)
         schedule = budget.calibrate(
             n_steps=1,
@@ -94,15 +94,11 @@ class OneRelease:
         on_step: OnStep,
     ) -> LinearFit:
         """Release the scales and the mean, then the sum; solve in public."""
-        public = records.public
         found = self.scales.released(records, plan.event("target scale"), desk)
         records, loss = self.scales.scaled(records, found, self.loss)
-        norms = defaults.block_norms(public.mask, has_public_model=False)
+        norms = defaults.block_norms(has_public_model=False)
         coordinates = self.centring.coordinates(
-            records, prepared.moments, plan.event("mean"), norms, desk
-        )
-        coordinates = self.scales.lengthened(
-            records, coordinates, plan.event("row length"), norms[1], desk
+            records, prepared.moments, plan, norms, desk
         )
         theta, n_iter = self._solve(records, loss, coordinates, plan, found, desk)
         warn_of_divergence(theta)

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from skfdp.estimators import defaults
 from skfdp.estimators.centring import conditional
 from skfdp.estimators.centring.conditional import Regressors
 from skfdp.estimators.method import Budget
@@ -80,9 +81,11 @@ class Padding:
                 public, coordinates, scale, desk.streams.public("padding")
             )
         private = ~public.mask
+        # For the cross moments alone: rows of the loop are not cut.
+        bound = defaults.block_bound(public.n_private) * public.row_map.feature_bound
         query = conditional.cross_sum(
             records.X[:, private],
-            public.row_map.part(private),
+            public.row_map.part(private).within(bound),
             regressors,
             nonnegative=public.private_bounded,
         )
@@ -91,7 +94,7 @@ class Padding:
 
         def fill(rows: np.ndarray) -> np.ndarray:
             predicted = centre.intercept + (rows - centre.mean) @ centre.coef
-            return predicted * public.row_map.feature_bound  # not yet divided out
+            return predicted * bound  # not yet divided out
 
         known = public.X
         if public.has_target:

@@ -1,0 +1,247 @@
+"""The scale of released logits: expected from the noise, then measured.
+
+A descent of logits leaves noise in its weights. How much of the result is noise depends
+on the data, and a scale that is too large makes probabilities worse than those of the
+start. So the weights are first multiplied by what a prior and the known noise tell
+(empirical Bayes, free), and then by a number that one cheap release measures: the slope
+of the loss along the step at two points. A number needs d times less budget than d
+weights, so what is measured is known where the weights are mostly noise still.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from skfdp.estimators import defaults
+from skfdp.estimators.method import Budget
+from skfdp.privacy import Event
+from skfdp.queries.losses import Loss
+from skfdp.queries.temperature import TemperatureSum
+from skfdp.records.records import PublicRecords
+
+LABEL = "temperature"
+#: Where the slope along the step is measured, the step being 1 long.
+POINTS = (0.2, 1.0)
+#: Where to cut the margins of the step, over their expected root mean square.
+REACH = 0.7
+#: Temperatures to weigh up, and curvatures of the loss along the step over the usual.
+_TEMPERATURES = np.linspace(0.0, 1.2, 61)
+_CURVATURES = np.geomspace(0.02, 1.5, 30)
+# Prior standard deviation of a logit: what weights are expected to explain.
+_SPREAD, _SPREAD_BESIDE_MODEL, _SPREAD_SEEN = 1.5, 1.0, 0.3
+# Of several classes the weights of each are larger than half of a difference.
+_OF_SEVERAL = 1.5
+# Prior standard deviation of the intercept's distance from the start.
+_INTERCEPT_SPREAD = 0.3
+
+
+@dataclasses.dataclass(frozen=True)
+class Walk:
+    """The steps of a descent: rates, momentum, and the noise in each gradient.
+
+    Attributes
+    ----------
+    rates : ndarray of shape (n_steps,)
+    momentum : float
+    stds : ndarray of shape (n_steps,)
+        Of the noise in one entry of a gradient.
+    """
+
+    rates: np.ndarray
+    momentum: float
+    stds: np.ndarray
+
+    def outcome(self, curvature: float) -> tuple[float, float]:
+        """Return where the steps end on ``curvature (theta - 1)**2 / 2``, and noise.
+
+        The end of the noiseless steps from 0, and the standard deviation of what the
+        noise adds to it.
+        """
+        end = speed = 0.0
+        square = mixed = square_of_speed = 0.0
+        for rate, std in zip(self.rates, self.stds, strict=True):
+            speed = self.momentum * speed + curvature * (end - 1)
+            end -= rate * speed
+            # The covariance of (theta, velocity) after one linear step.
+            m = self.momentum
+            new_speed = (
+                m * m * square_of_speed
+                + 2 * m * curvature * mixed
+                + curvature**2 * square
+                + std**2
+            )
+            crossed = m * mixed + curvature * square
+            mixed = crossed - rate * new_speed
+            square = square - 2 * rate * crossed + rate**2 * new_speed
+            square_of_speed = new_speed
+        return end, math.sqrt(max(square, 0.0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """Columns of the loop whose weights are expected to be of one size.
+
+    Attributes
+    ----------
+    columns : int ndarray
+    square : float
+        Mean square of an entry.
+    spread : float
+        Prior standard deviation of a weight.
+    """
+
+    columns: np.ndarray
+    square: float
+    spread: float
+
+
+def label_variance(margins: np.ndarray) -> float:
+    """Return the variance of a label, a mean over classes, that margins tell.
+
+    Parameters
+    ----------
+    margins : ndarray of shape (n_rows, n_outputs)
+        Where the descent starts: of a public model, or released log odds.
+    """
+    several = margins.shape[1] > 1
+    odds = margins - margins.max(axis=1, keepdims=True) if several else margins
+    odds = np.exp(np.minimum(odds, 700.0))
+    share = odds / (odds.sum(axis=1, keepdims=True) if several else 1 + odds)
+    return max(float(np.mean(share * (1 - share))), 1e-9)
+
+
+def blocks_of(
+    public: PublicRecords,
+    norms: tuple[float, float],
+    has_model: bool,
+    bias: float | None,
+) -> list[Block]:
+    """Return the private columns, the public ones, and the intercept."""
+    mask = public.mask
+    several = _OF_SEVERAL if public.n_outputs > 1 else 1.0
+    found = []
+    for columns, norm, seen in ((~mask, norms[1], False), (mask, norms[0], True)):
+        if not columns.any():
+            continue
+        spread = _SPREAD
+        if has_model:
+            spread = _SPREAD_SEEN if seen else _SPREAD_BESIDE_MODEL
+        norm = norm if mask.any() and not mask.all() else 1.0
+        square = norm**2 / columns.sum()
+        found.append(Block(np.flatnonzero(columns), square, several * spread))
+    if bias is not None:
+        spread = several * _INTERCEPT_SPREAD / bias
+        found.append(Block(np.array([mask.size]), bias**2, spread))
+    return found
+
+
+def expected(
+    step: np.ndarray, blocks: list[Block], walk: Walk, variance: float, clip_norm: float
+) -> np.ndarray:
+    """Return the released step, each block times the part that is not noise.
+
+    Parameters
+    ----------
+    step : ndarray of shape (n_outputs, n_columns)
+        What the descent added to its start.
+    blocks : list of Block
+    walk : Walk
+    variance : float
+        Of a label at the start, over the records: the curvature of the loss.
+    clip_norm : float
+        What the gradients of `walk` are divided by.
+    """
+    found = step - step.mean(axis=0) if len(step) > 1 else step.copy()
+    cut = min(1.0, clip_norm / math.sqrt(variance))
+    for block in blocks:
+        weights = found[:, block.columns]
+        free = weights.size * (1 - 1 / len(step) if len(step) > 1 else 1.0)
+        gain, noise = walk.outcome(variance * block.square * cut / clip_norm)
+        gain = max(gain, 1e-9)
+        found[:, block.columns] = weights * _kept(
+            float(np.vdot(weights, weights)) / free, free, gain, noise, block.spread
+        )
+    return found
+
+
+def _kept(
+    square: float, free: float, gain: float, noise: float, spread: float
+) -> float:
+    """Return E[weight] over the released one; the prior's variance is learnt too.
+
+    A released weight is ``gain * weight + noise``. The variance of the weights has a
+    prior guess, ``spread**2`` with an error as large, and an estimate from the released
+    ones; they are averaged by their variances.
+    """
+    prior, error = spread**2, (noise / gain) ** 2
+    estimate = square / gain**2 - error
+    of_estimate = 2 / free * (prior + error) ** 2
+    of_prior = prior**2
+    variance = (estimate / of_estimate + prior / of_prior) / (
+        1 / of_estimate + 1 / of_prior
+    )
+    variance = max(variance, 0.0)
+    if variance == 0:
+        return 0.0
+    return min(1.0, gain * variance / (gain**2 * variance + noise**2))
+
+
+def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event:
+    """Return the event of the measurement.
+
+    Parameters
+    ----------
+    public : PublicRecords
+    budget : Budget
+    loss : Loss
+    mu : float
+        Of the whole budget, for releases of sensitivity `clip_norm`.
+    """
+    query = TemperatureSum.planned(loss, public.n_classes, len(POINTS))
+    sensitivity = query.sensitivity(budget.relation)
+    share = defaults.number_fraction(mu, public.n_records, 4)
+    return budget.event(
+        LABEL,
+        sensitivity / (math.sqrt(share) * budget.mu),
+        clip_norm=query.clip_norm,
+        sensitivity=sensitivity,
+    )
+
+
+def expected_reach(step: np.ndarray, blocks: list[Block]) -> float:
+    """Return where to cut the margins of a step: `REACH` of their expected size."""
+    square = sum(
+        float((step[:, block.columns] ** 2).sum()) * block.square for block in blocks
+    )
+    return REACH * math.sqrt(square) if square > 0 else 1.0
+
+
+def temperature(
+    slopes: np.ndarray, noise_std: float, n_records: int, reach: float
+) -> float:
+    """Return the mean of the posterior of the factor of a step.
+
+    The slope of the loss along the step is taken to be linear in the factor a, ``H (a -
+    a_0)``. The factor a_0 has a half-normal prior around 0, where the start is, the
+    curvature H one that is flat in its logarithm.
+
+    Parameters
+    ----------
+    slopes : ndarray of shape (2,)
+        Released, at `POINTS`.
+    noise_std : float
+        Of each.
+    n_records : int
+    reach : float
+        Of the query.
+    """
+    usual = 0.25 * n_records * reach / REACH
+    best, curvature = _TEMPERATURES[:, None], usual * _CURVATURES[None]
+    log = -(best**2) / 2 + 0 * curvature
+    for point, slope in zip(POINTS, slopes, strict=True):
+        log = log - ((curvature * (point - best) - slope) / noise_std) ** 2 / 2
+    weight = np.exp(log - log.max()).sum(axis=1)
+    return float(weight @ _TEMPERATURES / weight.sum())
