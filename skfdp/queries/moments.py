@@ -1,4 +1,4 @@
-"""Second moments of private rows and a private target, in one sum."""
+"""Second moments of private rows: with each other, and with public rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from skfdp.privacy.relations import Relation
 from skfdp.queries import OfGridRows, chosen, no_rows, sum_unit
+from skfdp.queries.class_sums import clipped
 from skfdp.records.blocks import blocks, squared_norms
 from skfdp.records.grid import GRID, GridRows
 
@@ -129,3 +130,81 @@ def unpacked(total: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
     gram += gram.T
     gram[np.diag_indices(d)] = total[:d] / SQUARE
     return gram, total[-d:] / CROSS
+
+
+@dataclasses.dataclass(frozen=True)
+class OuterSum:
+    """The sum of ``z q'`` over the records, z being public and q private.
+
+    Parameters
+    ----------
+    private : callable
+        ``private(index)`` returns float64 rows q of a slice or an array of records,
+        each record by itself. It is asked for a block at a time, so that no copy of
+        the table is kept.
+    n_private : int
+        Columns of q.
+    public : int16 ndarray of shape (n_rows, n_public)
+        Rows z in units of GRID.
+    capacity : int
+        Public bound on the number of rows, for the grid.
+
+    Notes
+    -----
+    **Guarantees.** Rows q and z are shortened here to a norm of 1, if they are longer;
+    NaN counts as 0, and a row that leaves float64 as no row. So a contribution has norm
+    ``|z| |q| <= 1``. Neighbours share z, so that a replaced record moves the sum by
+    ``|z| |q - q'| <= 2``, and one that is nulled or removed by at most 1. In exact
+    integers: both rows are truncated toward zero, and products and sums of integers are
+    exact.
+    """
+
+    private: Callable[[slice | np.ndarray], np.ndarray]
+    n_private: int
+    public: np.ndarray
+    capacity: int
+    clip_norm: float = 1.0
+
+    @classmethod
+    def planned(cls) -> OuterSum:
+        """Return the sum of no records, for plans that need its bounds."""
+        return cls(lambda index: np.empty((0, 0)), 0, np.empty((0, 0), np.int16), 0)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return len(self.public)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the sum: a row for each public column."""
+        return self.public.shape[1], self.n_private
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sum; see the guarantees."""
+        return relation.moves(self.clip_norm)
+
+    def unit(self, noise_std: float) -> float:
+        """Return the grid unit of the sum: of the public rows, times that of q."""
+        return sum_unit(noise_std, self.clip_norm, self.capacity, GRID**2)
+
+    def exact_sum(
+        self, theta: None, batch: np.ndarray | None, unit: float
+    ) -> np.ndarray:
+        """Return the int64 sum over the batch; None means every record."""
+        n_rows = self.n_rows if batch is None else len(batch)
+        total = np.zeros(self.shape, dtype=np.int64)
+        for block in blocks(n_rows, sum(self.shape)):
+            index = block if batch is None else batch[block]
+            # 4096 products of 15 + 15 bits stay below 2**53: exact in float64.
+            rows = np.trunc(shortened(self.private(index)) * (GRID / unit))
+            total += (clipped(self.public[index]).T @ rows).astype(np.int64)
+        return total
+
+
+def shortened(rows: np.ndarray) -> np.ndarray:
+    """Return rows of norm at most 1; NaN counts as 0."""
+    with np.errstate(all="ignore"):  # a warning would tell of a private value
+        rows = np.nan_to_num(rows)
+        factor = _SHRINK / np.maximum(np.sqrt(squared_norms(rows)), 1.0)
+        return rows * factor[:, None]

@@ -32,22 +32,25 @@ class Coordinates:
         left of the others multiplies the rows before they become integers.
     bias : float or None
         Value of the constant last column, on the grid; None: no intercept.
+    mean_error : float
+        Standard deviation of the noise in a private entry of `mean`.
     """
 
     row_map: RowMap
     mean: np.ndarray
     scale: float | np.ndarray
     bias: float | None
+    mean_error: float = 0.0
 
     @classmethod
-    def centred(cls, row_map, mean, scale, bias) -> Coordinates:
+    def centred(cls, row_map, mean, scale, bias, mean_error=0.0) -> Coordinates:
         """Build coordinates; mean and bias are rounded as the grid will hold them."""
         before, after = _factors(scale)
         if not _is_far(mean, before):
             mean = on_grid(mean * before) / before
         if bias is not None:
             bias = max(on_grid(bias / after), GRID) * after
-        return cls(row_map, mean, scale, bias)
+        return cls(row_map, mean, scale, bias, mean_error)
 
     def grid(
         self, X: PublicRows | WholeRows | np.ndarray | csr_array

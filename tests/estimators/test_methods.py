@@ -40,6 +40,9 @@ METHODS = {
     "public model": LOGISTIC(**COMMON, **TWO, **FEW, **SOME, public_target=True),
     "label statistic": LOGISTIC(**COMMON, **TWO, **ALL, C=1.0),
     "second moments": REGRESSOR(**COMMON, **NUMBER, **SOME, solver="one-shot"),
+    "second moments, target public": REGRESSOR(
+        **COMMON, **SOME, solver="one-shot", public_target=True
+    ),
     "target statistic": REGRESSOR(**COMMON, **NUMBER, **ALL, solver="one-shot"),
     "mean": PrivateCenteringTransformer(**COMMON),
     "cross moments": PrivateCenteringTransformer(**COMMON, **SOME),

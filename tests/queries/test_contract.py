@@ -16,7 +16,7 @@ from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import Query
 from skfdp.queries.class_sums import ClassSum, SecondMoment
 from skfdp.queries.linear import LinearQuery, gradient_sensitivity
-from skfdp.queries.moments import MomentSum
+from skfdp.queries.moments import MomentSum, OuterSum
 from skfdp.queries.network import MLPQuery
 from skfdp.queries.scores import ScoreSum, accuracy_sum
 from skfdp.queries.statistics import CrossSum, LabelSum, RowSum, TargetSum
@@ -133,6 +133,11 @@ QUERIES = {
         SecondMoment.planned(), ROOT2, lambda t: SecondMoment(on_grid(t.X))
     ),
     "moments": Case(MomentSum.planned(), math.sqrt(577 + 144**2 / 289), moment_sum),
+    "public by private": Case(
+        OuterSum.planned(),
+        2.0,
+        lambda t: OuterSum(lambda i: t.X[i], 3, t.rows.values, N_ROWS),
+    ),
     "accuracy": Case(
         accuracy_sum(np.array([]), np.array([])),
         1.0,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skfdp.privacy import Relation
 from skfdp.queries import moments
-from skfdp.queries.moments import CROSS, PAIR, SQUARE, MomentSum, unpacked
+from skfdp.queries.moments import CROSS, PAIR, SQUARE, MomentSum, OuterSum, unpacked
 from skfdp.queries.statistics import TargetSum
 from skfdp.records.grid import GRID, GridRows
 
@@ -136,6 +136,70 @@ def test_a_long_record_is_scaled_as_a_whole():
     np.testing.assert_allclose(first[0], np.outer([0.6, 0.8], [0.6, 0.8]), atol=1e-3)
     np.testing.assert_allclose(first[1], [0.24, 0.32], atol=1e-3)
     np.testing.assert_allclose(second[1], [0.3, 0.4], atol=1e-3)  # y cut to 1
+
+
+# -- what is private times what is public ---------------------------------------------
+def outer_sum(private, public):
+    """Return a query of private rows beside public ones."""
+    values = GridRows.build(public, lambda block: block).values
+    return OuterSum(lambda index: private[index], private.shape[1], values, 1000)
+
+
+def check_outer_sensitivity(seed):
+    """Brute force over the private row of one record, in exact integers."""
+    rng = np.random.default_rng(seed)
+    public, others = rng.normal(size=(4, 3)), rng.normal(size=(4, 2))
+    public[3] *= 1.5 / np.linalg.norm(public[3])
+    alone, moved = 0.0, 0.0
+    for _ in range(100):
+        first = rng.normal(size=2) * 10.0 ** rng.uniform(-1, 1)
+        ends = [first, -first, rng.normal(size=2), 0 * first]
+        queries = [outer_sum(np.vstack([others[:3], x]), public) for x in ends]
+        unit = queries[0].unit(rng.choice([1.0, 1e8]))
+        totals = [query.exact_sum(None, None, unit) for query in queries]
+        rest = queries[0].exact_sum(None, np.arange(3), unit)
+        alone = max(alone, *(length(total - rest, unit) for total in totals))
+        moved = max(moved, *(length(totals[0] - other, unit) for other in totals))
+    assert alone <= OuterSum.planned().clip_norm
+    assert moved <= OuterSum.planned().sensitivity(REPLACED)
+    assert alone > 0.99 * OuterSum.planned().clip_norm
+    assert moved > 0.99 * OuterSum.planned().sensitivity(REPLACED)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4])
+def test_a_record_moves_what_is_public_times_private_by_at_most_two(seed):
+    check_outer_sensitivity(seed)
+
+
+@pytest.mark.parametrize("which", ["public", "private"])
+def test_sabotage_of_the_shortening_of_either_is_noticed(which, monkeypatch):
+    name = {"public": "clipped", "private": "shortened"}[which]
+    monkeypatch.setattr(moments, name, lambda rows: rows.astype(np.float64))
+    with pytest.raises(AssertionError):
+        check_outer_sensitivity(1)
+
+
+def test_sabotage_of_the_bound_of_the_product_is_noticed(monkeypatch):
+    """sqrt(2) would hold if private entries had a fixed sign."""
+    monkeypatch.setattr(
+        OuterSum, "sensitivity", lambda self, relation: math.sqrt(2) * self.clip_norm
+    )
+    with pytest.raises(AssertionError):
+        check_outer_sensitivity(1)
+
+
+def test_products_match_their_definition_and_ignore_the_order():
+    rng = np.random.default_rng(0)
+    private = rng.uniform(-0.5, 0.5, size=(5000, 3))
+    public = rng.uniform(-0.4, 0.4, size=(5000, 4))
+    query = outer_sum(private, public)
+    unit = query.unit(1.0)
+    total = query.exact_sum(None, None, unit)
+    assert total.shape == query.shape == (4, 3)
+    np.testing.assert_allclose(total * unit, public.T @ private, atol=0.5)
+    parts = np.array_split(rng.permutation(5000), 7)
+    found = [query.exact_sum(None, part, unit) for part in parts]
+    np.testing.assert_array_equal(np.sum(found, axis=0), total)
 
 
 # -- the target statistic -------------------------------------------------------------

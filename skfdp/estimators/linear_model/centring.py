@@ -151,7 +151,7 @@ class Centring:
         if mask.all():
             return self.public_coordinates(public, moments)
         unit = self._unit(records, plan.event("row length"), desk)
-        mean, scale = np.zeros(mask.size), 1 / unit
+        mean, scale, error = np.zeros(mask.size), 1 / unit, 0.0
         event = plan.event("mean")
         if event is not None:
             row_map = public.row_map
@@ -161,13 +161,13 @@ class Centring:
             noise_std = event.noise_std[0] / public.n_records
             found = desk.release("mean", query) / public.n_records
             found = defaults.shrunk_mean(found, noise_std)
-            mean[~mask] = found * unit
+            mean[~mask], error = found * unit, noise_std * unit
             scale = defaults.centred_scale(found, noise_std) / unit
         if moments is not None:
             mean[mask], spread = moments.mean, moments.spread
             ours, theirs = norms
             scale = np.where(mask, ours / spread if spread > 0 else 1.0, theirs * scale)
-        return Coordinates.centred(public.row_map, mean, scale, self.bias)
+        return Coordinates.centred(public.row_map, mean, scale, self.bias, error)
 
     def _unit(self, records: Records, event: Event | None, desk: Desk) -> float:
         """Return the typical norm of the private columns of a mapped row."""

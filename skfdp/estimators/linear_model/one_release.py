@@ -52,6 +52,10 @@ class OneRelease:
         """Return clip norm and sensitivity of the release."""
         raise NotImplementedError
 
+    def _norms(self, public: PublicRecords) -> tuple[float, float]:
+        """Return the typical norms of the public and of the private part of a row."""
+        return defaults.block_norms(has_public_model=False)
+
     def _solve(
         self,
         records: Records,
@@ -96,7 +100,7 @@ class OneRelease:
         """Release the scales and the mean, then the sum; solve in public."""
         found = self.scales.released(records, plan.event("target scale"), desk)
         records, loss = self.scales.scaled(records, found, self.loss)
-        norms = defaults.block_norms(has_public_model=False)
+        norms = self._norms(records.public)
         coordinates = self.centring.coordinates(
             records, prepared.moments, plan, norms, desk
         )

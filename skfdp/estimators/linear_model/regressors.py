@@ -43,9 +43,10 @@ class FeatureDPRegressor(LinearRegressor):
         Whether the target is public.
     solver : {"auto", "dp-gd", "dp-sgd", "one-shot"}, default="auto"
         Noisy descent on full batches ("dp-gd", also "auto") or on Poisson batches
-        ("dp-sgd"); or "one-shot": one release and a public solution. That is the
-        target's statistic where every column is public (squared error and Poisson),
-        and the second moments otherwise (squared error alone).
+        ("dp-sgd"); or "one-shot": sums and a public solution. That is the target's
+        statistic where every column is public (squared error and Poisson), and the
+        second moments otherwise (squared error alone), of which products of what is
+        public are exact and free.
     neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
         What changes between neighbouring data sets; see :ref:`protected`.
         "add_or_remove_one" only where nothing is public.
@@ -81,7 +82,7 @@ class FeatureDPRegressor(LinearRegressor):
     alpha : float or "auto", default="auto"
         Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
         sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`. "auto": none
-        (1.0 at ``epsilon=inf``); for "one-shot" of the size of the noise, for free.
+        (1.0 at ``epsilon=inf``); for "one-shot" chosen from released numbers, for free.
     fit_intercept : bool, default=True
         False also turns the centring off.
     centering : {"auto", None}, default="auto"

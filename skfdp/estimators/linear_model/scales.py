@@ -49,11 +49,21 @@ class TargetScales:
         """Whether the target keeps its unit: a scale of rates is an intercept."""
         return target_map.log and not self.fit_intercept
 
-    def event(self, public: PublicRecords, budget: Budget, mu: float) -> Event | None:
-        """Return the event of the target's scales, None where they are public."""
+    def event(
+        self,
+        public: PublicRecords,
+        budget: Budget,
+        mu: float,
+        share: float | None = None,
+    ) -> Event | None:
+        """Return the event of the target's scales, None where they are public.
+
+        Each of its releases takes `share` of ``mu**2``; None: by the rule of means.
+        """
         if public.has_target or self.keeps_unit(public.target_map):
             return None
-        share = defaults.mean_fraction(mu, public.n_records, 1)
+        if share is None:
+            share = defaults.mean_fraction(mu, public.n_records, 1)
         return budget.event(
             "target scale",
             math.sqrt(1 / share) / mu,

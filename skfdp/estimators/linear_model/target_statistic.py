@@ -5,13 +5,15 @@ weighted canonical GLM is linear in the weights,
 
     sum of weight_i a(w . x_i) - w . S,        S = sum of weight_i x_i y_i,
 
-and S is released once. The weights are public, ``min(1, 1 / |x_i|)``, and bound the
-contributions without bending the model.
+and S is released once. The weights are public, ``min(1, reach / |x_i|)``, and bound the
+contributions without bending the model. Reaches grow with the signal, more slowly than
+the noise falls, so that the limit of a large budget is the unweighted model.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 from scipy.optimize import minimize
@@ -21,18 +23,20 @@ from skfdp.estimators.method import Plan
 from skfdp.privacy.relations import Relation
 from skfdp.queries.losses import Loss
 from skfdp.queries.statistics import TargetSum
-from skfdp.records.blocks import blocks
+from skfdp.records.blocks import blocks, squared_norms
 from skfdp.records.coordinates import Coordinates
 from skfdp.records.grid import GRID, GridRows
 from skfdp.records.records import Records
-from skfdp.records.row_map import RowMap
 from skfdp.records.target import TargetMap
 from skfdp.releases.desk import Desk
 
 #: Penalties to compare, over the noise per record.
 PENALTIES = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-#: Targets beyond this many spreads, or counts beyond this many means, are clipped.
-TARGET_REACH, COUNT_REACH = 2.0, 10.0
+#: Targets beyond this many spreads, or counts beyond this many means, are clipped, and
+#: rows beyond this many mean lengths weigh less, where the signal is small.
+TARGET_REACH, COUNT_REACH, ROW_REACH = 2.0, 10.0, 1.0
+# Rows have a norm of at most 1 up to rounding; this covers the rounding.
+_SHRINK = 1 - 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,22 +58,25 @@ class TargetStatistic(OneRelease):
         target_map: TargetMap,
         desk: Desk,
     ) -> tuple[np.ndarray, int]:
-        low, high = _reach(target_map, self.scales.fit_intercept)
-        middle, half = (high + low) / 2, (high - low) / 2
+        n = len(records.X)
         rows = coordinates.grid(records.mapped)
-        short = _shortened(rows)
+        # The noise is that of a sum of unit vectors, so that this is mu n per column.
+        signal = n / float(plan.schedule.noise_std[0]) / rows.n_columns
+        low, high = _target_reach(target_map, self.scales.fit_intercept, signal)
+        middle, half = (high + low) / 2, (high - low) / 2
+        reach = _row_reach(rows, signal)
+        short = _shortened(rows, reach)
         query = TargetSum(short, (records.target - middle) / half)
         total = desk.release(self.label, query)
-        n = len(records.X)
         public = sum(
             short.values[block].sum(axis=0, dtype=np.int64)
             for block in blocks(*short.values.shape)
         )
-        statistic = (half * total[0] + middle * GRID * public) / n
-        model = PublicPart(rows, loss)
+        statistic = (half * total[0] + middle * GRID * public) * reach / n
+        model = PublicPart(rows, loss, reach)
         strength = self.scales.penalty(target_map, records.public.n_records)
         if strength is None:
-            std = half * float(plan.schedule.noise_std[0]) / n
+            std = reach * half * float(plan.schedule.noise_std[0]) / n
             theta, n_iter = _choose(model, statistic, std, self.max_iter)
         else:
             penalty = coordinates.penalty_curvature(strength)
@@ -81,18 +88,33 @@ class TargetStatistic(OneRelease):
         return theta[None], n_iter
 
 
-def _reach(units: TargetMap, fit_intercept: bool) -> tuple[float, float]:
+def _target_reach(
+    units: TargetMap, fit_intercept: bool, signal: float
+) -> tuple[float, float]:
     """Return the bounds of the target in the loop's units; they are public."""
     low, high = units(np.array([units.low, units.high]))
+    grown = math.sqrt(signal / 20)
     if units.log:
-        return low, min(high, COUNT_REACH) if fit_intercept else high
-    return max(low, -TARGET_REACH), min(high, TARGET_REACH)
+        return low, min(high, max(COUNT_REACH, grown)) if fit_intercept else high
+    reach = max(TARGET_REACH, grown)
+    return max(low, -reach), min(high, reach)
 
 
-def _shortened(rows: GridRows) -> GridRows:
-    """Return the rows times their weights, at most of norm 1."""
-    row_map = RowMap()  # cuts to norm 1
-    return GridRows.build(rows.values, lambda block: row_map.mapped(block * rows.unit))
+def _row_reach(rows: GridRows, signal: float) -> float:
+    """Return the length beyond which rows weigh less; the rows are public."""
+    longest = math.sqrt(float(rows.squared_norms.max())) * rows.unit
+    return min(max(ROW_REACH, (signal / 100) ** (1 / 3)), max(longest, ROW_REACH))
+
+
+def _shortened(rows: GridRows, reach: float) -> GridRows:
+    """Return the rows times their weights over the reach, at most of norm 1."""
+
+    def short(values: np.ndarray) -> np.ndarray:
+        x = values * rows.unit
+        length = np.maximum(np.sqrt(squared_norms(x)), reach)
+        return x * (_SHRINK / length)[:, None]
+
+    return GridRows.build(rows.values, short)
 
 
 class PublicPart:
@@ -103,12 +125,14 @@ class PublicPart:
     rows : GridRows
     loss : Loss
         Squared error or Poisson: a is its value at target 0.
+    reach : float
+        Length beyond which rows weigh less.
     """
 
-    def __init__(self, rows: GridRows, loss: Loss):
+    def __init__(self, rows: GridRows, loss: Loss, reach: float):
         self._rows, self._loss = rows, loss
         length = np.sqrt(rows.squared_norms) * rows.unit
-        self._weight = 1 / np.maximum(1.0, length) / len(length)
+        self._weight = reach / np.maximum(reach, length) / len(length)
 
     def _blocks(self, theta: np.ndarray):
         for block in blocks(*self._rows.values.shape):
