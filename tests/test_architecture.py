@@ -178,7 +178,6 @@ def test_normal_generators_live_in_noise_only(path):
     allowed = {
         "releases/noise.py",
         "estimators/linear_model/padding.py",
-        "estimators/linear_model/whitening.py",
         "estimators/completion/copula.py",
     }
     name = path.relative_to(ROOT).as_posix()

@@ -1,6 +1,6 @@
 """What is a public X worth? Label-DP with the defaults of the estimator.
 
-Three modes, each with a table on the screen and a JSON file, which an interrupted run
+Four modes, each with a table on the screen and a JSON file, which an interrupted run
 continues:
 
 ``--full-size``
@@ -12,6 +12,9 @@ continues:
     features had been measured on the test images.
 ``--suite``
     Small and middle-sized data sets and five budgets: one-shot against the loop.
+``--compare``
+    One-shot, the loop, flipped labels (Warner's, and RRWithPrior in two stages),
+    nothing public, the class frequencies at the same budget, and no privacy.
 ``--quick``
     The suite in miniature, to see that everything runs.
 
@@ -40,14 +43,26 @@ from _common import (
     image_split,
     mean_scores,
     scores,
+    table_scores,
     text_split,
+)
+from _flips import (
+    curved_split,
+    hats,
+    heavy_split,
+    rare_split,
+    warner,
+    with_prior,
 )
 from sklearn.decomposition import PCA
 from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skfdp import FeatureDPLogisticRegression, UtilityWarning
+from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, UtilityWarning
+from skfdp.privacy import gdp_mu
 
 DELTA = 1e-5
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 8.0)
@@ -248,6 +263,102 @@ def _fit(data: DataSet, epsilon: float, solver: str, seed: int) -> dict:
     return scores(model.fit(split.X, split.y), split)
 
 
+# ---------------------------------------------------------------- comparison
+
+COMPARED = {
+    "3 % positives": rare_split,
+    "heavy tails": heavy_split,
+    "curved, 3 classes": curved_split,
+    "breast_cancer": _bundled("breast_cancer"),
+    "digits": _bundled("digits"),
+    "adult on hats, 3,000": lambda seed: hats(_adult(3000)(seed), 6),
+}
+BUDGETS = (0.1, 0.3, 1.0, 3.0, 8.0, 1000.0)
+N_COMPARED = 3
+
+
+def compare(path: Path, only: tuple[str, ...]) -> dict:
+    """Measure every way in every cell; print and return means over the seeds."""
+    store = Store(path, {"mode": "compare", "delta": DELTA})
+    rows = []
+    print(f"{'data set':22} epsilon  way            accuracy  log-loss    AUC")
+    for data, load in COMPARED.items():
+        for epsilon in BUDGETS:
+            for way in WAYS:
+                if only and not data.startswith(only):
+                    continue
+                runs = [
+                    store.compute(
+                        f"{data} | {epsilon} | {way} | seed {seed}",
+                        functools.partial(_compared, load, epsilon, way, seed),
+                    )
+                    for seed in range(N_COMPARED)
+                ]
+                row = {"data": data, "epsilon": epsilon, "way": way}
+                row |= mean_scores(runs)
+                row["auc"] = float(np.mean([run["auc"] for run in runs]))
+                rows.append(row)
+                print(
+                    f"{data:22} {epsilon:7} {way:14} {row['accuracy']:8.1f} "
+                    f"{row['log_loss']:9.3f} {row['auc']:7.3f}",
+                    flush=True,
+                )
+    store.save(rows=rows)
+    return store.content
+
+
+def _compared(load, epsilon: float, way: str, seed: int) -> dict:
+    split = load(seed)
+    classes = np.unique(split.y_test)
+    table = WAYS[way](split, classes, epsilon, seed)
+    found = table_scores(table, classes, split.y_test)
+    score = table[:, 1] if len(classes) == 2 else table
+    found["auc"] = float(roc_auc_score(split.y_test, score, multi_class="ovr"))
+    return found
+
+
+def _estimator(estimator, **parameters):
+    def probabilities(split: Split, classes, epsilon: float, seed: int) -> np.ndarray:
+        model = estimator(
+            epsilon, DELTA, bounds=split.bounds, classes=classes, random_state=seed
+        )
+        model.set_params(**parameters).fit(split.X, split.y)
+        return model.predict_proba(split.X_test)
+
+    return probabilities
+
+
+def _frequencies(split: Split, classes, epsilon: float, seed: int) -> np.ndarray:
+    counts = (split.y[:, None] == classes).sum(axis=0)
+    std = (1 if len(classes) == 2 else 2**0.5) / gdp_mu(epsilon, DELTA)
+    noisy = counts + std * np.random.default_rng([seed, 13]).normal(size=len(classes))
+    if len(classes) == 2:  # one count tells both
+        noisy[0] = len(split.y) - noisy[1]
+    # A count below its noise is raised to it.
+    rates = np.clip(noisy, min(std, len(split.y) / len(classes)), None)
+    return np.tile(rates / rates.sum(), (len(split.y_test), 1))
+
+
+def _without_privacy(split: Split, classes, epsilon: float, seed: int) -> np.ndarray:
+    X, X_test = split.scaled()
+    return LogisticRegression(max_iter=3000).fit(X, split.y).predict_proba(X_test)
+
+
+WAYS = {
+    "one-shot": _estimator(  # of rows that are not shortened
+        FeatureDPLogisticRegression, public_features="all", feature_bound="auto"
+    ),
+    "loop": _estimator(
+        FeatureDPLogisticRegression, public_features="all", solver="dp-gd"
+    ),
+    "nothing public": _estimator(DPSGDFClassifier),
+    "Warner": warner,
+    "RRWithPrior": with_prior,
+    "frequencies": _frequencies,
+    "no privacy": _without_privacy,
+}
+
+
 def _line(row: dict) -> str:
     one_shot, loop = row["one-shot"], row["dp-gd"]
     return (
@@ -282,6 +393,7 @@ def main(argv: list[str] | None = None) -> None:
     mode = parser.add_mutually_exclusive_group(required=True)
     mode.add_argument("--full-size", action="store_true")
     mode.add_argument("--suite", action="store_true")
+    mode.add_argument("--compare", action="store_true")
     mode.add_argument("--quick", action="store_true")
     parser.add_argument(
         "--output", type=Path, help="JSON file; benchmarks/results/ by default"
@@ -294,6 +406,9 @@ def main(argv: list[str] | None = None) -> None:
     only = tuple(options.only)
     if options.full_size:
         full_size(options.output or RESULTS / "label_dp_full_size.json", only)
+        return
+    if options.compare:
+        compare(options.output or RESULTS / "label_dp_compare.json", only)
         return
     name = "suite" if options.suite else "quick"
     sets = CHOSEN + HELD_OUT if options.suite else QUICK

@@ -190,12 +190,12 @@ class CrossSum:
 
 @dataclasses.dataclass(frozen=True)
 class LabelSum(OfGridRows):
-    """The label statistic ``sum of phi (x) (label - centre)`` of public rows.
+    """The label statistic ``sum of row (x) (label - centre)`` of public rows.
 
     Parameters
     ----------
     rows : GridRows
-        Public, bias column included.
+        Public, weighted, bias column included.
     target : int64 ndarray of shape (n_rows,)
         Private class of each record.
     n_outputs : int
@@ -206,7 +206,7 @@ class LabelSum(OfGridRows):
     Notes
     -----
     **Guarantees.** For one-hot labels a contribution has norm at most R, and replacing
-    a label moves the sum by exactly ``sqrt(2) |phi| <= sqrt(2) R``. For two classes
+    a label moves the sum by exactly ``sqrt(2) |row| <= sqrt(2) R``. For two classes
     the norm is at most R / 2 and the sum moves by at most R. All in exact integers:
     the rows are those on the grid, and no clip is needed because they are public.
     """

@@ -10,16 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger, UtilityWarning
 from skfdp.estimators.linear_model import whitening as one_shot
+from skfdp.estimators.linear_model.label_objective import (
+    Barrier,
+    Objective,
+    Prior,
+    denoised,
+)
 from skfdp.estimators.linear_model.label_statistic import LabelStatistic
 from skfdp.estimators.linear_model.whitening import (
-    Objective,
+    WeightedRows,
     Whitening,
-    choose_factor,
-    denoised,
-    largest_norm,
     water_filling,
 )
 from skfdp.privacy import Relation, gdp_epsilon
@@ -37,7 +41,7 @@ def make_statistic(seed=0, n=15, d=4, n_classes=3):
     rows = GridRows.build(rng.normal(size=(n, d)) / 3, lambda block: block, bias=0.2)
     n_outputs = 1 if n_classes == 2 else n_classes
     target = rng.integers(0, n_classes, n)
-    return LabelSum(rows, target, n_outputs, largest_norm(rows))
+    return LabelSum(rows, target, n_outputs, WeightedRows(rows, np.ones(n)).bound)
 
 
 def check_label_sensitivity(seed, n_classes):
@@ -92,9 +96,8 @@ def test_the_statistic_matches_its_definition(n_classes):
     )
 
 
-def explained(share, variance, noise, n_rows):
+def explained(share, prior, noise, n_rows):
     """Return what the best linear estimates explain, as `water_filling` states it."""
-    prior = one_shot.EXPLAINED * variance / variance.sum()
     chance = one_shot.CHANCE / min(n_rows, one_shot.CHANCE_ROWS)
     return (prior**2 * share / ((prior + chance) * share + noise**2)).sum()
 
@@ -103,24 +106,23 @@ def explained(share, variance, noise, n_rows):
 @given(seed=st.integers(0, 10**6), log_noise=st.floats(-4, 2))
 def test_no_other_share_explains_more(seed, log_noise):
     rng = np.random.default_rng(seed)
-    variance = np.sort(rng.lognormal(0, 2, rng.integers(1, 30)))[::-1]
+    prior = rng.dirichlet(rng.lognormal(0, 2, rng.integers(1, 30)) + 1e-2) / 2 + 1e-9
     noise, n_rows = 10.0**log_noise, int(rng.integers(2, 10**5))
-    share, prior = water_filling(variance, noise, n_rows)
+    share = water_filling(prior, noise, n_rows)
     assert share.sum() == pytest.approx(1)
     assert share.min() >= 0
-    assert prior.sum() == pytest.approx(one_shot.EXPLAINED)
-    best = explained(share, variance, noise, n_rows)
+    best = explained(share, prior, noise, n_rows)
     for concentration in (0.1, 1.0, 1000.0):
         towards = rng.dirichlet(concentration * share + 1e-3)
         for step in (0.01, 0.1, 1.0):
             other = (1 - step) * share + step * towards
-            assert explained(other, variance, noise, n_rows) <= best * (1 + 1e-9)
+            assert explained(other, prior, noise, n_rows) <= best * (1 + 1e-9)
 
 
 def test_more_noise_leaves_fewer_directions():
-    variance = 0.8 ** np.arange(40)
+    prior = 0.1 * 0.8 ** np.arange(40)
     kept = [
-        int((water_filling(variance, noise, 1000)[0] > 0).sum())
+        int((water_filling(prior, noise, 1000) > 0).sum())
         for noise in (1e-6, 1e-2, 1e-1, 1.0, 1e12)
     ]
     assert kept[0] == 40
@@ -133,32 +135,65 @@ def public_rows(X, row_map):
     return PublicRows(X, np.ones(X.shape[1], dtype=bool), row_map)
 
 
-def test_the_basis_shares_the_norm_and_is_bounded():
-    X = np.random.default_rng(0).normal(size=(500, 6)) * [5, 3, 1, 1, 0.3, 0.1]
-    row_map = RowMap()
-    whitening = Whitening.learn(public_rows(X, row_map), True, noise=0.01)
-    rows = whitening.grid(public_rows(X, row_map))
-    phi = rows.values[:, :-1] * GRID
-    assert np.linalg.norm(phi, axis=1).max() <= 1
-    free = (row_map.mapped(X) - whitening.mean) @ whitening.basis
-    variance = np.linalg.eigvalsh(np.cov(row_map.mapped(X).T))[::-1]
-    share, _ = water_filling(variance, 0.01, 500)
-    kept = free.shape[1]
-    assert kept == (share > 0).sum()
-    np.testing.assert_allclose(
-        free.var(axis=0) / free.var(axis=0).sum(), share[:kept], rtol=1e-6
+def learnt(X, noise, row_map=None, mean_prior=0.1):
+    rows = public_rows(X, row_map or RowMap(feature_bound=np.inf))
+    whitening = Whitening.learn(rows, mean_prior, noise)
+    return whitening, whitening.grid(rows)
+
+
+def test_without_noise_every_record_counts_in_full():
+    X = np.random.default_rng(0).standard_t(3, size=(500, 6)) * [5, 3, 1, 1, 0.3, 0.1]
+    whitening, rows = learnt(X, noise=1e-9)
+    np.testing.assert_allclose(rows.weight, 1, rtol=1e-9)
+    phi = (X - whitening.mean) @ whitening.basis
+    assert np.linalg.norm(np.c_[phi, np.full(500, whitening.bias)], axis=1).max() == (
+        pytest.approx(1)
     )
-    assert whitening.precision.shape == (kept + 1,)
-    assert whitening.precision.min() > 0
+    variance = np.linalg.eigvalsh(np.cov(X.T))[::-1]
+    prior = one_shot.EXPLAINED * variance / variance.sum()
+    share = water_filling(np.r_[prior, 0.1], 0.0, 500)[:-1]
+    spread = phi.var(axis=0)
+    np.testing.assert_allclose(spread / spread.sum(), share / share.sum(), rtol=1e-6)
+    assert whitening.prior.shape == (phi.shape[1] + 1,)
+    assert whitening.varying.tolist() == [True] * phi.shape[1] + [False]
+
+
+@pytest.mark.parametrize("noise", [1e-9, 0.03, 10.0])
+def test_weights_bound_the_contributions_and_leave_the_rows_alone(noise):
+    X = np.random.default_rng(0).standard_t(2, size=(500, 6)) * [5, 3, 1, 1, 0.3, 0.1]
+    whitening, rows = learnt(X, noise)
+    phi = np.c_[(X - whitening.mean) @ whitening.basis, np.full(len(X), whitening.bias)]
+    assert rows.bound <= 1 + 1e-9
+    np.testing.assert_allclose(
+        rows.grid.values * GRID, phi * rows.weight[:, None], atol=GRID
+    )
+    assert (rows.weight < 0.999).any() == (noise > 1e-3)
+    np.testing.assert_array_equal(rows.floats(), rows.grid.values * GRID)
+
+
+def test_the_bound_grows_with_the_signal():
+    X = np.random.default_rng(0).standard_t(2, size=(2000, 6))
+    weights = [learnt(X, noise)[1].weight.mean() for noise in (1e-2, 1e-3, 1e-5)]
+    assert weights == sorted(weights)
+    assert weights[0] < 0.8
+    assert weights[-1] > 0.999
+
+
+@pytest.mark.parametrize("scale", [2.0**-600, 2.0**600])
+def test_the_scale_of_all_columns_does_not_matter(scale):
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    _, rows = learnt(X, 0.01)
+    _, scaled = learnt(X * scale, 0.01)
+    np.testing.assert_array_equal(rows.grid.values, scaled.grid.values)
 
 
 def test_many_columns_have_the_same_leading_directions(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 5)) @ rng.normal(size=(5, 40))
     row_map = RowMap(feature_bound=100.0)
-    exact = Whitening.learn(public_rows(X, row_map), True, noise=0.01)
+    exact = learnt(X, 0.01, row_map)[0]
     monkeypatch.setattr(one_shot, "MOST_COLUMNS", 10)
-    sketched = Whitening.learn(public_rows(X, row_map), True, noise=0.01)
+    sketched = learnt(X, 0.01, row_map)[0]
     np.testing.assert_allclose(
         exact.basis @ exact.basis.T, sketched.basis @ sketched.basis.T, atol=1e-4
     )
@@ -176,7 +211,7 @@ def test_fold_meets_the_rows_in_input_units():
     rng = np.random.default_rng(0)
     X = rng.uniform(1, 9, (200, 5))
     row_map = RowMap(np.zeros(5), np.full(5, 10.0), feature_bound=1.0)
-    whitening = Whitening.learn(public_rows(X, row_map), True, noise=0.01)
+    whitening = learnt(X, 0.01, row_map)[0]
     theta = rng.normal(size=(3, whitening.basis.shape[1] + 1))
     coef, intercept = whitening.fold(theta, row_map)
     phi = (row_map.mapped(X) - whitening.mean) @ whitening.basis
@@ -184,8 +219,9 @@ def test_fold_meets_the_rows_in_input_units():
     np.testing.assert_allclose(row_map(X) @ coef.T + intercept, expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_without_noise_the_optimum_is_scikit_learns(n_classes):
+def test_without_noise_the_optimum_is_scikit_learns(n_classes, weighted):
     """The label statistic is sufficient: same objective, same model."""
     rng = np.random.default_rng(1)
     phi = rng.normal(size=(400, 4))
@@ -195,30 +231,115 @@ def test_without_noise_the_optimum_is_scikit_learns(n_classes):
         statistic = (y - 0.5)[None] @ phi
     else:
         statistic = denoised(np.eye(n_classes)[y].T @ phi)
-    C = 0.1
-    objective = Objective(phi, LOSSES["log_loss"], np.eye(4) / (C * 400))
+    C, weight = 0.1, rng.uniform(0.2, 1, 400)
+    if weighted:
+        statistic = (
+            (y - 0.5)[None] * weight @ phi
+            if n_classes == 2
+            else (denoised((np.eye(n_classes)[y].T * weight) @ phi))
+        )
+    else:
+        weight = np.ones(400)
+    rows = phi * weight[:, None]
+    objective = Objective(rows, weight, LOSSES["log_loss"], np.eye(4) / (C * 400))
     theta, _ = objective.minimise(statistic / 400, None, 1000)
     theirs = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10_000)
-    np.testing.assert_allclose(theta, theirs.fit(phi, y).coef_, atol=2e-3)
+    theirs.fit(phi, y, sample_weight=weight)
+    np.testing.assert_allclose(theta, theirs.coef_, atol=2e-3)
 
 
-def test_too_large_a_penalty_is_mended_for_free():
-    """A penalty that drowns the signal asks for a smaller factor than a good one."""
+def numerical_slope(function, theta, index):
+    step = np.zeros_like(theta)
+    step[index] = 1e-5
+    return (function(theta + step) - function(theta - step)) / 2e-5
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_curvature_is_that_of_the_objective(n_outputs):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 8))
-    y = (X @ rng.normal(size=(8, 3))).argmax(axis=1)
-    rows = GridRows.build(X / 4, lambda block: block)
-    query = LabelSum(rows, y, 3, largest_norm(rows))
-    unit = query.unit(1.0)
-    exact = query.exact_sum(None, None, unit) * unit
-    noisy = denoised(exact + 100.0 * rng.normal(size=exact.shape))
-    loss = LOSSES["log_loss"]
-    factors = [
-        choose_factor(rows, noisy, loss, penalty * np.eye(8), 100.0, rng)[0]
-        for penalty in (1.0, 1e-2)
-    ]
-    assert factors[0] < one_shot.USUAL_FACTOR
-    assert factors[0] < factors[1]
+    rows, weight = rng.normal(size=(50, 4)), rng.uniform(0.2, 1, 50)
+    objective = Objective(rows, weight, LOSSES["log_loss"], np.zeros((4, 4)))
+    theta = denoised(rng.normal(size=(n_outputs, 4)))
+    hessian, _ = objective.curvature(theta)
+    for column in range(4):
+        slopes = [
+            numerical_slope(objective.gradient, theta, (k, column))[k, column]
+            for k in range(n_outputs)
+        ]
+        assert np.mean(slopes) == pytest.approx(hessian[column], rel=1e-6)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 4])
+def test_the_slope_of_the_barrier_is_that_of_its_value(n_outputs):
+    barrier = Barrier(0.3, 0.7)
+    for size in (1.0, 200.0):  # beyond FAR it is linear
+        theta = size * np.random.default_rng(0).normal(size=n_outputs)
+        _, slope = barrier(theta)
+        for k in range(n_outputs):
+            found = numerical_slope(lambda t: barrier(t)[0], theta, k)
+            assert slope[k] == pytest.approx(found, rel=1e-5)
+
+
+def test_a_noisy_frequency_of_zero_becomes_the_size_of_the_noise():
+    rows, weight = np.full((100, 1), 0.5), np.ones(100)
+    for noise in (0.003, 0.03):
+        barrier = Barrier.of(0.5, 0.5 * noise, weight, 1)
+        objective = Objective(
+            rows, weight, LOSSES["log_loss"], np.zeros((1, 1)), barrier
+        )
+        theta, _ = objective.minimise(np.array([[-0.25]]), None, 100)
+        rate = 1 / (1 + np.exp(-0.5 * theta[0, 0]))
+        assert rate == pytest.approx(noise, rel=0.1)
+
+
+def prior_and_objective(noise_std):
+    rows = np.random.default_rng(0).normal(size=(4000, 9)) / 3
+    rows[:, -1] = 0.3
+    objective = Objective(rows, np.ones(4000), LOSSES["log_loss"], np.zeros((9, 9)))
+    return Prior(np.full(9, 0.5), np.arange(9) < 8, noise_std), objective
+
+
+def test_the_prior_shrinks_noise_and_leaves_signal():
+    rng = np.random.default_rng(1)
+    true = np.r_[rng.normal(size=8) * 2, 0.5][None]
+    prior, objective = prior_and_objective(1e-5)
+    theta, _ = prior.minimise(objective, objective.gradient(true), 1000)
+    np.testing.assert_allclose(theta, true, rtol=0.05, atol=0.05)
+    prior, objective = prior_and_objective(1.0)
+    theta, _ = prior.minimise(objective, rng.normal(size=(1, 9)), 1000)
+    assert np.abs(theta[0, :8]).max() < 0.1
+
+
+def test_the_scale_of_the_prior_is_that_of_the_weights():
+    rng = np.random.default_rng(1)
+    prior, objective = prior_and_objective(1e-4)
+    scales = []
+    for size in (0.2, 1.0):
+        beyond = objective.gradient(size * rng.normal(size=(1, 9)))
+        scales.append(prior._scale(beyond, *objective.curvature(np.zeros((1, 9)))))
+    assert scales[1] > 10 * scales[0]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("tails", ["normal", "heavy"])
+def test_a_large_budget_gives_scikit_learns_model(n_classes, tails):
+    """Also where a few rows are twenty times as long as most."""
+    rng = np.random.default_rng(0)
+    X = (
+        rng.normal(size=(6000, 6))
+        if tails == "normal"
+        else (rng.standard_t(3, size=(6000, 6)))
+    )
+    margins = X @ rng.normal(size=(6, n_classes)) / 2 + [1.0, 0.0, -1.0][:n_classes]
+    y = (margins + rng.gumbel(size=margins.shape)).argmax(axis=1)
+    X, y, X_test, y_test = X[:3000], y[:3000], X[3000:], y[3000:]
+    model = FeatureDPLogisticRegression(
+        1e5, public_features="all", bounds=False, feature_bound=1e3, random_state=0
+    ).fit(X, y)
+    theirs = LogisticRegression().fit(X, y)
+    loss = log_loss(y_test, model.predict_proba(X_test))
+    assert loss < 1.02 * log_loss(y_test, theirs.predict_proba(X_test))
+    assert model.score(X_test, y_test) > theirs.score(X_test, y_test) - 0.003
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "replace_special"])

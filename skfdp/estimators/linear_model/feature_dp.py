@@ -107,8 +107,8 @@ class FeatureDPLogisticRegression(LinearClassifier):
         Project the weights (in the loop's coordinates) onto this L2 ball, paper 1's W.
     C : float or "auto", default="auto"
         scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
-        no penalty (1.0 at ``epsilon=inf``); for "one-shot" that of a prior, with a
-        factor chosen by splitting the known noise of the release, for free.
+        no penalty (1.0 at ``epsilon=inf``); for "one-shot" that of a prior, whose
+        scale is chosen by the likelihood of the release, for free.
     fit_intercept : bool, default=True
         False also turns the centring off.
     class_weight : dict, default=None
@@ -172,8 +172,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
       and with "auto" or no centring: the signs of a contribution are public then;
     * if every column is public, by no more than two labels' residuals differ, times the
       longest row; the report names the bound that was used;
-    * "one-shot": the label statistic moves by at most ``sqrt(2) |phi|`` when a label
-      is replaced (``|phi|`` for two classes), phi being a public row; one release;
+    * "one-shot": the label statistic moves by at most ``sqrt(2) |w phi|`` when a label
+      is replaced (``|w phi|`` for two classes), w phi being a public row times the
+      public weight of its record; one release;
     * all releases, the private mean included, are one composition, exactly accounted;
       sums and noise are integers.
 

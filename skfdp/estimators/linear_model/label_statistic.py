@@ -6,18 +6,20 @@ import dataclasses
 import math
 from typing import Any
 
-import numpy as np
-
-from skfdp.estimators.linear_model import whitening
+from skfdp.estimators.linear_model import label_objective, whitening
 from skfdp.estimators.linear_model.fitted import LinearFit
-from skfdp.estimators.linear_model.whitening import LONGEST_ROW, Objective, Whitening
+from skfdp.estimators.linear_model.label_objective import Barrier, Objective, Prior
+from skfdp.estimators.linear_model.whitening import (
+    LONGEST_ROW,
+    WeightedRows,
+    Whitening,
+)
 from skfdp.estimators.method import Budget, OnStep, Plan, Prepared
 from skfdp.privacy.relations import Relation
 from skfdp.queries import SAFE_STD
 from skfdp.queries.losses import Loss
 from skfdp.queries.statistics import LabelSum
 from skfdp.records.checks import shown
-from skfdp.records.grid import GridRows
 from skfdp.records.guards import UtilityWarning, warn_caller
 from skfdp.records.records import PublicRecords, Records
 from skfdp.releases.descent import warn_of_divergence
@@ -50,14 +52,11 @@ class PublicGeometry(Prepared):
     Attributes
     ----------
     whitening : Whitening
-    rows : GridRows
-    row_bound : float
-        Norm that no row exceeds.
+    rows : WeightedRows
     """
 
     whitening: Whitening
-    rows: GridRows
-    row_bound: float
+    rows: WeightedRows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,24 +83,24 @@ class LabelStatistic:
         n_rows = public.n_rows
         std, _ = noise_of_unit_rows(public.n_outputs, budget.relation, budget.mu)
         noise = std / n_rows / math.sqrt(_curvature(public.n_classes))
-        found = Whitening.learn(public.mapped, self.fit_intercept, noise)
-        if found.precision[0] > 1:
+        # That of class frequencies with a Dirichlet distribution of parameter 3.
+        mean_prior = 1 / (3 * public.n_classes + 1) if self.fit_intercept else None
+        found = Whitening.learn(public.mapped, mean_prior, noise)
+        rows = found.grid(public.mapped)
+        if rows.first_moment**2 * found.prior[0] < noise**2:
             warn_caller(
                 f"the budget is small for n={n_rows} records: the noise is louder "
                 "than what the strongest direction of X is expected to tell; expect "
                 "little more than the majority class.",
                 UtilityWarning,
             )
-        rows = found.grid(public.mapped)
-        return PublicGeometry(
-            whitening=found, rows=rows, row_bound=whitening.largest_norm(rows)
-        )
+        return PublicGeometry(whitening=found, rows=rows)
 
     def plan(
         self, public: PublicRecords, prepared: PublicGeometry, budget: Budget
     ) -> Plan:
         """Calibrate the one release."""
-        query = LabelSum.planned(public.n_outputs, prepared.row_bound)
+        query = LabelSum.planned(public.n_outputs, prepared.rows.bound)
         schedule = budget.calibrate(
             n_steps=1,
             clip_norm=query.clip_norm,
@@ -120,28 +119,27 @@ class LabelStatistic:
     ) -> LinearFit:
         """Release the statistic once, then optimise in public."""
         public, rows = records.public, prepared.rows
-        query = LabelSum(rows, records.target, public.n_outputs, prepared.row_bound)
-        statistic = whitening.denoised(desk.release("label statistic", query))
-        n_rows = len(records.target)
+        query = LabelSum(rows.grid, records.target, public.n_outputs, rows.bound)
+        statistic = label_objective.denoised(desk.release("label statistic", query))
+        n_rows, found = len(records.target), prepared.whitening
+        noise_std = float(plan.schedule.noise_std[0]) / n_rows
+        strength = 0.0 if self.C == "auto" else 1 / (self.C * n_rows)
+        bound = public.row_map.feature_bound
+        objective = Objective(
+            rows.floats(),
+            rows.weight,
+            self.loss,
+            whitening.user_penalty(found, strength, bound),
+            Barrier.of(found.bias, noise_std, rows.weight, public.n_outputs),
+        )
         if self.C == "auto":
-            noise_std = float(plan.schedule.noise_std[0])
-            penalty = _curvature(public.n_classes) * np.diag(
-                prepared.whitening.precision
-            )
-            # A private stream: simulated noise must not repeat that of the release.
-            coins = desk.streams.private("splits")
-            factor, start = whitening.choose_factor(
-                rows, statistic, self.loss, penalty, noise_std, coins
-            )
-            penalty *= factor
+            variance = found.prior / _curvature(public.n_classes)
+            prior = Prior(variance, found.varying, noise_std)
+            theta, n_iter = prior.minimise(objective, statistic / n_rows, self.max_iter)
         else:
-            start, strength = None, 1 / (self.C * n_rows)
-            bound = public.row_map.feature_bound
-            penalty = whitening.user_penalty(prepared.whitening, strength, bound)
-        objective = Objective(whitening.float_rows(rows), self.loss, penalty)
-        theta, n_iter = objective.minimise(statistic / n_rows, start, self.max_iter)
+            theta, n_iter = objective.minimise(statistic / n_rows, None, self.max_iter)
         warn_of_divergence(theta)
-        coef, intercept = prepared.whitening.fold(theta, public.row_map)
+        coef, intercept = found.fold(theta, public.row_map)
         return LinearFit(coef, intercept, n_iter)
 
 
