@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import eigh
 
-from skfdp.estimators.linear_model.whitening import water_filling
+from skfdp.estimators.linear_model.whitening import EXPLAINED, water_filling
 from skfdp.records.blocks import blocks, squared_norms
 from skfdp.records.grid import GRID, GridRows
 
@@ -143,7 +143,8 @@ def _directions(
     kept = values > _NEGLIGIBLE * values[-1]
     values, vectors = values[kept][::-1], vectors[:, kept][:, ::-1]
     root = np.sqrt(values)
-    share, _ = water_filling(values, NOISE / 2 / signal, n_rows)
+    prior = EXPLAINED * values / values.sum()
+    share = water_filling(prior, NOISE / 2 / signal, n_rows)
     share = 0.9 * share / share.sum() + 0.1 * root / root.sum()
     return mean, vectors * np.sqrt(share / values), float(1 / (share @ share))
 
