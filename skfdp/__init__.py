@@ -59,6 +59,7 @@ _HOMES = {
 # Not public, but named by saved files.
 _IN_FILES = {
     "PublicModel": "skfdp.estimators.linear_model.public_model",
+    "PublicRegression": "skfdp.estimators.linear_model.public_regression",
     "RowMap": "skfdp.records.row_map",
     "TargetMap": "skfdp.records.target",
 }

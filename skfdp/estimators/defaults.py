@@ -58,7 +58,7 @@ def number_fraction(mu: float, n: float, size: float = 1.0) -> float:
 
 
 def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
-    """James-Stein shrinkage toward zero: free, and off where the mean is noise.
+    """James-Stein shrinkage toward zero: free, and zero where the mean is noise.
 
     Parameters
     ----------
@@ -70,7 +70,9 @@ def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
     square = float(mean @ mean)
     if square == 0:
         return mean
-    return mean * max(0.0, 1 - mean.size * noise_std**2 / square)
+    error = mean.size * noise_std**2
+    # The mean of rows of norm at most 1 is no longer: what exceeds it is noise, too.
+    return mean * min(max(0.0, 1 - error / square), 1 / (1 + error))
 
 
 def centred_scale(mean: np.ndarray, noise_std: float = 0.0) -> float:

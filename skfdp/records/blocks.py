@@ -34,6 +34,15 @@ def _with_data(X: csr_array, data: np.ndarray) -> csr_array:
     return csr_array((data, X.indices, X.indptr), shape=X.shape)
 
 
+def row_products(rows: np.ndarray | csr_array, weights: np.ndarray) -> np.ndarray:
+    """Return the product of each row with weights, the same in whatever block."""
+    if issparse(rows):
+        return rows @ weights
+    if len(rows) == 1:
+        return row_products(np.vstack([rows, np.zeros_like(rows)]), weights)[:1]
+    return np.einsum("ij,j->i", np.ascontiguousarray(rows), weights)
+
+
 def squared_norms(rows: np.ndarray) -> np.ndarray:
     """Return the squared norm of each row, the same in whatever block it stands."""
     if len(rows) == 1:

@@ -50,6 +50,18 @@ class TargetMap:
             return coef, intercept + math.log(self.scale)
         return coef * self.scale, intercept * self.scale + self.centre
 
+    def margins(self, margins: np.ndarray | None) -> np.ndarray | None:
+        """Return margins in the target's units, or its log, in the loop's units."""
+        if margins is None:
+            return None
+        if self.log:
+            return margins - math.log(self.scale)
+        return (margins - self.centre) / self.scale
+
+    def offset(self) -> float:
+        """Return the margin, in the target's units or its log, of 0 in the loop's."""
+        return math.log(self.scale) if self.log else self.centre
+
 
 def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, float]:
     """Return the declared bounds as floats, infinite where there are none.
@@ -126,7 +138,9 @@ def check_unbounded(y: np.ndarray) -> None:
         )
 
 
-def exact_map(y: np.ndarray, start: TargetMap, centred: bool) -> TargetMap:
+def exact_map(
+    y: np.ndarray, start: TargetMap, centred: bool, margins: np.ndarray | None = None
+) -> TargetMap:
     """Return the map of a public target, from its own mean and spread.
 
     Parameters
@@ -136,12 +150,18 @@ def exact_map(y: np.ndarray, start: TargetMap, centred: bool) -> TargetMap:
         Gives the bounds and the link.
     centred : bool
         Whether the model has an intercept.
+    margins : ndarray of shape (n_rows, 1), default=None
+        Of a public model: the spread is that around them. A log link has its scale
+        from the mean all the same, because margins do not scale.
     """
     y = np.clip(y, start.low, start.high)
     mean = float(y.mean()) if centred else 0.0
     if start.log:  # only with an intercept
         return dataclasses.replace(start, scale=mean if mean > 0 else 1.0)
-    spread = float(np.abs(y - mean).mean()) * SPREAD
+    if margins is None:
+        spread = float(np.abs(y - mean).mean()) * SPREAD
+    else:
+        spread = math.sqrt(float(((y - margins[:, 0]) ** 2).mean()))
     scale = spread if spread > _SMALLEST * (1 + abs(mean)) else 1.0
     return dataclasses.replace(start, centre=mean, scale=scale)
 

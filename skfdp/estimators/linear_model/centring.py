@@ -183,7 +183,8 @@ class Centring:
         found, error = released_mean(
             lengths, 0.0, furthest, event, "row length", public, desk
         )
-        return max(found, 2 * error, furthest / _SHORTEST) / divisor
+        found = max(found, 2 * error, furthest / _SHORTEST)
+        return min(found, furthest) / divisor
 
 
 def private_lengths(records: Records) -> np.ndarray:

@@ -10,15 +10,13 @@ import numpy as np
 
 from skfdp.estimators import defaults
 from skfdp.estimators.centring.conditional import Regressors
-from skfdp.estimators.linear_model import frequencies, logit_scale
+from skfdp.estimators.linear_model import frequencies, logit_scale, shrinkage
+from skfdp.estimators.linear_model import public_loss as public_losses
 from skfdp.estimators.linear_model.centring import Centring, Moments
 from skfdp.estimators.linear_model.fitted import LinearFit
 from skfdp.estimators.linear_model.padding import Padding
-from skfdp.estimators.linear_model.public_loss import padded_gradient, users_gradient
-from skfdp.estimators.linear_model.public_model import (
-    PublicModel,
-    resolve_public_model,
-)
+from skfdp.estimators.linear_model.public_model import resolve_public_model
+from skfdp.estimators.linear_model.public_regression import resolve_public_regression
 from skfdp.estimators.linear_model.scales import TargetScales
 from skfdp.estimators.method import Budget, OnStep, Plan, Prepared, existing
 from skfdp.estimators.parameters import Loop
@@ -49,7 +47,7 @@ class DescentStart(Prepared):
     ----------
     moments : Moments or None
         Of the public columns.
-    public_model : PublicModel or None
+    public_model : PublicModel, PublicRegression or None
         Margins of a public model, in which the descent starts.
     offset : ndarray of shape (n_rows, n_outputs) or None
         Those margins for the training rows.
@@ -62,7 +60,7 @@ class DescentStart(Prepared):
     """
 
     moments: Moments | None = None
-    public_model: PublicModel | None = None
+    public_model: Any = None
     offset: np.ndarray | None = None
     coordinates: Coordinates | None = None
     rows: GridRows | SparseGridRows | None = None
@@ -109,7 +107,7 @@ class Descent:
     public_batch_size : int or None
     private_weight : float
         Factor of the private gradient.
-    public_model : "auto", classifier or None
+    public_model : "auto", classifier, regressor or None
         Where to start from.
     n_jobs : int
     """
@@ -156,9 +154,7 @@ class Descent:
         """Whether this is label-DP of a classifier: the loop's rows are public."""
         return self.scales is None and bool(public.mask.all())
 
-    def _public_model(
-        self, public: PublicRecords, budget: Budget
-    ) -> PublicModel | None:
+    def _public_model(self, public: PublicRecords, budget: Budget) -> Any:
         """Return the public model to start from; it needs a public target."""
         spec = self.public_model
         automatic = isinstance(spec, str)
@@ -170,6 +166,9 @@ class Descent:
             budget.mu, public.n_records, public.n_classes, public.n_private
         ):
             return None
+        if self.scales is not None:
+            centred = self.scales.fit_intercept or not automatic
+            return resolve_public_regression(spec, public) if centred else None
         return resolve_public_model(spec, public)
 
     def plan(
@@ -200,7 +199,7 @@ class Descent:
             noise_decay=self.loop.noise_decay,
             other_events=others,
         )
-        automatic = self._learning_rate(public, mu, schedule)
+        automatic = self._learning_rate(public, mu, schedule, prepared.public_model)
         chosen = self.loop.learning_rate
         learning_rate = automatic if chosen == "auto" else chosen
         # A penalty, or a ball, bounds what the noise can do.
@@ -239,9 +238,11 @@ class Descent:
         orthant: bool,
     ) -> tuple[Event, ...]:
         """Return what is released before the loop, and after it."""
-        target, counts, cross, scale = None, None, None, None
+        target, rate, counts, cross, scale = None, None, None, None, None
         if self.scales is not None:
-            target = self.scales.event(public, budget, mu)
+            has_model = prepared.public_model is not None
+            target = self.scales.event(public, budget, mu, has_public_model=has_model)
+            rate = self.scales.rate_event(public, budget, mu)
         if self._starts_at_frequencies(public, prepared):
             counts = frequencies.event(public, budget, mu)
         length, mean = self.centring.events(public, budget, mu, mean=not orthant)
@@ -249,7 +250,7 @@ class Descent:
             cross = self.padding.event(public, prepared.regressors, budget)
         if self._measures(public):
             scale = logit_scale.event(public, budget, self.loss, mu)
-        return existing(target, counts, length, mean, cross, scale)
+        return existing(target, counts, length, mean, cross, scale, rate)
 
     def _measures(self, public: PublicRecords) -> bool:
         """Whether the scale of the logits is measured: unless users shaped the loss."""
@@ -286,9 +287,9 @@ class Descent:
         return defaults.clip_norm(s2n, regression=self.scales is not None)
 
     def _learning_rate(
-        self, public: PublicRecords, mu: float, schedule: PrivacyPlan
+        self, public: PublicRecords, mu: float, schedule: PrivacyPlan, model: Any
     ) -> float:
-        return defaults.learning_rate(
+        rate = defaults.learning_rate(
             mu,
             public.n_records,
             schedule.n_steps,
@@ -297,6 +298,10 @@ class Descent:
             curvature=self.loss.curvature,
             regression=self.scales is not None,
         )
+        if self._is_shrunk:
+            blocks = shrinkage.blocks_of(public.mask, model is not None)
+            rate *= shrinkage.pull(mu, public.n_records, blocks)
+        return rate
 
     def _warn_of_noise(self, s2n: float, n: int, d: int) -> None:
         if s2n < 2:
@@ -335,11 +340,12 @@ class Descent:
         on_step: OnStep,
     ) -> LinearFit:
         """Release the scales and means that were planned, then descend."""
-        loss, target_map = self.loss, None
+        loss, target_map, offset = self.loss, None, prepared.offset
         if self.scales is not None:
             event = plan.event("target scale")
-            target_map = self.scales.released(records, event, desk)
+            target_map = self.scales.released(records, event, desk, offset)
             records, loss = self.scales.scaled(records, target_map, loss)
+            prepared = dataclasses.replace(prepared, offset=target_map.margins(offset))
         public = records.public
         counts = plan.event(frequencies.LABEL)
         if counts is not None:
@@ -353,7 +359,7 @@ class Descent:
         def found(theta: np.ndarray, n_iter: int) -> LinearFit:
             coef, intercept = coordinates.fold(theta)
             model = prepared.public_model
-            if model is not None:
+            if model is not None and self.scales is None:
                 coef, intercept = model.add_to(coef, intercept, public.mask)
             return LinearFit(coef, intercept, n_iter, model, target_map)
 
@@ -370,6 +376,14 @@ class Descent:
         )
         if plan.event(logit_scale.LABEL) is not None:
             theta = self._scaled(theta, start, query, public, prepared, plan, desk)
+        if self._is_shrunk:
+            blocks = shrinkage.blocks_of(public.mask, prepared.public_model is not None)
+            theta = shrinkage.shrunk(theta, blocks, self._walk(public, plan))
+        event = plan.event("mean rate")
+        if self.scales is not None and event is not None:
+            theta = self.scales.calibrated(
+                theta, records, coordinates, prepared.offset, event, desk
+            )
         return found(theta, n_iter)
 
     def _scaled(
@@ -482,7 +496,30 @@ class Descent:
         terms = []
         if query.padded is not None:
             coins = desk.streams.public("batch")
-            terms.append(padded_gradient(query, coins, self.public_batch_size))
+            terms.append(
+                public_losses.padded_gradient(query, coins, self.public_batch_size)
+            )
         if self.public_loss is not None:
-            terms.append(users_gradient(self.public_loss, public, coordinates))
+            terms.append(
+                public_losses.users_gradient(self.public_loss, public, coordinates)
+            )
+        # The mean of rates is released instead: they grow faster than their margins.
+        if (
+            self.scales is not None
+            and public.has_target
+            and query.loss.name != "poisson"
+        ):
+            terms.append(public_losses.clipped_away(query, public, coordinates))
         return (lambda theta: sum(term(theta) for term in terms)) if terms else None
+
+    @property
+    def _is_shrunk(self) -> bool:
+        """Whether a regression's released weights are shrunk by their known noise."""
+        free = not self._is_penalised and self.loop.radius is None
+        return self.scales is not None and free and self.loop.average == "last"
+
+    def _walk(self, public: PublicRecords, plan: DescentPlan) -> shrinkage.Walk:
+        steps = plan.learning_rate * self._decay(plan.schedule)
+        noise = self._noise_in_gradients(plan.schedule, public.n_records)
+        clip_norm = plan.schedule.clip_norm
+        return shrinkage.Walk(steps, self.loop.momentum, noise, clip_norm)

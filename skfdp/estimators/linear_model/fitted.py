@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 
 from skfdp.estimators.linear_model.public_model import PublicModel
+from skfdp.estimators.linear_model.public_regression import PublicRegression
 from skfdp.records.target import TargetMap
 
 #: A stronger penalty, per record, changes nothing any more: every weight is zero.
@@ -22,8 +23,8 @@ class LinearFit:
     coef : ndarray of shape (n_outputs, n_features)
     intercept : ndarray of shape (n_outputs,)
     n_iter : int
-    public_model : PublicModel or None
-        Already within the weights where it is linear.
+    public_model : PublicModel, PublicRegression or None
+        That of a classifier is within the weights already where it is linear.
     target_map : TargetMap or None
         The units of the margins, of regressors.
     """
@@ -31,5 +32,5 @@ class LinearFit:
     coef: np.ndarray
     intercept: np.ndarray
     n_iter: int
-    public_model: PublicModel | None = None
+    public_model: PublicModel | PublicRegression | None = None
     target_map: TargetMap | None = None

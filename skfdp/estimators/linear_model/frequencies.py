@@ -9,6 +9,7 @@ import numpy as np
 from skfdp.estimators import defaults
 from skfdp.estimators.method import Budget
 from skfdp.privacy import Event
+from skfdp.queries import SAFE_STD
 from skfdp.queries.statistics import LabelSum
 from skfdp.records.grid import GRID, GridRows
 from skfdp.records.records import PublicRecords, Records
@@ -17,8 +18,8 @@ from skfdp.releases.desk import Desk
 LABEL = "class counts"
 
 
-def event(public: PublicRecords, budget: Budget, mu: float) -> Event:
-    """Return the event of the counts.
+def event(public: PublicRecords, budget: Budget, mu: float) -> Event | None:
+    """Return the event of the counts, None where noise would leave their grid.
 
     Parameters
     ----------
@@ -30,9 +31,12 @@ def event(public: PublicRecords, budget: Budget, mu: float) -> Event:
     query = LabelSum.planned(public.n_outputs, 1.0)
     sensitivity = query.sensitivity(budget.relation)
     share = defaults.mean_fraction(mu, public.n_records, public.n_outputs)
+    noise_std = sensitivity / (math.sqrt(share) * budget.mu)
+    if noise_std > SAFE_STD * query.unit(noise_std):
+        return None
     return budget.event(
         LABEL,
-        sensitivity / (math.sqrt(share) * budget.mu),
+        noise_std,
         clip_norm=query.clip_norm,
         sensitivity=sensitivity,
     )

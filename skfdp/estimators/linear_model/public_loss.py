@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
+from skfdp.records.blocks import squared_norms
 from skfdp.records.coordinates import Coordinates
 from skfdp.records.guards import users_state
 from skfdp.records.records import PublicRecords
@@ -47,6 +49,46 @@ def users_gradient(
         return coordinates.pull(*_checked(found, coef, intercept))
 
     return gradient
+
+
+def clipped_away(
+    query: Any, public: PublicRecords, coordinates: Coordinates
+) -> Gradient:
+    """Return about what the clip takes off the first gradient of a public target.
+
+    The residuals at the start are public then, and so is the gradient along the public
+    columns and the intercept: only how much of it the clip cuts is not. What it cuts of
+    rows whose private part is 1 long is given back. Else clipping pulls skewed targets
+    from the mean toward the median. As the clip norm grows, nothing is cut, and nothing
+    given back.
+
+    Parameters
+    ----------
+    query : LinearQuery
+        Of a regression.
+    public : PublicRecords
+    coordinates : Coordinates
+        Released, or functions of public columns.
+    """
+    mask, bias = public.mask, coordinates.bias or 0.0
+    start = np.zeros((query.n_rows, 1)) if query.offset is None else query.offset
+    residual = query.loss.residual(start, query.target)[:, 0]
+    mean = coordinates.mean[mask]
+    scale = np.broadcast_to(coordinates.scale, mask.shape)[mask]
+    by_column, by_bias, first = np.zeros(len(mean)), 0.0, 0
+    for rows in public.blocks():
+        own = residual[first : first + rows.shape[0]]
+        first += rows.shape[0]
+        centred = ((rows.toarray() if issparse(rows) else rows) - mean) * scale
+        length = np.sqrt(1 + bias**2 + squared_norms(centred)) * np.abs(own)
+        lost = own * (1 - query.clip_norm / np.maximum(length, query.clip_norm))
+        by_column += lost @ centred
+        by_bias += bias * lost.sum()
+    gradient = np.zeros(query.shape)
+    gradient[0, : len(mask)][mask] = by_column / public.n_records
+    if coordinates.bias is not None:
+        gradient[0, -1] = by_bias / public.n_records
+    return lambda theta: gradient
 
 
 def _checked(gradients, coef: np.ndarray, intercept: np.ndarray) -> tuple:

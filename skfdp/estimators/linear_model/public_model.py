@@ -18,8 +18,8 @@ from skfdp.records.records import PublicRecords
 #: Log-probabilities below this one are raised to it: a public model may be certain,
 #: and wrong.
 FLOOR = -12.0
-_N_FOLDS = 5
-_NOT_FITTED = (
+N_FOLDS = 5
+NOT_FITTED = (
     "public_model is not fitted, and cannot be fitted on a private target: fit it on "
     "other data, or set public_target=True if the target is public."
 )
@@ -60,7 +60,7 @@ class PublicModel:
         if self.linear is not None:
             coef, intercept = self.linear
             return rows @ coef.T + intercept
-        found = self.estimator.predict_proba(_named(self.estimator, rows))
+        found = self.estimator.predict_proba(named(self.estimator, rows))
         return self._margins_of(found)
 
     def training_margins(
@@ -78,7 +78,7 @@ class PublicModel:
         labels : int64 ndarray of shape (n_rows,) or None
             None where the target is private; the model was fitted elsewhere then.
         """
-        if self.prefitted or labels is None or np.bincount(labels).max() < _N_FOLDS:
+        if self.prefitted or labels is None or np.bincount(labels).max() < N_FOLDS:
             return self.margins(rows)
         # Such imports are a tenth of the first fit of an estimator that needs none.
         from sklearn.model_selection import cross_val_predict
@@ -90,7 +90,7 @@ class PublicModel:
                 clone(self.estimator),
                 rows,
                 self.classes[labels],
-                cv=_N_FOLDS,
+                cv=N_FOLDS,
                 method="predict_proba",
             )
         return self._margins_of(found)
@@ -149,7 +149,7 @@ def resolve_public_model(spec: Any, public: PublicRecords) -> PublicModel:
     prefitted = is_fitted(spec)
     if not prefitted:
         if not public.has_target:
-            raise ValueError(_NOT_FITTED)
+            raise ValueError(NOT_FITTED)
         spec = clone(spec).fit(public.rows(), classes[codes])
     unknown = set(spec.classes_.tolist()) - set(classes.tolist())
     if unknown:
@@ -171,7 +171,7 @@ def check_public_model(spec: Any, public_target: bool) -> None:
             "predict_proba."
         )
     if not public_target and not is_fitted(spec):
-        raise ValueError(_NOT_FITTED)
+        raise ValueError(NOT_FITTED)
 
 
 def _frequencies(classes: np.ndarray, counts: np.ndarray, width: int) -> PublicModel:
@@ -186,6 +186,29 @@ def _linear(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return weights and intercept of a logistic regression, scaled or not."""
     from sklearn.linear_model import LogisticRegression
+
+    found = linear_weights(estimator, (LogisticRegression,))
+    if found is None or len(estimator.classes_) != len(classes):
+        return None
+    return found
+
+
+def linear_weights(
+    estimator: Any, kinds: tuple[type, ...]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return weights and intercept of a fitted linear model, scaled or not.
+
+    Parameters
+    ----------
+    estimator : estimator
+    kinds : tuple of classes
+        Whose `coef_` and `intercept_` are the margins.
+
+    Returns
+    -------
+    found : (ndarray of shape (n_outputs, n_columns), ndarray of shape (n_outputs,))
+        None for another model, or a pipeline of anything but a scaler and such a model.
+    """
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import StandardScaler
 
@@ -193,12 +216,11 @@ def _linear(
     if isinstance(estimator, Pipeline):
         steps = [step for _, step in estimator.steps]
     model, scalers = steps[-1], steps[:-1]
-    plain = isinstance(model, LogisticRegression) and len(scalers) <= 1
+    plain = isinstance(model, kinds) and len(scalers) <= 1
     if not plain or not all(isinstance(step, StandardScaler) for step in scalers):
         return None
-    if len(model.classes_) != len(classes):
-        return None
-    coef, intercept = model.coef_, np.broadcast_to(model.intercept_, len(model.coef_))
+    coef = np.atleast_2d(model.coef_)
+    intercept = np.broadcast_to(model.intercept_, len(coef))
     for scaler in scalers:
         if scaler.scale_ is not None:
             coef = coef / scaler.scale_
@@ -207,7 +229,7 @@ def _linear(
     return coef, np.array(intercept)
 
 
-def _named(estimator: Any, rows: np.ndarray) -> Any:
+def named(estimator: Any, rows: np.ndarray) -> Any:
     """Return rows under the column names that a fitted estimator expects."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:

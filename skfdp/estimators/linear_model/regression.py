@@ -83,6 +83,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
             loop=linear_loop(self._given(), public.n_records),
             centring=self._centring(),
             scales=self._scales(),
+            public_model=self._given().get("public_model"),
             n_jobs=self._n_threads(),
         )
 
@@ -103,8 +104,23 @@ class LinearRegressor(RegressorMixin, LinearModel):
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
         units = found.target_map
         coef, intercept = units.coefficients(found.coef, found.intercept)
+        model = found.public_model
+        if model is not None:
+            coef, intercept = model.add_to(
+                coef, intercept - units.offset(), public.mask
+            )
         own = LinearFit(coef[0], intercept[0], found.n_iter)
-        return {**super()._attributes(public, own), "target_map_": units}
+        attributes = {**super()._attributes(public, own), "target_map_": units}
+        if model is not None:
+            attributes["public_model_"] = model
+        return attributes
+
+    def _offset(self, rows: np.ndarray) -> np.ndarray | float:
+        model = getattr(self, "public_model_", None)
+        if model is None or model.linear is not None:
+            return 0.0
+        public = self.row_map_.public
+        return model.margins(rows if public is None else rows[:, public])
 
     @property
     def _assumptions(self) -> tuple[Assumption, ...]:

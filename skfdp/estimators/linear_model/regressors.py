@@ -5,6 +5,7 @@ from __future__ import annotations
 from skfdp.addresses import public
 from skfdp.estimators.linear_model.descent import Descent
 from skfdp.estimators.linear_model.moments import SecondMoments
+from skfdp.estimators.linear_model.public_regression import check_public_regression
 from skfdp.estimators.linear_model.regression import LinearRegressor
 from skfdp.estimators.linear_model.target_statistic import TargetStatistic
 from skfdp.estimators.method import Method
@@ -22,7 +23,8 @@ class FeatureDPRegressor(LinearRegressor):
     Some columns, the target, or both may be public; the rest of every record is
     protected. A few numbers are released first (the target's mean and spread, the mean
     and the mean length of the rows), so that loose bounds cost little; then noisy
-    descent, or one release.
+    descent, or one release. With a public target the descent starts at a model of the
+    public columns.
 
     Parameters
     ----------
@@ -47,6 +49,13 @@ class FeatureDPRegressor(LinearRegressor):
         statistic where every column is public (squared error and Poisson), and the
         second moments otherwise (squared error alone), of which products of what is
         public are exact and free.
+    public_model : "auto", regressor or None, default="auto"
+        Model of the public columns, at whose predictions descent starts. "auto": with a
+        public target and an intercept, ridge regression on standardised columns, or
+        `PoissonRegressor` (the mean where no column is public), else none. Another
+        regressor is cloned and fitted on the public columns of ``row_map_(X)`` and the
+        public target, or used as it is if it is fitted already, even for a private
+        target. Predictions of counts must be rates. None: start at the mean.
     neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
         What changes between neighbouring data sets; see :ref:`protected`.
         "add_or_remove_one" only where nothing is public.
@@ -114,6 +123,9 @@ class FeatureDPRegressor(LinearRegressor):
         Bounds and norm; the same function in `fit` and `predict`.
     target_map_ : TargetMap
         Bounds, centre and scale of the target.
+    public_model_ : PublicRegression
+        Only after a descent with a public model: already within `coef_` and
+        `intercept_` if its `linear` is not None, added to them in `predict` otherwise.
     n_iter_ : int
         Steps taken.
     privacy_ : PrivacyReport
@@ -127,8 +139,10 @@ class FeatureDPRegressor(LinearRegressor):
     is None:
 
     * neighbours share every public column, and the target if that is public;
-    * the scales are means of numbers in public intervals: each sum, over half of the
-      interval, moves by at most 2 under "replace_one" and by 1 otherwise;
+    * the scales, and for counts the mean of the fitted rates, are means of numbers in
+      public intervals: each sum, over half of the interval, moves by at most 2 under
+      "replace_one" and by 1 otherwise, and so does a histogram of the target;
+    * the public model sees public columns and a public target alone;
     * each clipped gradient sum moves by at most twice `clip_norm` under
       "replace_one", by `clip_norm` otherwise;
     * "one-shot", every column public: the statistic moves by at most the width of the
@@ -166,6 +180,7 @@ class FeatureDPRegressor(LinearRegressor):
         public_features=None,
         public_target=False,
         solver="auto",
+        public_model="auto",
         neighboring_relation="replace_one",
         n_records=None,
         bounds=None,
@@ -195,6 +210,7 @@ class FeatureDPRegressor(LinearRegressor):
         check_choice("solver", self.solver, _SOLVERS)
         check_choice("centering", self.centering, ("auto", None))
         check_choice("public_target", self.public_target, (True, False))
+        check_public_regression(self.public_model, self.public_target)
         check_batch(self.solver, self.batch_size)
 
     def _method(self, public: PublicRecords) -> Method:
@@ -221,6 +237,11 @@ class FeatureDPRegressor(LinearRegressor):
             raise ValueError(
                 "loss='poisson' with solver='one-shot' is label-DP: it needs "
                 "public_features='all'; choose 'dp-gd' otherwise."
+            )
+        if not (self.public_model is None or isinstance(self.public_model, str)):
+            raise ValueError(
+                f"public_model={shown(self.public_model)} is not for "
+                "solver='one-shot', which starts nowhere: choose 'dp-gd'."
             )
         if self.batch_size not in ("auto", None):
             raise ValueError(
@@ -327,9 +348,10 @@ class DPSGDFRegressor(LinearRegressor):
     **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
     for the whole record under `neighboring_relation`, if `random_state` is None:
 
-    * the scales are means of numbers in public intervals: each sum, over half of the
-      interval, moves by at most 1 between neighbours (2 under "replace_one"), and so
-      does the sum of the mapped rows;
+    * the scales, and for counts the mean of the fitted rates, are means of numbers in
+      public intervals: each sum, over half of the interval, moves by at most 1 between
+      neighbours (2 under "replace_one"), and so do a histogram of the target and the
+      sum of the mapped rows;
     * each clipped gradient sum moves by at most `clip_norm` (twice that under
       "replace_one"), whatever the data;
     * all releases are one composition, exactly accounted; sums and noise are integers.

@@ -7,15 +7,20 @@ import math
 
 import numpy as np
 
-from skfdp.estimators import defaults
+from skfdp.estimators.linear_model import shrinkage, target_window
 from skfdp.estimators.linear_model.centring import released_mean
 from skfdp.estimators.linear_model.fitted import STRONGEST
 from skfdp.estimators.method import Budget
 from skfdp.privacy import Event
 from skfdp.queries.losses import Loss, huber
+from skfdp.records.blocks import row_blocks, row_products
+from skfdp.records.coordinates import Coordinates
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.target import SPREAD, TargetMap, exact_map
 from skfdp.releases.desk import Desk
+
+#: Wanted error of means of targets, and of counts and rates, over half their interval.
+TARGET_ERROR, RATE_ERROR = 0.1, 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,47 +60,160 @@ class TargetScales:
         budget: Budget,
         mu: float,
         share: float | None = None,
+        *,
+        has_public_model: bool = False,
     ) -> Event | None:
         """Return the event of the target's scales, None where they are public.
 
-        Each of its releases takes `share` of ``mu**2``; None: by the rule of means.
+        Each of its releases takes `share` of ``mu**2``; None: by a rule.
         """
+        n = public.n_records
         if public.has_target or self.keeps_unit(public.target_map):
             return None
+        n_means = 1 if has_public_model or public.target_map.log else 2
         if share is None:
-            share = defaults.mean_fraction(mu, public.n_records, 1)
-        return budget.event(
+            share = self._share(public, mu, has_public_model, n_means)
+        target = budget.event(
             "target scale",
             math.sqrt(1 / share) / mu,
             sensitivity=budget.relation.moves(1.0),
-            n_steps=1 if public.target_map.log else 2,
+            n_steps=n_means,
+        )
+        if not has_public_model and target_window.pays(target.noise_std[0], n):
+            target = dataclasses.replace(target, n_steps=n_means + 1)
+        return target
+
+    def _share(
+        self, public: PublicRecords, mu: float, has_public_model: bool, n_means: int
+    ) -> float:
+        """Return the share of ``mu**2`` of one of the target's releases."""
+        log, n = public.target_map.log, public.n_records
+        blocks = shrinkage.blocks_of(public.mask, has_public_model)
+        # Where the columns can teach next to nothing, the target has the budget.
+        room = (0.4 if log else 0.6) * (1 - shrinkage.pull(mu, n, blocks))
+        most = max(0.15, room / (n_means + 1))
+        return _share(mu, n, RATE_ERROR if log else TARGET_ERROR, most=most)
+
+    def rate_event(
+        self, public: PublicRecords, budget: Budget, mu: float
+    ) -> Event | None:
+        """Return the event of the mean rate, None where there is no such number."""
+        if not public.target_map.log or not self.fit_intercept:
+            return None
+        share = _share(mu, public.n_records, RATE_ERROR, 0.01, 0.2)
+        return budget.event(
+            "mean rate",
+            1 / (math.sqrt(share) * mu),
+            sensitivity=budget.relation.moves(1.0),
         )
 
-    def exactly(self, records: Records) -> TargetMap:
-        """Return the map of a target that may be looked at."""
+    def calibrated(
+        self,
+        theta: np.ndarray,
+        records: Records,
+        coordinates: Coordinates,
+        offset: np.ndarray | None,
+        event: Event,
+        desk: Desk,
+    ) -> np.ndarray:
+        """Return the weights with the intercept at which the mean rate is right.
+
+        Clipped gradients pull the rates of skewed counts from their mean toward their
+        median. The mean of the counts is known, or released; that of the rates is
+        released here, and the intercept takes up the difference.
+
+        Rates are cut at a multiple of the mean that noise allows. It grows with the
+        root of the budget, so that the error of the mean falls with it; what it cuts of
+        the rates of a public model is counted on both sides.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (1, n_columns)
+        records : Records
+        coordinates : Coordinates
+        offset : ndarray of shape (n_rows, 1) or None
+            Margins of a public model, in the loop's units.
+        event : Event
+            Of the mean rate.
+        desk : Desk
+        """
+        public = records.public
+        most = max(2.0, 0.5 / math.sqrt(_error(1.0, event, public)))
+        coef, intercept = coordinates.fold(theta)
+        start = np.zeros(len(records.target)) if offset is None else offset[:, 0]
+        rates = np.empty(len(start))
+        with np.errstate(all="ignore"):  # a warning would tell of a private value
+            for block in row_blocks(records.X):
+                rows = public.row_map(records.X[block])
+                margins = row_products(rows, coef[0]) + intercept[0] + start[block]
+                # NaN counts as the mean.
+                cut = np.nan_to_num(margins).clip(-99.0, math.log(most))
+                rates[block] = np.exp(cut)
+        found, error = released_mean(rates, 0.0, most, event, "mean rate", public, desk)
+        found = max(found, 2 * error)
+        first = np.exp(np.minimum(start, 99.0))  # public
+        wanted = np.minimum(first, most).mean() / first.mean()
+        theta = theta.copy()
+        theta[:, -1] += math.log(wanted / found) / coordinates.bias
+        return theta
+
+    def exactly(self, records: Records, margins: np.ndarray | None = None) -> TargetMap:
+        """Return the map of a target that may be looked at.
+
+        Parameters
+        ----------
+        records : Records
+        margins : ndarray of shape (n_rows, 1), default=None
+            Of a public model, in the units of the target or its logarithm.
+        """
         start = records.public.target_map
         if self.keeps_unit(start):
             return start
-        return exact_map(records.target, start, self.fit_intercept)
+        return exact_map(records.target, start, self.fit_intercept, margins)
 
-    def released(self, records: Records, event: Event | None, desk: Desk) -> TargetMap:
-        """Return the map of the target, from released numbers where it is private."""
+    def released(
+        self,
+        records: Records,
+        event: Event | None,
+        desk: Desk,
+        margins: np.ndarray | None = None,
+    ) -> TargetMap:
+        """Return the map of the target, from released numbers where it is private.
+
+        Parameters
+        ----------
+        records : Records
+        event : Event or None
+            None: the target is public.
+        desk : Desk
+        margins : ndarray of shape (n_rows, 1), default=None
+            Of a public model, in the units of the target or its logarithm.
+        """
         if event is None:
-            return self.exactly(records)
-        public, y = records.public, records.target
-        start = public.target_map
+            return self.exactly(records, margins)
+        public, start = records.public, records.public.target_map
         low, high = start.low, start.high
-        mean, error = released_mean(y, low, high, event, "target mean", public, desk)
+        y = np.clip(records.target, low, high)
+
+        def mean_of(values, low, high, stream) -> tuple[float, float]:
+            return released_mean(values, low, high, event, stream, public, desk)
+
+        if event.n_steps > (1 if start.log or margins is not None else 2):
+            low, high = target_window.released_window(y, event, public, desk)
         if start.log:
+            mean, error = mean_of(y, low, high, "target mean")
             return dataclasses.replace(start, scale=max(mean, 2 * error))
-        centre = mean if self.fit_intercept else 0.0
-        furthest = max(high - centre, centre - low)
-        distance = np.abs(np.clip(y, low, high) - centre)
-        deviation, error = released_mean(
-            distance, 0.0, furthest, event, "target spread", public, desk
-        )
-        scale = SPREAD * max(deviation, 2 * error)
-        return dataclasses.replace(start, centre=centre, scale=scale)
+        centre, furthest = 0.0, high - low
+        if margins is not None:
+            distances = np.abs(y - np.clip(margins[:, 0], low, high))
+        else:
+            mean, _ = mean_of(y, low, high, "target mean")
+            centre = mean if self.fit_intercept else 0.0
+            furthest = max(high - centre, centre - low)
+            distances = np.abs(y - centre)
+        spread, error = mean_of(distances, 0.0, furthest, "target spread")
+        spread = max(spread, 2 * error)
+        return dataclasses.replace(start, centre=centre, scale=SPREAD * spread)
 
     def scaled(
         self, records: Records, target_map: TargetMap, loss: Loss
@@ -105,3 +223,15 @@ class TargetScales:
             loss = huber(self.huber_threshold / target_map.scale)
         scaled = dataclasses.replace(records, target=target_map(records.target))
         return scaled, loss
+
+
+def _share(
+    mu: float, n_records: int, error: float, least: float = 0.02, most: float = 0.15
+) -> float:
+    """Return the share of ``mu**2`` for a mean in [-1, 1] of this error, in bounds."""
+    return float(np.clip((error * mu * n_records) ** -2.0, least, most))
+
+
+def _error(span: float, event: Event, public: PublicRecords) -> float:
+    """Return the standard deviation of what `released_mean` returns."""
+    return span / 2 * event.noise_std[0] / public.n_records

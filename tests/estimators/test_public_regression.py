@@ -1,0 +1,424 @@
+"""Regressors with a public target: the offset of a public model, and what is kept."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression, PoissonRegressor, Ridge
+from sklearn.metrics import d2_tweedie_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+
+from skfdp import FeatureDPRegressor
+from skfdp.estimators.linear_model import public_regression
+from skfdp.estimators.linear_model.public_loss import clipped_away
+from skfdp.estimators.linear_model.shrinkage import Block, Walk, blocks_of, pull, shrunk
+from skfdp.privacy import Event
+from skfdp.releases.steps import HeavyBall, noise_left
+
+N_PUBLIC = 3
+
+
+@pytest.fixture(scope="module")
+def table():
+    """2,000 rows in [-1, 1] of three public and three private columns, R2 .4 each."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (2000, 6))
+    return X, 50 + 5 * (X @ [1.0, 0.5, 0, 1, -0.5, 0] + 0.5 * rng.normal(size=2000))
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """3,000 overdispersed counts of mean 3; public columns explain half."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (3000, 6))
+    rate = np.exp(1.0 + 0.8 * X @ [1.0, 0.5, 0, 1, -0.5, 0])
+    return X, rng.poisson(rate * rng.gamma(1.0, 1.0, 3000)).astype(float)
+
+
+def regressor(**parameters):
+    given = {"public_features": [0, 1, 2], "public_target": True, "bounds": (-1, 1)}
+    return FeatureDPRegressor(**{"random_state": 0, **given, **parameters})
+
+
+def d2(model, X, y):
+    power = 1 if model.loss == "poisson" else 0
+    return d2_tweedie_score(y, np.maximum(model.predict(X), 1e-9), power=power)
+
+
+MODELS = {
+    "auto": "auto",
+    "ridge": Ridge(),
+    "scaled": make_pipeline(StandardScaler(), LinearRegression()),
+    "trees": HistGradientBoostingRegressor(max_iter=20, min_samples_leaf=100),
+}
+
+
+# -- what is left without a budget, and with a large one ------------------------------
+@pytest.mark.parametrize("loss", ["squared_error", "huber"])
+@pytest.mark.parametrize("name", MODELS)
+def test_without_budget_the_public_model_is_left(table, name, loss):
+    X, y = table
+    model = regressor(
+        epsilon=1e-3, public_model=MODELS[name], loss=loss, huber_threshold=5.0
+    ).fit(X, y)
+    alone = model.public_model_.estimator.predict(X[:, :N_PUBLIC])
+    spread = np.std(y - alone)
+    assert np.std(model.predict(X) - alone) < 0.05 * spread
+    assert abs(np.mean(model.predict(X) - alone)) < 0.05 * spread
+
+
+def test_without_budget_the_public_rates_are_left(counts):
+    X, y = counts
+    rows = X[:, :N_PUBLIC]
+    theirs = PoissonRegressor(alpha=10 / len(X), max_iter=1000).fit(rows, y)
+    model = regressor(epsilon=0.03, loss="poisson").fit(X, y)
+    alone = d2_tweedie_score(y, theirs.predict(rows), power=1)
+    assert d2(model, X, y) > alone - 0.03
+
+
+@pytest.mark.parametrize("public", [{}, {"public_features": None}])
+def test_a_large_budget_ends_at_the_joint_model(table, public):
+    X, y = table
+    best = Ridge(alpha=1e-6).fit(X, y)
+    for name in ("auto", "ridge"):
+        if not public or name == "auto":
+            model = regressor(epsilon=2000.0, public_model=MODELS[name], **public)
+            model.fit(X, y)
+            np.testing.assert_allclose(model.coef_, best.coef_, atol=0.1)
+            assert model.intercept_ == pytest.approx(best.intercept_, abs=0.1)
+
+
+def test_a_large_budget_ends_at_the_joint_model_of_counts(counts):
+    X, y = counts
+    best = PoissonRegressor(alpha=0, max_iter=1000).fit(X, y)
+    model = regressor(epsilon=2000.0, loss="poisson").fit(X, y)
+    np.testing.assert_allclose(model.coef_, best.coef_, atol=0.1)
+    assert model.predict(X).mean() == pytest.approx(y.mean(), rel=0.02)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "poisson"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_not_worse_than_the_public_model_or_none(table, counts, loss, epsilon):
+    X, y = counts if loss == "poisson" else table
+    train, test = slice(0, 1400), slice(1400, None)
+    gains = []
+    for seed in range(4):
+        given = {"epsilon": epsilon, "loss": loss, "random_state": seed}
+        ours = regressor(**given).fit(X[train], y[train])
+        none = regressor(**given, public_model=None).fit(X[train], y[train])
+        public = PoissonRegressor(alpha=0.01) if loss == "poisson" else Ridge()
+        public.fit(X[train, :N_PUBLIC], y[train])
+        alone = np.maximum(public.predict(X[test, :N_PUBLIC]), 1e-9)
+        power = 1 if loss == "poisson" else 0
+        best = max(
+            d2_tweedie_score(y[test], alone, power=power), d2(none, X[test], y[test])
+        )
+        gains.append(d2(ours, X[test], y[test]) - best)
+    assert np.mean(gains) > -0.02
+
+
+def test_private_columns_of_noise_cost_little(table):
+    X, y = table
+    rng = np.random.default_rng(2)
+    noise = np.c_[X[:, :N_PUBLIC], rng.uniform(-1, 1, (2000, 6))]
+    alone = Ridge().fit(X[:, :N_PUBLIC], y).score(X[:, :N_PUBLIC], y)
+    for epsilon in (0.03, 0.1, 0.3, 1.0):
+        scores = [
+            regressor(epsilon=epsilon, random_state=seed).fit(noise, y).score(noise, y)
+            for seed in range(4)
+        ]
+        assert np.mean(scores) > alone - 0.03
+
+
+# -- the model ------------------------------------------------------------------------
+@pytest.mark.parametrize("loss", ["squared_error", "huber", "poisson"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_coef_describes_the_whole_model_where_it_is_linear(counts, loss, sparse):
+    X, y = np.abs(counts[0]), counts[1]
+    X = csr_array(X) if sparse else X
+    model = regressor(loss=loss, bounds=(0, 1)).fit(X, y)
+    margins = model.row_map_(X) @ model.coef_ + model.intercept_
+    expected = np.exp(margins) if loss == "poisson" else margins
+    np.testing.assert_allclose(model.predict(X), expected)
+    assert model.public_model_.linear is not None
+    assert np.abs(model.coef_[:N_PUBLIC]).max() > 0
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "poisson"])
+def test_margins_of_other_models_come_on_top(counts, loss):
+    X, y = counts
+    model = regressor(loss=loss, public_model=MODELS["trees"], epsilon=8.0).fit(X, y)
+    assert model.public_model_.linear is None
+    linear = model.row_map_(X) @ model.coef_ + model.intercept_
+    alone = model.public_model_.estimator.predict(X[:, :N_PUBLIC])
+    if loss == "poisson":
+        expected = np.exp(linear) * np.maximum(alone, math.exp(-12.0))
+    else:
+        expected = linear + alone
+    np.testing.assert_allclose(model.predict(X), expected)
+    assert abs(model.predict(X).mean() / y.mean() - 1) < 0.1
+
+
+def test_a_flexible_model_is_judged_out_of_fold(table):
+    X, y = table
+    tree = DecisionTreeRegressor(random_state=0)
+    public = regressor(public_model=tree)._records(X, y).public
+    model = public_regression.resolve_public_regression(tree, public)
+    np.testing.assert_allclose(model.margins(public.rows())[:, 0], y)
+    out_of_fold = model.training_margins(public.rows(), public.target)[:, 0]
+    assert np.std(out_of_fold - y) > 2
+    # The loop's unit is what is left out of fold, and not the zero of the fitted tree.
+    fitted = regressor(public_model=tree).fit(X, y)
+    assert fitted.target_map_.scale == pytest.approx(
+        np.sqrt(np.mean((out_of_fold - y) ** 2))
+    )
+
+
+def test_rows_in_the_order_of_their_targets_are_shuffled_into_folds(table):
+    X, y = table
+    order = np.argsort(y)
+    public = regressor()._records(X[order], y[order]).public
+    model = public_regression.resolve_public_regression("auto", public)
+    out_of_fold = model.training_margins(public.rows(), public.target)[:, 0]
+    fitted = model.margins(public.rows())[:, 0]
+    assert np.std(out_of_fold - fitted) < 0.2
+
+
+def test_without_public_columns_it_is_the_mean(table, counts):
+    X, y = table
+    model = regressor(epsilon=1e-3, public_features=None).fit(X, y)
+    assert model.public_model_.estimator is None
+    assert model.predict(X).mean() == pytest.approx(y.mean(), abs=0.2)
+    model = regressor(epsilon=0.1, public_features=None, loss="poisson").fit(*counts)
+    assert model.predict(counts[0]).mean() == pytest.approx(counts[1].mean(), rel=0.2)
+
+
+def test_counts_that_are_all_zero():
+    X = np.random.default_rng(0).uniform(-1, 1, (300, 6))
+    model = regressor(epsilon=1.0, loss="poisson").fit(X, np.zeros(300))
+    assert model.predict(X).max() < 0.1
+
+
+def test_no_model_without_an_intercept_or_with_every_column_public(table):
+    X, y = table
+    assert not hasattr(regressor(fit_intercept=False).fit(X, y), "public_model_")
+    assert not hasattr(regressor(public_model=None).fit(X, y), "public_model_")
+    label = regressor(
+        public_features="all", public_target=False, target_bounds=(0, 100)
+    )
+    assert not hasattr(label.fit(X, y), "public_model_")
+
+
+# -- a private target -----------------------------------------------------------------
+class Unfittable(DecisionTreeRegressor):
+    """A fitted model that must not be fitted again."""
+
+    def fit(self, X, y):
+        raise AssertionError("the private target was read")
+
+
+def test_a_fitted_model_serves_a_private_target_and_never_meets_it(table):
+    X, y = table
+    other = DecisionTreeRegressor(max_depth=3).fit(X[:200, :N_PUBLIC], y[:200])
+    other.__class__ = Unfittable
+    offsets = []
+    for target in (y, y[::-1]):
+        model = regressor(
+            public_target=False, public_model=other, target_bounds=(0, 100)
+        )
+        _, prepared, plan = model._planned(model._records(X, target).public)
+        offsets.append(prepared.offset)
+    np.testing.assert_array_equal(*offsets)
+    assert plan.event("target scale").n_steps == 1  # no mean: the spread alone
+    model.fit(X, y)
+    assert model.public_model_.estimator is other
+    assert model.score(X, y) > other.score(X[:, :N_PUBLIC], y) + 0.05
+
+
+def test_the_spread_of_what_a_model_leaves_of_a_private_target(table, releases):
+    """The released sum is that of distances within a public interval, over its half."""
+    X, y = table
+    other = Ridge().fit(X[:200, :N_PUBLIC], y[:200])
+    regressor(public_target=False, public_model=other, target_bounds=(0, 100)).fit(X, y)
+    distances = np.abs(y - np.clip(other.predict(X[:, :N_PUBLIC]), 0, 100))
+    found = releases[0]["exact"]
+    np.testing.assert_allclose(found, (distances / 50 - 1).sum(), atol=1e-3)
+
+
+# -- shrinkage: public numbers alone --------------------------------------------------
+def simulated(rates, momentum, stds, curvature, n_runs=4000):
+    rng = np.random.default_rng(0)
+    weight, velocity = np.zeros(n_runs), np.zeros(n_runs)
+    for rate, std in zip(rates, stds, strict=True):
+        noise = std * rng.normal(size=n_runs)
+        velocity = momentum * velocity + curvature * weight + noise
+        weight = weight - rate * velocity
+    return weight.var()
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("curvature", [0.0, 0.05, 1.0])
+def test_the_noise_left_is_what_a_simulation_leaves(momentum, curvature):
+    rates = 0.2 * (1 - np.arange(100) / 100)
+    stds = np.linspace(2.0, 0.5, 100)
+    walk = Walk(rates, momentum, stds, clip_norm=1.0)
+    found = walk.noise_variance(curvature)
+    assert found == pytest.approx(simulated(rates, momentum, stds, curvature), rel=0.08)
+    if curvature == 0:
+        assert found == pytest.approx(noise_left(rates, momentum, stds) ** 2)
+
+
+def test_the_walk_is_that_of_the_step_rule():
+    rates = 0.2 * (1 - np.arange(20) / 20)
+    rule, theta, velocity = HeavyBall(0.2, 0.9, 20), np.zeros((1, 1)), np.zeros((1, 1))
+    kick = 7
+    for step in range(20):
+        gradient = 0.3 * theta + float(step == kick)
+        theta = rule.update(theta, velocity, gradient, step)
+    stds = (np.arange(20) == kick).astype(float)
+    walk = Walk(rates, 0.9, stds, clip_norm=1.0)
+    assert walk.noise_variance(0.3) == pytest.approx(theta[0, 0] ** 2)
+
+
+def test_shrinkage_is_all_or_nothing_at_the_ends():
+    public = np.array([True, False, False])
+    theta = np.ones((1, 4))
+    for std, expected in ((1e3, 0.0), (1e-6, 1.0)):
+        walk = Walk(np.full(10, 0.1), 0.9, np.full(10, std), clip_norm=1.0)
+        found = shrunk(theta, blocks_of(public, True), walk)
+        np.testing.assert_allclose(found[0, :3], expected, atol=1e-3)
+        assert found[0, 3] == 1  # the intercept
+    np.testing.assert_array_equal(theta, 1)
+
+
+def test_the_pull_follows_the_signal_of_the_private_block():
+    blocks = blocks_of(np.arange(10) < 4, True)
+    assert [pull(1.0, n, blocks) for n in (6, 60, 6000)] == pytest.approx([0.1, 1, 1])
+    assert isinstance(blocks[-1], Block)
+
+
+# -- what the clip takes off ----------------------------------------------------------
+def first_query(model, table, releases):
+    model.fit(*table)
+    return next(r["query"] for r in releases if hasattr(r["query"], "loss"))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_what_is_given_back_vanishes_with_the_clip(table, releases, sparse):
+    X, y = np.abs(table[0]), table[1]
+    model = regressor(bounds=(0, 1))
+    data = (csr_array(X) if sparse else X), y
+    query = first_query(model, data, releases)
+    public = model._records(*data).public
+    start = query.offset
+    residual = query.loss.residual(start, query.target)[:, 0]
+    method, prepared, plan = model._planned(public)
+    coordinates = method.centring.coordinates(
+        model._records(*data), prepared.moments, None, (0.25, 1.0), None
+    )
+    wide, narrow = (
+        clipped_away(dataclasses.replace(query, clip_norm=c), public, coordinates)(None)
+        for c in (1e3, 1e-9)
+    )
+    np.testing.assert_array_equal(wide, 0)
+    # Nothing is left of the gradient, and all of it is given back.
+    rows = public.rows() - coordinates.mean[:N_PUBLIC]
+    rows = np.asarray(rows)
+    expected = residual @ (rows * coordinates.scale[:N_PUBLIC]) / len(rows)
+    np.testing.assert_allclose(narrow[0, :N_PUBLIC], expected, atol=1e-6)
+    np.testing.assert_array_equal(narrow[0, N_PUBLIC:-1], 0)
+    assert narrow[0, -1] == pytest.approx(0.1 * residual.mean(), abs=1e-6)
+
+
+def test_what_is_given_back_reads_no_private_value(table, releases):
+    X, y = table
+    model = regressor()
+    query = first_query(model, table, releases)
+    records = model._records(X, y)
+    method, prepared, _ = model._planned(records.public)
+    coordinates = method.centring.coordinates(
+        records, prepared.moments, None, (0.25, 1.0), None
+    )
+    poison = X.copy()
+    poison[:, N_PUBLIC:] = np.nan
+    found = []
+    for known in (X, poison):
+        public = dataclasses.replace(records.public, _table=known)
+        blind = dataclasses.replace(query, rows=dataclasses.replace(query.rows))
+        object.__setattr__(blind.rows, "values", np.full((2000, 7), -9, np.int16))
+        found.append(clipped_away(blind, public, coordinates)(None))
+    np.testing.assert_array_equal(*found)
+    assert np.isfinite(found[0]).all()
+    assert np.abs(found[0]).max() > 0
+
+
+# -- the mean of the rates ------------------------------------------------------------
+def test_the_mean_of_the_rates_is_released_within_a_public_interval(counts, releases):
+    model = regressor(loss="poisson", epsilon=3.0).fit(*counts)
+    event = model.privacy_.events[-1]
+    labels = [event.label for event in model.privacy_.events]
+    assert labels == ["mean", "row length", "mean rate", "descent"]
+    event = model.privacy_.events[2]
+    assert isinstance(event, Event)
+    assert (event.clip_norm, event.sensitivity, event.n_steps) == (1.0, 2.0, 1)
+    last = releases[-1]
+    values = last["query"].X
+    assert np.abs(values).max() <= 1
+    assert values.shape == (3000, 1)
+
+
+def test_rates_of_any_size_move_the_released_sum_within_its_bound(counts, releases):
+    """One record with an enormous private part: exact sums of neighbours."""
+    X, y = counts
+    sums = []
+    for value in (-1.0, 1.0, 1e300):
+        other = X.copy()
+        other[0, N_PUBLIC:] = value
+        regressor(loss="poisson", epsilon=8.0, max_iter=2, bounds=False).fit(other, y)
+        query = releases[-1]["query"]
+        one = np.array([0])
+        sums.append(int(query.exact_sum(None, one, 2.0**-30)[0]))
+    assert max(map(abs, sums)) <= 2**30
+    assert max(sums) - min(sums) <= 2**31
+
+
+def test_the_mean_of_skewed_counts_is_right_at_a_small_budget(counts):
+    X, y = counts
+    for public in ({}, {"public_features": None}):
+        ratios = [
+            regressor(loss="poisson", epsilon=0.3, random_state=seed, **public)
+            .fit(X, y)
+            .predict(X)
+            .mean()
+            / y.mean()
+            for seed in range(4)
+        ]
+        assert np.mean(ratios) == pytest.approx(1, abs=0.1)
+
+
+# -- bad input ------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        ({"public_model": "trees"}, "public_model='trees' must be 'auto', None or a"),
+        ({"public_model": DummyClassifier()}, "must be 'auto', None or a regressor"),
+        (
+            {
+                "public_model": Ridge(),
+                "public_target": False,
+                "target_bounds": (0, 100),
+            },
+            "cannot be fitted on a private target",
+        ),
+        ({"public_model": Ridge(), "solver": "one-shot"}, "is not for solver='one-sh"),
+    ],
+)
+def test_bad_input(table, parameters, match):
+    with pytest.raises(ValueError, match=match):
+        regressor(**parameters).fit(*table)

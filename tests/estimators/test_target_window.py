@@ -1,0 +1,147 @@
+"""The window of a private target: a histogram, and what the fit makes of it."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from skfdp import FeatureDPRegressor
+from skfdp.estimators.linear_model import target_window
+from skfdp.privacy import Relation
+from skfdp.records.target import TargetMap
+
+LINEAR, COUNTS = TargetMap(low=-20.0, high=60.0), TargetMap(log=True, low=0, high=1000)
+
+
+def fitted(y, releases, **parameters):
+    rng = np.random.default_rng(0)
+    given = {"epsilon": 1.0, "bounds": (-1, 1), "random_state": 0}
+    model = FeatureDPRegressor(**{**given, **parameters})
+    with np.errstate(all="raise"):
+        model.fit(rng.uniform(-1, 1, (len(y), 3)), y)
+    return model
+
+
+# -- what a record moves --------------------------------------------------------------
+def histogram(y, releases, bounds):
+    loss = "poisson" if bounds.log else "squared_error"
+    fitted(y, releases, loss=loss, target_bounds=(bounds.low, bounds.high), max_iter=1)
+    seen = next(r for r in releases if r["query"].shape == (target_window.N_BINS,))
+    releases.clear()
+    return seen["query"]
+
+
+@pytest.mark.parametrize("bounds", [LINEAR, COUNTS])
+def test_a_replaced_target_moves_the_histogram_within_its_bound(bounds, releases):
+    """All pairs of bins, at their edges and far outside, in exact integers."""
+    y, unit = np.full(2000, 5.0), 2.0**-30
+    inside = target_window.edges(bounds)
+    values = [*inside, *(inside[1:] - 1e-9), -1e300, 1e300]
+    contributions = []
+    for value in values:
+        y[0] = value
+        query = histogram(y, releases, bounds)
+        total = query.exact_sum(None, np.array([0]), unit)
+        contributions.append([int(entry) for entry in total])
+    relation = Relation.of("replace_one")
+    moved = max(
+        math.sqrt(sum((a - b) ** 2 for a, b in zip(one, other, strict=True))) * unit
+        for one in contributions
+        for other in contributions
+    )
+    largest = max(math.hypot(*one) * unit for one in contributions)
+    assert 0.999 < largest <= query.clip_norm == 1
+    assert 0.999 * math.sqrt(2) < moved <= query.sensitivity(relation)
+    assert len({tuple(c) for c in contributions}) == target_window.N_BINS
+
+
+def test_a_record_in_two_bins_would_pass_the_bound_of_its_norm(monkeypatch, releases):
+    """The row map holds the norm, whatever the rows are: the sum is not the same."""
+    y = np.full(2000, 5.0)
+    one = np.array([0])
+    before = histogram(y, releases, LINEAR).exact_sum(None, one, 2.0**-30)
+    eye = np.eye
+    monkeypatch.setattr(
+        target_window.np, "eye", lambda n: eye(n) + np.roll(eye(n), 1, axis=1)
+    )
+    after = histogram(y, releases, LINEAR).exact_sum(None, one, 2.0**-30)
+    assert math.hypot(*after.tolist()) <= 2**30
+    assert (after > 0).sum() == 2 * (before > 0).sum()
+
+
+def test_the_histogram_is_charged_with_the_scales(releases):
+    y = np.random.default_rng(1).normal(10, 2, 2000)
+    model = fitted(y, releases, target_bounds=(-20, 60), epsilon=1.0)
+    event = model.privacy_.events[0]
+    assert (event.label, event.n_steps, event.sensitivity) == ("target scale", 3, 2.0)
+    assert [r["query"].shape for r in releases[:3]] == [(16,), (1,), (1,)]
+    np.testing.assert_allclose([r["std"] for r in releases[:3]], event.noise_std[0])
+    assert model.privacy_.epsilon <= 1.0
+
+
+def test_without_a_signal_there_is_no_histogram(releases):
+    y = np.random.default_rng(1).normal(10, 2, 100)
+    event = fitted(y, releases, target_bounds=(-20, 60), epsilon=0.1).privacy_.events[0]
+    assert event.n_steps == 2
+    assert target_window.pays(15, 100)
+    assert not target_window.pays(17, 100)
+
+
+# -- what it finds --------------------------------------------------------------------
+def test_the_bins_cover_the_bounds():
+    for bounds in (LINEAR, COUNTS):
+        found = target_window.edges(bounds)
+        assert (found[0], found[-1]) == (bounds.low, bounds.high)
+        assert (np.diff(found) > 0).all()
+    assert target_window.edges(COUNTS)[-2] == 500
+
+
+def test_without_noise_every_bin_that_is_used_is_within():
+    shares = np.zeros(16)
+    shares[[3, 4, 11]] = 0.5, 0.4, 0.1
+    assert target_window.filled(shares, 0.0, upward=False) == (3, 12)
+    assert target_window.filled(shares, 0.0, upward=True) == (0, 12)
+    # What could be noise is left out, and comes back as the noise falls.
+    assert target_window.filled(shares, 0.05, upward=False) == (3, 5)
+    assert target_window.filled(shares, 0.01, upward=False) == (3, 12)
+
+
+def test_sums_that_noise_keeps_small_end_at_the_bounds():
+    assert target_window.filled(np.zeros(16), 0.01, upward=False) == (0, 16)
+    assert target_window.filled(np.zeros(16), 0.01, upward=True) == (0, 16)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 3.0, 1000.0])
+def test_loose_bounds_leave_the_mean_of_counts_alone(epsilon, releases):
+    rng = np.random.default_rng(2)
+    y = rng.poisson(3 * rng.gamma(1.0, 1.0, 3000)).astype(float)
+    for high in (100, 1000):
+        model = fitted(
+            y, releases, epsilon=epsilon, loss="poisson", target_bounds=(0, high)
+        )
+        rng = np.random.default_rng(0)
+        rates = model.predict(rng.uniform(-1, 1, (3000, 3)))
+        assert rates.mean() == pytest.approx(
+            y.mean(), rel=0.25 if epsilon < 9 else 0.03
+        )
+
+
+def test_loose_bounds_leave_a_mean_alone(releases):
+    rng = np.random.default_rng(2)
+    y = rng.normal(10, 2, 2000)
+    models = [
+        fitted(y, releases, epsilon=0.3, target_bounds=(-200, 600), random_state=seed)
+        for seed in range(10)
+    ]
+    errors = [model.target_map_.centre - y.mean() for model in models]
+    # The error of a mean that is cut to the bounds alone, with the same noise.
+    wide = 400 * models[0].privacy_.events[0].noise_std[0] / len(y)
+    assert np.sqrt(np.mean(np.square(errors))) < 0.35 * wide
+
+
+def test_the_map_keeps_the_declared_bounds(releases):
+    y = np.random.default_rng(2).normal(10, 2, 2000)
+    model = fitted(y, releases, target_bounds=(-20, 60))
+    units = dataclasses.asdict(model.target_map_)
+    assert (units["low"], units["high"]) == (-20, 60)
