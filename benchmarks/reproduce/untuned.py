@@ -227,7 +227,7 @@ def pace_rate(epsilon: float, n_rows: int, momentum: float = 0.9) -> float:
     Noise in a weight without curvature has a standard deviation of 1.5 below 20.
     """
     mu = gdp_mu(epsilon, DELTA)
-    return min(1.5 * mu * n_rows * 2 * (1 - momentum) / defaults.N_STEPS, 20.0)
+    return min(1.5 * mu * n_rows * 2 * (1 - momentum) / 200, 20.0)
 
 
 def fit_scores(split: Split, epsilon: float, seed: int, **parameters) -> dict:

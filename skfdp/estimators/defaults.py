@@ -17,14 +17,16 @@ import numpy as np
 
 #: Value of the constant feature that carries the intercept.
 BIAS_FEATURE = 0.1
-#: Steps of the full-batch loop; from 100 to 400 the result hardly moves.
-N_STEPS = 200
+#: Fewest and most steps of the full-batch loop.
+LEAST_STEPS, MOST_STEPS = 100, 1000
+#: Records times steps that take no time to speak of.
+CHEAP_STEPS = 2_000_000
 #: Expected batch and passes over the data of the Poisson loop.
 BATCH_SIZE, N_EPOCHS = 4096, 20
 #: From here on classes are many: class sums pay in networks.
 MANY_CLASSES = 20
-#: Norm of the public columns beside a public model that has seen them already.
-PUBLIC_NORM = 0.25
+#: Least norm of the public columns beside a public model that has seen them already.
+LEAST_PUBLIC_NORM = 0.25
 # Below this clip norm most residuals are cut: the loss is no steeper to step on.
 _CAP_CLIP = 0.6
 # Steps on a penalised weight end within exp(-8) of the way from where they began.
@@ -101,6 +103,16 @@ def block_bound(n_private: int) -> float:
     return float(np.clip(math.sqrt(n_private / 2), 1.0, 2.0))
 
 
+def n_steps(s2n: float, n: float) -> int:
+    """Steps of the full-batch loop: the larger the signal, the more there is to reach.
+
+    Where the noise rules, 100 steps are about as good as 200; the noise of the whole
+    loop does not depend on their number. On few records more of them cost no time.
+    """
+    least = float(np.clip(CHEAP_STEPS / n, LEAST_STEPS, 2 * LEAST_STEPS))
+    return int(np.clip(LEAST_STEPS * (s2n / 128) ** (1 / 3), least, MOST_STEPS))
+
+
 def clip_norm(s2n: float, *, regression: bool = False) -> float:
     """Clip norm: a small one pulls harder, a large one is unbiased.
 
@@ -166,13 +178,25 @@ def learning_rate_of_penalised(
     return np.minimum(rate, _TIME_CONSTANTS * pace / np.maximum(curvature, 1e-300))
 
 
-def block_norms(has_public_model: bool) -> tuple[float, float]:
+def block_norms(has_public_model: bool, s2n: float = 0.0) -> tuple[float, float]:
     """Typical norms of the public and of the private part of a row that has both.
 
-    What a block carries does not follow from its number of columns. Beside a public
-    model the public columns only carry what depends on both parts.
+    What a block carries does not follow from its number of columns: both are alike.
+    Beside a public model the public columns only carry what depends on both parts, of
+    which a large signal can tell more.
+
+    Parameters
+    ----------
+    has_public_model : bool
+    s2n : float, default=0.0
+        See `signal_to_noise`.
     """
-    return (PUBLIC_NORM, 1.0) if has_public_model else (0.5, math.sqrt(0.75))
+    if not has_public_model:
+        return math.sqrt(0.5), math.sqrt(0.5)
+    ours = float(
+        np.clip(LEAST_PUBLIC_NORM * math.sqrt(s2n / 32), LEAST_PUBLIC_NORM, 0.5)
+    )
+    return ours, math.sqrt(1 - ours**2)
 
 
 def starts_at_public_model(mu: float, n: float, n_classes: int, n_private: int) -> bool:

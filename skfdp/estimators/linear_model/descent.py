@@ -75,6 +75,8 @@ class DescentPlan(Plan):
     ----------
     learning_rate : float
         First step size, on the clipped sum over ``q n clip_norm``.
+    norms : (float, float)
+        Typical norms of the public and of the private part of a row.
     orthant : bool
         The signs of a contribution are public: ``sensitivity = sqrt(2) clip_norm``.
     label_bound : float or None
@@ -82,6 +84,7 @@ class DescentPlan(Plan):
     """
 
     learning_rate: float
+    norms: tuple[float, float] = (1.0, 1.0)
     orthant: bool = False
     label_bound: float | None = None
 
@@ -189,7 +192,7 @@ class Descent:
         if prepared.public_model is None:
             self._warn_of_noise(s2n, n, public.n_features)
         others = self._other_events(public, prepared, budget, mu, orthant)
-        rate, n_steps = self.loop.schedule(n, defaults.N_STEPS, defaults.N_EPOCHS)
+        rate, n_steps = self.loop.schedule(n, defaults.n_steps(s2n, n), defaults.N_EPOCHS)
         clip = self._clip_norm(s2n)
         schedule = budget.calibrate(
             n_steps=n_steps,
@@ -225,6 +228,7 @@ class Descent:
             assumptions=(ORTHANT,) * orthant + (LABEL,) * (bound is not None),
             n_steps=schedule.n_steps,
             learning_rate=learning_rate,
+            norms=self._norms(prepared, s2n),
             orthant=orthant,
             label_bound=bound,
         )
@@ -404,7 +408,7 @@ class Descent:
         )
         has_model = prepared.public_model is not None
         blocks = logit_scale.blocks_of(
-            public, self._norms(prepared), has_model, self.centring.bias
+            public, plan.norms, has_model, self.centring.bias
         )
         margins = prepared.offset
         if margins is None:
@@ -428,19 +432,20 @@ class Descent:
         event = plan.event(logit_scale.LABEL)
         slopes = desk.release(logit_scale.LABEL, measured)
         factor = logit_scale.temperature(
-            slopes, float(event.noise_std[0]), n, measured.reach
+            slopes, float(event.noise_std[0]), n, measured.reach, variance
         )
         return start + factor * step
 
-    def _norms(self, prepared: DescentStart) -> tuple[float, float]:
+    def _norms(self, prepared: DescentStart, s2n: float) -> tuple[float, float]:
         """Return the typical norms of the two blocks of a row."""
-        return defaults.block_norms(prepared.public_model is not None)
+        has_model = prepared.public_model is not None
+        return defaults.block_norms(has_model, 0.0 if self.scales is not None else s2n)
 
     def _coordinates(self, records, prepared, plan, desk) -> Coordinates:
         if prepared.coordinates is not None:
             return prepared.coordinates
         return self.centring.coordinates(
-            records, prepared.moments, plan, self._norms(prepared), desk
+            records, prepared.moments, plan, plan.norms, desk
         )
 
     def _query(

@@ -29,9 +29,10 @@ POINTS = (0.2, 1.0)
 REACH = 0.7
 #: Temperatures to weigh up, and curvatures of the loss along the step over the usual.
 _TEMPERATURES = np.linspace(0.0, 1.2, 61)
-_CURVATURES = np.geomspace(0.02, 1.5, 30)
-# Prior standard deviation of a logit: what weights are expected to explain.
-_SPREAD, _SPREAD_BESIDE_MODEL, _SPREAD_SEEN = 1.5, 1.0, 0.3
+_CURVATURES = np.geomspace(0.1, 2.0, 30)
+# Prior standard deviation of a logit: what weights are expected to explain, and those
+# of public columns beside a public model.
+_SPREAD, _SPREAD_SEEN = 1.5, 0.6
 # Of several classes the weights of each are larger than half of a difference.
 _OF_SEVERAL = 1.5
 # Prior standard deviation of the intercept's distance from the start.
@@ -126,9 +127,8 @@ def blocks_of(
     for columns, norm, seen in ((~mask, norms[1], False), (mask, norms[0], True)):
         if not columns.any():
             continue
-        spread = _SPREAD
-        if has_model:
-            spread = _SPREAD_SEEN if seen else _SPREAD_BESIDE_MODEL
+        # What a model of public columns has seen already has little left to tell.
+        spread = _SPREAD_SEEN if has_model and seen else _SPREAD
         norm = norm if mask.any() and not mask.all() else 1.0
         square = norm**2 / columns.sum()
         found.append(Block(np.flatnonzero(columns), square, several * spread))
@@ -202,7 +202,7 @@ def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event
     """
     query = TemperatureSum.planned(loss, public.n_classes, len(POINTS))
     sensitivity = query.sensitivity(budget.relation)
-    share = defaults.number_fraction(mu, public.n_records, 4)
+    share = defaults.mean_fraction(mu, public.n_records, 4)
     return budget.event(
         LABEL,
         sensitivity / (math.sqrt(share) * budget.mu),
@@ -220,7 +220,11 @@ def expected_reach(step: np.ndarray, blocks: list[Block]) -> float:
 
 
 def temperature(
-    slopes: np.ndarray, noise_std: float, n_records: int, reach: float
+    slopes: np.ndarray,
+    noise_std: float,
+    n_records: int,
+    reach: float,
+    variance: float,
 ) -> float:
     """Return the mean of the posterior of the factor of a step.
 
@@ -237,8 +241,10 @@ def temperature(
     n_records : int
     reach : float
         Of the query.
+    variance : float
+        Of a label at the start: what the curvature is about.
     """
-    usual = 0.25 * n_records * reach / REACH
+    usual = variance * n_records * reach / REACH
     best, curvature = _TEMPERATURES[:, None], usual * _CURVATURES[None]
     log = -(best**2) / 2 + 0 * curvature
     for point, slope in zip(POINTS, slopes, strict=True):
