@@ -25,6 +25,8 @@ CHEAP_STEPS = 2_000_000
 BATCH_SIZE, N_EPOCHS = 4096, 20
 #: From here on classes are many: class sums pay in networks.
 MANY_CLASSES = 20
+#: Largest share of ``mu**2`` for a mean.
+MOST_FOR_MEAN = 0.15
 #: Least norm of the public columns beside a public model that has seen them already.
 LEAST_PUBLIC_NORM = 0.25
 # Below this clip norm most residuals are cut: the loss is no steeper to step on.
@@ -43,20 +45,20 @@ def signal_to_noise(mu: float, n: float, d: int, m: int) -> float:
 
 def mean_fraction(mu: float, n: float, d: int) -> float:
     """Share of ``mu**2`` for the private mean: an error of about 1/4, where it pays."""
-    return float(np.clip(16 * d / (mu * n) ** 2, 0.02, 0.15))
+    return float(np.clip(16 * d / (mu * n) ** 2, 0.02, MOST_FOR_MEAN))
 
 
 def can_learn_mean(mu: float, n: float, d: int) -> bool:
-    """Whether the largest share for the mean buys an error of less than about 1/4.
+    """Whether the largest share for the mean buys an error of at most 1/2.
 
-    With less, centred rows are as long as those that are not, and point elsewhere.
+    With less, little is left of the mean after its shrinkage.
     """
-    return 16 * d / (mu * n) ** 2 <= 0.15
+    return d / (MOST_FOR_MEAN * (mu * n) ** 2) <= 0.25
 
 
 def number_fraction(mu: float, n: float, size: float = 1.0) -> float:
     """Share of ``mu**2`` for one number about all records, as `mean_fraction`."""
-    return float(np.clip(16 * size / (mu * n) ** 2, 0.005, 0.15))
+    return float(np.clip(16 * size / (mu * n) ** 2, 0.005, MOST_FOR_MEAN))
 
 
 def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:

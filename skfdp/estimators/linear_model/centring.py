@@ -155,7 +155,7 @@ class Centring:
         event = plan.event("mean")
         if event is not None:
             row_map = public.row_map
-            if unit != 1:
+            if self.length is not None:
                 row_map = row_map.within(unit * row_map.feature_bound)
             query = RowSum(records.X, row_map, public.capacity)
             noise_std = event.noise_std[0] / public.n_records
