@@ -18,9 +18,7 @@ import numpy as np
 #: Value of the constant feature that carries the intercept.
 BIAS_FEATURE = 0.1
 #: Fewest and most steps of the full-batch loop.
-LEAST_STEPS, MOST_STEPS = 100, 1000
-#: Records times steps that take no time to speak of.
-CHEAP_STEPS = 2_000_000
+LEAST_STEPS, MOST_STEPS = 200, 1000
 #: Expected batch and passes over the data of the Poisson loop.
 BATCH_SIZE, N_EPOCHS = 4096, 20
 #: From here on classes are many: class sums pay in networks.
@@ -105,14 +103,12 @@ def block_bound(n_private: int) -> float:
     return float(np.clip(math.sqrt(n_private / 2), 1.0, 2.0))
 
 
-def n_steps(s2n: float, n: float) -> int:
+def n_steps(s2n: float) -> int:
     """Steps of the full-batch loop: the larger the signal, the more there is to reach.
 
-    Where the noise rules, 100 steps are about as good as 200; the noise of the whole
-    loop does not depend on their number. On few records more of them cost no time.
+    The noise of the whole loop does not depend on their number.
     """
-    least = float(np.clip(CHEAP_STEPS / n, LEAST_STEPS, 2 * LEAST_STEPS))
-    return int(np.clip(LEAST_STEPS * (s2n / 128) ** (1 / 3), least, MOST_STEPS))
+    return int(np.clip(LEAST_STEPS * (s2n / 1000) ** (1 / 3), LEAST_STEPS, MOST_STEPS))
 
 
 def clip_norm(s2n: float, *, regression: bool = False) -> float:

@@ -192,7 +192,7 @@ class Descent:
         if prepared.public_model is None:
             self._warn_of_noise(s2n, n, public.n_features)
         others = self._other_events(public, prepared, budget, mu, orthant)
-        rate, n_steps = self.loop.schedule(n, defaults.n_steps(s2n, n), defaults.N_EPOCHS)
+        rate, n_steps = self.loop.schedule(n, defaults.n_steps(s2n), defaults.N_EPOCHS)
         clip = self._clip_norm(s2n)
         schedule = budget.calibrate(
             n_steps=n_steps,
