@@ -25,7 +25,8 @@ def row_blocks(X: np.ndarray | csr_array) -> Iterator[slice]:
     return blocks(X.shape[0], width)
 
 
-def _row_of_entries(X: csr_array) -> np.ndarray:
+def row_of_entries(X: csr_array) -> np.ndarray:
+    """Return the row of each stored entry."""
     return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
 
 
@@ -50,3 +51,8 @@ def squared_norms(rows: np.ndarray) -> np.ndarray:
         return squared_norms(np.vstack([rows, np.zeros_like(rows)]))[:1]
     rows = np.ascontiguousarray(rows)
     return np.einsum("ij,ij->i", rows, rows)
+
+
+def unit_of_squares(n_columns: int) -> float:
+    """Return the unit of squares of entries below 1 that makes their sums exact."""
+    return 2.0 ** (52 - int(n_columns).bit_length())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skfdp.records.blocks import _row_of_entries, _with_data, blocks, row_blocks
+from skfdp.records.blocks import _with_data, blocks, row_blocks, row_of_entries
 
 #: One grid unit of a row entry. Entries saturate at +-(2 - 2**-14).
 GRID = 2.0**-14
@@ -185,7 +185,7 @@ class SparseGridRows:
             # |x|**2 - 2 x.shift + |shift|**2; every term an integer below 2**53.
             terms = entries * (entries - 2 * shift[rows.indices])
             n_rows = block.stop - block.start
-            products = np.bincount(_row_of_entries(rows), terms, minlength=n_rows)
+            products = np.bincount(row_of_entries(rows), terms, minlength=n_rows)
             squared_norms[block] = products + far
         indptr = X.indptr.astype(np.int64)
         indices = X.indices.astype(np.int32, copy=False)

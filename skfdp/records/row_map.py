@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.addresses import public
-from skfdp.records.blocks import _row_of_entries, _with_data
+from skfdp.records.blocks import _with_data, row_of_entries, unit_of_squares
 from skfdp.records.checks import check_interval, shown
 from skfdp.records.grid import times_columns
 
@@ -75,7 +75,7 @@ class RowMap:
             return self._divided(rows)
         if issparse(rows):
             data = rows.data.copy()
-            row, chosen = _row_of_entries(rows), slice(None)
+            row, chosen = row_of_entries(rows), slice(None)
             if self.public is not None:
                 chosen = ~self.public[rows.indices]
             width = rows.shape[1] if self.public is None else int((~self.public).sum())
@@ -90,7 +90,7 @@ class RowMap:
         from skfdp.kernels.rows import shorten
 
         out = np.empty(rows.shape)
-        unit = _unit_of_squares(rows.shape[1])
+        unit = unit_of_squares(rows.shape[1])
         shorten(rows, float(self.feature_bound), self.normalize, unit, out)
         return out
 
@@ -130,7 +130,7 @@ class RowMap:
             # Squares are rounded up to a multiple of 2**(bits - 52), n_columns being
             # below 2**bits. Their sums are exact, hence the same in any order: dense
             # or sparse, and in whatever block a row stands.
-            unit = _unit_of_squares(n_columns)
+            unit = unit_of_squares(n_columns)
             squares = scaled * scaled
             squares *= unit
             np.ceil(squares, out=squares)
@@ -241,11 +241,6 @@ class RowMap:
             low, span = self.low[finite], self.span[finite]
             rows[:, finite] = np.clip((X[:, finite] - low) / span, 0.0, 1.0)
         return rows
-
-
-def _unit_of_squares(n_columns: int) -> float:
-    """Return the unit of squares of entries below 1 that makes their sums exact."""
-    return 2.0 ** (52 - int(n_columns).bit_length())
 
 
 def resolve_bounds(

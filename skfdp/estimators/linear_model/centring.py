@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.sparse import issparse
@@ -12,7 +13,7 @@ from skfdp.estimators import defaults
 from skfdp.estimators.method import Budget, Plan
 from skfdp.privacy import Event
 from skfdp.queries.statistics import RowSum
-from skfdp.records.blocks import row_blocks, squared_norms
+from skfdp.records.blocks import row_blocks, row_of_entries, unit_of_squares
 from skfdp.records.coordinates import Coordinates
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
@@ -178,8 +179,7 @@ class Centring:
         # Columns without bounds are taken as scaled: most within 2 of zero.
         reach = 1.0 if public.private_bounded else 2.0
         furthest = reach * math.sqrt(public.n_private)
-        lengths = private_lengths(records)
-        lengths *= divisor
+        lengths = divisor * private_lengths(records, furthest / divisor)
         found, error = released_mean(
             lengths, 0.0, furthest, event, "row length", public, desk
         )
@@ -187,18 +187,30 @@ class Centring:
         return min(found, furthest) / divisor
 
 
-def private_lengths(records: Records) -> np.ndarray:
-    """Return the norm of the private columns of each mapped row."""
+def private_lengths(records: Records, furthest: float) -> np.ndarray:
+    """Return the norm of the private columns of each mapped row, at most `furthest`.
+
+    The same numbers for dense and CSR rows, to the last bit: squares are rounded up to
+    a unit that makes their sums exact.
+    """
     public, X = records.public, records.X
     private = ~public.mask
     row_map = public.row_map.part(private)
+    unit = unit_of_squares(public.n_private)
     lengths = np.empty(X.shape[0])
-    for block in row_blocks(X):
-        rows = row_map.mapped(X[block][:, private])
-        if issparse(rows):
-            lengths[block] = np.sqrt(rows.multiply(rows).sum(axis=1))
-        else:
-            lengths[block] = np.sqrt(squared_norms(rows))
+    with np.errstate(all="ignore"):  # a warning would tell of a private value
+        for block in row_blocks(X):
+            rows = row_map.mapped(X[block][:, private])
+            entries = rows.data if issparse(rows) else rows
+            # An entry beyond `furthest` makes a row that is as long as can be.
+            entries = np.clip(entries / furthest, -1, 1)
+            squares = np.ceil(entries**2 * unit)
+            if issparse(rows):
+                row = row_of_entries(rows)
+                total = np.bincount(row, squares, minlength=rows.shape[0])
+            else:
+                total = squares.sum(axis=1)
+            lengths[block] = furthest * np.minimum(np.sqrt(total / unit), 1)
     return lengths
 
 
@@ -225,18 +237,34 @@ def released_mean(
 
 
 def public_moments(public: PublicRecords, centre: bool) -> Moments:
-    """Return the mean of the public columns and the root mean square of the rest."""
-    mean, square, n_rows = np.zeros(int(public.mask.sum())), 0.0, public.n_rows
+    """Return the mean of the public columns and the root mean square of the rest.
+
+    Entries that are not zero are added one by one, in the order of the rows, so that
+    dense and CSR rows give the same numbers to the last bit.
+    """
+    n_columns, n_rows = int(public.mask.sum()), public.n_rows
+    mean, squares, n_filled = np.zeros((3, n_columns))
     with np.errstate(all="ignore"):
         if centre:
-            mean = sum(rows.sum(axis=0) for rows in public.blocks()) / n_rows
-        for rows in public.blocks():
-            if issparse(rows):  # a difference would fill them in
-                filled = rows.shape[0] * (mean @ mean)
-                square += np.vdot(rows.data, rows.data) - filled
-            else:
-                square += np.sum((rows - mean) ** 2)
+            for column, entries in _filled(public):
+                np.add.at(mean, column, entries)
+            mean /= n_rows
+        for column, entries in _filled(public):
+            np.add.at(squares, column, (entries - mean[column]) ** 2)
+            n_filled += np.bincount(column, minlength=n_columns)
+        square = float(np.sum(squares + (n_rows - n_filled) * mean**2))
     spread = math.sqrt(square / n_rows) if square > 0 else 0.0
     if not (np.isfinite(mean).all() and math.isfinite(spread)):
         return Moments(np.zeros(len(mean)), 0.0)  # leave the columns as they are
     return Moments(mean, spread)
+
+
+def _filled(public: PublicRecords) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the column and the value of each public entry that is not zero."""
+    for rows in public.blocks():
+        if issparse(rows):
+            filled = rows.data != 0
+            yield rows.indices[filled], rows.data[filled]
+        else:
+            filled = rows != 0
+            yield np.nonzero(filled)[1], rows[filled]
