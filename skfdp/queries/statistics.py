@@ -77,10 +77,12 @@ class RowSum:
         """Return the int64 sum of the rows of the batch, in `unit`."""
         (X,) = chosen(batch, self.X)
         total = np.zeros(self.shape, dtype=np.int64)
+        public, row_map = self.row_map.public, self.row_map
+        if public is not None:
+            row_map = row_map.part(~public)
         for block in row_blocks(X):
-            rows = self.row_map.mapped(X[block])
-            if self.row_map.public is not None:
-                rows = rows[:, ~self.row_map.public]
+            rows = X[block] if public is None else X[block][:, ~public]
+            rows = row_map.mapped(rows)
             total += _column_sums(rows, _SHRINK / unit)
         return total
 
