@@ -127,16 +127,31 @@ both = pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
 
 
 # -- what is charged is what runs ----------------------------------------------------
+#: What is released after the loop, on the step or the weights that it found.
+AFTER_THE_LOOP = ("temperature", "mean rate")
+
+
+def in_order_of_release(events):
+    """Return events as they run; a report names the loop last."""
+    return sorted(events, key=lambda event: event.label in AFTER_THE_LOOP)
+
+
 @both
 def test_the_events_describe_the_releases_that_ran(make, small, releases):
     model = make(epsilon=2.0).fit(*small)
     events = model.privacy_.events
-    charged = np.concatenate([event.step_stds for event in events])
+    ran = in_order_of_release(events)
+    charged = np.concatenate([event.step_stds for event in ran])
     # Bit for bit: what is drawn is what is accounted for.
     np.testing.assert_array_equal([seen["std"] for seen in releases], charged)
-    for seen in releases[-events[-1].n_steps :]:
-        assert seen["query"].clip_norm == events[-1].clip_norm
-        assert (seen["batch"] is None) == (events[-1].sampling_rate == 1)
+    steps = iter(releases)
+    for event in ran:
+        for _, seen in zip(range(event.n_steps), steps, strict=False):
+            assert seen["query"].clip_norm == event.clip_norm
+            relation = Relation.of(event.neighboring_relation)
+            assert seen["query"].sensitivity(relation) <= event.sensitivity
+            assert (seen["batch"] is None) == (event.sampling_rate == 1)
+    assert next(steps, None) is None
     assert model.privacy_.epsilon <= 2.0
     assert compose(events).epsilon(1e-5) == pytest.approx(model.privacy_.epsilon)
     assert model.privacy_.epsilon > 1.99
@@ -160,15 +175,25 @@ def test_noise_has_the_level_of_the_plan(make, small, releases):
 def test_full_batch_epsilon_from_first_principles(small, releases):
     """Recompute epsilon from the noise that ran and the sensitivities, by hand."""
     FeatureDPLogisticRegression(epsilon=2.0, bounds=(0, 1)).fit(*small)
-    mean, *steps = releases
-    mu2 = (2 / mean["std"]) ** 2
+    counts, length, mean, *steps, temperature = releases
+    # A label counts -1/2 or 1/2, a length and a mean row are at most 1 in size.
+    mu2 = (1 / counts["std"]) ** 2 + (2 / length["std"]) ** 2 + (2 / mean["std"]) ** 2
+    # Two slopes of at most 1, either of which may change its sign.
+    mu2 += (2 * math.sqrt(2) / temperature["std"]) ** 2
+    assert len(steps) == 200
     mu2 += sum((2 * s["query"].clip_norm / s["std"]) ** 2 for s in steps)
     assert gdp_epsilon(1e-5, math.sqrt(mu2)) == pytest.approx(2.0, rel=1e-9)
 
 
 def test_averages_divide_by_the_expected_batch(small, releases):
     model = DPSGDFClassifier(
-        bounds=(0, 1), batch_size=60, max_iter=1, centering=None, momentum=0
+        bounds=(0, 1),
+        batch_size=60,
+        max_iter=1,
+        centering=None,
+        momentum=0,
+        feature_bound=1.0,
+        loss="hinge",  # of which nothing is released but the loop
     )
     model.set_params(learning_rate=0.5, clip_norm=0.2).fit(*small)
     (seen,) = releases
@@ -293,7 +318,7 @@ def test_private_values_cannot_reach_what_is_public(public_loss, small, monkeypa
             public=dataclasses.replace(records.public, _table=poison),
         )
 
-    # A centre that was released would differ: it is fixed here.
+    # A centre and a length that were released would differ: they are fixed here.
     model = FeatureDPLogisticRegression(
         public_features=[0, 2],
         bounds=(0, 1),
@@ -303,6 +328,7 @@ def test_private_values_cannot_reach_what_is_public(public_loss, small, monkeypa
         batch_size=50,
         max_iter=5,
         centering=None,
+        feature_bound=1.0,
         random_state=0,
     )
     kind = "as is"
@@ -338,6 +364,7 @@ def test_private_coins_differ_from_public_batches(small, releases, monkeypatch):
         batch_size=100,
         max_iter=40,
         centering=None,
+        feature_bound=1.0,
     ).fit(*small)
     common = [
         np.intersect1d(seen["batch"], batch).size
@@ -360,7 +387,7 @@ def test_two_folds_with_one_seed_draw_different_noise(small, releases):
             X[train], y[train]
         )
     drawn = noises(releases)
-    assert len(drawn) == 12
+    assert len(drawn) == 3 * (3 + 3)  # class counts, mean and temperature; steps
     assert len(set(np.round(drawn, 6))) == len(drawn)
 
 
@@ -370,7 +397,7 @@ def test_two_steps_of_a_pipeline_with_one_seed_draw_different_noise(small, relea
         DPSGDFClassifier(bounds=False, random_state=0, max_iter=3),
     ).fit(*small)
     drawn = noises(releases)
-    assert len(drawn) == 5
+    assert len(drawn) == 1 + 3 + 3
     assert len(set(np.round(drawn, 6))) == len(drawn)
 
 
@@ -419,6 +446,7 @@ def test_an_exhausted_budget_trains_nothing(make, small, names, releases):
 def test_a_failure_after_the_charge_keeps_the_charge(small, monkeypatch):
     ledger = PrivacyLedger()
     model = DPSGDFClassifier(bounds=(0, 1), ledger=ledger).fit(*small)
+    assert len(ledger) == 4
     monkeypatch.setattr(
         "skfdp.estimators.linear_model.descent.descent",
         lambda *a, **k: 1 / 0,
@@ -428,7 +456,7 @@ def test_a_failure_after_the_charge_keeps_the_charge(small, monkeypatch):
         model.fit(*small)
     assert not model.__sklearn_is_fitted__()
     assert not hasattr(model, "coef_")
-    assert len(ledger) == 4
+    assert len(ledger) == 8
 
 
 # -- sabotage ------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.exceptions import NotFittedError
@@ -200,8 +201,12 @@ def test_label_dp_centres_exactly_and_releases_no_mean(digits):
         public_features="all", bounds=(0, 16), solver="dp-gd"
     )
     events = model.fit(X, y).privacy_.events
-    assert [event.label for event in events] == ["descent"]
-    assert len(events[0].public_features) == 64
+    assert [event.label for event in events] == [
+        "class counts",
+        "temperature",
+        "descent",
+    ]
+    assert all(len(event.public_features) == 64 for event in events)
 
 
 def test_algorithm_one_as_in_the_paper(digits):
@@ -296,19 +301,37 @@ def test_margins_are_coef_on_the_row_map(normalize, n_classes):
     assert model.coef_.shape == (1 if n_classes == 2 else 3, 5)
 
 
-def test_rows_inside_bounds_and_norm_meet_coef_directly(small):
-    X, y = small
-    model = FeatureDPLogisticRegression(bounds=(0, 1), feature_bound=2.0).fit(X, y)
-    np.testing.assert_allclose(
-        model.decision_function(X), X @ model.coef_[0] + model.intercept_, atol=1e-9
-    )
+@BOTH
+@pytest.mark.parametrize("feature_bound", ["auto", 0.1, 2.0])
+@pytest.mark.parametrize("bounds", [(0, 1), {1: (0, 1)}, False])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_inside_bounds_meet_coef_directly(
+    estimator, feature_bound, bounds, n_classes, sparse, small
+):
+    """However long they are."""
+    X = small[0].copy()
+    X[X < 0.3] = 0.0
+    if bounds is False:
+        X *= 10.0 ** np.arange(-2, 2)
+    y = np.arange(len(X)) % n_classes
+    rows = csr_array(X) if sparse else X
+    model = estimator(
+        bounds=bounds, feature_bound=feature_bound, normalize=False, max_iter=3
+    ).fit(rows, y)
+    margins = X @ model.coef_.T + model.intercept_
+    found = model.decision_function(rows)
+    np.testing.assert_allclose(found, np.squeeze(margins), rtol=1e-9, atol=1e-9)
 
 
 @BOTH
 def test_without_intercept(estimator, small):
     model = estimator(bounds=(0, 1), fit_intercept=False).fit(*small)
     assert model.intercept_ == 0
-    assert [event.label for event in model.privacy_.events] == ["descent"]
+    # No mean and no class counts: both would need an intercept.
+    labels = [event.label for event in model.privacy_.events]
+    length = ["row length"] if estimator is FeatureDPLogisticRegression else []
+    assert labels == [*length, "temperature", "descent"]
 
 
 @BOTH
@@ -465,15 +488,23 @@ class Spy:
         return self.stop_after is not None and len(self.models) >= self.stop_after
 
 
-def test_callbacks_see_steps_and_released_iterates_only(small, releases):
+@pytest.mark.parametrize("loss", ["hinge", "log_loss"])
+def test_callbacks_see_steps_and_released_iterates_only(small, loss):
     X, y = small
     spy = Spy()
-    model = DPSGDFClassifier(bounds=(0, 1), max_iter=7).set_callbacks(spy).fit(X, y)
+    model = DPSGDFClassifier(bounds=(0, 1), max_iter=7, loss=loss)
+    model.set_callbacks(spy).fit(X, y)
     assert [name for name, *_ in spy.ended] == ["step"] * 7 + ["fit"]
     assert [name for name, *_ in spy.begun] == ["fit"] + ["step"] * 7
     for _, *told in spy.begun + spy.ended:
         assert told == [None, None, None]
-    np.testing.assert_array_equal(spy.models[-1].coef_, model.coef_)
+    last = spy.models[-1].coef_
+    if loss == "hinge":
+        np.testing.assert_array_equal(model.coef_, last)
+    else:  # the last iterate, times one number that is measured after the loop
+        factor = float(model.coef_[0, 0] / last[0, 0])
+        np.testing.assert_allclose(model.coef_, factor * last)
+        assert 0 <= factor <= 1.2
     assert spy.models[0].n_iter_ == 1
     assert spy.models[0].predict(X).shape == y.shape
     assert spy.models[2].privacy_.epsilon == model.privacy_.epsilon
@@ -499,11 +530,26 @@ def test_progress_bar_of_scikit_learn(small, capsys):
     assert "FeatureDPLogisticRegression" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("make", [DPSGDFClassifier, FeatureDPLogisticRegression])
-def test_feature_bound_auto_is_what_no_row_exceeds(make, small):
+def test_feature_bound_auto_is_what_no_row_exceeds(small):
+    """Where rows are normalised: the root of the number of columns within bounds."""
     X, y = small
+    make = DPSGDFClassifier
     bounded = make(bounds=(0, 1), feature_bound="auto", max_iter=2).fit(X, y)
     assert bounded.row_map_.feature_bound == math.sqrt(X.shape[1])
     partly = make(bounds={0: (0, 1)}, feature_bound="auto", max_iter=2).fit(X, y)
     assert partly.row_map_.feature_bound == 1.0
-    assert '"auto": the root' in " ".join(make.__doc__.split())
+
+
+@pytest.mark.parametrize("given", ["auto", 0.5, 1.0, 30.0])
+@BOTH
+def test_feature_bound_shortens_no_row_that_is_not_normalised(estimator, given, small):
+    """It is a typical norm: "auto" releases it, a number releases nothing."""
+    X, y = small
+    for bounds in ((0, 1), {0: (0, 1)}, False):
+        model = estimator(
+            bounds=bounds, feature_bound=given, normalize=False, max_iter=2
+        ).fit(X, y)
+        np.testing.assert_allclose(model.row_map_(X), X)
+        labels = [event.label for event in model.privacy_.events]
+        assert ("row length" in labels) == (given == "auto")
+        assert "mean" in labels

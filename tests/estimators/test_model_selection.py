@@ -454,7 +454,8 @@ class TestRuns:
         model = tuning.prepared(base(), {}, np.array([0, 1]), None)
         (plan,) = tuning.planned(model, holdout, 1.0, 1e-5)
         assert not releases and not hasattr(model, "coef_")
-        assert [event.label for event in plan.events] == ["mean", "descent"]
+        labels = [event.label for event in plan.events]
+        assert labels == ["class counts", "mean", "temperature", "descent"]
 
     def test_seed_of_the_estimator_is_ignored(self, small, monkeypatch):
         seen = []

@@ -101,7 +101,13 @@ def network_releases(monkeypatch):
 @each
 def test_the_events_describe_the_releases_that_ran(more, small, network_releases):
     model = FeatureDPMLPClassifier(epsilon=2.0, **QUICK | more).fit(*small)
-    events = model.privacy_.events
+    events = sorted(  # as they run; a report names the loop of a model last
+        model.privacy_.events,
+        key=lambda event: (
+            not event.label.startswith(("linear model: ", "class sums")),
+            event.label == "linear model: temperature",
+        ),
+    )
     steps = [(event, std) for event in events for std in event.step_stds]
     ran = [seen["std"] for seen in network_releases]
     np.testing.assert_array_equal(ran, [std for _, std in steps])
@@ -491,9 +497,20 @@ def test_a_linear_start_is_the_linear_model(small, linear_models, bounds, hidden
     assert "descent" not in labels
     again = pickle.loads(pickle.dumps(network))
     np.testing.assert_array_equal(again.predict(X), network.predict(X))
-    if bounds == (0, 1):
-        texts = [assumption.text for assumption in network.privacy_.assumptions]
-        assert any("sqrt(2) clip_norm" in text for text in texts)
+    assert "linear model: temperature" in labels
+    assert "linear model: mean" in labels
+
+
+def test_a_linear_start_without_a_mean_has_public_signs(small):
+    """The budget is too small for a mean: non-negative columns stay as they are."""
+    X, y = small
+    network = FeatureDPMLPClassifier(0.2, bounds=(0, 1), **PUBLIC).fit(X, y)
+    events = {event.label: event for event in network.privacy_.events}
+    assert list(events) == ["linear model: temperature", "linear model: descent"]
+    loop = events["linear model: descent"]
+    assert loop.sensitivity == pytest.approx(math.sqrt(2) * loop.clip_norm)
+    texts = [assumption.text for assumption in network.privacy_.assumptions]
+    assert any("sqrt(2) clip_norm" in text for text in texts)
 
 
 def test_a_loop_begins_at_the_linear_model(small, linear_models):
@@ -528,18 +545,19 @@ def test_where_networks_start_by_default():
         model = FeatureDPMLPClassifier(**given | PUBLIC | more)
         return [event.label for event in model.fit(X, y).privacy_.events]
 
-    assert labels() == ["linear model: descent"]
+    linear = [f"linear model: {part}" for part in ("mean", "temperature", "descent")]
+    assert labels() == linear
     assert labels(hidden_layer_sizes=(39,)) == ["class sums", "descent"]
-    assert labels(pretraining_share=0.5) == ["linear model: descent", "descent"]
-    assert labels(max_iter=2) == ["linear model: descent", "descent"]
-    assert labels(radius=3.0) == ["linear model: descent", "descent"]
+    assert labels(pretraining_share=0.5) == [*linear, "descent"]
+    assert labels(max_iter=2) == [*linear, "descent"]
+    assert labels(radius=3.0) == [*linear, "descent"]
     assert labels(normalize=True, max_iter=2)[0] == "class sums"
     assert labels(feature_bound=1.0, max_iter=2)[0] == "class sums"
-    assert labels(bounds=False) == ["linear model: mean", "linear model: descent"]
+    assert labels(bounds=False) == linear
     assert labels(public_loss="impute")[0] == "class sums"
     assert labels(public_target=False) == ["descent"]
     y = y % 2
-    assert labels() == ["linear model: descent"]
+    assert labels() == linear
     assert labels(hidden_layer_sizes=(1,)) == ["descent"]
 
 

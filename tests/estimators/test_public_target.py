@@ -116,19 +116,37 @@ def sensitivity(model, data):
 def test_non_negative_columns_and_a_public_target_cost_sqrt2(
     small, solver, public_features
 ):
-    model = feature_dp(public_features=public_features, solver=solver)
-    assert sensitivity(model, small) == pytest.approx(SQRT2)
-    assert len(model.privacy_.events) == 1  # no private mean
-    assert any("sqrt(2) clip_norm" in a.text for a in model.privacy_.assumptions)
+    """Where no mean is released: it would be noise, or users want none."""
+    for given in ({"centering": None}, {"epsilon": 0.2}):
+        model = feature_dp(public_features=public_features, solver=solver, **given)
+        assert sensitivity(model, small) == pytest.approx(SQRT2)
+        assert [event.label for event in model.privacy_.events] == [
+            "row length",
+            "temperature",
+            "descent",
+        ]
+        assert any("sqrt(2) clip_norm" in a.text for a in model.privacy_.assumptions)
+
+
+def test_a_mean_that_can_be_learnt_is_worth_more_than_the_orthant(small):
+    """Centred rows have entries of both signs."""
+    model = feature_dp(solver="dp-gd")
+    assert sensitivity(model, small) == 2
+    assert "mean" in [event.label for event in model.privacy_.events]
+    assert not any("sqrt(2)" in a.text for a in model.privacy_.assumptions)
 
 
 @pytest.mark.parametrize(
     "parameters",
     [
         {"bounds": False},
-        {"bounds": {0: (0, 1), 1: (0, 1), 2: (0, 1)}},  # column 3 may be negative
+        {"bounds": False, "centering": None},
+        # column 3 may be negative
+        {"bounds": {0: (0, 1), 1: (0, 1), 2: (0, 1)}, "centering": None},
         {"centering": "gaussian"},
+        {"centering": "gaussian", "epsilon": 0.2},
         {"public_target": False},
+        {"public_target": False, "centering": None},
         {"public_loss": "zero"},
         {"public_loss": "gaussian"},
     ],
@@ -140,7 +158,7 @@ def test_otherwise_a_replaced_record_costs_twice_the_clip_norm(small, parameters
 
 
 def test_bounds_of_public_columns_do_not_matter(small):
-    model = feature_dp(bounds={1: (0, 1), 2: (0, 1), 3: (0, 1)})
+    model = feature_dp(bounds={1: (0, 1), 2: (0, 1), 3: (0, 1)}, centering=None)
     assert sensitivity(model, small) == pytest.approx(SQRT2)
 
 
@@ -164,7 +182,7 @@ def test_public_columns_of_the_loop_do_not_depend_on_private_values(
     small, releases, monkeypatch, public_target
 ):
     X, y = small
-    X = 3 * X  # longer than the feature bound, so that every private row is shortened
+    X = 3 * X  # longer than the feature bound: a norm would shorten private rows
     rows = []
     for value in (X, np.c_[X[:, :2], np.flip(X[:, 2:])]):
         model = feature_dp(
@@ -173,6 +191,7 @@ def test_public_columns_of_the_loop_do_not_depend_on_private_values(
             bounds=False,
             max_iter=1,
             centering=None,
+            feature_bound=1.0,  # a released length scales every column
         )
         model.fit(value, y)
         rows.append(releases[-1]["query"].rows.values[:, :2])
