@@ -25,7 +25,6 @@ from skfdp.privacy.assumptions import enforced
 from skfdp.queries.linear import LinearQuery, gradient_sensitivity
 from skfdp.queries.losses import Loss
 from skfdp.queries.sensitivity import has_public_signs, label_bound
-from skfdp.queries.temperature import TemperatureSum
 from skfdp.records.coordinates import Coordinates
 from skfdp.records.grid import GridRows, SparseGridRows
 from skfdp.records.guards import UtilityWarning, warn_caller
@@ -247,37 +246,22 @@ class Descent:
             has_model = prepared.public_model is not None
             target = self.scales.event(public, budget, mu, has_public_model=has_model)
             rate = self.scales.rate_event(public, budget, mu)
-        if self._starts_at_frequencies(public, prepared):
+        measured = logit_scale.is_measured(self, public)
+        if measured and self._starts_at_frequencies(public, prepared):
             counts = frequencies.event(public, budget, mu)
         length, mean = self.centring.events(public, budget, mu, mean=not orthant)
         if self.padding is not None:
             cross = self.padding.event(public, prepared.regressors, budget)
-        if self._measures(public):
+        if measured:
             scale = logit_scale.event(public, budget, self.loss, mu)
         return existing(target, counts, length, mean, cross, scale, rate)
-
-    def _measures(self, public: PublicRecords) -> bool:
-        """Whether the scale of the logits is measured: unless users shaped the loss."""
-        weight = public.class_weight
-        return (
-            self.scales is None
-            and self.loss.name == "log_loss"
-            and (weight is None or bool((weight == 1).all()))
-            and (self.penalty, self.padding, self.public_loss) == (None, None, None)
-            and (self.private_weight, self.loop.radius) == (1.0, None)
-            and self.loop.average == "last"
-        )
 
     def _starts_at_frequencies(
         self, public: PublicRecords, prepared: DescentStart
     ) -> bool:
         """Whether the start is at class frequencies that have to be released."""
-        return (
-            self._measures(public)
-            and self.centring.bias is not None
-            and not public.has_target
-            and prepared.public_model is None
-        )
+        known = public.has_target or prepared.public_model is not None
+        return self.centring.bias is not None and not known
 
     @property
     def _is_penalised(self) -> bool:
@@ -378,8 +362,14 @@ class Descent:
             on_step=lambda step, theta: on_step(step, lambda: found(theta, step + 1)),
             start=start,
         )
-        if plan.event(logit_scale.LABEL) is not None:
-            theta = self._scaled(theta, start, query, public, prepared, plan, desk)
+        event = plan.event(logit_scale.LABEL)
+        if event is not None:
+            has_model, bias = prepared.public_model is not None, self.centring.bias
+            parts = logit_scale.blocks_of(public, plan.norms, has_model, bias)
+            walk = logit_scale.Walk(*self._steps(public, plan))
+            theta = logit_scale.scaled(
+                theta, start, query, public, parts, walk, event, desk
+            )
         if self._is_shrunk:
             blocks = shrinkage.blocks_of(public.mask, prepared.public_model is not None)
             theta = shrinkage.shrunk(theta, blocks, self._walk(public, plan))
@@ -389,52 +379,6 @@ class Descent:
                 theta, records, coordinates, prepared.offset, event, desk
             )
         return found(theta, n_iter)
-
-    def _scaled(
-        self,
-        theta: np.ndarray,
-        start: np.ndarray,
-        query: LinearQuery,
-        public: PublicRecords,
-        prepared: DescentStart,
-        plan: DescentPlan,
-        desk: Desk,
-    ) -> np.ndarray:
-        """Return the start plus as much of the descent's step as is worth taking."""
-        schedule, n = plan.schedule, public.n_records
-        rates = plan.learning_rate * self._decay(schedule)
-        walk = logit_scale.Walk(
-            rates, self.loop.momentum, self._noise_in_gradients(schedule, n)
-        )
-        has_model = prepared.public_model is not None
-        blocks = logit_scale.blocks_of(
-            public, plan.norms, has_model, self.centring.bias
-        )
-        margins = prepared.offset
-        if margins is None:
-            margins = start[None, :, -1] * (self.centring.bias or 0.0)
-        variance = logit_scale.label_variance(margins)
-        step = logit_scale.expected(
-            theta - start, blocks, walk, variance, schedule.clip_norm
-        )
-        measured = TemperatureSum(
-            rows=query.rows,
-            target=query.target,
-            loss=self.loss,
-            n_classes=public.n_classes,
-            start=start,
-            step=step,
-            points=logit_scale.POINTS,
-            reach=logit_scale.expected_reach(step, blocks),
-            capacity=public.capacity,
-            offset=prepared.offset,
-        )
-        event = plan.event(logit_scale.LABEL)
-        slopes = desk.release(logit_scale.LABEL, measured)
-        factor = logit_scale.temperature(
-            slopes, float(event.noise_std[0]), n, measured.reach, variance
-        )
-        return start + factor * step
 
     def _norms(self, prepared: DescentStart, s2n: float) -> tuple[float, float]:
         """Return the typical norms of the two blocks of a row."""
@@ -524,7 +468,12 @@ class Descent:
         return self.scales is not None and free and self.loop.average == "last"
 
     def _walk(self, public: PublicRecords, plan: DescentPlan) -> shrinkage.Walk:
-        steps = plan.learning_rate * self._decay(plan.schedule)
+        return shrinkage.Walk(*self._steps(public, plan), plan.schedule.clip_norm)
+
+    def _steps(
+        self, public: PublicRecords, plan: DescentPlan
+    ) -> tuple[np.ndarray, float, np.ndarray]:
+        """Return the step sizes, the momentum, and the noise in each gradient."""
+        rates = plan.learning_rate * self._decay(plan.schedule)
         noise = self._noise_in_gradients(plan.schedule, public.n_records)
-        clip_norm = plan.schedule.clip_norm
-        return shrinkage.Walk(steps, self.loop.momentum, noise, clip_norm)
+        return rates, self.loop.momentum, noise

@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 
 from skfdp.estimators import defaults
 from skfdp.estimators.method import Budget
 from skfdp.privacy import Event
+from skfdp.queries.linear import LinearQuery
 from skfdp.queries.losses import Loss
 from skfdp.queries.temperature import TemperatureSum
 from skfdp.records.records import PublicRecords
+from skfdp.releases.desk import Desk
 
 LABEL = "temperature"
 #: Where the slope along the step is measured, the step being 1 long.
@@ -189,6 +192,25 @@ def _kept(
     return min(1.0, gain * variance / (gain**2 * variance + noise**2))
 
 
+def is_measured(method: Any, public: PublicRecords) -> bool:
+    """Whether the scale is measured: of the log loss, unless users shaped it.
+
+    Parameters
+    ----------
+    method : Descent
+    public : PublicRecords
+    """
+    weight = public.class_weight
+    return (
+        method.scales is None
+        and method.loss.name == "log_loss"
+        and (weight is None or bool((weight == 1).all()))
+        and (method.penalty, method.padding, method.public_loss) == (None, None, None)
+        and (method.private_weight, method.loop.radius) == (1.0, None)
+        and method.loop.average == "last"
+    )
+
+
 def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event:
     """Return the event of the measurement.
 
@@ -251,3 +273,52 @@ def temperature(
         log = log - ((curvature * (point - best) - slope) / noise_std) ** 2 / 2
     weight = np.exp(log - log.max()).sum(axis=1)
     return float(weight @ _TEMPERATURES / weight.sum())
+
+
+def scaled(
+    theta: np.ndarray,
+    start: np.ndarray,
+    query: LinearQuery,
+    public: PublicRecords,
+    blocks: list[Block],
+    walk: Walk,
+    event: Event,
+    desk: Desk,
+) -> np.ndarray:
+    """Return the start plus as much of the descent's step as is worth taking.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n_outputs, n_columns)
+        Where the descent ended.
+    start : ndarray of shape (n_outputs, n_columns)
+    query : LinearQuery
+        Of the descent.
+    public : PublicRecords
+    blocks : list of Block
+    walk : Walk
+    event : Event
+        Of the measurement.
+    desk : Desk
+    """
+    margins = query.offset
+    if margins is None:  # an intercept or zero, the same for every record
+        margins = start[None, :, -1] * defaults.BIAS_FEATURE
+    variance = label_variance(margins)
+    step = expected(theta - start, blocks, walk, variance, query.clip_norm)
+    measured = TemperatureSum(
+        rows=query.rows,
+        target=query.target,
+        loss=query.loss,
+        n_classes=public.n_classes,
+        start=start,
+        step=step,
+        points=POINTS,
+        reach=expected_reach(step, blocks),
+        capacity=query.capacity,
+        offset=query.offset,
+    )
+    slopes = desk.release(LABEL, measured)
+    noise_std = float(event.noise_std[0])
+    factor = temperature(slopes, noise_std, public.n_records, measured.reach, variance)
+    return start + factor * step
