@@ -107,22 +107,32 @@ def test_coef_is_documented_as_what_it_is(name):
     X = rng.uniform(20, 40, (400, 6))
     y = X[:, 0] > X[:, 1]
     estimator = getattr(skfdp, name)
-    model = estimator(bounds=(20, 40), neighboring_relation="replace_special")
+    model = estimator(
+        bounds=(20, 40), neighboring_relation="replace_special", normalize=False
+    )
     model.fit(X, y)
 
     def margins(rows):
         return rows @ model.coef_.ravel() + model.intercept_
 
-    found = model.decision_function(X)
-    np.testing.assert_allclose(found, margins(model.row_map_(X)))
-    assert not np.allclose(found, margins(X))
+    # Log odds of X within the bounds, and of what they cut outside.
+    np.testing.assert_allclose(model.decision_function(X), margins(X))
+    odds = np.log(model.predict_proba(X)[:, 1] / model.predict_proba(X)[:, 0])
+    np.testing.assert_allclose(odds, margins(X))
+    wide = rng.uniform(0, 60, (400, 6))
+    found = model.decision_function(wide)
+    np.testing.assert_allclose(found, margins(model.row_map_(wide)))
+    np.testing.assert_allclose(found, margins(np.clip(wide, 20, 40)))
     described = " ".join(inspect.getdoc(estimator).split())
     assert "``row_map_(X) @ coef_.T + intercept_``" in described
-    assert "log odds of X itself only where no row is" in described
-    # With a bound that no row exceeds they are.
-    wide = skfdp.FeatureDPLogisticRegression(bounds=(20, 40), feature_bound=6**0.5)
-    model = wide.fit(X, y)
-    np.testing.assert_allclose(model.decision_function(X), margins(X))
+    assert "``X @ coef_.T + intercept_`` for X within" in described or (
+        "for X within them it is ``X @ coef_.T + intercept_``" in described
+    )
+    # Normalised rows are something else, and that is said.
+    model = estimator(bounds=(20, 40), normalize=True).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), margins(model.row_map_(X)))
+    assert not np.allclose(model.decision_function(X), margins(X))
+    assert "of normalised rows" in described
 
 
 # -- messages that lead somewhere -----------------------------------------------------

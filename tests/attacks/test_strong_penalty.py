@@ -92,16 +92,45 @@ def test_a_strong_penalty_shrinks_regressors(estimator, loss, alpha, data):
     assert np.abs(model.predict(X) - target.mean()).max() < 3 * target.std()
 
 
+# No row is cut, whatever its length is taken to be. A clip norm of 3 binds nowhere
+# here; that of the defaults is larger still, and so is its noise.
+@pytest.mark.parametrize("clip_norm", [3.0, "auto"])
+@pytest.mark.parametrize("feature_bound", [D**0.5, 1.0, "auto"])
 @pytest.mark.parametrize("C", [1e-1, 1e-3, 1e-5, 1e-12])
 @pytest.mark.parametrize("estimator", [DPSGDFClassifier, FeatureDPLogisticRegression])
-def test_the_limit_of_epsilon_is_scikit_learns_optimum(estimator, C, data):
+def test_the_limit_of_epsilon_is_scikit_learns_optimum(
+    estimator, C, feature_bound, clip_norm, data
+):
     X, y, *_ = data
     ours = estimator(
-        1e5, C=C, bounds=(0, 1), feature_bound=D**0.5, normalize=False, random_state=0
+        1e5,
+        C=C,
+        bounds=(0, 1),
+        feature_bound=feature_bound,
+        clip_norm=clip_norm,
+        normalize=False,
+        random_state=0,
     ).fit(X, y)
     theirs = LogisticRegression(C=C, tol=1e-12, max_iter=10_000).fit(X, y)
-    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=0.02, atol=0.01 * C)
-    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=5e-3)
+    size = np.abs(theirs.coef_).max()
+    if clip_norm == "auto":
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=0.01 * size)
+        np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=0.03)
+    else:
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=0.02, atol=0.01 * C)
+        atol = 5e-3 if feature_bound == D**0.5 else 0.03
+        np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=atol)
+
+
+@pytest.mark.parametrize("epsilon", [1e6, 1e9, 1e12])
+def test_no_budget_is_too_large(epsilon, data):
+    """A clip norm without end would leave residuals between the integers."""
+    X, y, *_ = data
+    ours = FeatureDPLogisticRegression(epsilon, bounds=(0, 1), C=0.1, random_state=0)
+    ours.fit(X, y)
+    theirs = LogisticRegression(C=0.1, tol=1e-12, max_iter=10_000).fit(X, y)
+    size = np.abs(theirs.coef_).max()
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=0.01 * size)
 
 
 @pytest.mark.parametrize("alpha", [1e3, 1e4, 1e8])
