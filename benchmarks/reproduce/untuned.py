@@ -44,7 +44,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from skfdp import DPSGDFClassifier, UtilityWarning
-from skfdp.estimators import defaults
 from skfdp.privacy import gdp_mu
 
 DELTA = 1e-5

@@ -27,6 +27,8 @@ MANY_CLASSES = 20
 MOST_FOR_MEAN = 0.15
 #: Least norm of the public columns beside a public model that has seen them already.
 LEAST_PUBLIC_NORM = 0.25
+# What no gradient exceeds, the residuals of a classifier being bounded.
+_LARGEST_CLIP = 100.0
 # Below this clip norm most residuals are cut: the loss is no steeper to step on.
 _CAP_CLIP = 0.6
 # Steps on a penalised weight end within exp(-8) of the way from where they began.
@@ -104,7 +106,7 @@ def block_bound(n_private: int) -> float:
 
 
 def n_steps(s2n: float) -> int:
-    """Steps of the full-batch loop: the larger the signal, the more there is to reach.
+    """Steps of the full-batch loop: more where a larger signal has more to reach.
 
     The noise of the whole loop does not depend on their number.
     """
@@ -114,7 +116,8 @@ def n_steps(s2n: float) -> int:
 def clip_norm(s2n: float, *, regression: bool = False) -> float:
     """Clip norm: a small one pulls harder, a large one is unbiased.
 
-    It grows with the signal without end, until it cuts nothing.
+    It grows with the signal until it cuts nothing but rows a hundred times as long as
+    usual: beyond that, residuals would fall between the integers.
 
     Parameters
     ----------
@@ -127,7 +130,7 @@ def clip_norm(s2n: float, *, regression: bool = False) -> float:
     if regression:
         return max(0.1, 0.8 * math.sqrt(s2n / 128))
     if s2n > 1000:
-        return 0.8 * math.sqrt(s2n / 1000)
+        return min(0.8 * math.sqrt(s2n / 1000), _LARGEST_CLIP)
     return float(np.clip(0.8 * math.sqrt(s2n / 128), 0.1, 0.8))
 
 
