@@ -453,11 +453,8 @@ class Descent:
                 public_losses.users_gradient(self.public_loss, public, coordinates)
             )
         # The mean of rates is released instead: they grow faster than their margins.
-        if (
-            self.scales is not None
-            and public.has_target
-            and query.loss.name != "poisson"
-        ):
+        is_cut = self.scales is not None and query.loss.name != "poisson"
+        if is_cut and public.has_target:
             terms.append(public_losses.clipped_away(query, public, coordinates))
         return (lambda theta: sum(term(theta) for term in terms)) if terms else None
 
