@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -193,14 +194,15 @@ class Descent:
         others = self._other_events(public, prepared, budget, mu, orthant)
         rate, n_steps = self.loop.schedule(n, defaults.n_steps(s2n), defaults.N_EPOCHS)
         clip = self._clip_norm(s2n)
-        schedule = budget.calibrate(
+        calibrate = functools.partial(
+            budget.calibrate,
             n_steps=n_steps,
             sampling_rate=rate,
             clip_norm=clip,
-            sensitivity=reach * clip,
             noise_decay=self.loop.noise_decay,
             other_events=others,
         )
+        schedule = calibrate(sensitivity=reach * clip)
         automatic = self._learning_rate(public, mu, schedule, prepared.public_model)
         chosen = self.loop.learning_rate
         learning_rate = automatic if chosen == "auto" else chosen
@@ -213,14 +215,7 @@ class Descent:
             if bound >= schedule.sensitivity:
                 bound = None
             else:
-                schedule = budget.calibrate(
-                    n_steps=n_steps,
-                    sampling_rate=rate,
-                    clip_norm=clip,
-                    sensitivity=bound,
-                    noise_decay=self.loop.noise_decay,
-                    other_events=others,
-                )
+                schedule = calibrate(sensitivity=bound)
         return DescentPlan(
             events=(*others, budget.named(schedule, "descent")),
             schedule=schedule,
