@@ -357,14 +357,8 @@ class Descent:
             on_step=lambda step, theta: on_step(step, lambda: found(theta, step + 1)),
             start=start,
         )
-        event = plan.event(logit_scale.LABEL)
-        if event is not None:
-            has_model, bias = prepared.public_model is not None, self.centring.bias
-            parts = logit_scale.blocks_of(public, plan.norms, has_model, bias)
-            walk = logit_scale.Walk(*self._steps(public, plan))
-            theta = logit_scale.scaled(
-                theta, start, query, public, parts, walk, event, desk
-            )
+        if plan.event(logit_scale.LABEL) is not None:
+            theta = self._scaled(theta, start, query, public, prepared, plan, desk)
         if self._is_shrunk:
             blocks = shrinkage.blocks_of(public.mask, prepared.public_model is not None)
             theta = shrinkage.shrunk(theta, blocks, self._walk(public, plan))
@@ -374,6 +368,16 @@ class Descent:
                 theta, records, coordinates, prepared.offset, event, desk
             )
         return found(theta, n_iter)
+
+    def _scaled(self, theta, start, query, public, prepared, plan, desk) -> np.ndarray:
+        """Return the start plus as much of the descent's step as is worth taking."""
+        has_model, bias = prepared.public_model is not None, self.centring.bias
+        norms, event = plan.norms, plan.event(logit_scale.LABEL)
+        blocks = logit_scale.blocks_of(public, norms, has_model, bias)
+        walk = logit_scale.Walk(*self._steps(public, plan))
+        return logit_scale.scaled(
+            theta, start, query, public, blocks, walk, event, desk
+        )
 
     def _norms(self, prepared: DescentStart, s2n: float) -> tuple[float, float]:
         """Return the typical norms of the two blocks of a row."""
