@@ -1,4 +1,4 @@
-"""The row map: declared bounds, then a divisor or the norm.
+"""The row map: declared bounds, then a public divisor, or a norm.
 
 It is one function, the same in ``fit`` and ``predict``, for dense and for CSR rows, and
 acts on each row by itself.
@@ -22,10 +22,12 @@ from skfdp.records.grid import times_columns
 @public("skfdp")
 @dataclasses.dataclass(frozen=True)
 class RowMap:
-    """The row map: bounds, then the norm.
+    """The row map: bounds, then a divisor, or a norm.
 
-    For linear models no row is shortened (`shortens` is False), so that predictions are
-    linear in X within the bounds; what bounds their contributions is the clip.
+    The map of a linear model shortens no row (`shortens` is False), unless rows are to
+    be normalised: it cuts values outside the bounds and nothing else, and predictions
+    are linear in X within them. Its rows may be longer than 1, so each query bounds
+    what a record contributes. Networks, completion and centring shorten rows.
 
     Attributes
     ----------
@@ -34,15 +36,16 @@ class RowMap:
         column as it is. None: no declared bounds.
     feature_bound : float
         What rows are divided by after the bounds. Where the map shortens rows it is
-        their L2 bound, and longer ones are scaled back to it. Infinite: rows keep
-        their length, undivided.
+        their L2 bound, and longer ones are scaled back to it. In a linear model it is
+        not the parameter of that name but 1, or 8 if columns have no bounds. Infinite:
+        rows keep their length, undivided.
     normalize : bool
         Scale every non-zero row to the norm `feature_bound` exactly.
     public : bool ndarray of shape (n_features,) or None
         Public columns beside private ones. They are left out of the norm and keep
         their scale: a norm of the whole row would mix private values into them.
     shortens : bool
-        Whether rows longer than `feature_bound` are scaled back.
+        Whether rows longer than `feature_bound` are scaled back to it.
     """
 
     low: np.ndarray | None = None
@@ -53,7 +56,7 @@ class RowMap:
     shortens: bool = True
 
     def mapped(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return float64 rows; where they are shortened, private part at most 1 long.
+        """Return float64 rows, their private part at most 1 long if they are shortened.
 
         Parameters
         ----------
@@ -68,7 +71,7 @@ class RowMap:
         return self.shorten(self.scale(X))
 
     def shorten(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return scaled rows, divided by feature_bound and cut to norm 1."""
+        """Return scaled rows over feature_bound, cut to norm 1 if the map shortens."""
         if np.isinf(self.feature_bound):
             return rows
         if not (self.shortens or self.normalize):
@@ -142,7 +145,8 @@ class RowMap:
     def __call__(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return the rows that `coef_` meets, in the units of X.
 
-        ``decision_function(X) == row_map_(X) @ coef_.T + intercept_``.
+        ``decision_function(X) == row_map_(X) @ coef_.T + intercept_``. Where no row is
+        shortened or normalised, they differ from X outside the bounds alone.
         """
         return self.restored(self.mapped(X))
 
@@ -194,7 +198,7 @@ class RowMap:
 
     @property
     def divisor(self) -> float | np.ndarray:
-        """What `mapped` divided the columns by, apart from long rows."""
+        """What `mapped` divides the columns by, where rows are not cut."""
         if self.public is None or np.isinf(self.feature_bound):
             return self.feature_bound
         return np.where(self.public, 1.0, self.feature_bound)

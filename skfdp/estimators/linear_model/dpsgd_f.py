@@ -16,7 +16,7 @@ class DPSGDFClassifier(LinearClassifier):
     r"""Linear classifier with private centring (DPSGD-F), every record private.
 
     The features' mean is released once, the rows are centred by it, and noisy clipped
-    gradients of the centred rows train the model; the two releases share one exact
+    gradients of the centred rows train the model; all releases share one exact
     account. Plain DP-SGD pays for the norm of the features, DPSGD-F for their spread.
 
     Parameters
@@ -33,14 +33,16 @@ class DPSGDFClassifier(LinearClassifier):
         Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
         a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
         are. None: the same, with a warning.
-    feature_bound : float or "auto", default=1.0
-        L2 bound of a row after `bounds`; longer rows are scaled back. "auto": the root
-        of the number of columns, which no row within bounds exceeds; 1.0 unless all
-        columns have bounds.
+    feature_bound : float or "auto", default="auto"
+        Where rows are not normalised: typical L2 norm of a row after `bounds`, by which
+        the loop divides. Longer rows are not cut. "auto": the mean length, released.
     normalize : bool, default=True
-        Scale every non-zero row to the norm `feature_bound`.
+        Scale every non-zero row to one norm, as in the paper, so that no length is
+        released. The model is linear in normalised rows, in `predict` too. False: it is
+        linear in X within `bounds`.
     clip_norm : float or "auto", default="auto"
-        L2 bound of one record's contribution to one gradient sum, for rows of norm 1.
+        L2 bound of one record's contribution to one gradient sum, for rows of typical
+        norm 1. It alone bounds what a long row adds.
     max_iter : int or "auto", default="auto"
         Number of noisy steps; 200 on full batches.
     batch_size : int, None or "auto", default="auto"
@@ -86,13 +88,15 @@ class DPSGDFClassifier(LinearClassifier):
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Weights on ``row_map_(X)``, per unit of X: ``decision_function(X)`` is
-        ``row_map_(X) @ coef_.T + intercept_``. Rows longer than `feature_bound` are
-        shortened by `row_map_`, each by a factor of its own, and values outside
-        `bounds` clipped; so these are log odds of X itself only where no row is.
+        ``row_map_(X) @ coef_.T + intercept_``. With ``normalize=True`` they are log
+        odds (of the log loss) of normalised rows. Without it they are log odds of X
+        within `bounds`: `row_map_` only cuts values outside, and for X within them it
+        is ``X @ coef_.T + intercept_``.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     row_map_ : RowMap
-        Bounds and norm; the same function in `fit` and `predict`.
+        Bounds, and the norm if rows are normalised; the same function in `fit` and
+        `predict`.
     n_iter_ : int
         Steps taken.
     privacy_ : PrivacyReport
@@ -104,10 +108,16 @@ class DPSGDFClassifier(LinearClassifier):
     **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
     for the whole record under `neighboring_relation`, if `random_state` is None:
 
-    * the sum of the mapped rows moves by at most 1 between neighbours (2 under
-      "replace_one"), and is released once with Gaussian noise;
+    * the sum of the rows moves by at most 1 between neighbours (2 under "replace_one"),
+      and is released once with Gaussian noise. Rows that are not normalised are cut for
+      it to their mean length, which is released before (lengths are cut to a public
+      interval, and their sum, over half of it, moves by as much);
     * each clipped gradient sum moves by at most `clip_norm` (twice that under
       "replace_one"), whatever the data, NaN gradients counting as 0;
+    * with the log loss, class counts are released before the loop: they move by at most
+      1, and by sqrt(2) if a label is replaced (1/2 and 1 for two classes). After it the
+      temperature is: two numbers, each at most the largest residual (sqrt(2), or 1 for
+      two classes), which move by sqrt(2) times that, twice as far under "replace_one";
     * all releases are one composition, exactly accounted; sums and noise are integers.
 
     Not covered: what chose the parameters, upstream steps, scores on training data.

@@ -29,9 +29,10 @@ class FeatureDPLogisticRegression(LinearClassifier):
 
     Some columns, the target, or both may be public; the rest of every record is
     protected. What is public is used exactly: with a public target the descent starts
-    at a model of the public columns; with a private one they are centred exactly; with
-    all columns public and a private target one release of a label statistic is enough.
-    Algorithm 1 of paper 1, with a public loss, is an option.
+    at a model of the public columns; with a private one it starts at released class
+    frequencies, and public columns are centred exactly; with all columns public and a
+    private target one release of a label statistic is enough. Algorithm 1 of paper 1,
+    with a public loss, is an option.
 
     Parameters
     ----------
@@ -56,7 +57,8 @@ class FeatureDPLogisticRegression(LinearClassifier):
         classes or more and a large budget. A classifier with
         `predict_proba` is cloned and fitted on the public columns of ``row_map_(X)``
         and the public target, or used as it is if it is fitted already, even for a
-        private target. None: start at zero.
+        private target. None: start at equal classes, or at released class frequencies
+        where the target is private.
     public_loss : {"auto", "zero", "gaussian", "impute"}, callable or None
         None, also "auto", the default: the whole gradient is private. "zero",
         "gaussian" and "impute": Algorithm 1, where the public loss is the loss of the
@@ -82,15 +84,17 @@ class FeatureDPLogisticRegression(LinearClassifier):
         Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
         a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
         are. None: the same, with a warning.
-    feature_bound : float or "auto", default=1.0
-        L2 bound of a row after `bounds`; longer rows are scaled back. Public columns
-        beside private ones are left out of the norm and keep their scale. "auto": the
-        root of the number of columns, which no row within bounds exceeds; 1.0 unless
-        all columns have bounds.
+    feature_bound : float or "auto", default="auto"
+        Typical L2 norm of a row after `bounds`, its private columns alone: the loop
+        divides by it. Longer rows are not cut. "auto": their mean length, released.
+        Public columns are scaled exactly; where all are, it is not needed.
     normalize : bool, default=False
-        Scale every non-zero row to the norm `feature_bound`.
+        Scale every non-zero row, its private columns alone where others are public, to
+        one norm, so that no length is released. The model is then linear in normalised
+        rows, in `predict` too.
     clip_norm : float or "auto", default="auto"
-        L2 bound of one record's contribution to one gradient sum, for rows of norm 1.
+        L2 bound of one record's contribution to one gradient sum, for rows of typical
+        norm 1. It alone bounds what a long row adds.
     max_iter : int or "auto", default="auto"
         Number of noisy steps: 200 on full batches, 20 passes on Poisson batches; for
         "one-shot" the cap of the public optimiser, 1000.
@@ -118,8 +122,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
         target is private.
     centering : {"auto", "gaussian", None}, default="auto"
         "gaussian": centre public columns exactly, private ones by a private mean.
-        "auto": the same, but private columns stay as they are where their signs are
-        worth more (see the guarantees). None: no centring.
+        "auto": the same, but private columns stay as they are where their mean cannot
+        be learnt and their signs are worth a sqrt(2) (see the guarantees). None: no
+        centring.
     target_name : str, default=None
         Name of the column that y is, or is computed from, if y is not a Series with
         this name: reports say it, and ledgers compare it.
@@ -138,16 +143,17 @@ class FeatureDPLogisticRegression(LinearClassifier):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Weights on ``row_map_(X)``, per unit of X: ``decision_function(X)`` is
-        ``row_map_(X) @ coef_.T + intercept_``. Rows longer than `feature_bound` are
-        shortened by `row_map_`, each by a factor of its own, and values outside
-        `bounds` clipped; so these are log odds of X itself only where no row is. They
-        hold the public model too if it is a logistic regression, standardised or not;
-        the margins of any other public model come on top of the product.
+        Log odds per unit of X within `bounds`: ``decision_function(X)`` is
+        ``row_map_(X) @ coef_.T + intercept_``, and `row_map_` only cuts values outside
+        `bounds`, so that it is ``X @ coef_.T + intercept_`` for X within them. With
+        ``normalize=True`` they are log odds of normalised rows. They hold the public
+        model too if it is a logistic regression, standardised or not; the margins of
+        any other public model come on top of the product.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     row_map_ : RowMap
-        Bounds and norm; the same function in `fit` and `predict`.
+        Bounds, and the norm if rows are normalised; the same function in `fit` and
+        `predict`.
     public_model_ : PublicModel
         The public model, its classifier in `estimator`; only where one was used.
     n_iter_ : int
@@ -168,15 +174,24 @@ class FeatureDPLogisticRegression(LinearClassifier):
       of the public loss, clipped to `clip_norm` after the subtraction; the sum moves
       by at most twice that under "replace_one", by `clip_norm` otherwise;
     * under "replace_one" it moves by at most ``sqrt(2) clip_norm`` if the target is
-      public and `bounds` make every private column non-negative, without a public loss
-      and with "auto" or no centring: the signs of a contribution are public then;
+      public, `bounds` make every private column non-negative, and private columns are
+      not centred, without a public loss that pads: the signs of a contribution are
+      public then. "auto" centres them wherever the mean can be learnt, and the bound is
+      ``2 clip_norm`` then;
     * if every column is public, by no more than two labels' residuals differ, times the
       longest row; the report names the bound that was used;
+    * before the loop, each at most once: the mean length of the private columns, from
+      lengths cut to a public interval, and their mean, from rows cut to that length
+      (sums of numbers and rows of norm 1, which move by 2 under "replace_one", by 1
+      otherwise); with a private target class counts, which a replaced label moves by
+      sqrt(2), or by 1 for two classes;
+    * after it the temperature: two numbers, each a sum of a residual times a step, both
+      cut, whose entries are at most the largest residual (sqrt(2), or 1 for two
+      classes). They move by sqrt(2) times that, twice as far under "replace_one";
     * "one-shot": the label statistic moves by at most ``sqrt(2) |w phi|`` when a label
       is replaced (``|w phi|`` for two classes), w phi being a public row times the
       public weight of its record; one release;
-    * all releases, the private mean included, are one composition, exactly accounted;
-      sums and noise are integers.
+    * all releases are one composition, exactly accounted; sums and noise are integers.
 
     Not covered: what chose the parameters, upstream steps, scores on training data. A
     step before this one must not mix private columns into public ones, as any scaling

@@ -22,7 +22,7 @@ class FeatureDPRegressor(LinearRegressor):
 
     Some columns, the target, or both may be public; the rest of every record is
     protected. A few numbers are released first (the target's mean and spread, the mean
-    and the mean length of the rows), so that loose bounds cost little; then noisy
+    length of the rows and their mean), so that loose bounds cost little; then noisy
     descent, or one release. With a public target the descent starts at a model of the
     public columns.
 
@@ -66,14 +66,15 @@ class FeatureDPRegressor(LinearRegressor):
         a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
         are. None: the same, with a warning.
     feature_bound : float or "auto", default="auto"
-        L2 bound of a row after `bounds`; longer rows are scaled back, which bends a
-        linear model. "auto": the root of the number of columns, which no row within
-        bounds exceeds; 1.0 unless all columns have bounds.
+        Typical L2 norm of a row after `bounds`, its private columns alone: the fit
+        divides by it. Longer rows are not cut. "auto": their mean length, released.
+        Public columns are scaled exactly; where all are, it is not needed.
     normalize : bool, default=False
-        Scale every non-zero row to the norm `feature_bound`.
+        Scale every non-zero row, its private columns alone where others are public, to
+        one norm, so that no length is released. That bends a linear relation.
     clip_norm : float or "auto", default="auto"
-        L2 bound of one record's contribution to one gradient sum, for rows of length 1
-        and targets of spread 1 (Poisson: of mean 1).
+        L2 bound of one record's contribution to one gradient sum, for rows of typical
+        norm 1 and targets of spread 1 (Poisson: of mean 1).
     max_iter : int or "auto", default="auto"
         Number of noisy steps: 200 on full batches; 20 passes on
         Poisson batches; for "one-shot" the cap of the public optimiser, 1000.
@@ -115,12 +116,14 @@ class FeatureDPRegressor(LinearRegressor):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Weights on ``row_map_(X)``, per unit of X and in units of the target (Poisson:
-        of its logarithm); of X itself where no value lies outside `bounds` and no row
-        is longer than `feature_bound`.
+        Weights per unit of X within `bounds`, in units of the target (Poisson: of its
+        logarithm): predictions are ``row_map_(X) @ coef_ + intercept_`` before they are
+        cut to `target_bounds`, and `row_map_` only cuts values outside `bounds`. With
+        ``normalize=True`` they are those of normalised rows.
     intercept_ : float
     row_map_ : RowMap
-        Bounds and norm; the same function in `fit` and `predict`.
+        Bounds, and the norm if rows are normalised; the same function in `fit` and
+        `predict`.
     target_map_ : TargetMap
         Bounds, centre and scale of the target.
     public_model_ : PublicRegression
@@ -139,12 +142,13 @@ class FeatureDPRegressor(LinearRegressor):
     is None:
 
     * neighbours share every public column, and the target if that is public;
-    * the scales, and for counts the mean of the fitted rates, are means of numbers in
-      public intervals: each sum, over half of the interval, moves by at most 2 under
-      "replace_one" and by 1 otherwise, and so does a histogram of the target;
+    * the scales (of target and rows), and for counts the mean of the fitted rates, are
+      means of numbers in public intervals: each sum, over half of the interval, moves
+      by at most 2 under "replace_one" and by 1 otherwise. So do a histogram of the
+      target, and the sum of the private rows, each cut to their mean length for it;
     * the public model sees public columns and a public target alone;
     * each clipped gradient sum moves by at most twice `clip_norm` under
-      "replace_one", by `clip_norm` otherwise;
+      "replace_one", by `clip_norm` otherwise, however long a row is;
     * "one-shot", every column public: the statistic moves by at most the width of the
       target's interval; "one-shot" otherwise: the second moments move by at most the
       bound on the page "Second moments" of the documentation, for the whole record;
@@ -254,7 +258,7 @@ class FeatureDPRegressor(LinearRegressor):
 class DPSGDFRegressor(LinearRegressor):
     r"""Linear regression with private centring (DPSGD-F), every record private.
 
-    The target's mean and spread, and the mean and the mean length of the rows, are
+    The target's mean and spread, the mean length of the rows and their mean are
     released once; noisy clipped gradients of centred, scaled records train the model.
     All releases share one exact account.
 
@@ -280,14 +284,14 @@ class DPSGDFRegressor(LinearRegressor):
         a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
         are. None: the same, with a warning.
     feature_bound : float or "auto", default="auto"
-        L2 bound of a row after `bounds`; longer rows are scaled back, which bends a
-        linear model. "auto": the root of the number of columns, which no row within
-        bounds exceeds; 1.0 unless all columns have bounds.
+        Typical L2 norm of a row after `bounds`, by which the loop divides. Longer rows
+        are not cut. "auto": the mean length, released.
     normalize : bool, default=False
-        Scale every non-zero row to the norm `feature_bound`.
+        Scale every non-zero row to one norm, so that no length is released. That bends
+        a linear relation.
     clip_norm : float or "auto", default="auto"
-        L2 bound of one record's contribution to one gradient sum, for rows of length 1
-        and targets of spread 1 (Poisson: of mean 1).
+        L2 bound of one record's contribution to one gradient sum, for rows of typical
+        norm 1 and targets of spread 1 (Poisson: of mean 1).
     max_iter : int or "auto", default="auto"
         Number of noisy steps: 200 on full batches.
     batch_size : int, None or "auto", default="auto"
@@ -329,12 +333,14 @@ class DPSGDFRegressor(LinearRegressor):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Weights on ``row_map_(X)``, per unit of X and in units of the target (Poisson:
-        of its logarithm); of X itself where no value lies outside `bounds` and no row
-        is longer than `feature_bound`.
+        Weights per unit of X within `bounds`, in units of the target (Poisson: of its
+        logarithm): predictions are ``row_map_(X) @ coef_ + intercept_`` before they are
+        cut to `target_bounds`, and `row_map_` only cuts values outside `bounds`. With
+        ``normalize=True`` they are those of normalised rows.
     intercept_ : float
     row_map_ : RowMap
-        Bounds and norm; the same function in `fit` and `predict`.
+        Bounds, and the norm if rows are normalised; the same function in `fit` and
+        `predict`.
     target_map_ : TargetMap
         Bounds, centre and scale of the target.
     n_iter_ : int
@@ -348,10 +354,10 @@ class DPSGDFRegressor(LinearRegressor):
     **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
     for the whole record under `neighboring_relation`, if `random_state` is None:
 
-    * the scales, and for counts the mean of the fitted rates, are means of numbers in
-      public intervals: each sum, over half of the interval, moves by at most 1 between
-      neighbours (2 under "replace_one"), and so do a histogram of the target and the
-      sum of the mapped rows;
+    * the scales (of target and rows), and for counts the mean of the fitted rates, are
+      means of numbers in public intervals: each sum, over half of the interval, moves
+      by at most 1 between neighbours (2 under "replace_one"). So do a histogram of the
+      target, and the sum of the rows, each cut to their mean length for it;
     * each clipped gradient sum moves by at most `clip_norm` (twice that under
       "replace_one"), whatever the data;
     * all releases are one composition, exactly accounted; sums and noise are integers.
