@@ -125,10 +125,12 @@ def clip_norm(s2n: float, *, regression: bool = False) -> float:
         See `signal_to_noise`.
     regression : bool, default=False
         Residuals of targets of spread 1 have no bound, and cutting many of them biases
-        the mean: the clip norm grows with the signal without a plateau.
+        the mean: the clip norm grows with the signal without a plateau. Beyond 4 it
+        cuts next to nothing and the noise grows with it: it grows more slowly there.
     """
     if regression:
-        return max(0.1, 0.8 * math.sqrt(s2n / 128))
+        clip = 0.8 * math.sqrt(s2n / 128)
+        return max(0.1, clip if clip < 4 else math.sqrt(4 * clip))
     if s2n > 1000:
         return min(0.8 * math.sqrt(s2n / 1000), _LARGEST_CLIP)
     return float(np.clip(0.8 * math.sqrt(s2n / 128), 0.1, 0.8))
