@@ -41,8 +41,8 @@ class PrivateCenteringTransformer(
     public ones (conditional centring), whose coefficients are released once; public
     columns are centred exactly and stay public.
 
-    The output rows have a norm of at most `output_bound`, which is the default
-    `feature_bound` of the estimators that follow: nothing has to be tuned in between.
+    The output rows have a norm of at most `output_bound`. An estimator that follows
+    takes them as they are (``bounds=False``): nothing has to be tuned in between.
 
     Parameters
     ----------
