@@ -106,11 +106,12 @@ def block_bound(n_private: int) -> float:
 
 
 def n_steps(s2n: float) -> int:
-    """Steps of the full-batch loop: more where a larger signal has more to reach.
+    """Return the steps of the full-batch loop: a large signal has more to reach.
 
     The noise of the whole loop does not depend on their number.
     """
-    return int(np.clip(LEAST_STEPS * (s2n / 1000) ** (1 / 3), LEAST_STEPS, MOST_STEPS))
+    steps = LEAST_STEPS * (s2n / 1000) ** (1 / 3)
+    return int(np.clip(steps, LEAST_STEPS, MOST_STEPS))
 
 
 def clip_norm(s2n: float, *, regression: bool = False) -> float:
