@@ -44,8 +44,7 @@ class DPSGDFClassifier(LinearClassifier):
         L2 bound of one record's contribution to one gradient sum, for rows of typical
         norm 1. It alone bounds what a long row adds.
     max_iter : int or "auto", default="auto"
-        Number of noisy steps; 200 on full batches, up to 1000 where the signal is
-        large.
+        Number of noisy steps; 200 to 1000 on full batches, by the signal.
     batch_size : int, None or "auto", default="auto"
         Expected size of a Poisson batch; None or "auto": the full batch.
     learning_rate : float or "auto", default="auto"

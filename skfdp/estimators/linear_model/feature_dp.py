@@ -96,9 +96,8 @@ class FeatureDPLogisticRegression(LinearClassifier):
         L2 bound of one record's contribution to one gradient sum, for rows of typical
         norm 1. It alone bounds what a long row adds.
     max_iter : int or "auto", default="auto"
-        Number of noisy steps: 200 on full batches, up to 1000 where the signal is
-        large; 20 passes on Poisson batches; for
-        "one-shot" the cap of the public optimiser, 1000.
+        Number of noisy steps: 200 to 1000 on full batches, by the signal, 20 passes on
+        Poisson batches; for "one-shot" the cap of the public optimiser, 1000.
     batch_size : int, None or "auto", default="auto"
         Expected private batch: "auto" is 4096 for "dp-sgd" and the full batch else.
     learning_rate : float or "auto", default="auto"

@@ -76,7 +76,7 @@ class FeatureDPRegressor(LinearRegressor):
         L2 bound of one record's contribution to one gradient sum, for rows of typical
         norm 1 and targets of spread 1 (Poisson: of mean 1).
     max_iter : int or "auto", default="auto"
-        Number of noisy steps: 200 on full batches; 20 passes on
+        Number of noisy steps: 200 to 1000 on full batches, by the signal; 20 passes on
         Poisson batches; for "one-shot" the cap of the public optimiser, 1000.
     batch_size : int, None or "auto", default="auto"
         Expected private batch: "auto" is 4096 for "dp-sgd" and the full batch else.
@@ -293,7 +293,7 @@ class DPSGDFRegressor(LinearRegressor):
         L2 bound of one record's contribution to one gradient sum, for rows of typical
         norm 1 and targets of spread 1 (Poisson: of mean 1).
     max_iter : int or "auto", default="auto"
-        Number of noisy steps: 200 on full batches.
+        Number of noisy steps: 200 to 1000 on full batches, by the signal.
     batch_size : int, None or "auto", default="auto"
         Expected size of a Poisson batch; None or "auto": the full batch.
     learning_rate : float or "auto", default="auto"
