@@ -1,4 +1,4 @@
-r"""The rules behind every "auto", from public numbers only.
+r"""The rules behind every "auto", from public and released numbers only.
 
 The rules were found on ten data sets and checked on eleven others; the page "The loop
 and its defaults" of the documentation tells how, and what each part is worth.
@@ -6,7 +6,7 @@ and its defaults" of the documentation tells how, and what each part is worth.
 Notation: ``n`` rows (public), ``d`` features, ``m`` columns of weights (1 for two
 classes, else one per class), ``mu`` the Gaussian-DP parameter of the budget for
 sensitivity ``clip_norm`` (half of the budget's own mu where a replaced record moves a
-sum by ``2 * clip_norm``). Rows have norm at most 1.
+sum by ``2 * clip_norm``). Rows of the loop have a typical norm of 1.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
     if square == 0:
         return mean
     error = mean.size * noise_std**2
-    # The mean of rows of norm at most 1 is no longer: what exceeds it is noise, too.
+    # The mean of rows cut to norm 1 is no longer: what exceeds it is noise, too.
     return mean * min(max(0.0, 1 - error / square), 1 / (1 + error))
 
 
