@@ -253,7 +253,7 @@ def resolve_row_map(
     bounded = span is not None and bool(np.isfinite(span).all())
     shortens = shortens or bool(normalize)
     if not shortens:
-        feature_bound = 1.0 if bounded else UNBOUNDED_REACH
+        feature_bound = _divisor(n_features) if bounded else UNBOUNDED_REACH
     elif feature_bound == "auto":
         # No row within bounds is longer. Columns without bounds are taken as scaled.
         feature_bound = math.sqrt(n_features) if bounded else 1.0
@@ -263,6 +263,15 @@ def resolve_row_map(
     if sparse:
         row_map.check_sparse()
     return row_map
+
+
+def _divisor(n_features: int) -> float:
+    """Return a power of two by which no row of columns in [0, 1] is longer than 2.
+
+    Shorter rows are those that the integers of the fast loop can hold. Of very many
+    columns few are large, as a rule, and each keeps the resolution of 1/16.
+    """
+    return 2.0 ** float(np.clip(math.ceil(math.log2(math.sqrt(n_features) / 2)), 0, 4))
 
 
 def forget(estimator: Any) -> None:
