@@ -156,7 +156,7 @@ def _integers(weights: np.ndarray) -> tuple[np.ndarray, float]:
     while weights.shape[1] > _MOST_COLUMNS << (_WEIGHT_BITS - bits):
         bits -= 1
     largest = float(np.abs(weights).max(initial=0.0))
-    if not 0 < largest < math.inf:
+    if not 2.0**-999 < largest < math.inf:  # a unit of less could be zero
         return np.zeros(weights.shape), 1.0
     unit = largest / 2.0**bits
     return np.rint(weights / unit), unit
