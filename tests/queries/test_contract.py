@@ -16,10 +16,12 @@ from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import Query
 from skfdp.queries.class_sums import ClassSum, SecondMoment
 from skfdp.queries.linear import LinearQuery, gradient_sensitivity
+from skfdp.queries.losses import LOSSES
 from skfdp.queries.moments import MomentSum, OuterSum
 from skfdp.queries.network import MLPQuery
 from skfdp.queries.scores import ScoreSum, accuracy_sum
 from skfdp.queries.statistics import CrossSum, LabelSum, RowSum, TargetSum
+from skfdp.queries.temperature import TemperatureSum
 from skfdp.records.grid import GridRows
 from skfdp.records.row_map import RowMap
 
@@ -76,6 +78,16 @@ def on_grid(X):
 def moment_sum(table):
     """Return the moments of the numbers of a table, the last of which is the target."""
     return MomentSum.build(N_ROWS, 3, lambda block: table.X[block], N_ROWS)
+
+
+def slopes(table):
+    """Return the slopes of the log loss along a step, long enough to be cut."""
+    start, step = 20 * np.random.default_rng(0).normal(size=(2, N_GROUPS, 3))
+    loss, points = LOSSES["log_loss"], (0.2, 1.0)
+    rows = on_grid(table.X)
+    return TemperatureSum(
+        rows, table.label, loss, N_GROUPS, start, step, points, 0.5, N_ROWS
+    )
 
 
 class Case(NamedTuple):
@@ -142,6 +154,9 @@ QUERIES = {
         accuracy_sum(np.array([]), np.array([])),
         1.0,
         lambda t: accuracy_sum(t.label, t.group),
+    ),
+    "temperature": Case(
+        TemperatureSum.planned(LOSSES["log_loss"], N_GROUPS, 2), 4.0, slopes
     ),
     "scores": Case(
         ScoreSum(np.empty(0), 4.0, -1, 2.0**-20),
