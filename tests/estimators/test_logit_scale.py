@@ -1,0 +1,184 @@
+"""The start at class frequencies and the scale of logits; what they make of a fit."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from skfdp import FeatureDPLogisticRegression
+from skfdp.estimators.linear_model import frequencies, logit_scale
+from skfdp.estimators.linear_model.logit_scale import Block, Walk
+from skfdp.privacy import Relation
+
+REPLACED, NULLED = Relation.of("replace_one"), Relation.of("replace_special")
+
+
+# -- class frequencies ----------------------------------------------------------------
+class FakeDesk:
+    """A desk that adds a fixed noise and keeps the query."""
+
+    def __init__(self, noise=0.0):
+        self.noise, self.query = noise, None
+
+    def release(self, label, query):
+        assert label == "class counts"
+        self.query, unit = query, query.unit(1.0)
+        return query.exact_sum(None, None, unit) * unit + self.noise
+
+
+def log_odds(labels, n_classes, noise_std=1e-6, noise=0.0):
+    """Return the log odds that are released of the labels, and the query."""
+    public = SimpleNamespace(
+        n_records=len(labels),
+        n_classes=n_classes,
+        n_outputs=1 if n_classes == 2 else n_classes,
+    )
+    records = SimpleNamespace(public=public, target=np.asarray(labels))
+    event, desk = SimpleNamespace(noise_std=(noise_std,)), FakeDesk(noise)
+    return frequencies.released_log_odds(records, event, desk), desk.query
+
+
+def moved(one, other, unit):
+    difference = one.exact_sum(None, None, unit) - other.exact_sum(None, None, unit)
+    return math.sqrt(sum(int(entry) ** 2 for entry in difference.ravel())) * unit
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+def test_a_replaced_label_moves_the_counts_by_at_most_the_sensitivity(n_classes):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, n_classes, 12)
+    queries = []
+    for label in range(n_classes):
+        labels[0] = label
+        queries.append(log_odds(labels.copy(), n_classes)[1])
+    query = queries[0]
+    for std in (0.0, 3.0, 3e4):
+        unit = query.unit(std)
+        far = max(moved(a, b, unit) for a in queries for b in queries)
+        assert far == query.sensitivity(REPLACED)
+        alone = query.exact_sum(None, np.array([0]), unit).ravel()
+        size = math.sqrt(sum(int(entry) ** 2 for entry in alone)) * unit
+        assert size == query.sensitivity(NULLED) == query.clip_norm
+    assert far == (1.0 if n_classes == 2 else math.sqrt(2))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
+def test_the_plan_charges_the_counts_for_what_they_move(n_classes, relation, small):
+    X, y = small[0], np.arange(300) % n_classes
+    model = FeatureDPLogisticRegression(bounds=(0, 1), neighboring_relation=relation)
+    event = model.plan(X, y).events[0]
+    assert event.label == "class counts"
+    query = log_odds(y, n_classes)[1]
+    assert event.sensitivity == query.sensitivity(Relation.of(relation))
+    assert event.clip_norm == query.clip_norm
+
+
+@pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+def test_counts_that_noise_would_leave_no_grid_for_are_not_released(small):
+    model = FeatureDPLogisticRegression(1e-9, delta=1e-12, bounds=(0, 1))
+    plan = model.plan(*small)
+    assert "class counts" not in [event.label for event in plan.events]
+    model = FeatureDPLogisticRegression(1e-3, delta=1e-6, bounds=(0, 1))
+    assert model.plan(*small).events[0].label == "class counts"
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_log_odds_are_those_of_the_counts_and_zero_where_they_are_noise(n_classes):
+    labels = np.r_[np.zeros(700), np.ones(300), np.full(400, n_classes - 1)]
+    labels = labels.astype(int)
+    share = np.bincount(labels) / len(labels)
+    found, _ = log_odds(labels, n_classes)
+    if n_classes == 2:
+        np.testing.assert_allclose(found, math.log(share[1] / share[0]), rtol=1e-6)
+    else:
+        np.testing.assert_allclose(np.exp(found) / np.exp(found).sum(), share)
+    assert not log_odds(labels, n_classes, noise_std=1e4)[0].any()
+    noise = 1e4 * np.arange(1.0 if n_classes == 2 else n_classes)[:, None]
+    noisy = log_odds(labels, n_classes, noise_std=10.0, noise=noise + 1e4)[0]
+    assert np.isfinite(noisy).all()  # whatever the noise
+
+
+# -- the walk -------------------------------------------------------------------------
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("curvature", [0.0, 0.01, 0.2])
+def test_the_outcome_of_a_walk_is_that_of_its_simulation(momentum, curvature):
+    rng = np.random.default_rng(0)
+    rates, stds = 0.5 * (1 - np.arange(60) / 60), 0.1 + 0.002 * np.arange(60)
+    end, noise = Walk(rates, momentum, stds).outcome(curvature)
+    # The first has no noise.
+    theta, speed = np.zeros((2, 20_001))
+    for rate, std in zip(rates, stds, strict=True):
+        drawn = std * rng.normal(size=20_001)
+        drawn[0] = 0.0
+        speed = momentum * speed + curvature * (theta - 1) + drawn
+        theta = theta - rate * speed
+    assert end == pytest.approx(theta[0], abs=1e-12)
+    assert noise == pytest.approx(theta[1:].std(), rel=0.03)
+
+
+def a_walk(std):
+    return Walk(1.0 - np.arange(200) / 200, 0.9, np.full(200, std))
+
+
+def test_without_noise_a_step_is_taken_as_it_is():
+    rng = np.random.default_rng(0)
+    step = rng.normal(size=(1, 21))
+    blocks = [Block(np.arange(20), 0.05, 1.5), Block(np.array([20]), 0.01, 3.0)]
+    errors = []
+    for std in (1.0, 0.1, 1e-2, 1e-9):
+        kept = logit_scale.expected(step, blocks, a_walk(std), 0.25, 1.0)
+        factors = kept / step
+        assert (factors >= 0).all()
+        assert (factors <= 1).all()
+        for block in blocks:  # one number for each of them
+            assert np.ptp(factors[0, block.columns]) < 1e-12
+        errors.append(1 - factors[0, 0])
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] > 0.5
+    assert errors[-1] < 1e-3  # the walk ends as near to where it would
+
+
+def test_a_step_of_noise_alone_is_hardly_taken():
+    rng = np.random.default_rng(0)
+    walk = a_walk(10.0)
+    columns = np.arange(400)
+    _, noise = walk.outcome(0.25 / 400)
+    step = noise * rng.normal(size=(1, 400))
+    kept = logit_scale.expected(step, [Block(columns, 1 / 400, 1.5)], walk, 0.25, 1.0)
+    assert np.linalg.norm(kept) < 0.15 * np.linalg.norm(step)
+
+
+# -- the temperature ------------------------------------------------------------------
+def temperature(best, *, curvature=1.0, noise_std=1.0, n=1000, reach=2.0):
+    """Return the temperature where the loss is least at `best`."""
+    slope = curvature * 0.25 * n * reach / logit_scale.REACH
+    slopes = slope * (np.array(logit_scale.POINTS) - best)
+    return logit_scale.temperature(slopes, noise_std, n, reach)
+
+
+@pytest.mark.parametrize("curvature", [0.1, 0.5, 1.0])
+def test_the_temperature_is_where_the_slope_is_zero(curvature):
+    assert temperature(0.0, curvature=curvature) < 0.05  # a step of pure noise
+    for best in (0.3, 0.7, 1.0):
+        found = temperature(best, curvature=curvature)
+        assert found == pytest.approx(best, abs=0.03)
+    assert temperature(-5.0, curvature=curvature) < 0.05
+    assert temperature(9.0, curvature=curvature) <= 1.2
+
+
+def test_the_temperature_of_slopes_that_are_noise_is_that_of_its_prior():
+    weight = np.exp(-(np.linspace(0, 1.2, 1000) ** 2) / 2)
+    prior = weight @ np.linspace(0, 1.2, 1000) / weight.sum()
+    for best in (0.0, 1.0):
+        found = temperature(best, noise_std=1e9)
+        assert found == pytest.approx(prior, abs=0.02)
+
+
+def test_the_reach_is_a_part_of_the_expected_size_of_the_margins():
+    blocks = [Block(np.arange(3), 1 / 3, 1.5), Block(np.array([3]), 0.01, 3.0)]
+    step = np.array([[1.0, 1.0, 1.0, 10.0]])
+    found = logit_scale.expected_reach(step, blocks)
+    assert found == pytest.approx(logit_scale.REACH * math.sqrt(2))
+    assert logit_scale.expected_reach(0 * step, blocks) == 1.0
