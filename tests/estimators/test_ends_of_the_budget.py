@@ -1,0 +1,72 @@
+"""The two ends of the budget: nothing is worse than what is free, all is learnt."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+from skfdp import FeatureDPLogisticRegression
+
+N, D = 3000, 6
+SPLITS = {
+    "all private": {},
+    "public columns": {"public_features": [0, 1, 2]},
+    "public target": {"public_target": True},
+    "public columns and target": {"public_features": [0, 1, 2], "public_target": True},
+    "label-DP": {"public_features": "all"},
+    "label-DP by descent": {"public_features": "all", "solver": "dp-gd"},
+}
+each = pytest.mark.parametrize("split", SPLITS.values(), ids=SPLITS)
+both = pytest.mark.parametrize("n_classes", [2, 3])
+
+
+def table(n_classes):
+    """Return columns in [0, 1] and labels of unequal classes, twice as many rows."""
+    rng = np.random.default_rng(n_classes)
+    X = rng.random((2 * N, D))
+    X[:, 3:] = X[:, 3:] > 0.7
+    margins = X @ rng.normal(size=(D, n_classes)) * 2 + rng.gumbel(
+        size=(2 * N, n_classes)
+    )
+    margins[:, 0] += 1.0
+    return X, margins.argmax(axis=1)
+
+
+def fitted(split, n_classes, epsilon, seed):
+    X, y = table(n_classes)
+    model = FeatureDPLogisticRegression(
+        epsilon, bounds=(0, 1), random_state=seed, **split
+    )
+    return model.fit(X[:N], y[:N])
+
+
+@pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+@both
+@each
+def test_a_hopeless_budget_is_no_worse_than_what_is_free(split, n_classes):
+    """The classes alike, where nothing is known of them; frequencies; a free model."""
+    X, y = table(n_classes)
+    found = np.mean(
+        [
+            log_loss(y[N:], fitted(split, n_classes, 1e-3, seed).predict_proba(X[N:]))
+            for seed in range(5)
+        ]
+    )
+    free = np.log(n_classes)
+    if split.get("public_target"):
+        free = log_loss(y[N:], np.tile(np.bincount(y[:N]) / N, (N, 1)))
+    if split.get("public_target") and "public_features" in split:
+        model = LogisticRegression().fit(X[:N, :3], y[:N])
+        free = log_loss(y[N:], model.predict_proba(X[N:, :3]))
+    assert found < free + 0.02
+
+
+@both
+@each
+def test_a_large_budget_gives_scikit_learns_model(split, n_classes):
+    X, y = table(n_classes)
+    theirs = LogisticRegression(C=1e6, max_iter=10_000).fit(X[:N], y[:N])
+    ours = fitted(split, n_classes, 1e5, 0)
+    loss, wanted = (log_loss(y[N:], m.predict_proba(X[N:])) for m in (ours, theirs))
+    assert loss < 1.02 * wanted
+    assert ours.score(X[N:], y[N:]) > theirs.score(X[N:], y[N:]) - 0.003
