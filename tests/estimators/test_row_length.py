@@ -1,0 +1,179 @@
+"""The typical length of private columns: released in bounds, and no row is cut."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from skfdp import FeatureDPLogisticRegression
+from skfdp.estimators.linear_model.centring import Centring, private_lengths
+from skfdp.privacy import Relation
+from skfdp.queries.statistics import CrossSum, RowSum
+from skfdp.records.row_map import RowMap
+
+N, D = 40, 5
+BOUNDS = {"bounded": (0, 1), "partly": {0: (0, 1), 3: (0, 1)}, "unbounded": False}
+PUBLIC = {"none": None, "some": [1, 3]}
+every_table = pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
+every_split = pytest.mark.parametrize("public", PUBLIC.values(), ids=PUBLIC)
+
+
+def table(seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.random((N, D)) * (rng.random((N, D)) < 0.7)
+    return X, np.arange(N) % 2
+
+
+def records_of(X, bounds, public):
+    model = FeatureDPLogisticRegression(bounds=bounds, public_features=public)
+    return model._records(X, np.arange(N) % 2)
+
+
+class FakeDesk:
+    """A desk that adds a fixed noise and keeps the query."""
+
+    def __init__(self, noise=0.0):
+        self.noise, self.query = noise, None
+
+    def release(self, label, query, stream=None):
+        self.query, unit = query, query.unit(1.0)
+        return query.exact_sum(None, None, unit) * unit + self.noise
+
+
+def unit_of(records, noise=0.0, noise_std=1e-6):
+    """Return the released unit of mapped rows, and the query."""
+    event = SimpleNamespace(label="row length", noise_std=(noise_std,))
+    desk = FakeDesk(noise)
+    centring = Centring("auto", True, length="auto")
+    return centring._unit(records, event, desk), desk.query
+
+
+def furthest_of(records):
+    """Return the length of the longest row, in mapped rows."""
+    public = records.public
+    reach = 1 if public.private_bounded else 2
+    return reach * math.sqrt(public.n_private) / public.row_map.feature_bound
+
+
+@every_table
+@every_split
+def test_the_unit_is_the_mean_length_of_the_private_columns(bounds, public):
+    X, _ = table()
+    records = records_of(X, bounds, public)
+    private = np.delete(X, public or [], axis=1)
+    found, _ = unit_of(records)
+    mean = np.linalg.norm(private, axis=1).mean()
+    assert found * records.row_map.feature_bound == pytest.approx(mean, rel=1e-4)
+
+
+@every_table
+@every_split
+@pytest.mark.parametrize("noise", [-1e300, -1e3, -1.0, 1.0, 1e3, 1e300])
+@pytest.mark.parametrize("noise_std", [1e-6, 1.0, 1e9])
+def test_a_released_unit_is_within_public_bounds(bounds, public, noise, noise_std):
+    records = records_of(table()[0], bounds, public)
+    found, _ = unit_of(records, noise, noise_std)
+    furthest = furthest_of(records)
+    assert furthest / 64 * (1 - 1e-9) <= found <= furthest * (1 + 1e-9)
+
+
+@every_table
+@every_split
+def test_a_replaced_row_moves_the_sum_by_at_most_its_sensitivity(bounds, public):
+    X, _ = table()
+    private = np.delete(np.arange(D), public or [])
+    rng, queries = np.random.default_rng(0), []
+    rows = [np.zeros(D), np.ones(D), np.full(D, 1e300), np.full(D, -1e300)]
+    rows += [rng.normal(size=D) * 10.0 ** rng.uniform(-3, 3) for _ in range(20)]
+    for row in rows:
+        other = X.copy()
+        other[0, private] = row[private]
+        queries.append(unit_of(records_of(other, bounds, public))[1])
+    largest = 0
+    for std in (0.0, 3.0, 1e6):
+        unit = queries[0].unit(std)
+        totals = [int(query.exact_sum(None, None, unit)[0]) for query in queries]
+        rest = {
+            int(query.exact_sum(None, np.arange(1, N), unit)[0]) for query in queries
+        }
+        assert len(rest) == 1  # no other record's contribution moves
+        largest = max(largest, (max(totals) - min(totals)) * unit)
+    bound = queries[0].sensitivity(Relation.of("replace_one"))
+    assert bound == 2
+    assert 0.99 * bound < largest <= bound
+
+
+def test_the_plan_charges_the_length_for_what_it_moves():
+    for relation, moves in (("replace_one", 2), ("replace_special", 1)):
+        model = FeatureDPLogisticRegression(
+            bounds=(0, 1), neighboring_relation=relation, names=list("abcde")
+        )
+        (event,) = [e for e in model.plan(*table()).events if e.label == "row length"]
+        assert (event.sensitivity, event.clip_norm) == (moves, 1)
+
+
+@every_table
+@every_split
+def test_lengths_of_dense_and_sparse_rows_are_the_same_bits(bounds, public):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(N, D)) * (rng.random((N, D)) < 0.5)
+    if bounds is False:
+        X *= 10.0 ** rng.uniform(-3, 3, (N, D))
+    dense, sparse = (records_of(rows, bounds, public) for rows in (X, csr_array(X)))
+    furthest = furthest_of(dense)
+    found = [private_lengths(records, furthest) for records in (dense, sparse)]
+    np.testing.assert_array_equal(*found)
+    private = dense.row_map.mapped(X)[:, ~dense.public.mask]
+    lengths = np.minimum(np.linalg.norm(private, axis=1), furthest)
+    np.testing.assert_allclose(found[0], lengths, rtol=1e-12, atol=1e-7 * furthest)
+    # A length is a function of its own row, in whatever block that stands.
+    backward = private_lengths(records_of(X[::-1].copy(), bounds, public), furthest)
+    np.testing.assert_array_equal(backward[::-1], found[0])
+
+
+@pytest.mark.parametrize("feature_bound", [0.3, 1.0, 7.0])
+@every_split
+def test_a_number_for_the_length_releases_nothing(feature_bound, public, releases):
+    X, y = table()
+    model = FeatureDPLogisticRegression(
+        bounds=(0, 1), feature_bound=feature_bound, public_features=public, max_iter=2
+    ).fit(X, y)
+    assert "row length" not in [event.label for event in model.privacy_.events]
+    # Class counts, mean, two steps, temperature: what is planned.
+    assert len(releases) == sum(event.n_steps for event in model.privacy_.events)
+
+
+@every_table
+@every_split
+@pytest.mark.parametrize("sparse", [False, True])
+def test_no_row_is_cut_in_predictions(bounds, public, sparse):
+    X, y = table()
+    if bounds is False:
+        X = X * 10.0 ** np.arange(D)
+    data = csr_array(X) if sparse else X
+    model = FeatureDPLogisticRegression(
+        bounds=bounds, public_features=public, max_iter=3
+    ).fit(data, y)
+    margins = (X @ model.coef_.T + model.intercept_)[:, 0]
+    np.testing.assert_allclose(model.decision_function(data), margins, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "row_map",
+    [
+        RowMap(shortens=False),
+        RowMap(feature_bound=2.0, shortens=False),
+        RowMap(feature_bound=math.inf),
+        RowMap(feature_bound=math.inf, normalize=True),
+    ],
+)
+def test_sums_refuse_maps_that_do_not_cut(row_map):
+    X, regressors = np.ones((3, 2)), np.ones((3, 1), np.int16)
+    with pytest.raises(ValueError, match="has to cut rows to norm 1"):
+        RowSum(X, row_map, 3)
+    with pytest.raises(ValueError, match="has to cut rows to norm 1"):
+        CrossSum(X, row_map, regressors, False)
+    RowSum(X, row_map.within(2.0), 3)
+    RowSum(X, RowMap(shortens=False, normalize=True), 3)
