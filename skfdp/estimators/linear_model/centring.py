@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -239,32 +240,52 @@ def released_mean(
 def public_moments(public: PublicRecords, centre: bool) -> Moments:
     """Return the mean of the public columns and the root mean square of the rest.
 
-    Entries that are not zero are added one by one, in the order of the rows, so that
-    dense and CSR rows give the same numbers to the last bit.
+    The same numbers for dense and CSR rows, to the last bit: terms are rounded to a
+    unit that makes their sums exact, whatever the order.
     """
-    n_columns, n_rows = int(public.mask.sum()), public.n_rows
-    mean, squares, n_filled = np.zeros((3, n_columns))
+    n_rows, unit = public.n_rows, unit_of_squares(public.n_rows)
     with np.errstate(all="ignore"):
+        low, high = _extremes(public)
+        mean = np.zeros(len(low))
         if centre:
-            for column, entries in _filled(public):
-                np.add.at(mean, column, entries)
-            mean /= n_rows
-        for column, entries in _filled(public):
-            np.add.at(squares, column, (entries - mean[column]) ** 2)
-            n_filled += np.bincount(column, minlength=n_columns)
-        square = float(np.sum(squares + (n_rows - n_filled) * mean**2))
+            reach = np.maximum(np.abs(low), np.abs(high))
+            reach[reach == 0] = 1.0
+            mean = _sums(public, lambda x, j: np.rint(x / reach[j] * unit))
+            mean *= reach / (unit * n_rows)
+        furthest = np.maximum(high - mean, mean - low)
+        furthest[furthest == 0] = 1.0
+        square = _sums(
+            public, lambda x, j: np.rint(((x - mean[j]) / furthest[j]) ** 2 * unit)
+        )
+        square = float(np.sum(square / unit * furthest**2))
     spread = math.sqrt(square / n_rows) if square > 0 else 0.0
     if not (np.isfinite(mean).all() and math.isfinite(spread)):
         return Moments(np.zeros(len(mean)), 0.0)  # leave the columns as they are
     return Moments(mean, spread)
 
 
-def _filled(public: PublicRecords) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the column and the value of each public entry that is not zero."""
+def _extremes(public: PublicRecords) -> tuple[np.ndarray, np.ndarray]:
+    """Return the smallest and the largest entry of each public column."""
+    low, high = [], []
     for rows in public.blocks():
-        if issparse(rows):
-            filled = rows.data != 0
-            yield rows.indices[filled], rows.data[filled]
-        else:
-            filled = rows != 0
-            yield np.nonzero(filled)[1], rows[filled]
+        ends = rows.min(axis=0), rows.max(axis=0)
+        for found, end in zip((low, high), ends, strict=True):
+            found.append(end.toarray().ravel() if issparse(end) else end)
+    return np.min(low, axis=0), np.max(high, axis=0)
+
+
+def _sums(
+    public: PublicRecords, term: Callable[[np.ndarray, Any], np.ndarray]
+) -> np.ndarray:
+    """Return the sums over each public column of ``term(entries, their columns)``."""
+    every = np.arange(int(public.mask.sum()))
+    total, of_zero = np.zeros(len(every)), term(np.zeros(len(every)), every)
+    for rows in public.blocks():
+        if not issparse(rows):
+            total += term(rows, slice(None)).sum(axis=0)
+            continue
+        terms = term(rows.data, rows.indices)
+        total += np.bincount(rows.indices, terms, len(every))
+        stored = np.bincount(rows.indices, minlength=len(every))
+        total += (rows.shape[0] - stored) * of_zero
+    return total
