@@ -452,3 +452,26 @@ def test_stored_private_entries_do_not_reach_public_moments():
         found.append(public_moments(public, centre=True))
     np.testing.assert_array_equal(found[0].mean, found[1].mean)
     assert found[0].spread == found[1].spread
+
+
+@pytest.mark.parametrize("centre", [True, False])
+@pytest.mark.parametrize("kind", ["usual", "far from zero", "heavy", "constant"])
+def test_public_moments_of_dense_and_sparse_rows_are_the_same_bits(kind, centre):
+    rng = np.random.default_rng(0)
+    X = rng.random((5000, 7)) * (rng.random((5000, 7)) < 0.4)
+    if kind == "far from zero":
+        X[:, 2] += 1e6
+    elif kind == "heavy":
+        X[:, 2] = np.exp(3 * rng.normal(size=5000))
+    elif kind == "constant":
+        X[:, 2:] = 3.0
+    y, found = np.arange(5000) % 2, []
+    for rows in (X, csr_array(X)):
+        model = feature_dp(public_features=slice(5), bounds=False)
+        found.append(public_moments(model._records(rows, y).public, centre=centre))
+    np.testing.assert_array_equal(found[0].mean, found[1].mean)
+    assert found[0].spread == found[1].spread
+    mean = X[:, :5].mean(axis=0) if centre else np.zeros(5)
+    np.testing.assert_allclose(found[0].mean, mean, rtol=1e-8)
+    spread = np.sqrt(np.sum((X[:, :5] - mean) ** 2) / 5000)
+    assert found[0].spread == pytest.approx(spread, rel=1e-6)
