@@ -359,13 +359,13 @@ class Descent:
         )
         if plan.event(logit_scale.LABEL) is not None:
             theta = self._scaled(theta, start, query, public, prepared, plan, desk)
+        blocks = shrinkage.blocks_of(public.mask, prepared.public_model is not None)
         if self._is_shrunk:
-            blocks = shrinkage.blocks_of(public.mask, prepared.public_model is not None)
             theta = shrinkage.shrunk(theta, blocks, self._walk(public, plan))
         event = plan.event("mean rate")
         if self.scales is not None and event is not None:
             theta = self.scales.calibrated(
-                theta, records, coordinates, prepared.offset, event, desk
+                theta, records, coordinates, prepared.offset, blocks, event, desk
             )
         return found(theta, n_iter)
 

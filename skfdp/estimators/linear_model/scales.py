@@ -21,6 +21,8 @@ from skfdp.releases.desk import Desk
 
 #: Wanted error of means of targets, and of counts and rates, over half their interval.
 TARGET_ERROR, RATE_ERROR = 0.1, 0.05
+# About how far clips and noise move the logarithm of a mean rate.
+_DISPLACED = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,18 +115,20 @@ class TargetScales:
         records: Records,
         coordinates: Coordinates,
         offset: np.ndarray | None,
+        blocks: list[shrinkage.Block],
         event: Event,
         desk: Desk,
     ) -> np.ndarray:
         """Return the weights with the intercept at which the mean rate is right.
 
         Clipped gradients pull the rates of skewed counts from their mean toward their
-        median. The mean of the counts is known, or released; that of the rates is
-        released here, and the intercept takes up the difference.
+        median, and noise in weights moves them all. The mean of the counts is known, or
+        released; that of the rates is released here, and the intercept takes up the
+        difference.
 
         Rates are cut at a multiple of the mean that noise allows. It grows with the
-        root of the budget, so that the error of the mean falls with it; what it cuts of
-        the rates of a public model is counted on both sides.
+        root of the budget, so that the error of the mean falls with it. What it cuts is
+        taken to be what it cuts of lognormal rates around those of the public model.
 
         Parameters
         ----------
@@ -133,6 +137,8 @@ class TargetScales:
         coordinates : Coordinates
         offset : ndarray of shape (n_rows, 1) or None
             Margins of a public model, in the loop's units.
+        blocks : list of Block
+            Of the columns.
         event : Event
             Of the mean rate.
         desk : Desk
@@ -150,11 +156,13 @@ class TargetScales:
                 cut = np.nan_to_num(margins).clip(-99.0, math.log(most))
                 rates[block] = np.exp(cut)
         found, error = released_mean(rates, 0.0, most, event, "mean rate", public, desk)
-        found = max(found, 2 * error)
-        first = np.exp(np.minimum(start, 99.0))  # public
-        wanted = np.minimum(first, most).mean() / first.mean()
+        found = min(max(found, 2 * error), max(1.0, most - 2 * error))
+        variance = shrinkage.variance(theta, blocks)
+        level, slope = shrinkage.rate_level(start, variance, most, found)
+        # The less the noise tells, the more the weights are taken at their word.
+        kept = 1 / (1 + (error / (_DISPLACED * slope)) ** 2)
         theta = theta.copy()
-        theta[:, -1] += math.log(wanted / found) / coordinates.bias
+        theta[:, -1] -= kept * (level + variance / 2) / coordinates.bias
         return theta
 
     def exactly(self, records: Records, margins: np.ndarray | None = None) -> TargetMap:

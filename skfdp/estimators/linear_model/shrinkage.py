@@ -12,6 +12,7 @@ import dataclasses
 import math
 
 import numpy as np
+from scipy.special import ndtr
 
 from skfdp.estimators import defaults
 
@@ -19,6 +20,8 @@ from skfdp.estimators import defaults
 #: them beyond the mean; private ones beyond a model of public ones; and public ones
 #: beside them, which that model has seen.
 SHARE, PRIVATE_SHARE, PUBLIC_SHARE = 0.5, 0.1, 0.02
+# Margins of rates beyond this are as good as infinite.
+_LARGEST = 99.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,3 +143,57 @@ def shrunk(theta: np.ndarray, blocks: list[Block], walk: Walk) -> np.ndarray:
     for block in blocks:
         theta[:, : len(block.columns)][:, block.columns] *= walk.kept(block)
     return theta
+
+
+def variance(theta: np.ndarray, blocks: list[Block]) -> float:
+    """Return the variance of the margins that weights give to rows of typical size.
+
+    Columns of a block count as independent and equal.
+    """
+    total = 0.0
+    for block in blocks:
+        own = theta[0, : len(block.columns)][block.columns]
+        total += block.square * float(own @ own) / max(1, len(own))
+    return total
+
+
+def rate_level(
+    start: np.ndarray, variance: float, most: float, mean: float
+) -> tuple[float, float]:
+    """Return by how much margins are above their start, from their mean rate.
+
+    Rates ``exp(start + level + z)``, z normal of this variance, are cut at `most`
+    before their mean is taken.
+
+    Parameters
+    ----------
+    start : ndarray of shape (n_rows,)
+        Public.
+    variance : float
+    most : float
+    mean : float
+        Of the cut rates, between 0 and `most`.
+
+    Returns
+    -------
+    level : float
+    slope : float
+        Of `mean` in it.
+    """
+    # Equal margins once: without a public model all are.
+    margins, counts = np.unique(np.minimum(start, _LARGEST), return_counts=True)
+    weights = counts / len(start)
+    std = max(math.sqrt(variance), 1e-6)
+
+    def rates(level: float) -> tuple[float, float]:
+        """Return the means of those that are not cut, and of those that are."""
+        mid = margins + level
+        room = (math.log(most) - mid) / std
+        below = np.exp(np.minimum(mid + std**2 / 2, _LARGEST)) * ndtr(room - std)
+        return float(weights @ below), most * float(weights @ ndtr(-room))
+
+    low, high = -_LARGEST, _LARGEST
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if sum(rates(middle)) > mean else (middle, high)
+    return middle, rates(middle)[0]
