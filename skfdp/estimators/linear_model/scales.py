@@ -21,6 +21,11 @@ from skfdp.releases.desk import Desk
 
 #: Wanted error of means of targets, and of counts and rates, over half their interval.
 TARGET_ERROR, RATE_ERROR = 0.1, 0.05
+# Where means and mean absolute deviations lie within the width of an interval: any mean
+# is as likely; the deviation of normals four spreads wide on either side is a tenth,
+# that of even targets a quarter.
+_SPREAD_OF_MEANS = 12**-0.5
+_DEVIATION, _SPREAD_OF_DEVIATIONS = 0.15, 0.1
 # About how far clips and noise move the logarithm of a mean rate.
 _DISPLACED = 0.5
 
@@ -211,16 +216,20 @@ class TargetScales:
         if start.log:
             mean, error = mean_of(y, low, high, "target mean")
             return dataclasses.replace(start, scale=max(mean, 2 * error))
-        centre, furthest = 0.0, high - low
+        centre, furthest, span = 0.0, high - low, high - low
         if margins is not None:
             distances = np.abs(y - np.clip(margins[:, 0], low, high))
         else:
-            mean, _ = mean_of(y, low, high, "target mean")
+            mean, error = mean_of(y, low, high, "target mean")
+            mean = _expected(mean, error, (low + high) / 2, _SPREAD_OF_MEANS * span)
             centre = mean if self.fit_intercept else 0.0
             furthest = max(high - centre, centre - low)
             distances = np.abs(y - centre)
         spread, error = mean_of(distances, 0.0, furthest, "target spread")
-        spread = max(spread, 2 * error)
+        spread = _expected(
+            spread, error, _DEVIATION * span, _SPREAD_OF_DEVIATIONS * span
+        )
+        spread = max(spread, error)
         return dataclasses.replace(start, centre=centre, scale=SPREAD * spread)
 
     def scaled(
@@ -238,6 +247,11 @@ def _share(
 ) -> float:
     """Return the share of ``mu**2`` for a mean in [-1, 1] of this error, in bounds."""
     return float(np.clip((error * mu * n_records) ** -2.0, least, most))
+
+
+def _expected(found: float, error: float, middle: float, spread: float) -> float:
+    """Return what a noisy number is expected to be, given where such numbers lie."""
+    return middle + (found - middle) * spread**2 / (spread**2 + error**2)
 
 
 def _error(span: float, event: Event, public: PublicRecords) -> float:

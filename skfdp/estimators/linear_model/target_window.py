@@ -22,8 +22,9 @@ from skfdp.releases.desk import Desk
 N_BINS = 16
 # A histogram of more noise than that, as a share of the records, tells nothing.
 _MOST_NOISE = 0.16
-# Standard deviations of the noise that may be no records.
-_DOUBT = 3.0
+# Standard deviations of the noise that may be no records. One even bin too many costs
+# little; one that is twice as wide as those before doubles the noise.
+_DOUBT, _DOUBT_OF_DOUBLING = 2.0, 3.0
 
 
 def pays(noise_std: float, n_records: int) -> bool:
@@ -85,7 +86,8 @@ def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, 
     """
     first = 0 if upward else int(shares.argmax())
     last = first + 1
-    while 1 - shares[first:last].sum() > _DOUBT * noise_std * math.sqrt(last - first):
+    noise_std *= _DOUBT_OF_DOUBLING if upward else _DOUBT
+    while 1 - shares[first:last].sum() > noise_std * math.sqrt(last - first):
         below = shares[first - 1] if first > 0 else -math.inf
         above = shares[last] if last < len(shares) else -math.inf
         if max(below, above) == -math.inf:
