@@ -74,6 +74,29 @@ def test_the_regressors_script_runs(tmp_path):
     assert cells["diabetes | 8 | DPSGDF"]["score"] > 0.2
 
 
+def test_the_script_of_public_parts_of_regressors_runs(tmp_path):
+    path = tmp_path / "regressors_public.json"
+    run = subprocess.run(
+        [
+            sys.executable,
+            str(SCRIPT.parent / "regressors_public.py"),
+            "--quick",
+            "--output",
+            str(path),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert run.returncode == 0, run.stderr
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    # one set and one budget: scikit-learn twice, four splits
+    assert len(cells) == 2 + 4
+    assert cells["diabetes | sklearn | all"][0] > 0.3
+    assert cells["diabetes | 1 | both"][0] > 0.2
+
+
 def test_default_is_useful_at_a_large_budget(quick):
     content = json.loads(quick[0].read_text(encoding="utf-8"))
     rows = {(row["data"], row["epsilon"]): row for row in content["rows"]}

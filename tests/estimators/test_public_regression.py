@@ -17,7 +17,15 @@ from sklearn.tree import DecisionTreeRegressor
 from skfdp import FeatureDPRegressor
 from skfdp.estimators.linear_model import public_regression
 from skfdp.estimators.linear_model.public_loss import clipped_away
-from skfdp.estimators.linear_model.shrinkage import Block, Walk, blocks_of, pull, shrunk
+from skfdp.estimators.linear_model.shrinkage import (
+    Block,
+    Walk,
+    blocks_of,
+    pull,
+    rate_level,
+    shrunk,
+    variance,
+)
 from skfdp.privacy import Event
 from skfdp.releases.steps import HeavyBall, noise_left
 
@@ -77,9 +85,12 @@ def test_without_budget_the_public_rates_are_left(counts):
     X, y = counts
     rows = X[:, :N_PUBLIC]
     theirs = PoissonRegressor(alpha=10 / len(X), max_iter=1000).fit(rows, y)
-    model = regressor(epsilon=0.03, loss="poisson").fit(X, y)
     alone = d2_tweedie_score(y, theirs.predict(rows), power=1)
-    assert d2(model, X, y) > alone - 0.03
+    scores = [
+        d2(regressor(epsilon=0.03, loss="poisson", random_state=seed).fit(X, y), X, y)
+        for seed in range(12)
+    ]
+    assert np.mean(scores) > alone - 0.03
 
 
 @pytest.mark.parametrize("public", [{}, {"public_features": None}])
@@ -303,10 +314,44 @@ def test_the_pull_follows_the_signal_of_the_private_block():
     assert isinstance(blocks[-1], Block)
 
 
+# -- the level of rates: public and released numbers alone ---------------------------
+@pytest.mark.parametrize("most", [2.0, 50.0])
+@pytest.mark.parametrize("spread", [0.0, 0.7])
+def test_the_level_of_lognormal_rates_is_found(most, spread):
+    rng = np.random.default_rng(0)
+    start = rng.normal(scale=0.5, size=200_000)
+    margins = start + 0.3 + spread * rng.normal(size=len(start))
+    mean = np.minimum(np.exp(margins), most).mean()
+    level, slope = rate_level(start, spread**2, most, mean)
+    assert level == pytest.approx(0.3, abs=0.02)
+    nearby = np.minimum(np.exp(margins + 0.01), most).mean()
+    assert slope == pytest.approx((nearby - mean) / 0.01, rel=0.05)
+
+
+def test_the_variance_of_margins_is_that_of_typical_rows():
+    rng = np.random.default_rng(0)
+    public = np.arange(6) < 2
+    blocks = blocks_of(public, True)
+    rows = rng.normal(size=(100_000, 6))
+    for block in blocks:
+        n_columns = block.columns.sum()
+        rows[:, block.columns] *= math.sqrt(block.square / n_columns)
+    theta = rng.normal(size=(1, 7))
+    found = (rows @ theta[0, :6]).var()
+    assert variance(theta, blocks) == pytest.approx(found, rel=0.03)
+
+
 # -- what the clip takes off ----------------------------------------------------------
 def first_query(model, table, releases):
     model.fit(*table)
     return next(r["query"] for r in releases if hasattr(r["query"], "loss"))
+
+
+def uncentred(method, records, prepared, plan):
+    """Return coordinates without releases: private columns as they are."""
+    centring = dataclasses.replace(method.centring, length=None)
+    plan = dataclasses.replace(plan, events=())
+    return centring.coordinates(records, prepared.moments, plan, (0.25, 1.0), None)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -319,9 +364,7 @@ def test_what_is_given_back_vanishes_with_the_clip(table, releases, sparse):
     start = query.offset
     residual = query.loss.residual(start, query.target)[:, 0]
     method, prepared, plan = model._planned(public)
-    coordinates = method.centring.coordinates(
-        model._records(*data), prepared.moments, None, (0.25, 1.0), None
-    )
+    coordinates = uncentred(method, model._records(*data), prepared, plan)
     wide, narrow = (
         clipped_away(dataclasses.replace(query, clip_norm=c), public, coordinates)(None)
         for c in (1e3, 1e-9)
@@ -341,10 +384,8 @@ def test_what_is_given_back_reads_no_private_value(table, releases):
     model = regressor()
     query = first_query(model, table, releases)
     records = model._records(X, y)
-    method, prepared, _ = model._planned(records.public)
-    coordinates = method.centring.coordinates(
-        records, prepared.moments, None, (0.25, 1.0), None
-    )
+    method, prepared, plan = model._planned(records.public)
+    coordinates = uncentred(method, records, prepared, plan)
     poison = X.copy()
     poison[:, N_PUBLIC:] = np.nan
     found = []
@@ -363,7 +404,7 @@ def test_the_mean_of_the_rates_is_released_within_a_public_interval(counts, rele
     model = regressor(loss="poisson", epsilon=3.0).fit(*counts)
     event = model.privacy_.events[-1]
     labels = [event.label for event in model.privacy_.events]
-    assert labels == ["mean", "row length", "mean rate", "descent"]
+    assert labels == ["row length", "mean", "mean rate", "descent"]
     event = model.privacy_.events[2]
     assert isinstance(event, Event)
     assert (event.clip_norm, event.sensitivity, event.n_steps) == (1.0, 2.0, 1)

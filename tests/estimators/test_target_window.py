@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from skfdp import FeatureDPRegressor
-from skfdp.estimators.linear_model import target_window
-from skfdp.privacy import Relation
+from skfdp import FeatureDPRegressor, PrivacyBudgetError
+from skfdp.estimators.linear_model import scales, target_window
+from skfdp.privacy import Relation, gdp_epsilon
 from skfdp.records.target import TargetMap
 
 LINEAR, COUNTS = TargetMap(low=-20.0, high=60.0), TargetMap(log=True, low=0, high=1000)
@@ -68,6 +68,45 @@ def test_a_record_in_two_bins_would_pass_the_bound_of_its_norm(monkeypatch, rele
     after = histogram(y, releases, LINEAR).exact_sum(None, one, 2.0**-30)
     assert math.hypot(*after.tolist()) <= 2**30
     assert (after > 0).sum() == 2 * (before > 0).sum()
+
+
+def test_every_release_is_covered_by_the_charge(releases):
+    """What neighbours move, over the noise that was added, is within the report."""
+    y = np.random.default_rng(1).normal(10, 2, 2000)
+    model = fitted(y, releases, target_bounds=(-20, 60))
+    relation, total = Relation.of("replace_one"), 0.0
+    for release in releases:
+        total += (release["query"].sensitivity(relation) / release["std"]) ** 2
+    assert any(r["query"].shape == (target_window.N_BINS,) for r in releases)
+    spent = gdp_epsilon(model.delta, math.sqrt(total))
+    assert spent == pytest.approx(model.privacy_.epsilon, rel=1e-6)
+
+
+WEAKER = {
+    "without the histogram": lambda event: {"n_steps": event.n_steps - 1},
+    "of records that are nulled": lambda event: {"sensitivity": 1.0},
+    "of half a record": lambda event: {"clip_norm": 0.5, "sensitivity": 1.0},
+}
+
+
+@pytest.mark.parametrize("name", WEAKER)
+def test_a_weaker_charge_is_refused(name, monkeypatch, releases):
+    """The code that charges is sabotaged, that which releases is not."""
+    y = np.random.default_rng(1).normal(10, 2, 2000)
+    charged, released = scales.TargetScales.event, scales.TargetScales.released
+
+    def sabotaged(*args, **kwargs):
+        event = charged(*args, **kwargs)
+        return dataclasses.replace(event, **WEAKER[name](event))
+
+    def with_histogram(self, records, event, desk, margins=None):
+        event = dataclasses.replace(event, n_steps=3)
+        return released(self, records, event, desk, margins)
+
+    monkeypatch.setattr(scales.TargetScales, "event", sabotaged)
+    monkeypatch.setattr(scales.TargetScales, "released", with_histogram)
+    with pytest.raises(PrivacyBudgetError, match="target scale"):
+        fitted(y, releases, target_bounds=(-20, 60))
 
 
 def test_the_histogram_is_charged_with_the_scales(releases):
