@@ -22,6 +22,11 @@ ROWS_CLIPPED = (
     "Every row is clipped to the declared bounds and norm before anything is computed "
     "from it."
 )
+#: Of linear models, whose rows keep their length.
+VALUES_CLIPPED = (
+    "Every value is clipped to the declared bounds of its column, and every contribution "
+    "to a clip norm; rows of linear models keep their length."
+)
 #: Of regressors.
 TARGET_CLIPPED = (
     "Every target is clipped to target_bounds before anything is computed from it."
@@ -56,6 +61,7 @@ _ENFORCED = frozenset(
         CLIPPED,
         BATCHES,
         ROWS_CLIPPED,
+        VALUES_CLIPPED,
         TARGET_CLIPPED,
         ORTHANT,
         LABEL,
