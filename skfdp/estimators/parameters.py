@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skfdp.estimators import defaults
-from skfdp.privacy.assumptions import ROWS_CLIPPED, Assumption, enforced
+from skfdp.privacy.assumptions import VALUES_CLIPPED, Assumption, enforced
 from skfdp.privacy.events import check_budget
 from skfdp.privacy.relations import Relation
 from skfdp.records.checks import (
@@ -35,7 +35,7 @@ ASSUMPTIONS = (
         "looking at private data.",
         enforced=False,
     ),
-    enforced(ROWS_CLIPPED),
+    enforced(VALUES_CLIPPED),
 )
 
 

@@ -22,10 +22,10 @@ ROWS_CLIPPED = (
     "Every row is clipped to the declared bounds and norm before anything is computed "
     "from it."
 )
-#: Of linear models, whose rows keep their length.
+#: Of every fit; reports of older ones have the sentence above.
 VALUES_CLIPPED = (
-    "Every value is clipped to the declared bounds of its column, and every contribution "
-    "to a clip norm; rows of linear models keep their length."
+    "Every value is clipped to the declared bounds of its column, and what a row adds to "
+    "a release to a clip norm."
 )
 #: Of regressors.
 TARGET_CLIPPED = (
