@@ -3,7 +3,8 @@
 Five tables of the development half of `_tables.py` x five public splits x epsilon from
 .1 to 10**6, with the defaults, beside scikit-learn's `LogisticRegression` on columns
 scaled by the same bounds: without a penalty, as the private models, and with its own.
-Prints one line for each table and split and writes JSON. Seeds make the runs reproducible: **they are not private fits**.
+Prints one line for each table and split and writes JSON. Seeds make the runs
+reproducible: **they are not private fits**.
 
     python benchmarks/reproduce/limit.py [--seeds 3] [--tables "adult 1000"]
 """

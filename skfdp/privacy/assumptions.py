@@ -24,8 +24,8 @@ ROWS_CLIPPED = (
 )
 #: Of every fit; reports of older ones have the sentence above.
 VALUES_CLIPPED = (
-    "Every value is clipped to the declared bounds of its column, and what a row adds to "
-    "a release to a clip norm."
+    "Every value is clipped to the declared bounds of its column, and what a row adds "
+    "to a release to a clip norm."
 )
 #: Of regressors.
 TARGET_CLIPPED = (
