@@ -34,7 +34,7 @@ def test_the_clip_norm_grows_with_the_signal_until_it_cuts_nothing(regression):
     assert clips[0] == 0.1
     assert defaults.clip_norm(128, regression=regression) == pytest.approx(0.8)
     # No end where residuals have none; rows 100 times as long as usual, else.
-    assert clips[-1] > 500 if regression else clips[-1] == 100
+    assert clips[-1] > 1.7 * clips[-200] > 50 if regression else clips[-1] == 100
 
 
 def test_steeper_losses_take_shorter_steps():
@@ -47,7 +47,7 @@ def test_steeper_losses_take_shorter_steps():
     assert rates[0] == rates[1] == 4 * rates[2]
 
 
-@given(s2n=st.floats(1e-3, 1e9))
+@given(s2n=st.floats(1e-3, 1e5))  # from where on neither rule cuts anything
 def test_regressions_clip_less_and_step_less(s2n):
     clip = defaults.clip_norm(s2n, regression=True)
     assert clip >= defaults.clip_norm(s2n) >= 0.1
