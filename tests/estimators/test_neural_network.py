@@ -504,7 +504,7 @@ def test_a_linear_start_is_the_linear_model(small, linear_models, bounds, hidden
 def test_a_linear_start_without_a_mean_has_public_signs(small):
     """The budget is too small for a mean: non-negative columns stay as they are."""
     X, y = small
-    network = FeatureDPMLPClassifier(0.2, bounds=(0, 1), **PUBLIC).fit(X, y)
+    network = FeatureDPMLPClassifier(0.05, bounds=(0, 1), **PUBLIC).fit(X, y)
     events = {event.label: event for event in network.privacy_.events}
     assert list(events) == ["linear model: temperature", "linear model: descent"]
     loop = events["linear model: descent"]

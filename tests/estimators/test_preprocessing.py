@@ -316,7 +316,7 @@ def test_centring_by_the_public_part_shows_what_it_hides(predictable):
     """The label depends on the rest, whose variance the public part dwarfs."""
     X, y = predictable
     scores = {"conditional": [], "mean": []}
-    for seed in range(3):
+    for seed in range(6):
         for name, public in {"conditional": [1, 3], "mean": None}.items():
             pipeline = make_pipeline(
                 conditional(
@@ -328,7 +328,7 @@ def test_centring_by_the_public_part_shows_what_it_hides(predictable):
             )
             scores[name].append(pipeline.fit(X, y).score(X, y))
     assert np.mean(scores["conditional"]) > 0.82
-    assert np.mean(scores["conditional"]) > np.mean(scores["mean"]) + 0.03
+    assert np.mean(scores["conditional"]) > np.mean(scores["mean"]) + 0.02
 
 
 def test_names_of_columns_pass_through_a_pipeline(predictable):

@@ -206,8 +206,12 @@ def test_without_public_columns_it_is_the_mean(table, counts):
     model = regressor(epsilon=1e-3, public_features=None).fit(X, y)
     assert model.public_model_.estimator is None
     assert model.predict(X).mean() == pytest.approx(y.mean(), abs=0.2)
-    model = regressor(epsilon=0.1, public_features=None, loss="poisson").fit(*counts)
-    assert model.predict(counts[0]).mean() == pytest.approx(counts[1].mean(), rel=0.2)
+    given = {"epsilon": 0.1, "public_features": None, "loss": "poisson"}
+    means = [
+        regressor(random_state=seed, **given).fit(*counts).predict(counts[0]).mean()
+        for seed in range(8)
+    ]
+    assert np.mean(means) == pytest.approx(counts[1].mean(), rel=0.15)
 
 
 def test_counts_that_are_all_zero():
@@ -438,7 +442,7 @@ def test_the_mean_of_skewed_counts_is_right_at_a_small_budget(counts):
             .predict(X)
             .mean()
             / y.mean()
-            for seed in range(4)
+            for seed in range(12)
         ]
         assert np.mean(ratios) == pytest.approx(1, abs=0.1)
 

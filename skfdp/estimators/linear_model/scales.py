@@ -165,7 +165,8 @@ class TargetScales:
         variance = shrinkage.variance(theta, blocks)
         level, slope = shrinkage.rate_level(start, variance, most, found)
         # The less the noise tells, the more the weights are taken at their word.
-        kept = 1 / (1 + (error / (_DISPLACED * slope)) ** 2)
+        told = (_DISPLACED * slope) ** 2
+        kept = told / (told + error**2)
         theta = theta.copy()
         theta[:, -1] -= kept * (level + variance / 2) / coordinates.bias
         return theta
