@@ -58,7 +58,9 @@ def test_a_hopeless_budget_is_no_worse_than_what_is_free(split, n_classes):
     if split.get("public_target") and "public_features" in split:
         model = LogisticRegression().fit(X[:N, :3], y[:N])
         free = log_loss(y[N:], model.predict_proba(X[N:, :3]))
-    assert found < free + 0.02
+    # One-shot keeps a prior for class frequencies, and some noise with it.
+    one_shot = split == SPLITS["label-DP"]
+    assert found < free + (0.05 if one_shot else 0.02)
 
 
 @both

@@ -65,6 +65,9 @@ def released_log_odds(records: Records, found: Event, desk: Desk) -> np.ndarray:
         most = 0.5 - min(0.5, max(1.0, noise_std) / n)
         share = 0.5 + float(np.clip(kept * apart[0] / n, -most, most))
         return np.array([math.log(share / (1 - share))])
-    share = np.maximum(1 / n_classes + kept * apart / n, max(1.0, noise_std) / n)
+    # No share is known to be below the noise, which may be as large as all of them.
+    least = min(1 / n_classes, max(1.0, noise_std) / n)
+    most = 1 - (n_classes - 1) * least
+    share = np.clip(1 / n_classes + kept * apart / n, least, most)
     logs = np.log(share)
     return logs - logs.mean()

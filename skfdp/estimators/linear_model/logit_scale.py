@@ -33,6 +33,8 @@ REACH = 0.7
 #: Temperatures to weigh up, and curvatures of the loss along the step over the usual.
 _TEMPERATURES = np.linspace(0.0, 1.2, 61)
 _CURVATURES = np.geomspace(0.1, 2.0, 30)
+# Noise of a slope, over its usual change along the step, that leaves no hope.
+_HOPELESS = 4.0
 # Prior standard deviation of a logit: what weights are expected to explain, and those
 # of public columns beside a public model.
 _SPREAD, _SPREAD_SEEN = 1.5, 0.6
@@ -252,7 +254,8 @@ def temperature(
 
     The slope of the loss along the step is taken to be linear in the factor a, ``H (a -
     a_0)``. The factor a_0 has a half-normal prior around 0, where the start is, the
-    curvature H one that is flat in its logarithm.
+    narrower the less the noise leaves to see; the curvature H one that is flat in its
+    logarithm.
 
     Parameters
     ----------
@@ -267,8 +270,10 @@ def temperature(
         Of a label at the start: what the curvature is about.
     """
     usual = variance * n_records * reach / REACH
+    # Where the slopes tell nothing, nothing is taken: the prior would be a bet.
+    width = 1 / math.hypot(1, noise_std / (_HOPELESS * usual))
     best, curvature = _TEMPERATURES[:, None], usual * _CURVATURES[None]
-    log = -(best**2) / 2 + 0 * curvature
+    log = -((best / width) ** 2) / 2 + 0 * curvature
     for point, slope in zip(POINTS, slopes, strict=True):
         log = log - ((curvature * (point - best) - slope) / noise_std) ** 2 / 2
     weight = np.exp(log - log.max()).sum(axis=1)
