@@ -50,9 +50,10 @@ class FitPlan:
     >>> private = np.full((1000, 3), np.nan)  # only its shape is looked at
     >>> plan = model.plan(private)
     >>> plan
-    <FitPlan of DPSGDFClassifier: epsilon=0.5, delta=1e-05; mean x 1, descent x 200>
+    <FitPlan of DPSGDFClassifier: epsilon=0.5, delta=1e-05; class counts x 1, mean x 1,
+    temperature x 1, descent x 200>
     >>> [round(event.mu, 3) for event in plan.events], round(plan.mu, 3)
-    ([0.02, 0.141], 0.142)
+    ([0.02, 0.02, 0.02, 0.138], 0.142)
     """
 
     subject: str
