@@ -71,8 +71,9 @@ def test_every_estimator_and_label_is_in_the_file(golden):
         for stream in case["streams"]
     }
     assert drawn == {
-        *("noise", "coins", "batch", "mean", "row length", "target mean"),
-        *("target spread", "label statistic", "splits", "target statistic"),
+        *("noise", "coins", "batch", "mean", "row length", "class counts"),
+        *("temperature", "target histogram", "target mean", "target spread"),
+        *("mean rate", "label statistic", "target statistic"),
         *("second moments", "cross moments", "padding", "class sums", "network"),
         *("draws", "split", "candidates", "probe", "score"),
     }
@@ -232,7 +233,7 @@ def weights_that_move_by_a_millionth(monkeypatch):
         (a_clip_left_out, CLIPPED, "(noise): other sums before the noise"),
         (one_grid_bit, CLIPPED, "(noise): noise of"),
         (the_order_of_releases, COVARIANCE, "releases: ['second moments"),
-        (a_step_too_few, CLIPPED, "releases: ['mean"),
+        (a_step_too_few, CLIPPED, "releases: ['class counts"),
         (a_higher_sampling_rate, POISSON, "batches: "),
         (a_public_batch_of_another_size, PADDED, "streams: "),
         (an_event_that_says_less, CLIPPED, "events: "),
