@@ -25,6 +25,7 @@ EXTRAS["test"] = [
     "pytest-xdist>=3.6",
     "hypothesis>=6.100",
     "jsonschema>=4.23",
+    "polars>=1",
     *EXTRAS["cli"],
     *EXTRAS["plot"],
     *EXTRAS["progress"],

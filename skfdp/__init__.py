@@ -13,6 +13,7 @@ from skfdp._version import __version__
 
 if TYPE_CHECKING:
     from skfdp import datasets as datasets
+    from skfdp.encoding.encoder import DeclaredEncoder
     from skfdp.estimators.centring.transformer import PrivateCenteringTransformer
     from skfdp.estimators.completion.completion import PrivateCompletionClassifier
     from skfdp.estimators.linear_model.dpsgd_f import DPSGDFClassifier
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "DPSGDFClassifier": "skfdp.estimators.linear_model.dpsgd_f",
     "DPSGDFRegressor": "skfdp.estimators.linear_model.regressors",
+    "DeclaredEncoder": "skfdp.encoding.encoder",
     "Event": "skfdp.privacy",
     "FeatureDPLogisticRegression": "skfdp.estimators.linear_model.feature_dp",
     "FeatureDPMLPClassifier": "skfdp.estimators.neural_network.mlp",
@@ -58,6 +60,10 @@ _HOMES = {
 }
 # Not public, but named by saved files.
 _IN_FILES = {
+    "CategoriesBlock": "skfdp.encoding.blocks",
+    "HatsBlock": "skfdp.encoding.blocks",
+    "LinearBlock": "skfdp.encoding.blocks",
+    "PairBlock": "skfdp.encoding.blocks",
     "PublicModel": "skfdp.estimators.linear_model.public_model",
     "PublicRegression": "skfdp.estimators.linear_model.public_regression",
     "RowMap": "skfdp.records.row_map",
@@ -67,6 +73,7 @@ _IN_FILES = {
 __all__ = [
     "DPSGDFClassifier",
     "DPSGDFRegressor",
+    "DeclaredEncoder",
     "Event",
     "FeatureDPLogisticRegression",
     "FeatureDPMLPClassifier",

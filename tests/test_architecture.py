@@ -17,6 +17,7 @@ ORDER = [
     "privacy",
     "kernels",
     "records",
+    "encoding",
     "queries",
     "releases",
     "estimators",

@@ -64,7 +64,7 @@ def test_every_estimator_and_label_is_in_the_file(golden):
     import skfdp
 
     fitted = {case["estimator"] for case in CASES}
-    assert fitted == {n for n in skfdp.__all__ if hasattr(getattr(skfdp, n), "fit")}
+    assert fitted == {n for n in skfdp.__all__ if hasattr(getattr(skfdp, n), "plan")}
     drawn = {
         stream.split("#")[0]
         for case in golden["cases"].values()

@@ -1,0 +1,1 @@
+"""Raw tables as bounded blocks of columns, by declarations alone."""

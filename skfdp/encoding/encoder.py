@@ -1,0 +1,251 @@
+"""Encoder of raw tables that learns nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skfdp.addresses import public
+from skfdp.encoding.blocks import Block
+from skfdp.encoding.declarations import Declarations
+from skfdp.encoding.tables import check_table, raw_column
+from skfdp.encoding.values import Column
+
+
+@public("skfdp")
+class DeclaredEncoder(TransformerMixin, BaseEstimator):
+    """Encoder of raw tables into bounded blocks of columns, by declarations alone.
+
+    Every raw column becomes a block: a number the hats of a piecewise linear curve or
+    one scaled column, text one column for each category, a date a trend with its month
+    and weekday. What a row becomes depends on this row and on the declarations; nothing
+    is learnt from the rows, private or public.
+
+    Parameters
+    ----------
+    bounds : mapping or pair, default=None
+        Bounds of numbers and dates by column, ``{"age": (17, 90)}`` or
+        ``{"admitted": ("2020-01-01", "2025-12-31")}``, by position where columns have
+        no names; a pair is for every column without categories. Values outside are
+        clipped. Known beforehand, never taken from private rows.
+    categories : mapping, default=None
+        Categories by column, ``{"sex": ["F", "M"]}``. By default those of the type:
+        False and True of a boolean column, the categories of a categorical column of
+        pandas or an Enum of polars. **Declare such a type yourself**: one that pandas
+        inferred (``astype("category")``) holds the values that occur in private rows.
+        1, 1.0, "1" and "01" are one category, and so are True and "true".
+    basis : {"hats", "linear"} or mapping, default="hats"
+        By column with bounds. "linear": one column, scaled to [0, 1].
+    n_knots : "auto", int or mapping, default="auto"
+        Number of knots of each curve, hence of its columns, at least 2 (a line);
+        in a mapping also the knots themselves, within the bounds, in ascending order.
+        "auto": 8.
+    spacing : {"even", "geometric"} or mapping, default="even"
+        Steps between knots; "geometric" needs a low bound above 0.
+    cyclic : column or list of columns, default=()
+        Those whose upper bound is the lower one again, such as an hour of the day in
+        (0, 24).
+    interactions : list of pairs of columns, default=()
+        Pairs that get a block of their own: all products of their columns. Of dates
+        the trend is taken.
+    ignore : column or list of columns, default=()
+        Columns that are left out.
+    sparse_output : bool, default=False
+        Return a CSR array instead of an ndarray.
+
+    Attributes
+    ----------
+    blocks_ : tuple of Block
+        In the order of the encoded columns. Each has a `name`, the positions of its
+        raw columns (`parents`), its encoded columns (`start`, `stop`), its `kind`
+        ("hats", "linear", "categories", "pair"), `knots` and `levels`;
+        ``block.encode(values)`` is the block of some raw values, for figures.
+    n_features_in_ : int
+        Number of raw columns.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        If X has names of columns.
+
+    Notes
+    -----
+    **Guarantees.** `fit` reads names and types of columns, no value. `transform`
+    answers for every value that a cell can hold, and for each row as if it stood alone:
+    whether private values make a column text, float or integer changes no other row.
+    Entries are in [0, 1], and the norm of a block is at most 1. What the types of
+    columns depend on is public: with undeclared booleans, whether one is missing.
+
+    **Missing values** (None, NaN, NaT, NA, empty text), infinite ones and those that
+    cannot be read as what is declared have the level "missing" in every block of their
+    column, *instead* of all other levels. Unknown categories have the level "other". A
+    declared category "missing" or "other" is this level.
+
+    **Hats** are degree-1 splines: at a knot one column is 1, between two knots both
+    columns share 1, in multiples of 2**-26.
+
+    **Dates** are days since 1970-01-01 in `knots`, and what the clock shows: a time
+    zone is left out. Text must be ISO (2024-02-29, or more after it). The month and the
+    weekday are categories, since there is nothing between two months for a curve to
+    fill in: cyclic hats with a knot at each month would be the same columns.
+
+    Examples
+    --------
+    >>> from skfdp import DeclaredEncoder
+    >>> encoder = DeclaredEncoder({"age": (20, 80)}, {"sex": ["F", "M"]}, n_knots=3)
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"age": [35, None], "sex": ["M", "unknown"]})
+    >>> encoder.set_output(transform="pandas").fit_transform(people).T
+                      0    1
+    age__0        0.5  0.0
+    age__1        0.5  0.0
+    age__2        0.0  0.0
+    age__missing  0.0  1.0
+    sex__F        0.0  0.0
+    sex__M        1.0  0.0
+    sex__other    0.0  1.0
+    sex__missing  0.0  0.0
+    """
+
+    def __init__(
+        self,
+        bounds=None,
+        categories=None,
+        *,
+        basis="hats",
+        n_knots="auto",
+        spacing="even",
+        cyclic=(),
+        interactions=(),
+        ignore=(),
+        sparse_output=False,
+    ):
+        self.bounds = bounds
+        self.categories = categories
+        self.basis = basis
+        self.n_knots = n_knots
+        self.spacing = spacing
+        self.cyclic = cyclic
+        self.interactions = interactions
+        self.ignore = ignore
+        self.sparse_output = sparse_output
+
+    def fit(self, X, y=None):
+        """Check the declarations against the columns of a table; learn nothing.
+
+        Parameters
+        ----------
+        X : DataFrame, Table or array-like of shape (n_rows, n_features)
+            Of pandas, polars, pyarrow or numpy. Only names and types are read.
+        y : ignored
+
+        Returns
+        -------
+        self : DeclaredEncoder
+
+        Raises
+        ------
+        ValueError
+            If a column is not declared, or twice, or what is declared is no column;
+            or if a declaration is impossible.
+        """
+        X = check_table(X)
+        validate_data(self, X, skip_check_array=True)
+        names = getattr(self, "feature_names_in_", None)
+        names = None if names is None else list(map(str, names))
+        self.blocks_ = Declarations(self, X, names).blocks()
+        return self
+
+    def transform(self, X):
+        """Encode each row by itself.
+
+        Parameters
+        ----------
+        X : DataFrame, Table or array-like of shape (n_rows, n_features)
+            With the columns of `fit`; types may differ.
+
+        Returns
+        -------
+        rows : float64 ndarray or csr_array of shape (n_rows, n_encoded)
+            CSR, in canonical form and without stored zeros, if `sparse_output`.
+        """
+        check_is_fitted(self)
+        X = check_table(X)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return (
+            _sparse(self.blocks_, X) if self.sparse_output else _dense(self.blocks_, X)
+        )
+
+    def get_feature_names_out(self, input_features=None):
+        """Return the names of the encoded columns, such as "age__3" or "sex__other".
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Must be the names of the raw columns, if these have names; not used.
+
+        Returns
+        -------
+        names : ndarray of str objects of shape (n_encoded,)
+        """
+        check_is_fitted(self)
+        if input_features is not None:
+            own = getattr(self, "feature_names_in_", None)
+            if own is not None and not np.array_equal(own, input_features):
+                raise ValueError("input_features is not equal to feature_names_in_")
+            if len(input_features) != self.n_features_in_:
+                raise ValueError(
+                    "input_features should have length equal to number of features "
+                    f"({self.n_features_in_}), got {len(input_features)}"
+                )
+        names = [name for block in self.blocks_ for name in block.feature_names]
+        return np.array(names, dtype=object)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def _entries(blocks: tuple[Block, ...], X: Any):
+    """Yield each block with its entries; columns are kept while they are needed."""
+    last = {place: j for j, block in enumerate(blocks) for place in block.parents}
+    columns: dict[int, Column] = {}
+    for j, block in enumerate(blocks):
+        for place in block.parents:
+            if place not in columns:
+                columns[place] = Column(raw_column(X, place))
+        yield block, *block.entries(*(columns[place] for place in block.parents))
+        for place in block.parents:
+            if last[place] == j:
+                del columns[place]
+
+
+def _dense(blocks: tuple[Block, ...], X: Any) -> np.ndarray:
+    width = blocks[-1].stop if blocks else 0
+    rows = np.zeros((X.shape[0], width))
+    flat = rows.reshape(-1)
+    starts = np.arange(X.shape[0])[:, None] * width
+    for block, places, values in _entries(blocks, X):
+        flat[starts + (block.start + places)] = values
+    return rows
+
+
+def _sparse(blocks: tuple[Block, ...], X: Any) -> csr_array:
+    places, values = [], []
+    for block, own, entries in _entries(blocks, X):
+        order = np.argsort(own, axis=1)
+        places.append(block.start + np.take_along_axis(own, order, axis=1))
+        values.append(np.take_along_axis(entries, order, axis=1))
+    width = blocks[-1].stop if blocks else 0
+    if not blocks:
+        return csr_array((X.shape[0], 0))
+    place, value = np.hstack(places), np.hstack(values)
+    stored = value != 0
+    ends = np.concatenate([[0], np.cumsum(stored.sum(axis=1))])
+    kind = np.int32 if max(ends[-1], width) < 2**31 else np.int64
+    parts = value[stored], place[stored].astype(kind), ends.astype(kind)
+    return csr_array(parts, shape=(X.shape[0], width))

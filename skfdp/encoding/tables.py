@@ -1,0 +1,93 @@
+"""Raw tables: their columns, and what the types of these say."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import check_array
+
+from skfdp.encoding.values import as_array
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a table of pandas, polars or pyarrow."""
+    return any(
+        hasattr(type(X), name) for name in ("iloc", "get_columns", "column_names")
+    )
+
+
+def check_table(X: Any) -> Any:
+    """Return X as a frame or as an array of two dimensions.
+
+    Parameters
+    ----------
+    X : DataFrame, Table or array-like of shape (n_rows, n_features)
+        Lists keep what they hold: numpy would turn a row of a number and a text into
+        two texts.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If X is sparse, lazy, not of two dimensions, complex, or empty.
+    """
+    if issparse(X):
+        raise TypeError(
+            "X is a sparse matrix: raw tables are dense, so pass a DataFrame or "
+            "X.toarray()."
+        )
+    if hasattr(type(X), "collect"):
+        raise TypeError("X is a lazy frame: pass X.collect().")
+    if not is_frame(X):
+        if not hasattr(X, "__array__"):
+            X = np.array(X, dtype=object)
+        return check_array(X, dtype=None, ensure_all_finite=False)
+    if len(X.shape) != 2:
+        raise ValueError("X is one column: pass a table, such as X.to_frame().")
+    n_rows, n_columns = X.shape
+    if not n_rows or not n_columns:
+        raise ValueError(
+            f"X has {n_rows} sample(s) and {n_columns} feature(s): both must be at "
+            "least 1."
+        )
+    return X
+
+
+def raw_column(X: Any, place: int) -> Any:
+    """Return the column at a place."""
+    if hasattr(type(X), "iloc"):
+        return X.iloc[:, place]
+    if hasattr(type(X), "get_columns"):
+        return X.get_column(X.columns[place])
+    if hasattr(type(X), "column_names"):
+        return X.column(place)
+    return X[:, place]
+
+
+def declared_levels(raw: Any) -> list | None:
+    """Return the categories that the type of a column declares, None if it does not.
+
+    Parameters
+    ----------
+    raw : ndarray, Series or ChunkedArray
+        Boolean, categorical of pandas, or Enum of polars. (Categorical of polars and
+        dictionaries of pyarrow hold the values that occur.)
+    """
+    if isinstance(raw, np.ndarray):
+        return [False, True] if raw.dtype.kind == "b" else None
+    dtype = getattr(raw, "dtype", getattr(raw, "type", None))
+    name = type(dtype).__name__
+    if name == "CategoricalDtype" or name == "Enum":
+        return as_array(dtype.categories).tolist()
+    return [False, True] if str(dtype).lower().startswith("bool") else None
+
+
+def type_kind(raw: Any) -> str:
+    """Return "date", "integer" or "" (which may hold anything), by type alone."""
+    dtype = getattr(raw, "dtype", getattr(raw, "type", None))
+    name = str(dtype).lower()
+    if name.startswith(("datetime", "date", "timestamp")):
+        return "date"
+    return "integer" if re.match("u?int[0-9]", name) else ""

@@ -1,0 +1,196 @@
+"""Blocks have norm at most 1, and are the columns that they say."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from sklearn.preprocessing import SplineTransformer
+
+from skfdp import DeclaredEncoder
+from skfdp.encoding.knots import STANDALONE_KNOTS, automatic_knots, spread_knots
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+wild = st.one_of(
+    st.floats(),
+    st.sampled_from([1e308, -1e308, math.inf, -math.inf, math.nan, 5e-324, -0.0]),
+)
+
+
+@st.composite
+def bounds(draw):
+    low = draw(finite)
+    near = math.nextafter(low, math.inf)
+    high = draw(st.one_of(finite, st.just(near), st.sampled_from([1.79e308, 5e-324])))
+    assume(low < high < math.inf)
+    return low, high
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    bounds(),
+    bounds(),
+    st.lists(st.tuples(wild, wild), min_size=1, max_size=5),
+    st.sampled_from(["hats", "linear"]),
+    st.sampled_from(["even", "geometric"]),
+    st.sampled_from([(), (0,)]),
+    st.integers(2, 9),
+)
+def test_every_block_has_norm_at_most_1(first, second, rows, basis, spacing, cyclic, k):
+    assume(spacing == "even" or (first[0] > 0 and second[0] > 0))
+    encoder = DeclaredEncoder(
+        {0: first, 1: second},
+        basis={1: basis},
+        n_knots=k,
+        spacing=spacing,
+        cyclic=cyclic,
+        interactions=[
+            (0, 1),
+        ],
+    )
+    X = np.array([[*row] for row in rows] + [[first[0], second[1]]])
+    found = encoder.fit_transform(X)
+    assert ((found >= 0) & (found <= 1)).all()
+    for block in encoder.blocks_:
+        for row in found[:, block.start : block.stop]:
+            exact = [Fraction(entry) for entry in row]
+            assert sum(entry**2 for entry in exact) <= 1
+            if block.kind == "hats" or (block.kind == "pair" and basis == "hats"):
+                assert sum(exact) == 1
+            if row[-1]:
+                assert row[-1] == 1 and not row[:-1].any()
+    missing = ~np.isfinite(X)
+    ages, hours, pair = encoder.blocks_
+    np.testing.assert_array_equal(found[:, ages.stop - 1], missing[:, 0])
+    np.testing.assert_array_equal(found[:, hours.stop - 1], missing[:, 1])
+    np.testing.assert_array_equal(found[:, pair.stop - 1], missing.any(axis=1))
+
+
+@settings(max_examples=100, deadline=None)
+@given(bounds(), st.integers(2, 40), st.sampled_from(["even", "geometric"]))
+@example((1.7976931348621712e308, 1.7976931348621714e308), 23, "geometric")
+@example((-1.7e308, 1.7e308), 9, "even")
+def test_knots_go_from_bound_to_bound(sides, n_knots, spacing):
+    low, high = sides
+    assume(spacing == "even" or low > 0)
+    knots = spread_knots(low, high, n_knots, spacing)
+    assert len(knots) == n_knots
+    assert knots[0] == low and knots[-1] == high and (np.diff(knots / 4) >= 0).all()
+
+
+def test_knots_by_hand():
+    assert spread_knots(0, 10, 3, "even").tolist() == [0, 5, 10]
+    np.testing.assert_allclose(spread_knots(1, 100, 3, "geometric"), [1, 10, 100])
+    assert automatic_knots() == STANDALONE_KNOTS == 8
+
+
+def test_hats_are_splines_of_degree_1():
+    knots = np.array([0.0, 1.0, 4.0, 9.0, 10.0])
+    x = np.linspace(-3, 12, 301)
+    encoder = DeclaredEncoder({0: (0, 10)}, n_knots={0: knots}).fit(x[:, None])
+    splines = SplineTransformer(
+        degree=1, knots=knots[:, None], extrapolation="constant"
+    )
+    expected = splines.fit_transform(x[:, None])
+    found = encoder.transform(x[:, None])
+    np.testing.assert_allclose(found[:, :-1], expected, rtol=0, atol=2.0**-26)
+    assert not found[:, -1].any()
+    (block,) = encoder.blocks_
+    assert (block.kind, block.start, block.stop, block.end) == ("hats", 0, 6, None)
+    np.testing.assert_array_equal(block.knots, knots)
+    np.testing.assert_array_equal(block.encode(x), found)
+    np.testing.assert_array_equal(block.encode(knots)[:, :-1], np.eye(5))
+
+
+def test_a_cyclic_block_closes():
+    encoder = DeclaredEncoder({0: (0, 24)}, n_knots=6, cyclic=[0])
+    (block,) = encoder.fit([[0.0]]).blocks_
+    assert block.knots.tolist() == [0, 4, 8, 12, 16, 20]
+    assert block.end == 24 and block.cyclic and len(block.levels) == 7
+    rows = block.encode([0, 24, 22, 99])
+    np.testing.assert_array_equal(rows[0], rows[1])
+    np.testing.assert_array_equal(rows[2], [0.5, 0, 0, 0, 0, 0.5, 0])
+    np.testing.assert_array_equal(rows[3], rows[1])
+    given_knots = DeclaredEncoder({0: (0, 24)}, n_knots={0: [0, 6, 24]}, cyclic=0)
+    (block,) = given_knots.fit([[0.0]]).blocks_
+    assert block.knots.tolist() == [0, 6] and block.end == 24
+
+
+def test_a_line():
+    encoder = DeclaredEncoder({0: (10, 20)}, basis="linear").fit([[0.0]])
+    (block,) = encoder.blocks_
+    assert block.levels == ("linear", "missing") and block.kind == "linear"
+    assert block.knots.tolist() == [10, 20]
+    expected = [[0.3, 0], [0, 0], [1, 0], [0, 1], [0, 1]]
+    np.testing.assert_array_equal(
+        block.encode([13, 3, 23, "thirteen", math.inf]), expected
+    )
+
+
+def test_categories():
+    encoder = DeclaredEncoder(categories={0: ["a", 1, True]}).fit([["a"]])
+    (block,) = encoder.blocks_
+    assert block.levels == ("a", "1", "True", "other", "missing")
+    found = block.encode(["a", "01", "TRUE", "b", None]).argmax(axis=1)
+    assert found.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_declared_missing_and_other_are_these_levels():
+    encoder = DeclaredEncoder(categories={0: ["missing", "a", "other"]}).fit([["a"]])
+    (block,) = encoder.blocks_
+    assert block.levels == ("missing", "a", "other")
+    rows = block.encode(["missing", None, "a", "other", "b"])
+    assert rows.argmax(axis=1).tolist() == [0, 0, 1, 2, 2]
+
+
+@pytest.mark.parametrize("basis", ["hats", "linear"])
+def test_a_pair_is_the_product_of_its_sides(basis):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 11, size=(50, 2)).astype(object)
+    X[:, 1] = rng.choice(["a", "missing", "b"], size=50)
+    X[0, 0] = X[1, 1] = X[2, 0] = X[2, 1] = None
+    encoder = DeclaredEncoder(
+        {0: (0, 10)},
+        {1: ["missing", "a"]},  # in front, and "other" last
+        basis=basis,
+        n_knots=4,
+        interactions=[(0, 1)],
+    ).fit(X)
+    number, text, pair = encoder.blocks_
+    assert pair.name == "x0:x1" and pair.parents == (0, 1) and pair.kind == "pair"
+    assert pair.sides == (number, text) and pair.start == text.stop
+    first, second = number.encode(X[:, 0]), text.encode(X[:, 1])
+    missing = (first[:, -1] > 0) | (second[:, 0] > 0)
+    products = first[:, :-1, None] * second[:, None, 1:]
+    expected = np.where(missing[:, None], 0, products.reshape(len(X), -1))
+    expected = np.column_stack([expected, missing])
+    np.testing.assert_array_equal(pair.encode(X[:, 0], X[:, 1]), expected)
+    level = "linear" if basis == "linear" else "0"
+    assert pair.levels[:2] == (f"{level}:a", f"{level}:other")
+    with pytest.raises(ValueError, match="takes 2 column"):
+        pair.encode(X[:, 0])
+
+
+def test_a_date_has_three_blocks():
+    encoder = DeclaredEncoder(
+        {0: ("2020-01-01", "2021-01-01"), 1: (0, 1)}, n_knots=3, interactions=[(0, 1)]
+    ).fit([["2020-01-01", 0]])
+    trend, month, weekday, _, pair = encoder.blocks_
+    assert [block.name for block in encoder.blocks_] == [
+        "x0",
+        "x0.month",
+        "x0.weekday",
+        "x1",
+        "x0:x1",
+    ]
+    assert month.cyclic and weekday.cyclic and not trend.cyclic
+    assert trend.knots.tolist() == [18262, 18262 + 183, 18262 + 366]
+    dates = ["2020-07-02", "2031-12-06", "soon", None]
+    expected = [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 1]]
+    np.testing.assert_array_equal(trend.encode(dates), expected)
+    names = [np.array(b.levels)[b.encode(dates).argmax(1)] for b in (month, weekday)]
+    assert names[0].tolist() == ["Jul", "Dec", "missing", "missing"]
+    assert names[1].tolist() == ["Thu", "Sat", "missing", "missing"]
+    assert pair.parents == (0, 1) and len(pair.levels) == 3 * 3 + 1

@@ -1,0 +1,291 @@
+"""Values are read alike in whatever type their column comes."""
+
+import datetime
+import decimal
+import io
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from skfdp import DeclaredEncoder
+from skfdp.encoding.values import Column, as_array, canonical, moment, number
+
+DECLARED = {
+    "bounds": {"number": (-5, 300), "date": ("2019-05-05", "2021-01-01")},
+    "categories": {"category": ["1", "2.5", "a b", True, 300, -1]},
+}
+NAMES = ["number", "date", "category"]
+
+
+def encoded(columns):
+    """Return each of the three columns of a frame encoded as each of three kinds."""
+    encoder = DeclaredEncoder(**DECLARED, basis="linear")
+    blank = pd.DataFrame({name: [""] for name in NAMES})
+    return encoder.fit(blank).transform(columns)
+
+
+CELLS = ["", "1", "1.0", "01", " 3.5 ", "2.50", "1e2", "300", "+7", "-1", "1_0", "0x10"]
+CELLS += ["inf", "-Infinity", "1e400", "nan", "NA", "None", "true", "TRUE", "False"]
+CELLS += ["2020-02-29", "2020-02-30", "2020", "20200229", "2020-02-29T10:00:00", "x y"]
+CELLS += [
+    "a b",
+    "ä",
+    "１",
+    "9" * 25,
+    "9007199254740993",
+    "-0",
+    "0.1",
+    "1e-320",
+    "missing",
+]
+CELLS += ["2020-02-29 10:00:00+02:00", "0001-01-01", "9999-12-31", "\0", "a\nb", '"']
+
+
+def read(texts):
+    frame = pd.DataFrame({name: texts for name in NAMES})
+    buffer = io.StringIO()
+    frame.to_csv(buffer, index=False)
+    return pd.read_csv(io.StringIO(buffer.getvalue()))
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.sampled_from(CELLS), min_size=1, max_size=6))
+@example(["1", ""])
+@example(["1", "x y"])
+@example(["True", ""])
+@example(["20200229", "2020-02-29"])
+@example(["9007199254740993", ""])
+def test_how_a_table_is_read_changes_no_other_row(texts):
+    """The type that pandas infers for a column depends on every cell of it."""
+    whole = encoded(read(texts))
+    for j, text in enumerate(texts):
+        np.testing.assert_array_equal(whole[j : j + 1], encoded(read([text])))
+
+
+VALUES = [None, math.nan, pd.NA, pd.NaT, math.inf, -math.inf, 0, 1, True, False, 2.5]
+VALUES += [
+    10**400,
+    -(10**400),
+    2**63,
+    2**64,
+    np.float32(2.5),
+    np.int8(1),
+    np.bool_(True),
+]
+VALUES += [
+    decimal.Decimal("2.5"),
+    decimal.Decimal("sNaN"),
+    decimal.Decimal("-Infinity"),
+]
+VALUES += ["", "2.5", "a b", b"1", b"\xff", "2020-02-29", [1], {}, (), object(), 1j]
+VALUES += [datetime.date(2020, 2, 29), datetime.datetime(2020, 2, 29, 10)]
+VALUES += [datetime.time(1), datetime.timedelta(1), np.timedelta64(5, "ns")]
+VALUES += [pd.Timestamp("2020-02-29", tz="Asia/Tokyo"), np.datetime64("2020-02", "M")]
+VALUES += [np.datetime64("NaT"), np.datetime64(2**62, "D"), np.datetime64(-1, "as")]
+VALUES += [pd.Timestamp("2020-02-29 10:00:00.123456789"), np.timedelta64("NaT")]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.sampled_from(range(len(VALUES))), min_size=1, max_size=5))
+def test_a_row_is_encoded_as_if_it_stood_alone(chosen):
+    def table(rows):
+        cells = np.empty((len(rows), 3), dtype=object)
+        for i, row in enumerate(rows):
+            for j in range(3):
+                cells[i, j] = VALUES[row]
+        return pd.DataFrame(cells, columns=NAMES)
+
+    def inferred(rows):
+        return pd.DataFrame({n: pd.Series([VALUES[r] for r in rows]) for n in NAMES})
+
+    alone = np.vstack([encoded(table([row])) for row in chosen])
+    np.testing.assert_array_equal(encoded(table(chosen)), alone)
+    # pandas itself turns True beside 2.5 into 1.0, cuts what leaves int64, and so on
+    plain = [row for row in chosen if type(VALUES[row]) in (int, float, str)]
+    plain = [row for row in plain if abs(number(VALUES[row])) < 2**63]
+    if plain:
+        found = encoded(inferred(plain))
+        np.testing.assert_array_equal(found, encoded(table(plain)))
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: repr(value)[:30])
+def test_every_value_is_a_number_or_missing(value):
+    found = number(value)
+    assert isinstance(found, float) and not math.isinf(found)
+
+
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        ("12", 12.0),
+        (" 3.5 ", 3.5),
+        ("true", 1.0),
+        (True, 1.0),
+        (decimal.Decimal("2.5"), 2.5),
+        (b"7", 7.0),
+        ("1_000", math.nan),
+        ("inf", math.nan),
+        (10**400, math.nan),
+        ("twelve", math.nan),
+        (np.timedelta64(5, "ns"), math.nan),
+        (datetime.date(2020, 1, 1), math.nan),
+        ("9" * 5000, math.nan),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_numbers(value, expected):
+    np.testing.assert_equal(number(value), expected)
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        ["1", 1, 1.0, "01", "1.0", " 1 ", np.int8(1), decimal.Decimal(1), "1e0", b"1"],
+        ["True", True, "true", " TRUE ", np.bool_(True)],
+        [None, math.nan, pd.NA, pd.NaT, "", "  ", "nan", np.datetime64("NaT")],
+        ["inf", math.inf, "Infinity", "1e400", 10**400],
+        ["0.1", 0.1, "0.10", ".1"],
+        ["-0", 0, 0.0, -0.0, "00"],
+        ["2020-02-29", datetime.date(2020, 2, 29), pd.Timestamp("2020-02-29")],
+        ["ä b", " ä b"],
+    ],
+    ids=lambda same: repr(same[0]),
+)
+def test_spellings_of_one_category(same):
+    assert len({canonical(value) for value in same}) == 1
+
+
+def test_different_categories_stay_so():
+    values = ["1", "True", "2", "A", "a", "inf", "-inf", "1_0", None]
+    assert len({canonical(value) for value in values}) == len(values)
+
+
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        ("2020-02-29", "2020-02-29T00:00:00"),
+        (" 2020-02-29 13:30", "2020-02-29T13:30:00"),
+        ("2020-02-29T23:30:00-08:00", "2020-02-29T23:30:00"),
+        (pd.Timestamp("2020-02-29 23:30", tz="US/Pacific"), "2020-02-29T23:30:00"),
+        (datetime.date(2020, 2, 29), "2020-02-29T00:00:00"),
+        (np.datetime64("2020-02", "M"), "2020-02-01T00:00:00"),
+        ("2020-02-30", "NaT"),
+        ("20200229", "NaT"),
+        (20200229, "NaT"),
+        ("2020-02-29 at noon", "NaT"),
+        (pd.NaT, "NaT"),
+        (None, "NaT"),
+    ],
+    ids=str,
+)
+def test_dates(value, expected):
+    np.testing.assert_equal(moment(value), np.datetime64(expected, "us"))
+
+
+def test_parts_of_dates():
+    days = pd.date_range("1899-12-25", "2101-01-09", freq="53h")
+    column = Column(pd.Series(days))
+    np.testing.assert_array_equal(column.read("month"), days.month - 1)
+    weekdays = [day.weekday() for day in days]
+    np.testing.assert_array_equal(column.read("weekday"), weekdays)
+    since = (days - pd.Timestamp(0)) / pd.Timedelta(1, "D")
+    np.testing.assert_allclose(column.read("date"), since, rtol=0, atol=1e-9)
+
+
+def series():
+    """Return columns of every library with the same content."""
+    pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    floats = [1.5, None, 3.0]
+    times = [datetime.datetime(2020, 2, 29, 23), None, datetime.datetime(1969, 1, 1)]
+    aware = pd.Series(times).dt.tz_localize("Asia/Tokyo")
+    yield from (
+        (kind, floats)
+        for kind in (
+            pd.Series(floats),
+            pd.Series(floats, dtype="Float64"),
+            pd.Series(floats, dtype="float64[pyarrow]"),
+            pd.Series(floats).astype("category"),
+            pd.arrays.SparseArray([1.5, math.nan, 3.0]).to_numpy(),
+            pd.Series(pd.arrays.SparseArray([1.5, math.nan, 3.0])),
+            pl.Series(floats),
+            pl.Series(floats, dtype=pl.Decimal(10, 2)),
+            pa.chunked_array([floats]),
+            pa.chunked_array([["1.5", None, "3"]]).dictionary_encode(),
+            np.array(floats, dtype=object),
+            np.array(["1.5", "", "3"]),
+            np.array([b"1.5", b"", b"3"]),
+            floats,
+        )
+    )
+    yield from (
+        (kind, times)
+        for kind in (
+            pd.Series(times),
+            aware,
+            aware.astype(object),
+            aware.astype(pd.ArrowDtype(pa.timestamp("ns", "Asia/Tokyo"))),
+            pd.Series(times, dtype="timestamp[ns][pyarrow]"),
+            pl.Series(times),
+            pl.Series(times).dt.replace_time_zone("Asia/Tokyo"),
+            pa.chunked_array([pa.array(times)]),
+            pa.chunked_array([pa.array(aware)]),
+            ["2020-02-29T23:00", None, "1969-01-01"],
+        )
+    )
+
+
+def test_columns_of_every_library():
+    for raw, values in series():
+        if isinstance(values[0], float):
+            expected = np.array(values, dtype=float)
+            np.testing.assert_array_equal(Column(raw).read("number"), expected)
+        else:
+            expected = np.array(values, dtype="datetime64[us]")
+            days = Column(raw).read("date")
+            np.testing.assert_array_equal(np.isnan(days), np.isnat(expected))
+            known = ~np.isnan(days)
+            hours = (days[known] * 24).round().astype("timedelta64[h]")
+            np.testing.assert_array_equal(
+                np.datetime64("1970-01-01T00", "h") + hours, expected[known]
+            )
+
+
+def test_columns_that_hold_no_value_of_ours():
+    pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    nanoseconds = [1, None, 10**9]
+    for raw in (
+        [[1, 2], None, [3, 4]],
+        pl.Series([[1, 2], None, [3, 4]]),
+        pl.Series(nanoseconds, dtype=pl.Int64).cast(pl.Duration("ns")),
+        pl.Series(nanoseconds, dtype=pl.Int64).cast(pl.Time),
+        pa.chunked_array([pa.array(nanoseconds, pa.duration("ns"))]),
+        pa.chunked_array([pa.array(nanoseconds, pa.time64("ns"))]),
+        pd.Series(nanoseconds, dtype="Int64").astype("timedelta64[ns]"),
+        pd.Series(pd.PeriodIndex(["2020-01", None, "2020-02"], freq="M")),
+        pd.Series(pd.arrays.IntervalArray.from_tuples([(0, 1), None, (1, 2)])),
+    ):
+        column = Column(raw)
+        assert np.isnan(column.read("number")).all()
+        assert np.isnan(column.read("date")).all()
+        assert column.places({}, 0, 1).tolist() == [0, 1, 0]
+
+
+def test_numbers_and_dates_beyond_those_of_python():
+    assert np.isnan(Column(np.array([np.longdouble("1e4000")])).read("number")).all()
+    years = np.array(["30000-02-03", "0001-01-01"], dtype="M8[D]")
+    for raw in (years, [*years]):
+        assert Column(raw).places({"30000-02-03": 2}, 0, 1).tolist() == [2, 0]
+    far = np.array([2**62, -(2**62)], dtype="M8[D]")
+    assert (np.abs(Column(far).read("date")) < 1e8).all()
+
+
+def test_only_four_types_are_left():
+    for raw, _ in series():
+        assert as_array(raw).dtype.str[1:] in ("f8", "b1", "M8[us]", "O")
+    durations = pd.Series([pd.Timedelta(5, "ns")])
+    assert np.isnan(Column(durations).read("number")).all()
+    assert np.isnat(Column(np.array(["NaT"], "M8")).values).all()
