@@ -19,6 +19,7 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.utils.extmath import randomized_svd
 
+from skfdp.encoding.smoothing import shares_of_norm
 from skfdp.records.blocks import blocks
 from skfdp.records.grid import GRID, GridRows
 from skfdp.records.mapped import PublicRows
@@ -232,28 +233,12 @@ def _principal(rows: PublicRows, mean: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def water_filling(prior: np.ndarray, noise: float, n_rows: int) -> np.ndarray:
-    r"""Share out the squared norm of the rows among the directions.
-
-    Let direction j have the share a_j of the squared norm. The release then tells the
-    correlation of its coordinate with the target up to noise of variance
-    ``noise**2 / a_j``, beside the chance of the labels, c. Where a correlation has the
-    prior variance v_j, the best linear estimates explain
-    ``sum v_j**2 / (v_j + c + noise**2 / a_j)`` of the target's variance, which is
-    largest at
-
-    .. math:: a_j = \max(0, \theta v_j - noise^2) / (v_j + c), \qquad \sum_j a_j = 1.
-
-    So weak directions are left out, the more of them the louder the noise, and the
-    others are nearly whitened: reverse water-filling (Cover and Thomas, *Elements of
-    Information Theory*, section 10.3.3), with a prior in place of the known variance.
+    """Share out the squared norm of the rows among the directions.
 
     Parameters
     ----------
-    prior : ndarray of shape (n_directions,)
-        v, the variances of the correlations; positive.
-    noise : float
-        Standard deviation of the noise of the released statistic over the number of
-        records, for rows of norm 1 and a target of standard deviation 1.
+    prior, noise
+        See `shares_of_norm`.
     n_rows : int
 
     Returns
@@ -261,16 +246,7 @@ def water_filling(prior: np.ndarray, noise: float, n_rows: int) -> np.ndarray:
     share : ndarray of shape (n_directions,)
         Zero for the directions that are left out.
     """
-    order = np.argsort(-prior, kind="stable")
-    v = prior[order]
-    total = v + _chance(n_rows)
-    # The level if the first k directions are kept, for every k.
-    level = (1 + noise**2 * np.cumsum(1 / total)) / np.cumsum(v / total)
-    last = np.nonzero(level * v > noise**2)[0].max(initial=0)
-    share = np.empty(len(v))
-    share[order] = np.maximum(0, level[last] * v - noise**2) / total
-    share[order[0]] = share[order[0]] or 1.0  # where noise drowns even the rounding
-    return share
+    return shares_of_norm(prior, noise, _chance(n_rows))
 
 
 def _chance(n_rows: int) -> float:

@@ -1,0 +1,233 @@
+"""Smooth coordinates: their spans, their norms, and the way back."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skfdp import DeclaredEncoder
+from skfdp.encoding.smoothing import (
+    Smoothing,
+    Strength,
+    contrasts,
+    directions,
+    orders,
+    prior_variances,
+    shares_of_norm,
+    smoothing_matrix,
+)
+
+SIGNALS = [1e-9, 1.0, 10.0, 100.0, 1e4, np.inf]
+
+
+def table(n_rows=200, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack(
+        [
+            rng.uniform(15, 95, n_rows),
+            rng.uniform(-2, 26, n_rows),
+            rng.integers(0, 4, n_rows),
+            rng.normal(size=n_rows),
+        ]
+    )
+    X[rng.random(X.shape) < 0.1] = np.nan
+    return X
+
+
+def encoder(n_knots=6, **options):
+    return DeclaredEncoder(
+        {0: (17, 90), 1: (0, 24), 3: (-2, 2)},
+        {2: [0, 1, 2]},
+        basis={3: "linear"},
+        n_knots=n_knots,
+        cyclic=[1],
+        interactions=[(0, 1), (0, 2), (2, 3)],
+        **options,
+    ).fit(table())
+
+
+def straight(n_knots):
+    return smoothing_matrix(directions(n_knots), np.eye(1, n_knots - 1).ravel())
+
+
+@pytest.mark.parametrize("cyclic", [False, True])
+@pytest.mark.parametrize("n_knots", [2, 3, 4, 7, 16, 64])
+def test_directions_are_orthonormal_and_leave_the_constant_out(n_knots, cyclic):
+    shapes = directions(n_knots, cyclic)
+    assert shapes.shape == (n_knots, n_knots - 1)
+    assert len(orders(n_knots, cyclic)) == n_knots - 1
+    assert np.abs(shapes.T @ shapes - np.eye(n_knots - 1)).max() < 1e-9
+    assert np.abs(shapes.sum(axis=0)).max() < 1e-9
+
+
+def test_directions_are_sorted_by_how_much_they_bend():
+    bends = (np.diff(directions(12), 2, axis=0) ** 2).sum(axis=0)
+    assert (np.diff(bends) > 0).all()
+    assert bends[0] < 1e-25
+
+
+@pytest.mark.parametrize("n_knots", [2, 5, 16])
+def test_the_first_direction_alone_is_a_straight_line(n_knots):
+    line = straight(n_knots)
+    assert line.shape == (n_knots, 1)
+    assert np.allclose(line[:, 0], np.linspace(-1, 1, n_knots), atol=1e-11)
+
+
+@pytest.mark.parametrize("n_knots", [3, 4, 9, 12])
+def test_cyclic_directions_wrap(n_knots):
+    # A turn of the circle maps the waves of one order onto themselves.
+    shapes, order = directions(n_knots, True), orders(n_knots, True)
+    turned = np.roll(shapes, 1, axis=0)
+    for wave in np.unique(order):
+        own = shapes[:, order == wave]
+        left = turned[:, order == wave]
+        assert np.allclose(own @ (own.T @ left), left)
+
+
+def test_contrasts_are_orthonormal_and_sum_to_zero():
+    shapes = contrasts(5)
+    assert np.allclose(shapes.T @ shapes, np.eye(4))
+    assert np.allclose(shapes.sum(axis=0), 0)
+
+
+@given(
+    n_knots=st.integers(2, 40),
+    signal=st.sampled_from(SIGNALS),
+    n_records=st.integers(1, 10**9),
+    n_blocks=st.integers(1, 500),
+    cyclic=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_row_of_the_matrix_is_longer_than_one(
+    n_knots, signal, n_records, n_blocks, cyclic
+):
+    share = Strength(signal, n_records, n_blocks).shares(
+        prior_variances(n_knots, cyclic)
+    )
+    assert share.sum() == pytest.approx(1)
+    matrix = smoothing_matrix(directions(n_knots, cyclic), share)
+    norms = np.linalg.norm(matrix, axis=1)
+    assert norms.max() <= 1
+    assert norms.max() > 1 - 1e-9
+
+
+def test_a_small_signal_draws_lines_and_a_large_one_frees_every_knot():
+    variance = prior_variances(16)
+    shares = [Strength(s, 10**6, 8).shares(variance) for s in np.geomspace(1, 1e7, 15)]
+    kept = [int((share > 0).sum()) for share in shares]
+    assert kept[0] == 1 and kept[-1] == 15
+    assert kept == sorted(kept)
+    assert shares[-1].min() > 0.95 * shares[-1].max()
+
+
+def test_many_outputs_and_many_blocks_count_as_noise():
+    variance = prior_variances(16)
+
+    def kept(**numbers):
+        given = {"signal": 300.0, "n_records": 10**4, "n_blocks": 8} | numbers
+        return int((Strength(**given).shares(variance) > 0).sum())
+
+    assert kept(n_outputs=10) < kept()
+    assert kept(n_blocks=30) < kept()
+
+
+def test_shares_of_norm_are_the_optimum():
+    rng = np.random.default_rng(0)
+    prior, noise, chance = rng.exponential(size=6), 0.4, 0.05
+
+    def explained(share):
+        with np.errstate(divide="ignore"):
+            return (prior**2 / (prior + chance + noise**2 / share)).sum()
+
+    best = explained(shares_of_norm(prior, noise, chance))
+    for share in rng.dirichlet(np.ones(6), size=2000):
+        assert explained(share) <= best + 1e-12
+
+
+@pytest.mark.parametrize("signal", SIGNALS)
+def test_rows_are_the_product_with_the_matrix(signal):
+    enc = encoder()
+    rows = enc.transform(table())
+    smoothing = Smoothing.of(enc.blocks_, signal, 200)
+    whole = smoothing.weights(np.eye(smoothing.n_columns)).T
+    assert whole.shape == (rows.shape[1], smoothing.n_columns)
+    assert np.allclose(smoothing.rows(rows), rows @ whole, atol=1e-12)
+
+
+@pytest.mark.parametrize("signal", SIGNALS)
+def test_weights_go_back_to_hats(signal):
+    enc, rng = encoder(), np.random.default_rng(1)
+    rows = enc.transform(table())
+    smoothing = Smoothing.of(enc.blocks_, signal, 200)
+    coef = rng.normal(size=(3, smoothing.n_columns))
+    there = rows @ smoothing.weights(coef).T
+    assert np.allclose(there, smoothing.rows(rows) @ coef.T, atol=1e-10)
+
+
+@pytest.mark.parametrize("signal", SIGNALS)
+def test_no_block_of_a_row_is_longer_than_one(signal):
+    enc = encoder()
+    smoothing = Smoothing.of(enc.blocks_, signal, 200)
+    rows = smoothing.rows(enc.transform(table(2000)))
+    assert np.abs(rows).max() <= 1
+    for i, _ in enumerate(enc.blocks_):
+        norms = np.linalg.norm(rows[:, smoothing.block == i], axis=1)
+        assert norms.max() <= 1 + 1e-9
+
+
+def test_pairs_are_products_of_their_sides():
+    enc = encoder(n_knots=4)
+    block = next(b for b in enc.blocks_ if b.kind == "pair")
+    smoothing = Smoothing.of(enc.blocks_, np.inf, 10**9)
+    place = enc.blocks_.index(block)
+    own = smoothing.weights(np.eye(smoothing.n_columns)).T[:, smoothing.block == place]
+    levels = [
+        i for i in range(block.start, block.stop) if i != block.start + block.missing
+    ]
+    product = np.kron(directions(4), directions(4, True))
+    found = own[levels][:, : product.shape[1]]
+    scale = np.linalg.norm(found, axis=0)
+    assert np.allclose(found, product * scale, atol=1e-9)
+    # Missing pairs have a column of their own.
+    assert own[block.start + block.missing].tolist() == [0.0] * product.shape[1] + [1.0]
+
+
+def test_other_blocks_stay_as_they_are():
+    enc = encoder()
+    rows = enc.transform(table())
+    smoothing = Smoothing.of(enc.blocks_, 10.0, 200)
+    smooth = smoothing.rows(rows)
+    for i, block in enumerate(enc.blocks_):
+        if block.kind in ("categories", "linear"):
+            assert (
+                smooth[:, smoothing.block == i] == rows[:, block.start : block.stop]
+            ).all()
+
+
+def test_a_free_matrix_loses_nothing_but_the_constant():
+    enc = DeclaredEncoder({0: (0, 1)}, n_knots=9).fit(np.zeros((2, 1)))
+    rows = enc.transform(np.random.default_rng(0).random((50, 1)))
+    smooth = Smoothing.of(enc.blocks_, np.inf, 10**9).rows(rows)
+    with_constant = np.c_[smooth, np.ones(50)]
+    found = with_constant @ np.linalg.lstsq(with_constant, rows)[0]
+    assert np.allclose(found, rows, atol=1e-9)
+
+
+@pytest.mark.parametrize("signal", [1.0, 100.0, np.inf])
+def test_a_row_does_not_depend_on_the_others(signal):
+    enc = encoder()
+    smoothing = Smoothing.of(enc.blocks_, signal, 200)
+    rows = enc.transform(table(5001))
+    whole = smoothing.rows(rows)
+    order = np.random.default_rng(0).permutation(len(rows))
+    assert np.array_equal(smoothing.rows(rows[order]), whole[order], equal_nan=False)
+    for i in (0, 1, 4097, 5000):
+        assert np.array_equal(smoothing.rows(rows[i : i + 1])[0], whole[i])
+
+
+def test_no_blocks_and_no_rows():
+    enc = encoder()
+    smoothing = Smoothing.of(enc.blocks_, 10.0, 200)
+    none = smoothing.rows(np.empty((0, smoothing.n_encoded)))
+    assert none.shape == (0, smoothing.n_columns)
+    assert Smoothing.of((), 10.0, 200).rows(np.empty((3, 0))).shape == (3, 0)
