@@ -21,6 +21,8 @@ from skfdp.records.blocks import blocks as row_blocks
 
 #: Share of the target's variance that curves and categories are expected to explain.
 EXPLAINED = 0.5
+# With less signal than that only the first direction is left.
+_LEAST_SIGNAL = 1e-3
 # Widened by more than rounding, so that no row is longer than 1.
 _WIDER = 1 + 1e-12
 
@@ -161,7 +163,7 @@ class Strength:
         # A block is 1 / sqrt(n_blocks) long if the row is 1 long. Contributions are cut
         # to about the size of a residual: the noise follows that.
         p = self.n_blocks
-        noise = math.sqrt(p * self.n_outputs) / max(self.signal, 1e-12)
+        noise = math.sqrt(p * self.n_outputs) / max(self.signal, _LEAST_SIGNAL)
         chance = 1 / self.n_records
         return shares_of_norm(variance * EXPLAINED / p, noise, chance)
 

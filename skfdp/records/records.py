@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -48,6 +49,9 @@ class PublicRecords:
     class_weight : float64 ndarray of shape (n_classes,) or None
     target_map : TargetMap or None
         Declared bounds and link of a regression target.
+    private_reach : float or None
+        Bound of the norm of the private columns of a mapped row, where something else
+        than bounds of columns tells it: their blocks, each at most 1 long.
     """
 
     mask: np.ndarray
@@ -62,6 +66,7 @@ class PublicRecords:
     classes_source: str | None = None
     class_weight: np.ndarray | None = None
     target_map: TargetMap | None = None
+    private_reach: float | None = None
     # The whole table; only its public columns leave this class.
     _table: np.ndarray | csr_array | None = dataclasses.field(default=None, repr=False)
 
@@ -112,6 +117,16 @@ class PublicRecords:
         """Whether there are bounds, and every private column has them."""
         has_bounds = self.row_map.span is not None
         return has_bounds and bool(self.bounded[~self.mask].all())
+
+    @property
+    def longest_private(self) -> float:
+        """Bound of the norm of the private columns of a row before any division.
+
+        Infinite where nothing tells it. It may be rounded: what relies on it cuts.
+        """
+        if self.private_reach is not None:
+            return self.private_reach
+        return math.sqrt(self.n_private) if self.private_bounded else math.inf
 
     @property
     def X(self) -> np.ndarray | csr_array:

@@ -1,5 +1,7 @@
 """One checked table: what leaves its public part, and how often rows are mapped."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -123,3 +125,15 @@ def test_public_rows_are_mapped_once_in_a_fit(mask, monkeypatch):
     assert (mapped_entries[MASKS[mask]] == len(X)).all()
     if mask == "some":
         assert (mapped_entries[~MASKS[mask]] >= len(X)).all()
+
+
+def test_the_reach_of_private_columns_follows_bounds_or_what_is_told():
+    mask, unit = np.array([True, False, False]), np.ones(3)
+    bounded = RowMap(low=0 * unit, span=unit, feature_bound=2.0, shortens=False)
+    public = PublicRecords(mask=mask, row_map=bounded, n_records=5, columns=(0, 1, 2))
+    assert public.longest_private == pytest.approx(2**0.5)
+    free = dataclasses.replace(public, row_map=RowMap(feature_bound=2.0))
+    assert free.longest_private == np.inf
+    # Rows of two blocks whose entries have either sign: no orthant, but a reach.
+    told = dataclasses.replace(free, private_reach=1.0)
+    assert told.longest_private == 1.0 and not told.private_bounded

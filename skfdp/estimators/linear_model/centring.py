@@ -177,9 +177,10 @@ class Centring:
         divisor = public.row_map.feature_bound
         if event is None:
             return 1.0 if self.length is None else self.length / divisor
-        # Columns without bounds are taken as scaled: most within 2 of zero.
-        reach = 1.0 if public.private_bounded else 2.0
-        furthest = reach * math.sqrt(public.n_private)
+        furthest = public.longest_private
+        if math.isinf(furthest):
+            # Columns without bounds are taken as scaled: most within 2 of zero.
+            furthest = 2 * math.sqrt(public.n_private)
         lengths = divisor * private_lengths(records, furthest / divisor)
         found, error = released_mean(
             lengths, 0.0, furthest, event, "row length", public, desk

@@ -193,11 +193,11 @@ class _Fit:
             signal=plan.rules.signal,
         )
         scale = float(np.broadcast_to(coordinates.scale, mask.shape)[~mask][0])
-        furthest = math.inf
-        if public.private_bounded:
-            longest = 1.0 if public.row_map.normalize else math.sqrt((~mask).sum())
-            away = float(np.linalg.norm(coordinates.mean[~mask]))
-            furthest = scale * (longest + away)
+        longest = public.longest_private
+        if public.row_map.normalize and math.isfinite(longest):
+            longest = 1.0
+        away = float(np.linalg.norm(coordinates.mean[~mask]))
+        furthest = scale * (longest + away)
         target = plan.event("target scale")
         low, high = target_map(np.array([target_map.low, target_map.high]))
         least = 1.0
