@@ -39,7 +39,8 @@ class MomentSum(OfGridRows):
     and replacing a record moves the sum by at most ``sqrt(a) (sqrt(2) + b / (a
     sqrt(2)))``, for ``b <= 2 a``; see the page "Second moments" of the documentation.
     Both hold in exact integers: rows are truncated toward zero to a grid first, and
-    products and sums of integers are exact.
+    products and sums of integers are exact. NaN counts as 0, and x that leaves float64
+    as no record.
     """
 
     rows: GridRows
@@ -74,10 +75,11 @@ class MomentSum(OfGridRows):
         """
 
         def shortened(index: np.ndarray) -> np.ndarray:
-            rows = joined(slice(index[0, 0], index[-1, 0] + 1))
-            norm = np.sqrt(squared_norms(rows[:, :-1]))
-            rows = rows * (_SHRINK / np.maximum(norm, 1.0))[:, None]
-            rows[:, -1] = np.clip(rows[:, -1], -1.0, 1.0)
+            with np.errstate(all="ignore"):  # a warning would tell of a private value
+                rows = np.nan_to_num(joined(slice(index[0, 0], index[-1, 0] + 1)))
+                norm = np.sqrt(squared_norms(rows[:, :-1]))
+                rows = rows * (_SHRINK / np.maximum(norm, 1.0))[:, None]
+                rows[:, -1] = np.clip(rows[:, -1], -1.0, 1.0)
             return rows
 
         numbers = np.arange(n_rows)[:, None]

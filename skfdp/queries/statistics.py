@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -32,7 +33,8 @@ class RowSum:
 
     Notes
     -----
-    Public columns are left out; their sum is exact and free.
+    Public columns are left out; their sum is exact and free. For a number that is not
+    finite stands that of `RowMap.filled`.
 
     **Guarantees.** Every contribution has a norm of at most 1: the row map bounds it,
     truncation toward zero cannot lengthen it. Hence the sum moves by at most 1 when
@@ -75,16 +77,26 @@ class RowSum:
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum of the rows of the batch, in `unit`."""
-        (X,) = chosen(batch, self.X)
         total = np.zeros(self.shape, dtype=np.int64)
         public, row_map = self.row_map.public, self.row_map
         if public is not None:
             row_map = row_map.part(~public)
-        for block in row_blocks(X):
-            rows = X[block] if public is None else X[block][:, ~public]
-            rows = row_map.mapped(rows)
+        for index in _row_numbers(self.X, batch):
+            rows = self.X[index] if public is None else self.X[index][:, ~public]
+            rows = row_map.mapped(row_map.filled(rows)[0])
             total += _column_sums(rows, _SHRINK / unit)
         return total
+
+
+def _row_numbers(
+    X: np.ndarray | csr_array, batch: np.ndarray | None
+) -> Iterator[slice | np.ndarray]:
+    """Yield the rows of a batch in blocks, so that no copy of the table is made."""
+    for block in row_blocks(X):
+        # A batch holds no row twice, hence is no longer than the table.
+        index = block if batch is None else batch[block]
+        if batch is None or len(index):
+            yield index
 
 
 def _check_bounds_rows(row_map: RowMap) -> None:
@@ -133,7 +145,8 @@ class CrossSum:
       :ref:`conditional-centring` has the proof.
 
     The integer private row is the truncation of the mapped one, toward zero: it is not
-    longer, and with `nonnegative` no entry of it is negative.
+    longer, and with `nonnegative` no entry of it is negative. For a number that is not
+    finite stands that of `RowMap.filled`.
     """
 
     X: np.ndarray
@@ -175,15 +188,15 @@ class CrossSum:
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum over the batch; None means every row."""
-        X, regressors = chosen(batch, self.X, self.regressors)
         grid = unit / GRID
         total = np.zeros(self.shape, dtype=np.int64)
-        for block in blocks(*X.shape):
+        for index in _row_numbers(self.X, batch):
             # Integers below 2**53: exact in float64, whatever the order of the sum.
-            rows = np.trunc(self.row_map.mapped(X[block]) * (_SHRINK / grid))
+            rows = self.row_map.filled(self.X[index])[0]
+            rows = np.trunc(self.row_map.mapped(rows) * (_SHRINK / grid))
             if self.nonnegative:
                 rows = np.maximum(rows, 0.0)
-            cross = regressors[block].T.astype(np.float64) @ rows
+            cross = self.regressors[index].T.astype(np.float64) @ rows
             total[:-1] += cross.ravel().astype(np.int64)
             lacking = 1 / grid**2 - np.einsum("ij,ij->i", rows, rows)
             total[-1] += int(lacking.sum() * (grid / GRID))
@@ -274,7 +287,7 @@ class TargetSum(OfGridRows):
     -----
     **Guarantees.** A contribution has norm at most 1, and a replaced target moves the
     sum by at most 2, in exact integers: the target is truncated toward zero to a grid
-    that divides 1.
+    that divides 1; NaN counts as 0.
     """
 
     rows: GridRows
@@ -307,7 +320,7 @@ class TargetSum(OfGridRows):
         total = np.zeros(self.shape, dtype=np.int64)
         for block in blocks(*values.shape):
             # 4096 products of 15 + 15 bits stay below 2**53: exact in float64.
-            cut = np.clip(target[block], -1.0, 1.0)
+            cut = np.clip(np.nan_to_num(target[block]), -1.0, 1.0)
             integers = np.trunc(cut * (GRID / unit))
             total += (integers[None] @ values[block].astype(np.float64)).astype(int)
         return total

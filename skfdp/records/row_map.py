@@ -14,7 +14,12 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.addresses import public
-from skfdp.records.blocks import _with_data, row_of_entries, unit_of_squares
+from skfdp.records.blocks import (
+    _with_data,
+    blocks,
+    row_of_entries,
+    unit_of_squares,
+)
 from skfdp.records.checks import check_interval, shown
 from skfdp.records.grid import times_columns
 
@@ -55,13 +60,52 @@ class RowMap:
     public: np.ndarray | None = None
     shortens: bool = True
 
+    def filled(
+        self, X: np.ndarray | csr_array
+    ) -> tuple[np.ndarray | csr_array, np.ndarray | None]:
+        """Return rows whose numbers are finite, and which have none to stand in.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (n_rows, n_features)
+
+        Returns
+        -------
+        X : ndarray or csr_array of shape (n_rows, n_features)
+            NaN and infinity replaced by the middle of their declared bounds, by 0 where
+            there are none. The table given, if that has only finite numbers.
+        void : bool ndarray of shape (n_rows,) or None
+            The rows that had one in a column without bounds; None: no row had.
+        """
+        values = X.data if issparse(X) else X
+        if values.dtype.kind != "f" or _all_finite(values):
+            return X, None
+        wrong = ~np.isfinite(values)
+        if issparse(X):
+            row, column = row_of_entries(X)[wrong], X.indices[wrong]
+        else:
+            row, column = np.nonzero(wrong)
+        span = np.full(X.shape[1], np.inf) if self.span is None else self.span
+        middle = np.zeros(X.shape[1])
+        bounded = np.isfinite(span)
+        if bounded.any():
+            middle[bounded] = self.low[bounded] + span[bounded] / 2
+        largest = np.finfo(values.dtype).max  # of float32 that is below some bounds
+        values = values.copy()
+        values[wrong] = np.clip(middle, -largest, largest)[column]
+        void = np.zeros(X.shape[0], dtype=bool)
+        void[row[~bounded[column]]] = True
+        rows = _with_data(X, values) if issparse(X) else values
+        return rows, void if void.any() else None
+
     def mapped(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return float64 rows, their private part at most 1 long if they are shortened.
 
         Parameters
         ----------
         X : ndarray or csr_array of shape (n_rows, n_features)
-            CSR in canonical form, and every low of the bounds 0: see `check_sparse`.
+            Finite, as `filled` returns it. CSR in canonical form, and every low of the
+            bounds 0: see `check_sparse`.
 
         Returns
         -------
@@ -146,9 +190,11 @@ class RowMap:
         """Return the rows that `coef_` meets, in the units of X.
 
         ``decision_function(X) == row_map_(X) @ coef_.T + intercept_``. Where no row is
-        shortened or normalised, they differ from X outside the bounds alone.
+        shortened or normalised, they differ from X outside the bounds alone, and where
+        a number is missing or infinite: see `filled`.
         """
-        return self.restored(self.mapped(X))
+        X = X if issparse(X) else np.asarray(X)
+        return self.restored(self.mapped(self.filled(X)[0]))
 
     def restored(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return mapped rows in the units of X; the rows given are left as they are."""
@@ -245,6 +291,12 @@ class RowMap:
             low, span = self.low[finite], self.span[finite]
             rows[:, finite] = np.clip((X[:, finite] - low) / span, 0.0, 1.0)
         return rows
+
+
+def _all_finite(values: np.ndarray) -> bool:
+    """Whether all numbers are finite, without a mask of the size of the table."""
+    width = 1 if values.ndim == 1 else values.shape[1]
+    return all(np.isfinite(values[b]).all() for b in blocks(len(values), width))
 
 
 def resolve_bounds(

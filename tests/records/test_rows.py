@@ -130,6 +130,45 @@ def test_quantising_is_toward_zero_and_saturates(X):
     assert [int(norm) for norm in grid.squared_norms] == exact.tolist()
 
 
+ANY_ROWS = hnp.arrays(
+    st.sampled_from([np.float64, np.float32]),
+    hnp.array_shapes(min_dims=2, max_dims=2, max_side=5),
+    elements=st.floats(width=32),
+)
+
+
+@given(ANY_ROWS, st.integers(0, 5))
+def test_filled_rows_are_finite_and_each_by_itself(X, n_bounded):
+    given = X.copy()
+    span = np.where(np.arange(X.shape[1]) < n_bounded, 4.0, np.inf)
+    row_map = RowMap(np.zeros(X.shape[1]), span)
+    rows, void = row_map.filled(X)
+    wrong, bounded = ~np.isfinite(X), np.isfinite(span)
+    np.testing.assert_array_equal(rows[~wrong], X[~wrong])
+    assert (rows[:, bounded][wrong[:, bounded]] == 2).all()
+    assert (rows[:, ~bounded][wrong[:, ~bounded]] == 0).all()
+    lost = wrong[:, ~bounded].any(axis=1)
+    np.testing.assert_array_equal(lost, np.zeros(len(X)) if void is None else void)
+    assert rows.dtype == X.dtype and (rows is X) == (not wrong.any())
+    np.testing.assert_array_equal(X, given)
+    stored = csr_array(np.where(X == 0, 1.0, X).astype(X.dtype))
+    sparse, sparse_void = row_map.filled(stored)
+    dense, dense_void = row_map.filled(stored.toarray())
+    np.testing.assert_array_equal(sparse.toarray(), dense)
+    np.testing.assert_array_equal(sparse_void, dense_void)
+
+
+def test_the_middle_of_bounds_that_float32_cannot_hold():
+    row_map = RowMap(np.zeros(1), np.array([1e60]))
+    rows, void = row_map.filled(np.array([[np.nan]], dtype=np.float32))
+    assert np.isfinite(rows).all() and void is None
+
+
+def test_whole_numbers_and_no_rows_have_nothing_to_fill():
+    for X in (np.ones((3, 2), dtype=np.int8), np.empty((0, 2)), np.empty((3, 0))):
+        assert RowMap().filled(X) == (X, None)
+
+
 def test_blocks_cover_every_row_once_in_bounded_pieces():
     for shape in [(1, 1), (1000, 784), (100_000, 3), (10, 10**6)]:
         pieces = list(blocks(*shape))
