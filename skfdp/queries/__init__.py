@@ -10,7 +10,9 @@ contract, which `releases.desk.release` relies on and the tests check by brute f
 * ``sensitivity(relation)`` bounds how far neighbours move the sum over every row, a
   function of public facts. Nobody else multiplies by 2.
 
-Tables are finite, which `fit` checks; a query that is made from one may rely on it.
+All of it holds for any table, NaN and infinity included. Records that are void are
+left out of every batch by the desk: they move a sum as nulled ones do, under any
+relation, and ``sensitivity`` is nowhere below the norm of one vector.
 
 Plans are made before there are rows: ``planned(...)`` gives a query over no records,
 whose bounds are those of any other.

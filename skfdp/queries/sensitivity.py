@@ -53,7 +53,8 @@ def label_bound(
     """
     if loss.label_reach is None or not (public.class_weight == 1).all():
         return schedule.sensitivity
-    apart = loss.label_reach(public.n_classes)
+    # A label, or none: then the contribution is zero.
+    apart = max(loss.label_reach(public.n_classes), loss.max_residual(public.n_classes))
     unit = gradient_unit(
         rows, schedule.noise_std.max(), schedule.clip_norm, public.capacity
     )

@@ -30,6 +30,8 @@ class Desk:
     streams : Streams
         Where noise and coins come from. Two desks over the same events and seeded
         streams would repeat each other's noise: one desk for a fit.
+    void : bool ndarray of shape (n_rows,), default=None
+        Records that are null: private. None: no record is.
 
     Raises
     ------
@@ -45,6 +47,8 @@ class Desk:
       integers, by post-processing (see `noise.add_integer_gaussian`);
     * its sum is over every row, or over a Poisson batch of rate `sampling_rate` that
       the desk draws itself, from a stream of its own;
+    * a record that is void adds nothing to any sum: it is the null of
+      "replace_special", and what a query says of nulled records holds for it;
     * its query contributes no more than ``event.clip_norm`` a record, and moves no
       further between neighbours than ``event.sensitivity``, up to a relative 1e-9; NaN
       is refused;
@@ -55,7 +59,13 @@ class Desk:
     the desk refuses depends on public facts alone.
     """
 
-    def __init__(self, events: Iterable[Event], streams: Streams):
+    def __init__(
+        self,
+        events: Iterable[Event],
+        streams: Streams,
+        void: np.ndarray | None = None,
+    ):
+        self._void = void
         self._events = _by_label(events)
         self.streams = streams
         # By the whole label of the event, hence common to this desk and those within.
@@ -167,13 +177,24 @@ class Desk:
 
     def _batch(self, event: Event, n_rows: int) -> np.ndarray | None:
         """Return the rows of a release, None for all of them."""
-        if event.sampling_rate == 1:
-            return None
+        batch = None
+        if event.sampling_rate < 1:
+            batch = self._coins(event, n_rows).draw()
+        if self._void is None:
+            return batch
+        if len(self._void) != n_rows:
+            raise ValueError("a query at this desk is over other records than its own.")
+        if batch is None:
+            return np.flatnonzero(~self._void)
+        return batch[~self._void[batch]]
+
+    def _coins(self, event: Event, n_rows: int) -> PoissonBatches:
+        """Return what draws the batches of an event."""
         key = event.label, n_rows
         if key not in self._batches:
             coins = self._generator(event, _COINS)
             self._batches[key] = PoissonBatches(coins, n_rows, event.sampling_rate)
-        return self._batches[key].draw()
+        return self._batches[key]
 
     def _generator(self, event: Event, stream: str) -> np.random.Generator:
         """Return a private stream, which goes on where it was left."""

@@ -106,6 +106,29 @@ def test_the_desk_draws_the_batches():
     assert full.batches == [None]
 
 
+def test_void_records_are_left_out_of_every_release():
+    void = np.arange(400) % 4 == 0
+    streams = [Streams(0, "test") for _ in range(2)]
+    desk = Desk((MEAN, SAMPLED), streams[0], void)
+    whole, query, drawn = Query(), Query(), Query()
+    desk.release("mean", query)
+    np.testing.assert_array_equal(query.batches[0], np.flatnonzero(~void))
+    for _ in range(3):
+        desk.release("sampled", drawn)
+    other = Desk((MEAN, SAMPLED), streams[1])
+    other.release("mean", whole)
+    for batch in drawn.batches:
+        other.release("sampled", whole)
+        # The coins are those of a desk that knows of none.
+        np.testing.assert_array_equal(batch, [i for i in whole.batches[-1] if i % 4])
+    within = dataclasses.replace(MEAN, label="linear model: mean")
+    found = Desk((within,), streams[0], void).within("linear model", streams[0])
+    found.release("mean", query)
+    np.testing.assert_array_equal(query.batches[1], np.flatnonzero(~void))
+    with pytest.raises(ValueError, match="other records than its own"):
+        Desk((MEAN,), streams[0], void[1:]).release("mean", Query())
+
+
 def test_fewer_releases_than_charged_are_fine():
     desk = make_desk()
     desk.release("descent", Query())
