@@ -169,6 +169,13 @@ def test_facts_are_those_of_before(path):
 
 #: Fields that went, and the one value that they may have had in files.
 GONE = {"runs": "negative_binomial", "rate": None, "sampled": [], "audit": None}
+#: Sentences that say more now, and are as true of older fits.
+REWORDED = {
+    "Side channels: running time, memory use, and refusals of malformed input.": (
+        "Side channels: running time, memory use, and refusals: of types and shapes, "
+        "and of malformed private values where on_invalid='replace' did not take them."
+    )
+}
 
 
 def assert_contains(found, written):
@@ -182,6 +189,8 @@ def assert_contains(found, written):
         assert len(found) == len(written)
         for one, other in zip(found, written, strict=True):
             assert_contains(one, other)
+    elif isinstance(written, str):
+        assert found in (written, REWORDED.get(written))
     else:
         assert found == written
 

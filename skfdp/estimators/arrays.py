@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from skfdp.privacy.relations import Relation
+from skfdp.records.blocks import row_blocks
+from skfdp.records.checks import is_missing
 
 # Kept as they are: a float64 copy of X would double the memory of a fit.
 _DTYPES = [
@@ -28,6 +29,7 @@ _MISSING_LABELS = (
     "their own, or choose the records by public facts alone; dropping or filling them "
     "by what y holds would depend on private values."
 )
+_NO_TARGET = "y should be a 1d array of labels or of real numbers."
 _MIXED_NAMES = (
     "X has column names of several types, and only strings are understood as names: "
     "rename them, X.columns = X.columns.astype(str)."
@@ -73,16 +75,22 @@ def check_arrays(
     reset: bool = True,
     accept_sparse: bool = False,
     finite: bool = True,
+    any_target: bool = False,
 ):
     """Validate X (and y) with scikit-learn, keeping the dtype and hiding the data.
 
-    `finite=False` lets missing and infinite numbers of X pass, for `check_finite` to
-    see once the private ones are blanked.
+    `finite=False` lets missing and infinite numbers of X pass: `check_finite` looks at
+    the public ones. `any_target=True` looks at the shape of y alone.
 
     Returns
     -------
     X : ndarray or canonical csr_array of shape (n_rows, n_features), or (X, y)
     """
+    if any_target and not (y is None or isinstance(y, str)):
+        X = check_arrays(
+            estimator, X, reset=reset, accept_sparse=accept_sparse, finite=finite
+        )
+        return X, _shaped_target(y, X.shape[0])
     if issparse(X) and not accept_sparse:
         raise TypeError(
             f"{type(estimator).__name__} needs a dense X, and this one is sparse: "
@@ -113,13 +121,23 @@ def blanked(X: np.ndarray | csr_array, public: np.ndarray) -> np.ndarray | csr_a
     return shown
 
 
-def check_finite(X: np.ndarray | csr_array) -> None:
-    """Raise ValueError as `check_arrays` does for missing or infinite numbers."""
-    values = X.data if issparse(X) else X
-    if np.isnan(values).any():
-        raise ValueError(_INSTEAD["Input X contains NaN"])
-    if not np.isfinite(values).all():
-        raise ValueError(_INSTEAD["Input X contains infinity"])
+def check_finite(X: np.ndarray | csr_array, public: np.ndarray) -> None:
+    """Raise ValueError as `check_arrays` does for what is not finite in public columns.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n_rows, n_features)
+    public : bool ndarray of shape (n_features,)
+    """
+    if X.dtype.kind != "f" or not public.any():
+        return
+    for block in row_blocks(X):  # no copy of all public columns
+        rows = X[block]
+        values = rows.data[public[rows.indices]] if issparse(X) else rows[:, public]
+        if np.isnan(values).any():
+            raise ValueError(_INSTEAD["Input X contains NaN"])
+        if not np.isfinite(values).all():
+            raise ValueError(_INSTEAD["Input X contains infinity"])
 
 
 def _validated(estimator, X, y, reset: bool, accept_sparse: bool, finite: bool):
@@ -145,6 +163,27 @@ def _validated(estimator, X, y, reset: bool, accept_sparse: bool, finite: bool):
         text = str(error)
     # Outside the handler, so that the original is not kept as a context either.
     raise kind(_without_data(text))
+
+
+def _shaped_target(y, n_rows: int) -> np.ndarray:
+    """Return y as an array of shape (n_rows,), whatever it holds."""
+    try:
+        if isinstance(y, (list, tuple)):  # or one entry would decide the type of all
+            y = np.array(y, dtype=object)
+        y = column_or_1d(y, warn=True)
+    except Exception as error:
+        text = str(error)
+        alone = error.__cause__ is None and error.__context__ is None
+        if alone and _QUOTES_NOTHING.match(text):
+            raise
+    else:
+        if len(y) == n_rows:
+            return y
+        raise ValueError(
+            "Found input variables with inconsistent numbers of samples: "
+            f"[{n_rows}, {len(y)}]"
+        )
+    raise ValueError(_NO_TARGET)
 
 
 def _canonical(X, finite: bool) -> csr_array:
@@ -205,13 +244,4 @@ def _lacks_labels(y) -> bool:
         values = np.asarray(y, dtype=object)
     except (TypeError, ValueError):
         return False
-    return values.ndim == 1 and any(map(_is_missing, values))
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None:
-        return True
-    try:
-        return bool(value != value)  # noqa: PLR0124 -- NaN and NaT
-    except (TypeError, ValueError):
-        return type(value).__name__ == "NAType"
+    return values.ndim == 1 and any(map(is_missing, values))

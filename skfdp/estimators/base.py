@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.utils.validation import check_is_fitted
 
 from skfdp.estimators.arrays import blanked, check_arrays, check_finite
 from skfdp.estimators.method import Budget, Method, OnStep, Plan
 from skfdp.estimators.parameters import (
     ASSUMPTIONS,
+    REFUSES,
     check_privacy_parameters,
     check_split,
     complete_parameters,
@@ -57,6 +59,7 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
     target_name = None
     names = None
     n_records = None
+    on_invalid = "replace"
 
     #: Fitted attributes that are released; a fit is known by the first.
     _released: tuple[str, ...] = ()
@@ -65,6 +68,13 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
     _accepts_sparse = False
     _has_target = True
     _has_loop = False
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # Public columns must be finite, and private ones need not be.
+        private = self.public_features is None
+        tags.input_tags.allow_nan = private and self.on_invalid == "replace"
+        return tags
 
     def __setstate__(self, state):
         super().__setstate__(state)
@@ -83,10 +93,11 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
             Each record once. Values outside `bounds` and rows longer than
-            `feature_bound` are clipped, silently. The linear estimators take sparse
-            rows too (held as CSR, never filled in; `bounds` then need low 0).
+            `feature_bound` are clipped, silently; malformed private ones do what
+            `on_invalid` says. The linear estimators take sparse rows too (held as CSR,
+            never filled in; `bounds` then need low 0).
         y : array-like of shape (n_samples,), default=None
-            Labels of any type; for regressors finite numbers; transformers ignore it.
+            Labels of any type; for regressors numbers; transformers ignore it.
 
         Returns
         -------
@@ -95,8 +106,8 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For bad parameters or malformed input; nothing is charged, no datum is
-            quoted.
+            For bad parameters, malformed public values, or wrong types and shapes;
+            nothing is charged, no datum is quoted.
         PrivacyBudgetError
             If the ledger's ceiling would be passed; nothing is charged or trained.
         """
@@ -118,7 +129,11 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
         context = self._begin(plan.n_steps)
         on_step = self._on_step(context, public, report)
         found = method.run(
-            records, prepared, plan, Desk(plan.releases, streams), on_step
+            records,
+            prepared,
+            plan,
+            Desk(plan.releases, streams, records.void),
+            on_step,
         )
         return self._finish(context, self._attributes(public, found), report)
 
@@ -167,7 +182,14 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
         """Raise ValueError for bad parameters; looks at no data."""
         check_privacy_parameters(self._given())
 
-    def _target(self, y: np.ndarray | None, n_rows: int) -> tuple[np.ndarray, dict]:
+    @property
+    def _takes_any_target(self) -> bool:
+        """Whether no value of the target is refused."""
+        return self.on_invalid == "replace" and not self.public_target
+
+    def _target(
+        self, y: np.ndarray | None, n_rows: int
+    ) -> tuple[np.ndarray, np.ndarray | None, dict]:
         """Return the target as numbers, and what `PublicRecords` holds of it.
 
         Parameters
@@ -175,6 +197,13 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
         y : ndarray of shape (n_rows,) or None
             None where a plan is made without it.
         n_rows : int
+
+        Returns
+        -------
+        target : int64 or float64 ndarray of shape (n_rows,)
+        missing : bool ndarray of shape (n_rows,) or None
+            Records without a target; None: there are none.
+        facts : dict
         """
         raise NotImplementedError
 
@@ -222,6 +251,7 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
     def _stream_parameters(self, public: PublicRecords) -> dict[str, Any]:
         """Return the parameters that enter the keys of seeded streams, resolved."""
         given = self._given()
+        given.pop("on_invalid", None)  # it decides whether there is a fit, not which
         resolved = {
             "public_features": public.mask,
             "bounds": public.row_map,
@@ -247,22 +277,28 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
             too, unless its label set has to be read from it.
         """
         frame, named = X, target_name(self.target_name, y) if self._has_target else None
-        checked = {"accept_sparse": self._accepts_sparse, "finite": not planning}
+        finite = self.on_invalid == "raise" and not planning
+        checked = {"accept_sparse": self._accepts_sparse, "finite": finite}
         if not self._has_target or (planning and self._plans_without(y)):
             X, y = check_arrays(self, X, **checked), None
         else:
-            X, y = check_arrays(self, X, y, **checked)
+            any_target = self._takes_any_target
+            X, y = check_arrays(self, X, y, any_target=any_target, **checked)
         names = getattr(self, "feature_names_in_", None)
         mask = public_mask(self.public_features, X.shape[1], names, frame)
         self._check_split(mask)
+        check_finite(X, mask)
         if planning:
             X = blanked(X, mask)
-            check_finite(X)
-        target, facts = (None, {})
+        target, missing, facts = None, None, {}
         if self._has_target:
-            target, facts = self._target(y, X.shape[0])
+            target, missing, facts = self._target(y, X.shape[0])
         shows_target = self._has_target and bool(self.public_target)
         row_map = self._row_map(X.shape[1], names, mask, issparse(X))
+        X, void = row_map.filled(X)
+        if missing is not None:
+            void = missing if void is None else missing | void
+        self._public_mask = mask
         public = PublicRecords(
             mask=mask,
             row_map=row_map,
@@ -277,7 +313,17 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
             _table=X,
             **facts,
         )
-        return Records(X, target, public)
+        return Records(X, target, public, void)
+
+    def _rows_to_predict(self, X) -> np.ndarray | csr_array:
+        """Return new rows as `fit` would read them, ready for the row map."""
+        check_is_fitted(self)
+        finite, sparse = self.on_invalid == "raise", self._accepts_sparse
+        X = check_arrays(self, X, reset=False, accept_sparse=sparse, finite=finite)
+        # A model that was saved by an older version does not know its public columns.
+        public = getattr(self, "_public_mask", np.zeros(X.shape[1], dtype=bool))
+        check_finite(X, public)
+        return self.row_map_.filled(X)[0]
 
     def _plans_without(self, y) -> bool:
         """Whether a plan has no need to look at y."""
@@ -326,7 +372,11 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
             delta=self.delta,
             target_epsilon=self.epsilon,
             n_records=public.n_records,
-            assumptions=self._assumptions + (() if plan is None else plan.assumptions),
+            assumptions=(
+                *self._assumptions,
+                *(REFUSES,) * (self.on_invalid == "raise"),
+                *(() if plan is None else plan.assumptions),
+            ),
             schedule=None if plan is None else plan.schedule,
         )
 
@@ -353,7 +403,8 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _data(self, records: Records) -> tuple[Any, ...]:
         """Return the arrays that enter the keys of seeded streams."""
-        return tuple(a for a in (records.X, records.target) if a is not None)
+        data = records.X, records.target, records.void
+        return tuple(part for part in data if part is not None)
 
     def _streams(self, records: Records, keys: Mapping[str, Any]) -> Streams:
         """Return the streams of a fit, keyed by all that decides it."""
@@ -372,7 +423,7 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
         if ledger is not None:
             receipt = ledger.charge_nonprivate(label=told.subject)
         context = self._begin(None)
-        found = self._without_privacy(records)
+        found = self._without_privacy(records.without_void())
         report = self._report(records.public, told, receipt, self._has_loop)
         return self._finish(context, self._attributes(records.public, found), report)
 

@@ -10,7 +10,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from skfdp.records.guards import without_traps
-from skfdp.records.labels import Labels, encode_labels, resolve_class_weight
+from skfdp.records.labels import (
+    Labels,
+    encode_any,
+    encode_labels,
+    resolve_class_weight,
+)
 
 
 def _has_probabilities(model) -> bool:
@@ -28,20 +33,31 @@ class PrivateClassifier(ClassifierMixin):
     classes: Any = None
     loss = "log_loss"
 
-    def _target(self, y: np.ndarray | None, n_rows: int) -> tuple[np.ndarray, dict]:
+    @property
+    def _takes_any_target(self) -> bool:
+        return self.classes is not None and super()._takes_any_target
+
+    def _target(
+        self, y: np.ndarray | None, n_rows: int
+    ) -> tuple[np.ndarray, np.ndarray | None, dict]:
         labels = self._labels(y, n_rows)
         source = labels.source
         if source == "data" and self.public_target:
             source = "public target"
-        return labels.codes, {
-            "classes": labels.classes,
-            "classes_source": source,
-            "class_weight": resolve_class_weight(self.class_weight, labels.classes),
-        }
+        return (
+            labels.codes,
+            labels.missing,
+            {
+                "classes": labels.classes,
+                "classes_source": source,
+                "class_weight": resolve_class_weight(self.class_weight, labels.classes),
+            },
+        )
 
     def _labels(self, y: np.ndarray | None, n_rows: int) -> Labels:
         if y is not None:
-            return encode_labels(y, self.classes)
+            encode = encode_any if self._takes_any_target else encode_labels
+            return encode(y, self.classes)
         if self.classes is None:
             raise ValueError(
                 "classes=None and y=None: a plan needs the labels; declare `classes`, "

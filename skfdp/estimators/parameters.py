@@ -39,6 +39,14 @@ ASSUMPTIONS = (
 )
 
 
+#: Of estimators that refuse malformed private values.
+REFUSES = Assumption(
+    "on_invalid='raise': no private value is missing, infinite or an undeclared label, "
+    "and that a fit happened at all may tell so.",
+    enforced=False,
+)
+
+
 #: Divisor of columns without bounds, which are taken to be scaled: the loop's integers
 #: reach twice as far.
 UNBOUNDED_REACH = 8.0
@@ -158,6 +166,8 @@ def check_privacy_parameters(given: Mapping[str, Any]) -> None:
     relation = Relation.of(given["neighboring_relation"])
     check_size("feature_bound", given["feature_bound"], also=("auto",))
     check_random_state(given["random_state"])
+    if "on_invalid" in given:
+        check_choice("on_invalid", given["on_invalid"], ("replace", "raise"))
     if "n_jobs" in given:
         check_n_jobs(given["n_jobs"])
     n_records = given.get("n_records")

@@ -71,7 +71,8 @@ NOT_COVERED = (
     "(CalibratedClassifierCV), stacking (StackingClassifier), tuned thresholds.",
     "Scores and predictions computed on the private training data and then published.",
     "Public models: a pretrained model that was itself trained on these records.",
-    "Side channels: running time, memory use, and refusals of malformed input.",
+    "Side channels: running time, memory use, and refusals: of types and shapes, and "
+    "of malformed private values where on_invalid='replace' did not take them.",
 )
 
 LIMITS = (

@@ -67,9 +67,16 @@ class ScoreSum:
         return np.trunc(bounded / unit).astype(np.int64).sum(keepdims=True)
 
 
-def accuracy_sum(predicted: np.ndarray, target: np.ndarray) -> ScoreSum:
-    """Return the number of records that were predicted right."""
+def accuracy_sum(
+    predicted: np.ndarray, target: np.ndarray, known: np.ndarray | None = None
+) -> ScoreSum:
+    """Return the number of records that were predicted right.
+
+    `known` is False where a record has no target: no prediction is right there.
+    """
     right = np.asarray(predicted == target, dtype=np.float64)
+    if known is not None:
+        right = np.where(known, right, 0.0)
     return ScoreSum(right, 1.0, 1, 2.0**-10)
 
 

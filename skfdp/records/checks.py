@@ -128,3 +128,13 @@ def check_choice(name: str, value: Any, choices: Collection) -> None:
     if not any(value is choice or (value == choice) is True for choice in choices):
         listed = ", ".join(map(repr, choices))
         raise ValueError(f"{name}={shown(value)} is unknown; choose one of {listed}.")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether an entry of an array is None, NaN, NaT or NA."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)  # noqa: PLR0124 -- NaN and NaT
+    except (TypeError, ValueError):
+        return type(value).__name__ == "NAType"

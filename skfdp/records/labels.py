@@ -27,19 +27,57 @@ class Labels:
     ----------
     classes : ndarray of shape (n_classes,)
     codes : int64 ndarray of shape (n_rows,)
-        Position of each label in `classes`.
+        Position of each label in `classes`; 0 where there is no label.
     source : {"declared", "data"}
+    missing : bool ndarray of shape (n_rows,) or None
+        Records without a label of `classes`; None: there are none.
     """
 
     classes: np.ndarray
     codes: np.ndarray
     source: str
+    missing: np.ndarray | None = None
 
     @classmethod
     def unseen(cls, classes: Sequence, n_rows: int) -> Labels:
         """Return declared labels without a look at y: every code is 0."""
         declared = declared_labels(classes)
         return cls(declared, np.zeros(n_rows, dtype=np.int64), "declared")
+
+
+def encode_any(y: np.ndarray, classes: Sequence) -> Labels:
+    """Encode y over the declared classes, whatever it holds.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_rows,)
+        Of any type: only whether it is text or numbers may be refused, by its dtype.
+    classes : sequence
+    """
+    declared = declared_labels(classes)
+    kinds = {y.dtype.kind, declared.dtype.kind} - {"O"}
+    if len({"text" if kind in "US" else "no text" for kind in kinds}) > 1:
+        raise ValueError(
+            f"y and `classes`={declared.tolist()!r} differ in type, text and numbers, "
+            "so that no label is declared: convert one of them."
+        )
+    position = {label: code for code, label in enumerate(declared.tolist())}
+    if y.dtype.kind == "O":  # without an order, and with labels that have no hash
+        places = np.array([_place(label, position) for label in y], dtype=np.int64)
+    else:
+        seen, codes = np.unique(y, return_inverse=True)
+        found = [position.get(label, -1) for label in seen.tolist()]
+        places = np.array(found, dtype=np.int64)[codes]
+    missing = places < 0
+    codes = np.maximum(places, 0)
+    return Labels(declared, codes, "declared", missing if missing.any() else None)
+
+
+def _place(label: Any, position: Mapping[Any, int]) -> int:
+    try:
+        return position.get(label, -1)
+    except Exception:  # whatever the hash, or the comparison, of a user's object raises
+        return -1
 
 
 def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:

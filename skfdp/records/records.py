@@ -173,11 +173,15 @@ class Records:
     target : int64 or float64 ndarray of shape (n_rows,) or None
         Codes of classes, or numbers; private unless it is that of `public`.
     public : PublicRecords
+    void : bool ndarray of shape (n_rows,) or None
+        Records that add nothing to any release, because a private value of theirs is
+        malformed and has no neutral one to stand in; None: there are none. Private.
     """
 
     X: np.ndarray | csr_array
     target: np.ndarray | None
     public: PublicRecords
+    void: np.ndarray | None = None
 
     @property
     def row_map(self) -> RowMap:
@@ -195,3 +199,22 @@ class Records:
         """Return the same table under another row map."""
         public = dataclasses.replace(self.public, row_map=row_map)
         return dataclasses.replace(self, public=public)
+
+    def without_void(self) -> Records:
+        """Return the table without void records, for fits without privacy."""
+        if self.void is None:
+            return self
+        kept, public = ~self.void, self.public
+
+        def rows(values: np.ndarray | csr_array | None):
+            return None if values is None else values[kept]
+
+        X = self.X[kept]
+        public = dataclasses.replace(
+            public,
+            n_records=X.shape[0],
+            target=rows(public.target),
+            labels=rows(public.labels),
+            _table=X,
+        )
+        return Records(X, rows(self.target), public)

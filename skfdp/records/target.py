@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skfdp.addresses import public
-from skfdp.records.checks import check_interval, shown
+from skfdp.records.checks import check_interval, is_missing, shown
 
 # A target that is a straight line away from zero needs no logarithm of zero.
 _SMALLEST = 1e-12
@@ -102,22 +102,27 @@ def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, 
     return low, high
 
 
-def check_target(y: np.ndarray, loss: str, bounded: bool) -> np.ndarray:
+def check_target(
+    y: np.ndarray, loss: str, bounded: bool, finite: bool = True
+) -> np.ndarray:
     """Return y as float64 numbers; quotes no value.
 
     Counts must not be negative, but where declared bounds clip them: an error would
-    tell of a private target.
+    tell of a private target. `finite=False` lets NaN and infinity pass.
     """
+    y = np.asarray(y)
+    if y.dtype.kind == "O" and not finite:
+        y = np.array([math.nan if is_missing(v) else v for v in y], dtype=object)
     try:
         numbers = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
         numbers = None
     # Outside the handler, so that no error that quotes a value is kept as a context.
-    if numbers is None or np.asarray(y).dtype.kind in "USMm":
+    if numbers is None or y.dtype.kind in "USMm":
         raise ValueError(
             "y holds values that are not numbers: a regressor needs a numeric target."
         )
-    if not np.isfinite(numbers).all():
+    if finite and not np.isfinite(numbers).all():
         raise ValueError(
             "y contains NaN or infinity: replace such targets by a constant that is "
             "chosen without looking at the data."

@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
@@ -34,10 +35,13 @@ ESTIMATORS = {
         GaussianNB(), bounds=(0, 1)
     ),
 }
+RAISE = {"on_invalid": "raise"}
 SEARCH = PrivateSearchCV(CLASSIFIER, {"clip_norm": [0.1]})
 
 
-def refusal(estimator, X, y, **fit):
+def refusal(estimator, X, y, *, on_invalid=None, **fit):
+    if on_invalid is not None:
+        estimator = clone(estimator).set_params(**on_invalid)
     with pytest.raises((TypeError, ValueError)) as caught:
         estimator.fit(X, y, **fit)
     told = str(caught.value)
@@ -78,19 +82,23 @@ WITH_TARGET = {k: v for k, v in ESTIMATORS.items() if "Centering" not in k}
 @pytest.mark.parametrize("kind", MISSING)
 @pytest.mark.parametrize("name", ["DPSGDFClassifier", "DPSGDFRegressor"])
 def test_missing_labels_are_said_of_y(name, kind):
-    told = refusal(ESTIMATORS[name], X, MISSING[kind])
+    told = refusal(ESTIMATORS[name], X, MISSING[kind], on_invalid=RAISE)
     assert told.startswith("y contains NaN, None or another missing value")
 
 
 @pytest.mark.parametrize("name", WITH_TARGET)
 def test_none_among_labels_is_said_of_y(name):
-    told = refusal(WITH_TARGET[name], X, MISSING["None beside integers"])
+    told = refusal(
+        WITH_TARGET[name], X, MISSING["None beside integers"], on_invalid=RAISE
+    )
     assert told.startswith("y contains NaN, None or another missing value")
 
 
 @pytest.mark.parametrize("name", [*ESTIMATORS, "PrivateSearchCV"])
 def test_missing_values_do_not_send_anybody_to_an_imputer_that_learns(name):
-    told = refusal({**ESTIMATORS, "PrivateSearchCV": SEARCH}[name], X + np.nan, Y)
+    raises = {"estimator__on_invalid": "raise"} if name == "PrivateSearchCV" else RAISE
+    estimator = {**ESTIMATORS, "PrivateSearchCV": SEARCH}[name]
+    told = refusal(estimator, X + np.nan, Y, on_invalid=raises)
     assert "strategy='constant'" in told
     assert "without looking at the data" in told
     assert "imputer transformer" not in told
@@ -104,6 +112,7 @@ def test_infinite_values_are_not_to_be_dropped(where):
         ESTIMATORS["DPSGDFRegressor"],
         X + bad[:, None] if where == "X" else X,
         bad if where == "y" else Y,
+        on_invalid=RAISE,
     )
     assert f"{where} contains infinity" in told
     assert "without looking at the data" in told

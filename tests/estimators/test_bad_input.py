@@ -49,7 +49,9 @@ PARAMETERS = [
     (BOTH, {"class_weight": {0: -1.0}}, r"class_weight\[0\]=-1.0 must be a number"),
     (BOTH, {"classes": [0]}, "must hold at least two labels"),
     (BOTH, {"classes": range(2**15 + 1)}, "more than 32768 labels: merge rare ones"),
-    (BOTH, {"classes": [1, 2]}, "labels outside `classes`"),
+    (BOTH, {"classes": [1, 2], "on_invalid": "raise"}, "labels outside `classes`"),
+    (BOTH, {"classes": ["a", "b"]}, "differ in type, text and numbers"),
+    (EVERY, {"on_invalid": "drop"}, "on_invalid='drop' is unknown"),
     (DPSGDF, {"loss": "squared_error"}, "loss='squared_error' is unknown"),
     (DPSGDF, {"centering": "exact"}, "centering='exact' is unknown"),
     (DPSGDF, {"mean_fraction": 1.0}, "mean_fraction=1.0 must be a number > 0 and < 1"),
@@ -151,7 +153,7 @@ INPUTS = [
 @pytest.mark.parametrize(("X", "y", "message"), INPUTS)
 def test_malformed_input_is_refused_without_a_datum(estimator, X, y, message, releases):
     with pytest.raises((ValueError, TypeError), match=message) as caught:
-        estimator(bounds=(0, 1)).fit(X, y)
+        estimator(bounds=(0, 1), on_invalid="raise").fit(X, y)
     # Loggers may write out a context even where a traceback would suppress it.
     chain = [caught.value, caught.value.__cause__, caught.value.__context__]
     told = " ".join(str(error) for error in chain if error is not None)
@@ -170,7 +172,9 @@ def test_how_many_classes_occur_is_not_told(occurring, recwarn):
 def test_labels_outside_classes_are_not_quoted():
     y = np.array(["a", "secret"] * 5)
     with pytest.raises(ValueError, match="labels outside") as caught:
-        DPSGDFClassifier(bounds=(0, 1), classes=["a", "b"]).fit(np.ones((10, 2)), y)
+        DPSGDFClassifier(bounds=(0, 1), classes=["a", "b"], on_invalid="raise").fit(
+            np.ones((10, 2)), y
+        )
     assert "secret" not in str(caught.value)
 
 
@@ -248,7 +252,9 @@ TARGETS = [
 
 @pytest.mark.parametrize(("y", "loss", "message"), TARGETS)
 def test_malformed_targets_are_refused_without_a_datum(y, loss, message, releases):
-    model = FeatureDPRegressor(bounds=(0, 1), target_bounds=(0, 1), loss=loss)
+    model = FeatureDPRegressor(
+        bounds=(0, 1), target_bounds=(0, 1), loss=loss, on_invalid="raise"
+    )
     with pytest.raises((ValueError, TypeError), match=message) as caught:
         model.fit(np.ones((10, 2)), y)
     chain = [caught.value, caught.value.__cause__, caught.value.__context__]

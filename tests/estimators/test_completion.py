@@ -416,7 +416,7 @@ def test_an_estimator_must_be_an_instance(estimator, small):
 def test_bad_data_is_refused_without_a_datum(small):
     X, y = small
     with pytest.raises(ValueError, match="contains NaN"):
-        make().fit(np.where(X > 0.5, np.nan, X), y)
+        make(on_invalid="raise").fit(np.where(X > 0.5, np.nan, X), y)
     with pytest.raises(ValueError, match="one class only"):
         make().fit(X, np.zeros(300))
 

@@ -29,6 +29,7 @@ from skfdp import (
     PrivateSearchCV,
 )
 from skfdp.estimators import base
+from skfdp.estimators.arrays import check_finite
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.linear_model.descent import Descent
 from skfdp.privacy import FitPlan
@@ -443,7 +444,7 @@ class TestSabotage:
 
     def unblanked(self, monkeypatch):
         monkeypatch.setattr(base, "blanked", lambda X, public: X)
-        monkeypatch.setattr(base, "check_finite", lambda X: None)
+        monkeypatch.setattr(base, "check_finite", lambda X, public: None)
 
     @pytest.mark.parametrize("name", ["columns public", "both public, csr"])
     def test_private_values(self, name, monkeypatch):
@@ -465,7 +466,10 @@ class TestSabotage:
             test_a_fit_charges_what_was_planned(f"{LOGISTIC}: columns public")
 
     def test_infinite_values(self, monkeypatch):
-        monkeypatch.setattr(base, "blanked", lambda X, public: X)
+        def check_all(X, public):
+            check_finite(X, np.ones_like(public))
+
+        monkeypatch.setattr(base, "check_finite", check_all)
         with pytest.raises(ValueError, match="contains NaN"):
             check_values(BY_NAME[f"{LOGISTIC}: columns public"])
 

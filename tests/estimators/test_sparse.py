@@ -457,10 +457,28 @@ def broken(what):
 )
 def test_malformed_matrices_are_refused_before_the_charge(estimator, what, message):
     ledger = PrivacyLedger()
+    model = estimator(bounds=False, ledger=ledger, on_invalid="raise")
     with pytest.raises(ValueError, match=message) as caught:
-        estimator(bounds=False, ledger=ledger).fit(broken(what), np.arange(20) % 2)
+        model.fit(broken(what), np.arange(20) % 2)
     assert caught.value.__context__ is None
     assert not ledger.events
+
+
+@BOTH
+@pytest.mark.parametrize("what", ["nan", "infinite sum"])
+def test_numbers_of_sparse_rows_that_are_not_finite_count_as_dense_ones(
+    estimator, what
+):
+    X = broken(what)
+    models = [estimator(bounds=(0, 1), max_iter=2, random_state=0) for _ in range(2)]
+    with np.errstate(all="ignore"):
+        dense = X.toarray()
+    sparse, dense = (
+        model._records(rows, np.arange(20) % 2)
+        for model, rows in zip(models, (X, dense), strict=True)
+    )
+    np.testing.assert_array_equal(sparse.X.toarray(), dense.X)
+    assert sparse.void is dense.void is None
 
 
 #: Peak memory of a process, MB. `ru_maxrss` would begin with that of its parent.

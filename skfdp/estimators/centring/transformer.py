@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from skfdp.addresses import public
 from skfdp.estimators import defaults
-from skfdp.estimators.arrays import check_arrays
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.centring.conditional import LARGEST_PUBLIC_SHARE
 from skfdp.estimators.centring.methods import (
@@ -77,6 +75,11 @@ class PrivateCenteringTransformer(
         so: one name for all, one for each, or a mapping from column names, patterns or
         positions. What is computed from one column (its categories, a spline) shares
         its name. For reports and ledgers.
+    on_invalid : {"replace", "raise"}, default="replace"
+        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
+        number counts as the middle of its declared bounds; a record that has one in a
+        column without bounds adds nothing to any release. "raise": the fit is refused,
+        which tells of that record.
     ledger : str, path or PrivacyLedger, default=None
         Charged before anything private is read.
     random_state : int, default=None
@@ -163,6 +166,7 @@ class PrivateCenteringTransformer(
         normalize="auto",
         output_bound=1.0,
         names=None,
+        on_invalid="replace",
         ledger=None,
         random_state=None,
     ):
@@ -227,8 +231,7 @@ class PrivateCenteringTransformer(
         -------
         rows : float64 ndarray of shape (n_samples, n_features)
         """
-        check_is_fitted(self)
-        X = check_arrays(self, X, reset=False)
+        X = self._rows_to_predict(X)
         rows = np.empty(X.shape)
         centre = self._centre_blocks if self.public_mask_.any() else self._centre_rows
         for block in blocks(*X.shape):

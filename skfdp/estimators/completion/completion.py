@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from skfdp.addresses import public
 from skfdp.estimators import defaults
-from skfdp.estimators.arrays import check_arrays
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.classifier import PrivateClassifier
 from skfdp.estimators.completion.method import Completed, Completion
@@ -88,6 +86,11 @@ class PrivateCompletionClassifier(
         so: one name for all, one for each, or a mapping from column names, patterns or
         positions. What is computed from one column (its categories, a spline) shares
         its name. For reports and ledgers, like `target_name`.
+    on_invalid : {"replace", "raise"}, default="replace"
+        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
+        number counts as the middle of its declared bounds; a record that has one in a
+        column without bounds adds nothing to any release. "raise": the fit is refused,
+        which tells of that record.
     ledger : str, path or PrivacyLedger, default=None
         Charged before anything private is read.
     random_state : int, default=None
@@ -169,6 +172,7 @@ class PrivateCompletionClassifier(
         neighboring_relation="replace_one",
         target_name=None,
         names=None,
+        on_invalid="replace",
         ledger=None,
         random_state=None,
     ):
@@ -252,8 +256,8 @@ class PrivateCompletionClassifier(
         return attributes | {"estimator_": found.estimator}
 
     def _rows(self, X) -> np.ndarray:
-        check_is_fitted(self)
-        return self.row_map_.scale(check_arrays(self, X, reset=False))
+        X = self._rows_to_predict(X)  # before row_map_, which an unfitted one lacks
+        return self.row_map_.scale(X)
 
     @without_traps()
     def predict(self, X):

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from skfdp.estimators.arrays import check_arrays
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.classifier import PrivateClassifier
 from skfdp.estimators.linear_model.centring import Centring
@@ -65,8 +63,7 @@ class LinearModel(PrivateEstimator):
     @without_traps()
     def _margins(self, X) -> np.ndarray:
         """Return ``row_map_(X) @ coef_.T + intercept_`` and what is not linear."""
-        check_is_fitted(self)
-        X = check_arrays(self, X, reset=False, accept_sparse=True)
+        X = self._rows_to_predict(X)
         coef = np.atleast_2d(self.coef_)  # regressors publish a vector
         margins = np.empty((X.shape[0], len(coef)))
         for block in row_blocks(X):

@@ -58,15 +58,20 @@ class LinearRegressor(RegressorMixin, LinearModel):
     def _needs_bounds(self) -> bool:
         return math.isfinite(self.epsilon) and not self.public_target
 
-    def _target(self, y: np.ndarray | None, n_rows: int) -> tuple[np.ndarray, dict]:
+    def _target(
+        self, y: np.ndarray | None, n_rows: int
+    ) -> tuple[np.ndarray, np.ndarray | None, dict]:
         bounds = None if math.isinf(self.epsilon) else self.target_bounds
         low, high = check_target_bounds(bounds, self.loss, self._needs_bounds)
         y = np.zeros(n_rows) if y is None else y
-        y = check_target(y, self.loss, bounds is not None)
+        y = check_target(y, self.loss, bounds is not None, not self._takes_any_target)
+        missing = ~np.isfinite(y)
+        if missing.any():
+            y = np.where(missing, np.clip(0.0, low, high), y)
         if math.isinf(high):
             check_unbounded(y)
         target_map = TargetMap(log=self.loss == "poisson", low=low, high=high)
-        return y, {"target_map": target_map}
+        return y, missing if missing.any() else None, {"target_map": target_map}
 
     def _loss(self) -> Loss:
         # The threshold is in the target's units, and what these are in the loop is not

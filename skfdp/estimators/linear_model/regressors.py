@@ -106,6 +106,11 @@ class FeatureDPRegressor(LinearRegressor):
         so: one name for all, one for each, or a mapping from column names, patterns or
         positions. What is computed from one column (its categories, a spline) shares
         its name. For reports and ledgers, like `target_name`.
+    on_invalid : {"replace", "raise"}, default="replace"
+        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
+        number counts as the middle of its declared bounds; a record that has one in a
+        column without bounds, or no finite target, adds nothing to any release.
+        "raise": the fit is refused, which tells of that record.
     ledger : str, path or PrivacyLedger, default=None
         Charged before anything private is read.
     random_state : int, default=None
@@ -203,6 +208,7 @@ class FeatureDPRegressor(LinearRegressor):
         centering="auto",
         target_name=None,
         names=None,
+        on_invalid="replace",
         ledger=None,
         random_state=None,
         n_jobs=None,
@@ -323,6 +329,11 @@ class DPSGDFRegressor(LinearRegressor):
         so: one name for all, one for each, or a mapping from column names, patterns or
         positions. What is computed from one column (its categories, a spline) shares
         its name. For reports and ledgers, like `target_name`.
+    on_invalid : {"replace", "raise"}, default="replace"
+        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
+        number counts as the middle of its declared bounds; a record that has one in a
+        column without bounds, or no finite target, adds nothing to any release.
+        "raise": the fit is refused, which tells of that record.
     ledger : str, path or PrivacyLedger, default=None
         Charged before anything private is read.
     random_state : int, default=None
@@ -407,6 +418,7 @@ class DPSGDFRegressor(LinearRegressor):
         mean_fraction="auto",
         target_name=None,
         names=None,
+        on_invalid="replace",
         ledger=None,
         random_state=None,
         n_jobs=None,

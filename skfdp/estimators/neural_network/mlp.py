@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.neural_network import MLPClassifier
-from sklearn.utils.validation import check_is_fitted
 
 from skfdp.addresses import public
 from skfdp.estimators import defaults
-from skfdp.estimators.arrays import check_arrays
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.classifier import PrivateClassifier
 from skfdp.estimators.linear_model.centring import Centring
@@ -161,6 +159,11 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         so: one name for all, one for each, or a mapping from column names, patterns or
         positions. What is computed from one column (its categories, a spline) shares
         its name. For reports and ledgers, like `target_name`.
+    on_invalid : {"replace", "raise"}, default="replace"
+        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
+        number counts as the middle of its declared bounds; a record that has one in a
+        column without bounds, or no label of `classes`, adds nothing to any release.
+        "raise": the fit is refused, which tells of that record.
     ledger : str, path or PrivacyLedger, default=None
         Charged before anything private is read.
     random_state : int, default=None
@@ -261,6 +264,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         dtype="float32",
         target_name=None,
         names=None,
+        on_invalid="replace",
         ledger=None,
         random_state=None,
         n_jobs=None,
@@ -392,8 +396,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
 
     @without_traps()
     def _margins(self, X) -> np.ndarray:
-        check_is_fitted(self)
-        X = check_arrays(self, X, reset=False)
+        X = self._rows_to_predict(X)
         network = Network(self.coefs_, self.intercepts_)
         margins = np.empty((len(X), len(self.intercepts_[-1])))
         for block in blocks(*X.shape):

@@ -246,11 +246,13 @@ class Search:
         rows, codes = holdout.rows(holdout.score), holdout.codes[holdout.score]
         place = {label: code for code, label in enumerate(model.classes_.tolist())}
         columns = np.array([place.get(v, -1) for v in holdout.classes.tolist()])[codes]
+        if holdout.missing is not None:
+            columns[holdout.missing[holdout.score]] = -1
         if self.scoring == "accuracy":
             predicted = model.predict(rows)
             if len(predicted) != len(codes):
                 raise ValueError("a step drops rows")
-            return accuracy_sum(predicted, holdout.y[holdout.score])
+            return accuracy_sum(predicted, model.classes_[columns], columns >= 0)
         return log_loss_sum(model.predict_proba(rows), columns, self.loss_bound)
 
 

@@ -56,7 +56,7 @@ class Holdout:
     X, y : array-like
         All records.
     codes : ndarray of shape (n_rows,)
-        Class of each record, as a position in `classes`.
+        Class of each record, as a position in `classes`; 0 where it has none.
     classes : ndarray
     classes_source : str
         See `Event`.
@@ -66,6 +66,8 @@ class Holdout:
         Names of the columns of X, where a report can know them.
     target_name : str or None
         What y was called.
+    missing : bool ndarray of shape (n_rows,) or None
+        Records without a label of `classes`; None: there are none.
     """
 
     X: Any
@@ -77,6 +79,10 @@ class Holdout:
     score: np.ndarray
     columns: tuple | None = None
     target_name: str | None = None
+    missing: np.ndarray | None = None
+
+    #: No record is void here: each fit finds its own.
+    void = None
 
     @property
     def n_records(self) -> int:

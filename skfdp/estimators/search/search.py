@@ -8,6 +8,7 @@ import joblib
 import numpy as np
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -19,7 +20,7 @@ from skfdp.addresses import public
 from skfdp.estimators.arrays import check_arrays
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.method import Budget
-from skfdp.estimators.parameters import ASSUMPTIONS, public_count, store
+from skfdp.estimators.parameters import ASSUMPTIONS, REFUSES, public_count, store
 from skfdp.estimators.search import runs
 from skfdp.estimators.search.candidates import Candidates
 from skfdp.estimators.search.method import Found, Search, law_of
@@ -31,7 +32,7 @@ from skfdp.privacy.relations import Relation
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.store import Receipt
 from skfdp.records.checks import check_choice, check_number, shown
-from skfdp.records.labels import Labels, encode_labels
+from skfdp.records.labels import Labels, encode_any, encode_labels
 from skfdp.records.names import target_name
 from skfdp.releases.noise import Streams, check_random_state
 
@@ -184,6 +185,13 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
 
     _released = ("best_estimator_", "best_params_", "best_score_")
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            inner = get_tags(self.estimator).input_tags
+            tags.input_tags.allow_nan = inner.allow_nan
+        return tags
+
     def _check_parameters(self) -> None:
         check_budget(self.epsilon, self.delta)
         check_choice("budget", self.budget, ("select", "compose"))
@@ -238,6 +246,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         named = target_name(last.get("target_name"), y)
         steps = isinstance(self.estimator, Pipeline)
         declared = last.get("classes") is not None and not last.get("public_target")
+        any_target = declared and not self._refuses
         # Steps of others may need y; nothing else does if the labels are declared.
         if planning and (y is None or (declared and not steps)):
             y = self._placeholder(X, last)
@@ -248,9 +257,10 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
             y = column_or_1d(np.asarray(y))
         else:
             names = X
-            X, y = check_arrays(self, X, y, finite=not planning)
+            finite = self._refuses and not planning
+            X, y = check_arrays(self, X, y, finite=finite, any_target=any_target)
             X = names if hasattr(names, "iloc") else X  # keep names and dtypes
-        labels = encode_labels(y, last.get("classes"))
+        labels = (encode_any if any_target else encode_labels)(y, last.get("classes"))
         n_rows = public_count(len(y), None, self.epsilon, self.delta)
         coins = Streams(self.random_state, type(self)).public("split")
         parts = runs.split(n_rows, self.validation_fraction, coins)
@@ -266,6 +276,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
             *parts,
             columns=self._columns(),
             target_name=named,
+            missing=labels.missing,
         )
 
     @staticmethod
@@ -344,8 +355,16 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         return f"{type(self).__name__} of {name}"
 
     @property
+    def _refuses(self) -> bool:
+        """Whether a candidate may refuse malformed private values."""
+        if any(str(name).endswith("on_invalid") for name in self.param_distributions):
+            return True
+        parts = runs.private_parts(self.estimator).values()
+        return any(part.on_invalid == "raise" for part in parts)
+
+    @property
     def _assumptions(self) -> tuple[Assumption, ...]:
-        return (*ASSUMPTIONS, *_ASSUMPTIONS)
+        return (*ASSUMPTIONS, *_ASSUMPTIONS, *(REFUSES,) * self._refuses)
 
     def _report(
         self, public: Holdout, told: FitPlan, receipt: Receipt | None, has_loop: bool

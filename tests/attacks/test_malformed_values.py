@@ -1,0 +1,537 @@
+"""A malformed private value is a value: no refusal, no warning, no larger move.
+
+The coins of a fit are fixed by replaying what an earlier fit was given, so that what is
+left to differ between two tables is the exact sum of each release.
+"""
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+
+from skfdp import (
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivacyLedger,
+    PrivateCenteringTransformer,
+    PrivateCompletionClassifier,
+    PrivateSearchCV,
+)
+from skfdp.estimators.base import PrivateEstimator
+from skfdp.privacy import Relation
+from skfdp.records.labels import encode_any
+from skfdp.records.row_map import RowMap
+from skfdp.releases import desk
+from skfdp.releases.noise import Streams
+
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+N = 24
+RNG = np.random.default_rng(0)
+X = np.round(RNG.random((N, 4)) * 0.8 + 0.1, 3)
+LABELS = np.arange(N) % 3
+NUMBERS = X.sum(axis=1)
+PUBLIC, ALL = [2, 3], "all"
+LOOP = {"max_iter": 2}
+CLASSES = {"classes": [0, 1, 2], **LOOP}
+TARGET = {"target_bounds": (0, 4)}
+COMPLETION = {"public_features": PUBLIC, "covariance": True, "n_draws": 1}
+
+
+def of(estimator, *arguments, **parameters):
+    return lambda **more: estimator(*arguments, **parameters, **more)
+
+
+#: By name: what makes the estimator, its public columns, whether its target is public,
+#: the target, and whether it takes CSR.
+CASES = {
+    "DPSGD-F": (of(DPSGDFClassifier, **CLASSES), (), False, LABELS, True),
+    "Poisson batches": (
+        of(DPSGDFClassifier, batch_size=12, **CLASSES),
+        *((), False, LABELS, True),
+    ),
+    "two classes": (
+        of(FeatureDPLogisticRegression, classes=[0, 1], **LOOP),
+        *((), False, LABELS % 2, True),
+    ),
+    "public columns": (
+        of(FeatureDPLogisticRegression, public_features=PUBLIC, **CLASSES),
+        *(PUBLIC, False, LABELS, True),
+    ),
+    "public target": (
+        of(
+            FeatureDPLogisticRegression,
+            *(1.0, 1e-5),
+            public_features=PUBLIC,
+            public_target=True,
+            **CLASSES,
+        ),
+        *(PUBLIC, True, LABELS, True),
+    ),
+    "Algorithm 1": (
+        of(
+            FeatureDPLogisticRegression,
+            public_features=PUBLIC,
+            public_loss="impute",
+            **CLASSES,
+        ),
+        *(PUBLIC, False, LABELS, False),
+    ),
+    "label statistic": (
+        of(FeatureDPLogisticRegression, public_features=ALL, classes=[0, 1, 2]),
+        *(range(4), False, LABELS, False),
+    ),
+    "label statistic, two classes": (
+        of(FeatureDPLogisticRegression, public_features=ALL, classes=[0, 1]),
+        *(range(4), False, LABELS % 2, False),
+    ),
+    "label descent": (
+        of(FeatureDPLogisticRegression, public_features=ALL, solver="dp-gd", **CLASSES),
+        *(range(4), False, LABELS, True),
+    ),
+    "network": (
+        of(FeatureDPMLPClassifier, hidden_layer_sizes=3, pretraining=None, **CLASSES),
+        *((), False, LABELS, False),
+    ),
+    "network, public target": (
+        of(
+            FeatureDPMLPClassifier,
+            hidden_layer_sizes=8,
+            public_features=PUBLIC,
+            public_target=True,
+            **CLASSES,
+        ),
+        *(PUBLIC, True, LABELS, False),
+    ),
+    "linear model": (
+        of(FeatureDPMLPClassifier, classes=[0, 1, 2], hidden_layer_sizes=3),
+        *((), False, LABELS, False),
+    ),
+    "regressor": (of(DPSGDFRegressor, **TARGET, **LOOP), (), False, NUMBERS, True),
+    "counts": (
+        of(DPSGDFRegressor, loss="poisson", **TARGET, **LOOP),
+        *((), False, NUMBERS, True),
+    ),
+    "regressor, public target": (
+        of(FeatureDPRegressor, public_features=PUBLIC, public_target=True, **LOOP),
+        *(PUBLIC, True, NUMBERS, True),
+    ),
+    "second moments": (
+        of(FeatureDPRegressor, public_features=PUBLIC, solver="one-shot", **TARGET),
+        *(PUBLIC, False, NUMBERS, False),
+    ),
+    "target statistic": (
+        of(FeatureDPRegressor, public_features=ALL, solver="one-shot", **TARGET),
+        *(range(4), False, NUMBERS, False),
+    ),
+    "completion": (
+        of(PrivateCompletionClassifier, GaussianNB(), **COMPLETION),
+        *(PUBLIC, True, LABELS, False),
+    ),
+    "transformer": (of(PrivateCenteringTransformer), (), None, None, False),
+    "conditional": (
+        of(PrivateCenteringTransformer, public_features=PUBLIC),
+        *(PUBLIC, None, None, False),
+    ),
+}
+every_case = pytest.mark.parametrize("name", CASES)
+#: The first is bounded in part.
+BOUNDS = [{0: (0, 1), 2: (0, 1)}, (0, 1), False]
+VALUES = (np.nan, np.inf, -np.inf, 1e308, -1e308, -7.0)
+NO_LABELS = (None, np.nan, "secret", 7, -1, [1], pd.NA)
+
+
+def made(name, bounds, relation, **more):
+    return CASES[name][0](bounds=bounds, neighboring_relation=relation, **more)
+
+
+def tables(name):
+    """Yield tables that differ in the private part of record 0; the first is sound."""
+    _, public, shows_target, y, _ = CASES[name]
+    private = np.setdiff1d(np.arange(4), public)
+    yield X, y
+    labels = NO_LABELS if y is not None and y.dtype.kind == "i" else VALUES
+    for number, value in enumerate(VALUES):
+        rows, target = X.copy(), y
+        rows[0, private] = value
+        if shows_target is False:
+            target = y.astype(object if y.dtype.kind == "i" else float)
+            # A bad label alone, a bad row alone, and both.
+            target[0] = labels[number]
+            if len(private):
+                yield rows, y
+            yield X, target
+        yield rows, target
+    if shows_target is False and y.dtype.kind == "i":
+        target = y.astype(object)
+        target[0] = labels[-1]
+        yield X, target
+
+
+class Replay:
+    """The desk's sums: the first fit is given noise, the others are given the same."""
+
+    def __init__(self, monkeypatch):
+        self.given, self.sums, self._noisy = [], [], desk._noisy_sum
+        monkeypatch.setattr(desk, "_noisy_sum", self)
+        monkeypatch.setattr(desk, "PoissonBatches", EveryOther)
+        monkeypatch.setattr(Streams, "public", lambda *_: np.random.default_rng(0))
+
+    def __call__(self, query, theta, *, noise_std, generator, batch):
+        unit = query.unit(noise_std)
+        self.sums.append((query, query.exact_sum(theta, batch, unit), unit))
+        step = len(self.sums) - 1
+        if step == len(self.given):
+            noise = {"noise_std": noise_std, "generator": generator, "batch": batch}
+            self.given.append(self._noisy(query, theta, **noise))
+        return self.given[step].copy()
+
+    def of(self, model, rows, target):
+        """Return the sums of a fit."""
+        self.sums = []
+        with np.errstate(all="raise"), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", message="bounds=None|the budget|delta=")
+            model.fit(rows, target)
+        return self.sums
+
+
+class EveryOther:
+    """Batches that hold record 0."""
+
+    def __init__(self, coins, n_rows, rate):
+        self._rows = np.arange(0, n_rows, 2)
+
+    def draw(self):
+        return self._rows
+
+
+def nulled(monkeypatch):
+    """Let every fit take record 0 as null."""
+    found = PrivateEstimator._records
+
+    def records(self, *arguments, **more):
+        made = found(self, *arguments, **more)
+        object.__setattr__(made, "void", np.arange(made.X.shape[0]) == 0)
+        return made
+
+    monkeypatch.setattr(PrivateEstimator, "_records", records)
+
+
+def null_of(name, bounds, relation, replay, convert=np.asarray):
+    """Return the sums of the fit in which record 0 is null."""
+    return replay.of(made(name, bounds, relation), convert(X), CASES[name][3])
+
+
+def length(total):
+    return math.sqrt(sum(int(entry) ** 2 for entry in total.ravel()))
+
+
+def check_moves(name, bounds, relation, sparse, monkeypatch):
+    """Check that no table moves a release further than what was charged.
+
+    Under "replace_one" from any other table, else from the one whose record is null.
+    """
+    convert = csr_array if sparse else np.asarray
+    replay, found = Replay(monkeypatch), []
+    for rows, target in tables(name):
+        found.append(replay.of(made(name, bounds, relation), convert(rows), target))
+    origins = found
+    if relation != "replace_one":
+        with monkeypatch.context() as context:
+            nulled(context)
+            origins = [replay.of(made(name, bounds, relation), convert(X), target)]
+            target = CASES[name][3]
+    moved, of = 0.0, Relation.of(relation)
+    for one in found:
+        for other in origins:
+            for (query, a, unit), (_, b, other_unit) in zip(one, other, strict=True):
+                assert unit == other_unit
+                reach = query.sensitivity(of) * (1 + 1e-9)
+                distance = length(a - b) * unit
+                assert distance <= reach
+                moved = max(moved, distance / reach)
+    assert moved > 0.1
+
+
+@every_case
+def test_no_malformed_value_moves_a_release_further(name, monkeypatch):
+    check_moves(name, BOUNDS[0], "replace_one", False, monkeypatch)
+
+
+@every_case
+@pytest.mark.slow
+@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
+def test_nor_under_other_bounds_and_relations(name, bounds, relation, monkeypatch):
+    check_moves(name, bounds, relation, False, monkeypatch)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case[-1]])
+@pytest.mark.parametrize(
+    "bounds", [False, pytest.param((0, 1), marks=pytest.mark.slow)]
+)
+def test_nor_in_sparse_rows(name, bounds, monkeypatch):
+    check_moves(name, bounds, "replace_one", True, monkeypatch)
+
+
+def check_null(name, monkeypatch):
+    """Check that record 0 adds nothing to any sum where nothing can stand in."""
+    _, public, shows_target, y, _ = CASES[name]
+    replay, rows, target = Replay(monkeypatch), X.copy(), y
+    private = np.setdiff1d(np.arange(4), public)
+    if len(private):
+        rows[0, private[0]] = np.inf
+    else:
+        target = y.astype(object if y.dtype.kind == "i" else float)
+        target[0] = np.nan
+    found = replay.of(made(name, False, "replace_special"), rows, target)
+    with monkeypatch.context() as context:
+        nulled(context)
+        null = null_of(name, False, "replace_special", replay)
+    sound = null_of(name, False, "replace_special", replay)
+    for (_, a, _), (_, b, _) in zip(found, null, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert any((a != b).any() for (_, a, _), (_, b, _) in zip(sound, null, strict=True))
+
+
+@every_case
+def test_what_nothing_stands_in_for_adds_nothing(name, monkeypatch):
+    check_null(name, monkeypatch)
+
+
+def test_a_desk_that_forgets_void_records_is_noticed(monkeypatch):
+    found = desk.Desk.__init__
+
+    def forgetful(self, events, streams, void=None):
+        found(self, events, streams)
+
+    monkeypatch.setattr(desk.Desk, "__init__", forgetful)
+    for name in ("DPSGD-F", "label statistic", "second moments"):
+        with pytest.raises(AssertionError):
+            check_null(name, monkeypatch)
+
+
+def test_a_table_that_is_not_filled_is_noticed(monkeypatch):
+    monkeypatch.setattr(RowMap, "filled", lambda self, rows: (rows, None))
+    with pytest.raises((AssertionError, FloatingPointError)):
+        check_null("DPSGD-F", monkeypatch)
+
+
+def fitted(name, rows=X, target=None, **more):
+    target = CASES[name][3] if target is None else target
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return CASES[name][0](random_state=0, **more).fit(rows, target)
+
+
+def weights(model):
+    names = ("coef_", "intercept_", "coefs_", "mean_", "scale_", "class_means_")
+    found = [getattr(model, name) for name in names if hasattr(model, name)]
+    parts = [part for one in found for part in (one if type(one) is list else [one])]
+    return np.concatenate([np.ravel(part) for part in parts])
+
+
+@every_case
+def test_a_malformed_number_is_the_middle_of_its_bounds(name):
+    """In `fit` and in `predict`, to the last bit."""
+    private = np.setdiff1d(np.arange(4), CASES[name][1])
+    bounds = {0: (0, 2), 1: (0, 1), 2: (0, 1), 3: (0, 1)}
+    holes, middles = X.copy(), X.copy()
+    for row, value in enumerate((np.nan, np.inf, -np.inf)):
+        holes[row, private] = value
+        middles[row, private] = np.array([1, 0.5, 0.5, 0.5])[private]
+    one = fitted(name, holes, bounds=bounds)
+    other = fitted(name, middles, bounds=bounds)
+    np.testing.assert_array_equal(weights(one), weights(other))
+    told = "transform" if hasattr(one, "transform") else "predict"
+    np.testing.assert_array_equal(
+        getattr(one, told)(holes), getattr(one, told)(middles)
+    )
+    np.testing.assert_array_equal(one.row_map_(holes), one.row_map_(middles))
+
+
+def test_margins_are_those_of_the_row_map_for_any_table():
+    model, holes = fitted("two classes", bounds=BOUNDS[0]), X.copy()
+    holes[:3, :2] = np.nan  # the second column has no bounds: 0
+    margins = model.row_map_(holes) @ model.coef_[0] + model.intercept_
+    np.testing.assert_allclose(model.decision_function(holes), margins)
+    np.testing.assert_array_equal(model.row_map_(holes)[:3, :2], [[0.5, 0.0]] * 3)
+    sparse = model.decision_function(csr_array(holes))
+    np.testing.assert_allclose(sparse, margins)
+
+
+def test_a_public_value_is_still_refused():
+    holes = X.copy()
+    holes[0, 2] = np.nan
+    for name, case in CASES.items():
+        if len(case[1]):
+            convert = csr_array if case[-1] else np.asarray
+            with pytest.raises(ValueError, match="Input X contains NaN"):
+                fitted(name, convert(holes), bounds=(0, 1))
+            model = fitted(name, bounds=(0, 1))
+            told = model.transform if hasattr(model, "transform") else model.predict
+            with pytest.raises(ValueError, match="Input X contains NaN"):
+                told(holes)
+    for wrong, match in ((7, "labels outside"), (np.nan, "y contains NaN")):
+        with pytest.raises(ValueError, match=match):
+            fitted("public target", X, np.r_[wrong, LABELS[1:]], bounds=(0, 1))
+    with pytest.raises(ValueError, match="infinity"):
+        fitted("regressor, public target", X, np.r_[np.inf, NUMBERS[1:]], bounds=(0, 1))
+
+
+@every_case
+def test_raise_refuses_and_the_report_says_so(name):
+    private, holes = np.setdiff1d(np.arange(4), CASES[name][1]), X.copy()
+    holes[0, private] = np.nan
+    target, ledger = CASES[name][3], PrivacyLedger()
+    if not len(private):
+        target = target.astype(float)
+        target[0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        fitted(name, holes, target, bounds=(0, 1), on_invalid="raise", ledger=ledger)
+    assert not ledger.entries
+    for choice in ("replace", "raise"):
+        report = fitted(name, bounds=(0, 1), on_invalid=choice).privacy_
+        told = [one for one in report.assumptions if "on_invalid='raise'" in one.text]
+        assert len(told) == (choice == "raise")
+        assert not any(one.enforced for one in told)
+
+
+def test_both_choices_fit_a_sound_table_alike():
+    one, other = (fitted("DPSGD-F", on_invalid=v) for v in ("replace", "raise"))
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+
+
+def test_a_null_record_and_a_row_of_zeros_share_no_noise(releases):
+    """Their difference would be the record, without noise."""
+    noise = []
+    for value in (np.nan, 0.0):
+        rows = X.copy()
+        rows[0] = value
+        fitted("DPSGD-F", rows, bounds=False)
+        noise.append(releases[0]["noise"])
+        releases.clear()
+    assert (noise[0] != noise[1]).any()
+
+
+@pytest.mark.parametrize("name", ["DPSGD-F", "network", "regressor", "counts"])
+def test_without_privacy_null_records_are_left_out(name):
+    target = CASES[name][3].astype(float)
+    rows = X.copy()
+    rows[0, 1] = target[1] = np.nan
+    found = fitted(name, rows, target, epsilon=math.inf)
+    wanted = fitted(name, X[2:], CASES[name][3][2:], epsilon=math.inf)
+    np.testing.assert_allclose(weights(found), weights(wanted))
+    assert np.isfinite(found.predict(rows)).all()
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+@pytest.mark.parametrize("name", ["DPSGD-F", "label statistic", "network"])
+def test_one_class_or_none_at_all_is_a_table_too(name, epsilon):
+    fitted(name, X, np.ones(N, dtype=int), bounds=(0, 1), epsilon=epsilon)
+    nobody = np.full(N, None) if epsilon == 1 else np.ones(N)
+    assert fitted(name, X, nobody, bounds=(0, 1), epsilon=epsilon).privacy_
+
+
+def test_labels_of_any_kind_have_a_code_or_none():
+    class Loud:
+        def __eq__(self, other):
+            raise RuntimeError("secret")
+
+        __hash__ = object.__hash__
+
+    seen = np.array(["a", "b", *NO_LABELS, Loud(), np.str_("b")], dtype=object)
+    labels = encode_any(seen, ["b", "a"])
+    assert labels.codes[[0, 1, -1]].tolist() == [0, 1, 1]
+    assert labels.missing.tolist() == [False] * 2 + [True] * 8 + [False]
+    assert encode_any(np.array([0.0, np.nan, 0.5, 1.0]), [0, 1]).missing.tolist() == [
+        *(False, True, True, False)
+    ]
+    assert encode_any(np.array([True, False]), [0, 1]).missing is None
+
+
+MISSING = {
+    "Int64": pd.array([None, *([0, 1] * 12)[1:]], dtype="Int64"),
+    "boolean": pd.array([None, *([False, True] * 12)[1:]], dtype="boolean"),
+    "category": pd.Categorical([None, *([0, 1] * 12)[1:]]),
+    "object": np.array([pd.NA, *([0, 1] * 12)[1:]], dtype=object),
+    "list": [None, *([0, 1] * 12)[1:]],
+    "text in a list": ["secret", *([0, 1] * 12)[1:]],
+}
+
+
+@pytest.mark.parametrize("kind", MISSING)
+def test_missing_labels_and_targets_of_every_container(kind):
+    y = MISSING[kind]
+    y = pd.Series(y) if not isinstance(y, list) else y
+    sound = fitted("two classes", target=np.r_[9, ([0, 1] * 12)[1:]], bounds=(0, 1))
+    found = fitted("two classes", target=y, bounds=(0, 1))
+    np.testing.assert_array_equal(found.coef_, sound.coef_)
+    if kind != "text in a list":
+        fitted("regressor", target=y, bounds=(0, 1))
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean"])
+def test_missing_numbers_of_pandas_columns(dtype):
+    frame = pd.DataFrame({"a": pd.array([None, *([1, 0] * 12)[1:]], dtype=dtype)})
+    model = DPSGDFClassifier(bounds=(0, 1), **CLASSES).fit(frame, LABELS)
+    assert model.predict(frame).shape == (N,)
+
+
+def test_a_plan_does_not_look_for_malformed_values():
+    for name in ("DPSGD-F", "regressor", "label statistic"):
+        make, public = CASES[name][:2]
+        holes, y = X.copy(), CASES[name][3].astype(object)
+        holes[0, np.setdiff1d(np.arange(4), public)], y[0] = np.nan, None
+        model = make(bounds=(0, 1))
+        assert model.plan(holes, y) == model.plan(X, CASES[name][3])
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss"])
+@pytest.mark.parametrize("piped", [False, True])
+def test_a_search_takes_any_table(scoring, piped):
+    model = DPSGDFClassifier(bounds=(0, 1), **CLASSES)
+    grid = {"clip_norm": [0.1, 0.5]}
+    if piped:
+        model = make_pipeline(MinMaxScaler(), model)
+        grid = {"dpsgdfclassifier__clip_norm": [0.1]}
+    holes, y = X.copy(), LABELS.astype(object)
+    holes[::5, 0], y[::3] = np.nan, None
+    search = PrivateSearchCV(model, grid, epsilon=2.0, scoring=scoring).fit(holes, y)
+    assert search.predict(holes).shape == (N,)
+    assert not any("on_invalid" in one.text for one in search.privacy_.assumptions)
+    raises = "dpsgdfclassifier__on_invalid" if piped else "on_invalid"
+    model.set_params(**{raises: "raise"})
+    search.fit(X, LABELS)
+    assert any("on_invalid" in one.text for one in search.privacy_.assumptions)
+    with pytest.raises((ValueError, RuntimeError)):
+        search.fit(holes, y)
+
+
+def test_a_search_over_on_invalid_refuses_before_the_charge():
+    model, ledger = DPSGDFClassifier(bounds=(0, 1), **CLASSES), PrivacyLedger()
+    grid = {"on_invalid": ["replace", "raise"]}
+    search = PrivateSearchCV(model, grid, epsilon=2.0, ledger=ledger)
+    with pytest.raises(ValueError, match="contains NaN"):
+        search.fit(np.where(X > 0.5, np.nan, X), LABELS)
+    assert not ledger.entries
+    assert "on_invalid" in search.fit(X, LABELS).privacy_.statement()
+
+
+def test_a_record_without_a_label_is_never_predicted_right(releases):
+    """Whatever is predicted, under every candidate."""
+    model = DPSGDFClassifier(bounds=(0, 1), **CLASSES)
+    y = np.full(N, None)
+    PrivateSearchCV(model, {"clip_norm": [0.1]}, epsilon=2.0).fit(X, y)
+    scores = [one for one in releases if "ScoreSum" in type(one["query"]).__name__]
+    assert scores
+    assert all(one["exact"] == 0 for one in scores)
