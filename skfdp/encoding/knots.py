@@ -6,11 +6,20 @@ import numpy as np
 
 #: Knots of a column where nothing is known but its bounds.
 STANDALONE_KNOTS = 8
+#: Knots beside a budget, in smooth coordinates, which leave out what noise would drown:
+#: 8 and 16 are too few for steps, for long tails and for bounds that are too wide.
+SMOOTH_KNOTS = 32
 
 
-def automatic_knots() -> int:
-    """Return what ``n_knots="auto"`` stands for; public numbers alone may decide."""
-    return STANDALONE_KNOTS
+def automatic_knots(smooth: bool = False) -> int:
+    """Return what ``n_knots="auto"`` stands for; public numbers alone may decide.
+
+    Parameters
+    ----------
+    smooth : bool, default=False
+        Whether the rows will be in the coordinates of `Smoothing`.
+    """
+    return SMOOTH_KNOTS if smooth else STANDALONE_KNOTS
 
 
 def spread_knots(low: float, high: float, n_knots: int, spacing: str) -> np.ndarray:

@@ -23,6 +23,9 @@ from skfdp.records.blocks import blocks as row_blocks
 EXPLAINED = 0.5
 # With less signal than that only the first direction is left.
 _LEAST_SIGNAL = 1e-3
+# Half-way between the lengths of the prior, in which rough shapes are learnt late, and
+# whitened ones, in which a straight line is learnt as slowly as everything else.
+_HALF = 0.5
 # Widened by more than rounding, so that no row is longer than 1.
 _WIDER = 1 + 1e-12
 
@@ -152,31 +155,33 @@ class Strength:
     n_blocks: int
     n_outputs: int = 1
 
-    def shares(self, variance: np.ndarray) -> np.ndarray:
-        """Return the share of each direction of a block, given its prior variance.
+    def squares(self, variance: np.ndarray) -> np.ndarray:
+        """Return the squared length of each direction of a block; the largest is 1.
 
         Parameters
         ----------
         variance : ndarray of shape (n_directions,)
-            Positive, of sum 1.
+            What is expected of each direction in the curve: positive, of sum 1.
         """
-        # A block is 1 / sqrt(n_blocks) long if the row is 1 long. Contributions are cut
-        # to about the size of a residual: the noise follows that.
         p = self.n_blocks
+        prior, chance = variance * EXPLAINED / p, 1 / self.n_records
+        # A block is 1 / sqrt(p) long if the row is 1 long. Contributions are cut to
+        # about the size of a residual: the noise follows that.
         noise = math.sqrt(p * self.n_outputs) / max(self.signal, _LEAST_SIGNAL)
-        chance = 1 / self.n_records
-        return shares_of_norm(variance * EXPLAINED / p, noise, chance)
+        share = shares_of_norm(prior, noise, chance)
+        squares = share * (prior + chance) ** _HALF
+        return squares / squares.max()
 
 
-def smoothing_matrix(shapes: np.ndarray, share: np.ndarray) -> np.ndarray:
+def smoothing_matrix(shapes: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """Return L of a block of hats.
 
     Parameters
     ----------
     shapes : ndarray of shape (n_levels, n_directions)
         Orthonormal columns.
-    share : ndarray of shape (n_directions,)
-        Of `shares_of_norm`; directions without a share are left out.
+    squares : ndarray of shape (n_directions,)
+        Their squared lengths, up to a factor; those of length zero are left out.
 
     Returns
     -------
@@ -184,8 +189,8 @@ def smoothing_matrix(shapes: np.ndarray, share: np.ndarray) -> np.ndarray:
         The longest row has norm 1, up to rounding, and no row is longer. So has
         every mean of its rows, as rows of hats make them.
     """
-    kept = share > 0
-    matrix = shapes[:, kept] * np.sqrt(share[kept] / share.max())
+    kept = squares > 0
+    matrix = shapes[:, kept] * np.sqrt(squares[kept] / squares.max())
     longest = math.sqrt((matrix**2).sum(axis=1).max())
     return matrix / (longest * _WIDER)
 
@@ -223,8 +228,8 @@ class _Curve:
         shapes, variance = tuple(s for s, _ in found), np.ones(1)
         for _, own in found:
             variance = np.outer(variance, own).ravel()
-        share = strength.shares(variance)
-        matrix, kept = smoothing_matrix(_kron(shapes), share), np.flatnonzero(share)
+        squares = strength.squares(variance)
+        matrix, kept = smoothing_matrix(_kron(shapes), squares), np.flatnonzero(squares)
         widths = [own.shape[1] for own in shapes]
         chosen = np.array(np.unravel_index(kept, widths))
         factor = np.linalg.norm(matrix, axis=0)

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import SplineTransformer
 
 from skfdp import DeclaredEncoder
-from skfdp.encoding.knots import STANDALONE_KNOTS, automatic_knots, spread_knots
+from skfdp.encoding.knots import (
+    SMOOTH_KNOTS,
+    STANDALONE_KNOTS,
+    automatic_knots,
+    spread_knots,
+)
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 wild = st.one_of(
@@ -84,6 +89,7 @@ def test_knots_by_hand():
     assert spread_knots(0, 10, 3, "even").tolist() == [0, 5, 10]
     np.testing.assert_allclose(spread_knots(1, 100, 3, "geometric"), [1, 10, 100])
     assert automatic_knots() == STANDALONE_KNOTS == 8
+    assert automatic_knots(smooth=True) == SMOOTH_KNOTS == 32
 
 
 def test_hats_are_splines_of_degree_1():
