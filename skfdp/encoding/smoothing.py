@@ -21,6 +21,8 @@ from skfdp.records.blocks import blocks as row_blocks
 
 #: Share of the target's variance that curves and categories are expected to explain.
 EXPLAINED = 0.5
+#: What "missing" is expected to tell, over what the first direction is.
+MISSING_VARIANCE = 1 / 9
 # With less signal than that only the first direction is left.
 _LEAST_SIGNAL = 1e-3
 # Half-way between the lengths of the prior, in which rough shapes are learnt late, and
@@ -173,26 +175,27 @@ class Strength:
         return squares / squares.max()
 
 
-def smoothing_matrix(shapes: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Return L of a block of hats.
+def lengths(sides: Sequence[np.ndarray], squares: np.ndarray) -> np.ndarray:
+    """Return the lengths of directions with which no row of hats is longer than 1.
 
     Parameters
     ----------
-    shapes : ndarray of shape (n_levels, n_directions)
-        Orthonormal columns.
+    sides : sequence of ndarray of shape (n_levels, n_shapes)
+        Orthonormal columns: the shapes of a curve, or of both sides of a pair.
     squares : ndarray of shape (n_directions,)
-        Their squared lengths, up to a factor; those of length zero are left out.
+        Squared lengths up to a factor, of a shape or of each product of shapes.
 
     Returns
     -------
-    matrix : float64 ndarray of shape (n_levels, n_kept)
-        The longest row has norm 1, up to rounding, and no row is longer. So has
-        every mean of its rows, as rows of hats make them.
+    lengths : float64 ndarray of shape (n_directions,)
+        ``sides[0] * lengths`` is L, whose longest row has norm 1, up to rounding. So
+        no mean of its rows is longer, and rows of hats make means.
     """
-    kept = squares > 0
-    matrix = shapes[:, kept] * np.sqrt(squares[kept] / squares.max())
-    longest = math.sqrt((matrix**2).sum(axis=1).max())
-    return matrix / (longest * _WIDER)
+    grid = squares.reshape([own.shape[1] for own in sides])
+    norms = grid
+    for own in sides:  # each moves its axis to the end
+        norms = np.tensordot(norms, own**2, axes=(0, 1))
+    return np.sqrt(squares) / (math.sqrt(norms.max()) * _WIDER)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,7 +207,9 @@ class _Curve:
     smooth : int ndarray
         Encoded columns, of hats or of their products.
     plain : int ndarray
-        Encoded columns that stay as they are, after the smooth ones.
+        Encoded columns that stay what they are, after the smooth ones.
+    plain_factor : ndarray of shape (n_plain,)
+        Their lengths.
     sides : tuple of ndarray
         Shapes of each side, by whose products the columns are multiplied.
     chosen : int ndarray of shape (n_sides, n_directions)
@@ -215,6 +220,7 @@ class _Curve:
 
     smooth: np.ndarray
     plain: np.ndarray
+    plain_factor: np.ndarray
     sides: tuple[np.ndarray, ...] = ()
     chosen: np.ndarray = dataclasses.field(default_factory=lambda: np.empty((0, 0)))
     factor: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0))
@@ -223,35 +229,30 @@ class _Curve:
     def of(cls, block: Block, strength: Strength) -> _Curve:
         every = np.arange(block.start, block.stop)
         if block.kind not in ("hats", "pair"):
-            return cls(every[:0], every)
+            return cls(every[:0], every, np.ones(len(every)))
         found = [_side(side) for side in (getattr(block, "sides", ()) or (block,))]
         shapes, variance = tuple(s for s, _ in found), np.ones(1)
         for _, own in found:
             variance = np.outer(variance, own).ravel()
-        squares = strength.squares(variance)
-        matrix, kept = smoothing_matrix(_kron(shapes), squares), np.flatnonzero(squares)
-        widths = [own.shape[1] for own in shapes]
-        chosen = np.array(np.unravel_index(kept, widths))
-        factor = np.linalg.norm(matrix, axis=0)
-        missing = block.start + block.missing
-        return cls(every[every != missing], np.array([missing]), shapes, chosen, factor)
+        # The level "missing" is one more direction, which noise may drown, too: a
+        # missing value then has the mean of the curve.
+        variance = np.append(variance, variance.max() * MISSING_VARIANCE)
+        squares = strength.squares(variance / variance.sum())
+        kept = np.flatnonzero(squares[:-1])
+        factor = lengths(shapes, squares[:-1])[kept]
+        chosen = np.array(np.unravel_index(kept, [own.shape[1] for own in shapes]))
+        missing = every == block.start + block.missing
+        plain = every[missing & (squares[-1] > 0)]
+        length = np.full(len(plain), math.sqrt(squares[-1]))
+        return cls(every[~missing], plain, length, shapes, chosen, factor)
 
     @property
     def n_columns(self) -> int:
         return len(self.factor) + len(self.plain)
 
-    @property
-    def matrix(self) -> np.ndarray:
-        """L of the smooth columns, shape (n_smooth, n_directions)."""
-        if not self.sides:
-            return np.empty((0, 0))
-        widths = [own.shape[1] for own in self.sides]
-        kept = np.ravel_multi_index(tuple(self.chosen), widths)
-        return _kron(self.sides)[:, kept] * self.factor
-
     def rows(self, encoded: np.ndarray, out: np.ndarray) -> None:
         """Write the columns of this block for some rows."""
-        out[:, len(self.factor) :] = encoded[:, self.plain]
+        out[:, len(self.factor) :] = encoded[:, self.plain] * self.plain_factor
         if not self.sides:
             return
         smooth = encoded[:, self.smooth].reshape(
@@ -261,6 +262,18 @@ class _Curve:
             smooth = _times(smooth, own)
         picked = smooth[(slice(None), *self.chosen)]
         np.multiply(picked, self.factor, out=out[:, : len(self.factor)])
+
+    def weights(self, coef: np.ndarray, out: np.ndarray) -> None:
+        """Write weights on the encoded columns of this block."""
+        n_smooth = len(self.factor)
+        out[:, self.plain] = coef[:, n_smooth:] * self.plain_factor
+        if not self.sides:
+            return
+        grid = np.zeros((len(coef), *[own.shape[1] for own in self.sides]))
+        grid[(slice(None), *self.chosen)] = coef[:, :n_smooth] * self.factor
+        for own in self.sides:
+            grid = np.tensordot(grid, own, axes=(1, 1))
+        out[:, self.smooth] = grid.reshape(len(coef), -1)
 
 
 def _side(block: Block) -> tuple[np.ndarray, np.ndarray]:
@@ -273,13 +286,6 @@ def _side(block: Block) -> tuple[np.ndarray, np.ndarray]:
     if n_levels == 1:  # a line, or categories without any
         return np.ones((1, 1)), np.ones(1)
     return contrasts(n_levels), np.full(n_levels - 1, 1 / (n_levels - 1))
-
-
-def _kron(sides: Sequence[np.ndarray]) -> np.ndarray:
-    out = np.ones((1, 1))
-    for own in sides:
-        out = np.kron(out, own)
-    return out
 
 
 def _times(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:
@@ -375,10 +381,7 @@ class Smoothing:
         """
         out = np.zeros((len(coef), self.n_encoded))
         for own, curve in zip(self._slices(), self.curves, strict=True):
-            part, n_smooth = coef[:, own], len(curve.factor)
-            out[:, curve.plain] = part[:, n_smooth:]
-            if n_smooth:
-                out[:, curve.smooth] = part[:, :n_smooth] @ curve.matrix.T
+            curve.weights(coef[:, own], out)
         return out
 
     def _slices(self) -> list[slice]:

@@ -11,10 +11,10 @@ from skfdp.encoding.smoothing import (
     Strength,
     contrasts,
     directions,
+    lengths,
     orders,
     prior_variances,
     shares_of_norm,
-    smoothing_matrix,
 )
 
 SIGNALS = [1e-9, 1.0, 10.0, 100.0, 1e4, np.inf]
@@ -46,10 +46,6 @@ def encoder(n_knots=6, **options):
     ).fit(table())
 
 
-def straight(n_knots):
-    return smoothing_matrix(directions(n_knots), np.eye(1, n_knots - 1).ravel())
-
-
 @pytest.mark.parametrize("cyclic", [False, True])
 @pytest.mark.parametrize("n_knots", [2, 3, 4, 7, 16, 64])
 def test_directions_are_orthonormal_and_leave_the_constant_out(n_knots, cyclic):
@@ -68,9 +64,13 @@ def test_directions_are_sorted_by_how_much_they_bend():
 
 @pytest.mark.parametrize("n_knots", [2, 5, 16])
 def test_the_first_direction_alone_is_a_straight_line(n_knots):
-    line = straight(n_knots)
-    assert line.shape == (n_knots, 1)
-    assert np.allclose(line[:, 0], np.linspace(-1, 1, n_knots), atol=1e-11)
+    enc = DeclaredEncoder({0: (0, 1)}, n_knots=n_knots).fit(np.zeros((2, 1)))
+    smoothing = Smoothing.of(enc.blocks_, 1e-9, 10)
+    x = np.linspace(0, 1, 101)[:, None]
+    assert smoothing.n_columns == 1
+    assert np.allclose(smoothing.rows(enc.transform(x)), 2 * x - 1, atol=1e-7)
+    weights = smoothing.weights(np.ones((1, 1)))[0, :n_knots]
+    assert np.allclose(weights, np.linspace(-1, 1, n_knots), atol=1e-11)
 
 
 @pytest.mark.parametrize("n_knots", [3, 4, 9, 12])
@@ -104,7 +104,8 @@ def test_no_row_of_the_matrix_is_longer_than_one(
     strength = Strength(signal, n_records, n_blocks)
     squares = strength.squares(prior_variances(n_knots, cyclic))
     assert squares.min() >= 0 and squares.max() == 1
-    matrix = smoothing_matrix(directions(n_knots, cyclic), squares)
+    shapes = directions(n_knots, cyclic)
+    matrix = shapes * lengths([shapes], squares)
     norms = np.linalg.norm(matrix, axis=1)
     assert norms.max() <= 1
     assert norms.max() > 1 - 1e-9
@@ -191,7 +192,18 @@ def test_pairs_are_products_of_their_sides():
     scale = np.linalg.norm(found, axis=0)
     assert np.allclose(found, product * scale, atol=1e-9)
     # Missing pairs have a column of their own.
-    assert own[block.start + block.missing].tolist() == [0.0] * product.shape[1] + [1.0]
+    missing = own[block.start + block.missing]
+    assert (missing[:-1] == 0).all() and 0 < missing[-1] <= 1
+
+
+def test_missing_values_have_the_mean_of_a_curve_where_noise_drowns_them():
+    enc = DeclaredEncoder({0: (0, 1)}, n_knots=9).fit(np.zeros((2, 1)))
+    rows = enc.transform(np.array([[np.nan], [0.0], [1.0]]))
+    loud = Smoothing.of(enc.blocks_, 1e-3, 100)
+    assert np.allclose(loud.rows(rows), [[0], [-1], [1]], atol=1e-9)
+    assert loud.weights(np.ones((1, 1)))[0, enc.blocks_[0].missing] == 0
+    quiet = Smoothing.of(enc.blocks_, np.inf, 10**9)
+    assert quiet.rows(rows)[0, -1] > 0.3 and (quiet.rows(rows)[1:, -1] == 0).all()
 
 
 def test_other_blocks_stay_as_they_are():
