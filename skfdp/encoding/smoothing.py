@@ -137,7 +137,7 @@ def prior_variances(n_knots: int, cyclic: bool = False) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Strength:
-    """How much a row can tell: public numbers that decide how smooth curves are.
+    """Public numbers that decide how smooth curves are.
 
     Attributes
     ----------
