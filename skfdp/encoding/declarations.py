@@ -48,11 +48,16 @@ class Declarations:
         Of `check_table`.
     names : sequence of str or None
         None: columns are declared by position.
+    smooth : bool, default=False
+        Whether curves will be smoothed, which allows for more knots.
     """
 
-    def __init__(self, encoder: Any, X: Any, names: Sequence[str] | None):
+    def __init__(
+        self, encoder: Any, X: Any, names: Sequence[str] | None, smooth: bool = False
+    ):
         check_flag("sparse_output", encoder.sparse_output)
         self._encoder = encoder
+        self._smooth = smooth
         self._X = X
         n_features = X.shape[1]
         self.labels = [f"x{j}" for j in range(n_features)] if names is None else names
@@ -69,13 +74,13 @@ class Declarations:
     def blocks(self) -> tuple[Block, ...]:
         """Return the blocks in the order of the columns, then the pairs."""
         found: list[Block] = []
-        main: dict[int, Block] = {}
         for place in range(len(self.labels)):
-            for block in self._of_column(place):
+            for block in self._of_column(place, self._smooth):
                 found.append(_from(block, found))
-                main.setdefault(place, found[-1])
         for pair in self._pairs():
-            found.append(_from(_pair(*(main[place] for place in pair)), found))
+            # The knots of a pair multiply: as many as without smoothing are plenty.
+            sides = (next(self._of_column(place, smooth=False)) for place in pair)
+            found.append(_from(_pair(*sides), found))
         _check_names(found)
         return tuple(found)
 
@@ -181,7 +186,7 @@ class Declarations:
         self._numeric(parameter, given)
         return given.get(self._keys[place], default)
 
-    def _of_column(self, place: int) -> Iterator[Block]:
+    def _of_column(self, place: int, smooth: bool) -> Iterator[Block]:
         name, parents = self.labels[place], (place,)
         if place in self._levels:
             levels = [*self._levels[place]]
@@ -189,7 +194,7 @@ class Declarations:
             yield CategoriesBlock(name, parents, 0, tuple(levels), "category")
         if place not in self._bounds:
             return
-        yield self._of_bounds(place)
+        yield self._of_bounds(place, smooth)
         if self._bounds[place].is_date:
             for part, levels in (("month", _MONTHS), ("weekday", _WEEKDAYS)):
                 yield CategoriesBlock(
@@ -201,7 +206,7 @@ class Declarations:
                     cyclic=True,
                 )
 
-    def _of_bounds(self, place: int) -> Block:
+    def _of_bounds(self, place: int, smooth: bool) -> Block:
         name, parents, bounds = self.labels[place], (place,), self._bounds[place]
         reads = "date" if bounds.is_date else "number"
         basis = self._setting("basis", place, "hats")
@@ -215,13 +220,15 @@ class Declarations:
                 )
             sides = np.array([bounds.low, bounds.high])
             return LinearBlock(name, parents, 0, ("linear", MISSING), reads, sides)
-        knots, end = self._knots(place, bounds, cyclic), None
+        knots, end = self._knots(place, bounds, cyclic, smooth), None
         if cyclic:
             knots, end = knots[:-1], float(knots[-1])
         levels = (*map(str, range(len(knots))), MISSING)
         return HatsBlock(name, parents, 0, levels, reads, knots, end, cyclic)
 
-    def _knots(self, place: int, bounds: Bounds, cyclic: bool) -> np.ndarray:
+    def _knots(
+        self, place: int, bounds: Bounds, cyclic: bool, smooth: bool
+    ) -> np.ndarray:
         """Return knots in ascending order; of a cyclic column with both ends."""
         key = self._keys[place]
         name = f"n_knots[{key!r}]"
@@ -229,7 +236,7 @@ class Declarations:
         if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str):
             return _given_knots(name, given, bounds, cyclic)
         check_number(name, given, low=1, integral=True, also=("auto",))
-        n_knots = automatic_knots() if isinstance(given, str) else int(given)
+        n_knots = automatic_knots(smooth) if isinstance(given, str) else int(given)
         spacing = self._setting("spacing", place, "even")
         check_choice("spacing", spacing, ("even", "geometric"))
         if spacing == "geometric" and (bounds.is_date or bounds.low <= 0):

@@ -43,7 +43,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
     n_knots : "auto", int or mapping, default="auto"
         Number of knots of each curve, hence of its columns, at least 2 (a line);
         in a mapping also the knots themselves, within the bounds, in ascending order.
-        "auto": 8.
+        "auto": 8; 32 where an estimator smooths the curve (its `encoder`).
     spacing : {"even", "geometric"} or mapping, default="even"
         Steps between knots; "geometric" needs a low bound above 0.
     cyclic : column or list of columns, default=()
@@ -150,11 +150,15 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
             If a column is not declared, or twice, or what is declared is no column;
             or if a declaration is impossible.
         """
+        return self.fit_to_smooth(X, smooth=False)
+
+    def fit_to_smooth(self, X, smooth: bool = True):
+        """Fit inside an estimator, which smooths curves: "auto" then is more knots."""
         X = check_table(X)
         validate_data(self, X, skip_check_array=True)
         names = getattr(self, "feature_names_in_", None)
         names = None if names is None else list(map(str, names))
-        self.blocks_ = Declarations(self, X, names).blocks()
+        self.blocks_ = Declarations(self, X, names, smooth).blocks()
         return self
 
     def transform(self, X):
@@ -170,12 +174,15 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         rows : float64 ndarray or csr_array of shape (n_rows, n_encoded)
             CSR, in canonical form and without stored zeros, if `sparse_output`.
         """
+        return self.encoded(X)
+
+    def encoded(self, X) -> np.ndarray | csr_array:
+        """Return what `transform` returns if nobody asked for another container."""
         check_is_fitted(self)
         X = check_table(X)
         validate_data(self, X, skip_check_array=True, reset=False)
-        return (
-            _sparse(self.blocks_, X) if self.sparse_output else _dense(self.blocks_, X)
-        )
+        encode = _sparse if self.sparse_output else _dense
+        return encode(self.blocks_, X)
 
     def get_feature_names_out(self, input_features=None):
         """Return the names of the encoded columns, such as "age__3" or "sex__other".

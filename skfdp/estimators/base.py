@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 from joblib import effective_n_jobs
-from scipy.sparse import csr_array, issparse
-from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils.validation import check_is_fitted
 
-from skfdp.estimators.arrays import blanked, check_arrays, check_finite
+from skfdp.encoding.encoded import check_encoder
 from skfdp.estimators.method import Budget, Method, OnStep, Plan
 from skfdp.estimators.parameters import (
     ASSUMPTIONS,
     REFUSES,
     check_privacy_parameters,
-    check_split,
     complete_parameters,
     forget,
     parameters_of,
-    public_count,
-    resolve_row_map,
 )
+from skfdp.estimators.tables import TableEstimator
 from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.fit_plan import FitPlan
 from skfdp.privacy.ledger import PrivacyLedger
@@ -36,16 +29,14 @@ from skfdp.privacy.relations import Relation
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.store import Receipt
 from skfdp.records.guards import guarded_fit, users_state, without_traps
-from skfdp.records.names import column_names, name_facts, target_name
-from skfdp.records.public_columns import public_mask
+from skfdp.records.names import name_facts
 from skfdp.records.records import PublicRecords, Records
-from skfdp.records.row_map import RowMap
 from skfdp.releases.descent import check_weights
 from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams, warn_of_seed
 
 
-class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
+class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     """Base of every estimator: how a table becomes a model, and what is charged.
 
     An estimator gives the parts: its parameters, what it makes of a target
@@ -53,28 +44,11 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
     (`_attributes`).
     """
 
-    # What some estimators have no parameter for.
-    public_features = None
-    public_target = False
-    target_name = None
-    names = None
-    n_records = None
-    on_invalid = "replace"
-
     #: Fitted attributes that are released; a fit is known by the first.
     _released: tuple[str, ...] = ()
     #: Those that must be finite.
     _weights: tuple[str, ...] = ()
-    _accepts_sparse = False
-    _has_target = True
     _has_loop = False
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        # Public columns must be finite, and private ones need not be.
-        private = self.public_features is None
-        tags.input_tags.allow_nan = private and self.on_invalid == "replace"
-        return tags
 
     def __setstate__(self, state):
         super().__setstate__(state)
@@ -174,56 +148,11 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
         """Return the parameters as they were given, by name."""
         return {name: getattr(self, name) for name in parameters_of(type(self))}
 
-    #: Whether the model is one of rows that are cut to `feature_bound`.
-    _shortens_rows = True
-
     # -- the parts of an estimator ---------------------------------------------------
     def _check_parameters(self) -> None:
         """Raise ValueError for bad parameters; looks at no data."""
         check_privacy_parameters(self._given())
-
-    @property
-    def _takes_any_target(self) -> bool:
-        """Whether no value of the target is refused."""
-        return self.on_invalid == "replace" and not self.public_target
-
-    def _target(
-        self, y: np.ndarray | None, n_rows: int
-    ) -> tuple[np.ndarray, np.ndarray | None, dict]:
-        """Return the target as numbers, and what `PublicRecords` holds of it.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n_rows,) or None
-            None where a plan is made without it.
-        n_rows : int
-
-        Returns
-        -------
-        target : int64 or float64 ndarray of shape (n_rows,)
-        missing : bool ndarray of shape (n_rows,) or None
-            Records without a target; None: there are none.
-        facts : dict
-        """
-        raise NotImplementedError
-
-    def _row_map(
-        self, n_features: int, names, mask: np.ndarray, sparse: bool
-    ) -> RowMap:
-        """Return the row map of the bounds; public columns keep their scale."""
-        if math.isinf(self.epsilon):
-            return RowMap(feature_bound=math.inf)
-        row_map = resolve_row_map(
-            self.bounds,
-            self.feature_bound,
-            self.normalize,
-            n_features,
-            names,
-            sparse,
-            shortens=self._shortens_rows,
-        )
-        mixed = mask.any() and not mask.all()
-        return dataclasses.replace(row_map, public=mask if mixed else None)
+        check_encoder(self.encoder, getattr(self, "bounds", None))
 
     def _method(self, public: PublicRecords) -> Method:
         """Return how to fit, with every number that it needs."""
@@ -260,86 +189,12 @@ class PrivateEstimator(CallbackSupportMixin, BaseEstimator):
             "classes": public.n_classes,
             "class_weight": public.class_weight,
             "target_bounds": public.target_map,
+            "encoder": None,  # the encoded table is among the data
             "public_model": None,  # what it gives is among the keys of `prepare`
         }
         return given | {name: v for name, v in resolved.items() if name in given}
 
-    # -- the way from a table to a model ---------------------------------------------
-    def _records(self, X, y, planning: bool = False) -> Records:
-        """Validate, split and map; the last time that the user's objects are touched.
-
-        Parameters
-        ----------
-        X, y
-            As the user gave them.
-        planning : bool, default=False
-            Look at nothing private: private columns become zeros, and a private target
-            too, unless its label set has to be read from it.
-        """
-        frame, named = X, target_name(self.target_name, y) if self._has_target else None
-        finite = self.on_invalid == "raise" and not planning
-        checked = {"accept_sparse": self._accepts_sparse, "finite": finite}
-        if not self._has_target or (planning and self._plans_without(y)):
-            X, y = check_arrays(self, X, **checked), None
-        else:
-            any_target = self._takes_any_target
-            X, y = check_arrays(self, X, y, any_target=any_target, **checked)
-        names = getattr(self, "feature_names_in_", None)
-        mask = public_mask(self.public_features, X.shape[1], names, frame)
-        self._check_split(mask)
-        check_finite(X, mask)
-        if planning:
-            X = blanked(X, mask)
-        target, missing, facts = None, None, {}
-        if self._has_target:
-            target, missing, facts = self._target(y, X.shape[0])
-        shows_target = self._has_target and bool(self.public_target)
-        row_map = self._row_map(X.shape[1], names, mask, issparse(X))
-        X, void = row_map.filled(X)
-        if missing is not None:
-            void = missing if void is None else missing | void
-        self._public_mask = mask
-        public = PublicRecords(
-            mask=mask,
-            row_map=row_map,
-            n_records=public_count(
-                X.shape[0], self.n_records, self.epsilon, self.delta
-            ),
-            columns=column_names(self.names, names, X.shape[1]),
-            sparse=issparse(X),
-            target=target if shows_target else None,
-            labels=y if shows_target else None,
-            target_name=named,
-            _table=X,
-            **facts,
-        )
-        return Records(X, target, public, void)
-
-    def _rows_to_predict(self, X) -> np.ndarray | csr_array:
-        """Return new rows as `fit` would read them, ready for the row map."""
-        check_is_fitted(self)
-        finite, sparse = self.on_invalid == "raise", self._accepts_sparse
-        X = check_arrays(self, X, reset=False, accept_sparse=sparse, finite=finite)
-        # A model that was saved by an older version does not know its public columns.
-        public = getattr(self, "_public_mask", np.zeros(X.shape[1], dtype=bool))
-        check_finite(X, public)
-        return self.row_map_.filled(X)[0]
-
-    def _plans_without(self, y) -> bool:
-        """Whether a plan has no need to look at y."""
-        declared = getattr(self, "classes", ()) is not None
-        return not self.public_target and (y is None or declared)
-
-    def _check_split(self, mask: np.ndarray) -> None:
-        """Raise ValueError if nothing is left to protect, or nothing may be public."""
-        if math.isfinite(self.epsilon):
-            check_split(
-                mask,
-                bool(self.public_target),
-                Relation.of(self.neighboring_relation),
-                getattr(self, "public_loss", None),
-            )
-
+    # -- the way from records to a model ---------------------------------------------
     def _budget(self, public: PublicRecords) -> Budget:
         """Return what a fit may spend, and what its events say of it."""
         told = name_facts(

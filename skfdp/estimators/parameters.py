@@ -243,6 +243,7 @@ def resolve_row_map(
     sparse: bool = False,
     *,
     shortens: bool = True,
+    longest: float | None = None,
 ) -> RowMap:
     """Return the row map of the declared bounds.
 
@@ -251,6 +252,8 @@ def resolve_row_map(
     shortens : bool, default=True
         False: rows keep their length, for linear models. Rows that are to be
         normalised do not.
+    longest : float, default=None
+        Norm that no row exceeds, where that does not follow from the bounds.
     """
     low, span = resolve_bounds(bounds, n_features, names)
     if bounds is None:
@@ -260,13 +263,14 @@ def resolve_row_map(
             "the columns are scaled already.",
             UtilityWarning,
         )
-    bounded = span is not None and bool(np.isfinite(span).all())
+    if longest is None and span is not None and np.isfinite(span).all():
+        longest = math.sqrt(n_features)
     shortens = shortens or bool(normalize)
     if not shortens:
-        feature_bound = _divisor(n_features) if bounded else UNBOUNDED_REACH
+        feature_bound = UNBOUNDED_REACH if longest is None else _divisor(longest)
     elif feature_bound == "auto":
-        # No row within bounds is longer. Columns without bounds are taken as scaled.
-        feature_bound = math.sqrt(n_features) if bounded else 1.0
+        # Columns without bounds are taken as scaled.
+        feature_bound = 1.0 if longest is None else longest
     row_map = RowMap(
         low, span, float(feature_bound), bool(normalize), shortens=shortens
     )
@@ -275,13 +279,13 @@ def resolve_row_map(
     return row_map
 
 
-def _divisor(n_features: int) -> float:
-    """Return a power of two by which no row of columns in [0, 1] is longer than 2.
+def _divisor(longest: float) -> float:
+    """Return a power of two by which no row is longer than 2, if it is not above 16.
 
     Shorter rows are those that the integers of the fast loop can hold. Of very many
     columns few are large, as a rule, and each keeps the resolution of 1/16.
     """
-    return 2.0 ** float(np.clip(math.ceil(math.log2(math.sqrt(n_features) / 2)), 0, 4))
+    return 2.0 ** float(np.clip(math.ceil(math.log2(longest / 2)), 0, 4))
 
 
 def forget(estimator: Any) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -52,6 +53,8 @@ class PublicRecords:
     private_reach : float or None
         Bound of the norm of the private columns of a mapped row, where something else
         than bounds of columns tells it: their blocks, each at most 1 long.
+    encoding : EncodedTable or None
+        Where an encoder makes the columns of raw ones; its public part.
     """
 
     mask: np.ndarray
@@ -67,6 +70,7 @@ class PublicRecords:
     class_weight: np.ndarray | None = None
     target_map: TargetMap | None = None
     private_reach: float | None = None
+    encoding: Any = None
     # The whole table; only its public columns leave this class.
     _table: np.ndarray | csr_array | None = dataclasses.field(default=None, repr=False)
 
@@ -152,7 +156,9 @@ class PublicRecords:
             yield mapped[block]
 
     def rows(self) -> np.ndarray | csr_array:
-        """Return the public columns of ``row_map(X)``, float64."""
+        """Return the public columns of ``row_map(X)``, float64; of encoded rows."""
+        if self.encoding is not None:
+            return self.encoding.encoded
         row_map = self.row_map.of_public(self.mask)
         if issparse(self._table):
             return row_map.restored(self.mapped)

@@ -166,7 +166,8 @@ def test_a_pair_is_the_product_of_its_sides(basis):
     ).fit(X)
     number, text, pair = encoder.blocks_
     assert pair.name == "x0:x1" and pair.parents == (0, 1) and pair.kind == "pair"
-    assert pair.sides == (number, text) and pair.start == text.stop
+    assert [side.name for side in pair.sides] == [number.name, text.name]
+    assert pair.start == text.stop
     first, second = number.encode(X[:, 0]), text.encode(X[:, 1])
     missing = (first[:, -1] > 0) | (second[:, 0] > 0)
     products = first[:, :-1, None] * second[:, None, 1:]

@@ -80,7 +80,6 @@ def fit(**changed):
          "'sex', which is ignored"),
         ({"sparse_output": 3}, "sparse_output=3 must be True or False"),
     ],
-    ids=str,
 )  # fmt: skip
 def test_refusals(changed, words):
     with pytest.raises(ValueError, match=words) as refused:

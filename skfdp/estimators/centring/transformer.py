@@ -189,7 +189,7 @@ class PrivateCenteringTransformer(
         super()._check_split(mask)
 
     def _row_map(
-        self, n_features: int, names, mask: np.ndarray, sparse: bool
+        self, n_features: int, names, mask: np.ndarray, sparse: bool, table=None
     ) -> RowMap:
         bound, normalize = self.feature_bound, self.normalize
         if bound == "auto":

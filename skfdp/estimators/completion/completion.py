@@ -212,7 +212,7 @@ class PrivateCompletionClassifier(
             )
 
     def _row_map(
-        self, n_features: int, names, mask: np.ndarray, sparse: bool
+        self, n_features: int, names, mask: np.ndarray, sparse: bool, table=None
     ) -> RowMap:
         low, span = resolve_bounds(self.bounds, n_features, names)
         if self.bounds is None:

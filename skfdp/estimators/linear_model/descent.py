@@ -341,10 +341,7 @@ class Descent:
 
         def found(theta: np.ndarray, n_iter: int) -> LinearFit:
             coef, intercept = coordinates.fold(theta)
-            model = prepared.public_model
-            if model is not None and self.scales is None:
-                coef, intercept = model.add_to(coef, intercept, public.mask)
-            return LinearFit(coef, intercept, n_iter, model, target_map)
+            return LinearFit(coef, intercept, n_iter, prepared.public_model, target_map)
 
         theta, n_iter = descent(
             desk,

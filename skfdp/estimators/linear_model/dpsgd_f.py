@@ -29,6 +29,9 @@ class DPSGDFClassifier(LinearClassifier):
         What changes between neighbouring data sets; see :ref:`protected`.
     n_records : int, default=None
         Public nominal count, for "add_or_remove_one" only, where n is private.
+    encoder : DeclaredEncoder, default=None
+        Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
+        the user names them, curves are smoothed, and `bounds` is left out.
     bounds : pair, mapping, False or None, default=None
         Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
         a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
@@ -36,10 +39,10 @@ class DPSGDFClassifier(LinearClassifier):
     feature_bound : float or "auto", default="auto"
         Where rows are not normalised: typical L2 norm of a row after `bounds`, by which
         the loop divides. Longer rows are not cut. "auto": the mean length, released.
-    normalize : bool, default=True
+    normalize : bool or "auto", default="auto"
         Scale every non-zero row to one norm, as in the paper, so that no length is
         released. The model is linear in normalised rows, in `predict` too. False: it is
-        linear in X within `bounds`.
+        linear in X within `bounds`. "auto": True, but False with an `encoder`.
     clip_norm : float or "auto", default="auto"
         L2 bound of one record's contribution to one gradient sum, for rows of typical
         norm 1. It alone bounds what a long row adds.
@@ -99,6 +102,10 @@ class DPSGDFClassifier(LinearClassifier):
         is ``X @ coef_.T + intercept_``.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
+    encoder_ : DeclaredEncoder
+        Only with an `encoder`: the one that was used. `coef_` then has weights of its
+        columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
+        ``encoder_.transform(X)``.
     row_map_ : RowMap
         Bounds, and the norm if rows are normalised; the same function in `fit` and
         `predict`.
@@ -151,9 +158,10 @@ class DPSGDFClassifier(LinearClassifier):
         loss="log_loss",
         neighboring_relation="replace_special",
         n_records=None,
+        encoder=None,
         bounds=None,
         feature_bound="auto",
-        normalize=True,
+        normalize="auto",
         clip_norm="auto",
         max_iter="auto",
         batch_size="auto",

@@ -80,6 +80,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
         "add_or_remove_one" only where nothing is public.
     n_records : int, default=None
         Public nominal count, for "add_or_remove_one" only, where n is private.
+    encoder : DeclaredEncoder, default=None
+        Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
+        the user names them, curves are smoothed, and `bounds` is left out.
     bounds : pair, mapping, False or None, default=None
         Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
         a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
@@ -156,6 +159,10 @@ class FeatureDPLogisticRegression(LinearClassifier):
         any other public model come on top of the product.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
+    encoder_ : DeclaredEncoder
+        Only with an `encoder`: the one that was used. `coef_` then has weights of its
+        columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
+        ``encoder_.transform(X)``.
     row_map_ : RowMap
         Bounds, and the norm if rows are normalised; the same function in `fit` and
         `predict`.
@@ -236,6 +243,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         padding_scale=1.0,
         neighboring_relation="replace_one",
         n_records=None,
+        encoder=None,
         bounds=None,
         feature_bound="auto",
         normalize=False,
@@ -267,6 +275,11 @@ class FeatureDPLogisticRegression(LinearClassifier):
         check_choice("centering", self.centering, ("auto", "gaussian", None))
         check_choice("public_target", self.public_target, (True, False))
         check_public_model(self.public_model, self.public_target)
+        if callable(self.public_loss) and self.encoder is not None:
+            raise ValueError(
+                "public_loss is a function of the columns of X, which are raw here: "
+                "encode them before the estimator, in a Pipeline, or leave one out."
+            )
         if not callable(self.public_loss):
             check_choice("public_loss", self.public_loss, ("auto", None, *PADDINGS))
         check_number(

@@ -16,7 +16,7 @@ STRONGEST = 1e30
 
 @dataclasses.dataclass(frozen=True)
 class LinearFit:
-    """A linear model on mapped rows.
+    """A linear model on mapped rows, beside a public model if there is one.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class LinearFit:
     intercept : ndarray of shape (n_outputs,)
     n_iter : int
     public_model : PublicModel, PublicRegression or None
-        That of a classifier is within the weights already where it is linear.
+        Not within the weights yet.
     target_map : TargetMap or None
         The units of the margins, of regressors.
     """

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from skfdp.encoding.encoded import EncodedTable
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.classifier import PrivateClassifier
 from skfdp.estimators.linear_model.centring import Centring
 from skfdp.estimators.linear_model.fitted import STRONGEST, LinearFit
 from skfdp.estimators.optimum import optimum
 from skfdp.estimators.parameters import Loop
+from skfdp.privacy import gdp_mu
+from skfdp.privacy.relations import Relation
 from skfdp.queries.losses import LOSSES
 from skfdp.records.blocks import row_blocks
 from skfdp.records.checks import check_choice, check_flag, check_number
 from skfdp.records.guards import without_traps
 from skfdp.records.records import PublicRecords, Records
+from skfdp.records.row_map import RowMap
 
 
 class LinearModel(PrivateEstimator):
@@ -37,7 +43,28 @@ class LinearModel(PrivateEstimator):
         super()._check_parameters()
         Loop.of(self._given()).check()
         check_flag("fit_intercept", self.fit_intercept)
-        check_flag("normalize", self.normalize)
+        check_flag("normalize", self._normalizes)
+        if self.encoder is not None and self._normalizes:
+            raise ValueError(
+                "normalize=True is not for encoded rows, whose length is bounded "
+                "already: leave it out."
+            )
+
+    @property
+    def _smooths(self) -> bool:
+        return math.isfinite(self.epsilon)
+
+    def _in_coordinates(
+        self, table: EncodedTable, n_records: int, facts: Mapping[str, Any]
+    ) -> EncodedTable:
+        """Return an encoded table in smooth coordinates, which public numbers tell."""
+        if not self._smooths:
+            return table
+        relation = Relation.of(self.neighboring_relation)
+        mu = gdp_mu(self.epsilon, self.delta) / relation.moves(1.0)
+        classes = facts.get("classes", ())
+        n_outputs = 1 if len(classes) <= 2 else len(classes)
+        return table.smooth(mu * n_records, n_records, n_outputs)
 
     def _centring(self) -> Centring:
         given = self._given()
@@ -45,7 +72,7 @@ class LinearModel(PrivateEstimator):
             self.centering,
             bool(self.fit_intercept),
             given.get("mean_fraction", "auto"),
-            None if self.normalize else self.feature_bound,
+            None if self._normalizes else self.feature_bound,
         )
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
@@ -53,8 +80,36 @@ class LinearModel(PrivateEstimator):
             "coef_": found.coef,
             "intercept_": found.intercept,
             "n_iter_": found.n_iter,
-            "row_map_": public.row_map,
+            "row_map_": self._published_map(public),
         }
+
+    def _whole(
+        self, public: PublicRecords, found: LinearFit, coef, intercept
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return weights on the columns of X, or encoded ones, with the public model's.
+
+        Parameters
+        ----------
+        public : PublicRecords
+        found : LinearFit
+        coef : ndarray of shape (n_outputs, n_features)
+            On the columns of the loop, in the units of the public model's margins.
+        intercept : ndarray of shape (n_outputs,)
+        """
+        mask = public.mask
+        if public.encoding is not None:
+            coef, mask = public.encoding.weights(coef), public.encoding.public_encoded
+        if found.public_model is None:
+            return coef, intercept
+        return found.public_model.add_to(coef, intercept, mask)
+
+    @staticmethod
+    def _published_map(public: PublicRecords) -> RowMap:
+        """Return the map of rows of X, or of encoded rows, which are as they should."""
+        if public.encoding is None:
+            return public.row_map
+        shown = public.encoding.public_encoded
+        return RowMap(feature_bound=math.inf, public=shown if shown.any() else None)
 
     def _offset(self, rows: np.ndarray) -> np.ndarray | float:
         """Return margins of ``row_map_(X)`` that `coef_` does not describe."""
@@ -101,4 +156,6 @@ class LinearClassifier(PrivateClassifier, LinearModel):
         )
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
-        return {"classes_": public.classes, **super()._attributes(public, found)}
+        coef, intercept = self._whole(public, found, found.coef, found.intercept)
+        whole = LinearFit(coef, intercept, found.n_iter)
+        return {"classes_": public.classes, **super()._attributes(public, whole)}

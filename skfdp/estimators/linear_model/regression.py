@@ -111,9 +111,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         coef, intercept = units.coefficients(found.coef, found.intercept)
         model = found.public_model
         if model is not None:
-            coef, intercept = model.add_to(
-                coef, intercept - units.offset(), public.mask
-            )
+            intercept = intercept - units.offset()
+        coef, intercept = self._whole(public, found, coef, intercept)
         own = LinearFit(coef[0], intercept[0], found.n_iter)
         attributes = {**super()._attributes(public, own), "target_map_": units}
         if model is not None:

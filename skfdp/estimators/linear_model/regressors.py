@@ -61,6 +61,9 @@ class FeatureDPRegressor(LinearRegressor):
         "add_or_remove_one" only where nothing is public.
     n_records : int, default=None
         Public nominal count, for "add_or_remove_one" only, where n is private.
+    encoder : DeclaredEncoder, default=None
+        Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
+        the user names them, curves are smoothed, and `bounds` is left out.
     bounds : pair, mapping, False or None, default=None
         Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
         a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
@@ -126,6 +129,10 @@ class FeatureDPRegressor(LinearRegressor):
         cut to `target_bounds`, and `row_map_` only cuts values outside `bounds`. With
         ``normalize=True`` they are those of normalised rows.
     intercept_ : float
+    encoder_ : DeclaredEncoder
+        Only with an `encoder`: the one that was used. `coef_` then has weights of its
+        columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
+        ``encoder_.transform(X)``.
     row_map_ : RowMap
         Bounds, and the norm if rows are normalised; the same function in `fit` and
         `predict`.
@@ -192,6 +199,7 @@ class FeatureDPRegressor(LinearRegressor):
         public_model="auto",
         neighboring_relation="replace_one",
         n_records=None,
+        encoder=None,
         bounds=None,
         feature_bound="auto",
         normalize=False,
@@ -285,6 +293,9 @@ class DPSGDFRegressor(LinearRegressor):
         What changes between neighbouring data sets; see :ref:`protected`.
     n_records : int, default=None
         Public nominal count, for "add_or_remove_one" only, where n is private.
+    encoder : DeclaredEncoder, default=None
+        Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
+        the user names them, curves are smoothed, and `bounds` is left out.
     bounds : pair, mapping, False or None, default=None
         Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
         a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
@@ -349,6 +360,10 @@ class DPSGDFRegressor(LinearRegressor):
         cut to `target_bounds`, and `row_map_` only cuts values outside `bounds`. With
         ``normalize=True`` they are those of normalised rows.
     intercept_ : float
+    encoder_ : DeclaredEncoder
+        Only with an `encoder`: the one that was used. `coef_` then has weights of its
+        columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
+        ``encoder_.transform(X)``.
     row_map_ : RowMap
         Bounds, and the norm if rows are normalised; the same function in `fit` and
         `predict`.
@@ -401,6 +416,7 @@ class DPSGDFRegressor(LinearRegressor):
         huber_threshold=1.35,
         neighboring_relation="replace_special",
         n_records=None,
+        encoder=None,
         bounds=None,
         feature_bound="auto",
         normalize=False,

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.neural_network import MLPClassifier
 
 from skfdp.addresses import public
+from skfdp.encoding.encoded import EncodedTable
 from skfdp.estimators import defaults
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.classifier import PrivateClassifier
@@ -109,6 +110,9 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         What changes between neighbouring data sets; see :ref:`protected`.
     n_records : int, default=None
         Public nominal count, for "add_or_remove_one" only, where n is private.
+    encoder : DeclaredEncoder, default=None
+        Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
+        the user names them, and `bounds` is left out.
     bounds : pair, mapping, False or None, default=None
         Declared public bounds of the columns, clipped and scaled to [0, 1]. False: as
         they are. None: the same, with a warning.
@@ -177,6 +181,8 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         Weights, the first on ``row_map_(X)``, in the units of X.
     intercepts_ : list of ndarray of shape (outputs,)
     classes_ : ndarray of shape (n_classes,)
+    encoder_ : DeclaredEncoder
+        Only with an `encoder`: the one that was used.
     row_map_ : RowMap
         Bounds and norm; the same function in `fit` and `predict`.
     n_iter_ : int
@@ -245,6 +251,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         padding_scale=1.0,
         neighboring_relation="replace_one",
         n_records=None,
+        encoder=None,
         bounds=None,
         feature_bound="auto",
         normalize=False,
@@ -317,14 +324,21 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
             )
 
     def _row_map(
-        self, n_features: int, names, mask: np.ndarray, sparse: bool
+        self,
+        n_features: int,
+        names,
+        mask: np.ndarray,
+        sparse: bool,
+        table: EncodedTable | None = None,
     ) -> RowMap:
         if math.isinf(self.epsilon):
             return RowMap(feature_bound=math.inf)
-        bound = self.feature_bound
+        bound, bounds = self.feature_bound, self.bounds
         if bound == "auto":
             bound = defaults.network_row_bound(n_features)
-        return resolve_row_map(self.bounds, bound, self.normalize, n_features, names)
+        if table is not None:
+            bounds, bound = table.bounds, min(bound, table.longest)
+        return resolve_row_map(bounds, bound, self.normalize, n_features, names)
 
     def _stream_parameters(self, public: PublicRecords) -> dict[str, Any]:
         hidden = hidden_layers(self.hidden_layer_sizes)

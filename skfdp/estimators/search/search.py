@@ -244,14 +244,14 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         """Validate and split; draws no private coin."""
         last = runs.last_step(self.estimator)[1].get_params()
         named = target_name(last.get("target_name"), y)
-        steps = isinstance(self.estimator, Pipeline)
+        steps = self._takes_any_columns
         declared = last.get("classes") is not None and not last.get("public_target")
         any_target = declared and not self._refuses
         # Steps of others may need y; nothing else does if the labels are declared.
         if planning and (y is None or (declared and not steps)):
             y = self._placeholder(X, last)
         if steps:  # columns of any type
-            if not hasattr(X, "iloc"):
+            if not hasattr(X, "columns"):
                 X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
             check_consistent_length(X, y)
             y = column_or_1d(np.asarray(y))
@@ -291,8 +291,14 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         labels = Labels.unseen(last["classes"], n_rows)
         return labels.classes[labels.codes]
 
+    @property
+    def _takes_any_columns(self) -> bool:
+        """Whether X may hold what are no numbers yet."""
+        encodes = getattr(self.estimator, "encoder", None) is not None
+        return encodes or isinstance(self.estimator, Pipeline)
+
     def _columns(self) -> tuple | None:
-        if isinstance(self.estimator, Pipeline):
+        if self._takes_any_columns:
             return None
         return tuple(getattr(self, "feature_names_in_", range(self.n_features_in_)))
 

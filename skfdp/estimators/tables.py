@@ -1,0 +1,213 @@
+"""The way from a user's table to checked records, the same in fit and predict."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from skfdp.encoding.encoded import EncodedTable, fitted_encoder
+from skfdp.estimators.arrays import blanked, check_arrays, check_finite
+from skfdp.estimators.parameters import check_split, public_count, resolve_row_map
+from skfdp.privacy.relations import Relation
+from skfdp.records.names import column_names, target_name
+from skfdp.records.public_columns import public_mask
+from skfdp.records.records import PublicRecords, Records
+from skfdp.records.row_map import RowMap
+
+
+class TableEstimator(BaseEstimator):
+    """Base of every estimator: what it makes of a table."""
+
+    # What some estimators have no parameter for.
+    public_features = None
+    public_target = False
+    target_name = None
+    names = None
+    n_records = None
+    encoder = None
+    on_invalid = "replace"
+
+    _accepts_sparse = False
+    _has_target = True
+    #: Whether the model is one of rows that are cut to `feature_bound`.
+    _shortens_rows = True
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # Public columns must be finite, and private ones need not be.
+        private = self.public_features is None
+        tags.input_tags.allow_nan = private and self.on_invalid == "replace"
+        return tags
+
+    def _target(
+        self, y: np.ndarray | None, n_rows: int
+    ) -> tuple[np.ndarray, np.ndarray | None, dict]:
+        """Return the target as numbers, and what `PublicRecords` holds of it.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_rows,) or None
+            None where a plan is made without it.
+        n_rows : int
+
+        Returns
+        -------
+        target : int64 or float64 ndarray of shape (n_rows,)
+        missing : bool ndarray of shape (n_rows,) or None
+            Records without a target; None: there are none.
+        facts : dict
+        """
+        raise NotImplementedError
+
+    @property
+    def _smooths(self) -> bool:
+        """Whether curves of encoded columns are smoothed."""
+        return False
+
+    def _in_coordinates(
+        self, table: EncodedTable, n_records: int, facts: Mapping[str, Any]
+    ) -> EncodedTable:
+        """Return an encoded table in the columns that the method is to see."""
+        return table
+
+    def _row_map(
+        self,
+        n_features: int,
+        names,
+        mask: np.ndarray,
+        sparse: bool,
+        table: EncodedTable | None = None,
+    ) -> RowMap:
+        """Return the row map of the bounds; public columns keep their scale."""
+        if math.isinf(self.epsilon):
+            return RowMap(feature_bound=math.inf)
+        row_map = resolve_row_map(
+            self.bounds if table is None else table.bounds,
+            self.feature_bound,
+            self._normalizes,
+            n_features,
+            names,
+            sparse,
+            shortens=self._shortens_rows,
+            longest=None if table is None else table.longest,
+        )
+        mixed = mask.any() and not mask.all()
+        return dataclasses.replace(row_map, public=mask if mixed else None)
+
+    @property
+    def _normalizes(self) -> bool:
+        """Whether rows are scaled to one norm; "auto": encoded rows are not."""
+        if isinstance(self.normalize, str):
+            return self.encoder is None
+        return bool(self.normalize)
+
+    def _records(self, X, y, planning: bool = False) -> Records:
+        """Validate, split and map; the last time that the user's objects are touched.
+
+        Parameters
+        ----------
+        X, y
+            As the user gave them.
+        planning : bool, default=False
+            Look at nothing private: private columns become zeros, and a private target
+            too, unless its label set has to be read from it.
+        """
+        frame, named = X, target_name(self.target_name, y) if self._has_target else None
+        if self.encoder is not None:
+            self.encoder_ = fitted_encoder(self.encoder, X, self._smooths)
+            X = self.encoder_.encoded(X)
+        X, y = self._checked(X, y, planning)
+        names = self._take_raw_columns()
+        mask = public_mask(self.public_features, self.n_features_in_, names, frame)
+        self._check_split(mask)
+        columns, table = column_names(self.names, names, self.n_features_in_), None
+        if self.encoder is not None:
+            table, names = EncodedTable(self.encoder_, X, mask), None
+            mask = table.mask
+        check_finite(X, mask)
+        if planning:
+            X = blanked(X, mask)
+        target, missing, facts = None, None, {}
+        if self._has_target:
+            target, missing, facts = self._target(y, X.shape[0])
+        shows_target = self._has_target and bool(self.public_target)
+        n_records = public_count(X.shape[0], self.n_records, self.epsilon, self.delta)
+        if table is not None:
+            table = dataclasses.replace(table, encoded=X)
+            table = self._in_coordinates(table, n_records, facts)
+            X, mask, columns = table.rows(), table.mask, table.names(columns)
+        row_map = self._row_map(X.shape[1], names, mask, issparse(X), table)
+        X, void = row_map.filled(X)
+        if missing is not None:
+            void = missing if void is None else missing | void
+        self._public_mask = mask
+        public = PublicRecords(
+            mask=mask,
+            row_map=row_map,
+            n_records=n_records,
+            columns=columns,
+            sparse=issparse(X),
+            target=target if shows_target else None,
+            labels=y if shows_target else None,
+            target_name=named,
+            private_reach=None if table is None else table.longest_private,
+            encoding=None if table is None else table.public_part(),
+            _table=X,
+            **facts,
+        )
+        return Records(X, target, public, void)
+
+    def _checked(self, X, y, planning: bool) -> tuple[Any, np.ndarray | None]:
+        """Return X and y as arrays; y is None where there is none, or no need of it."""
+        finite = self.on_invalid == "raise" and not planning
+        checked = {"accept_sparse": self._accepts_sparse, "finite": finite}
+        if not self._has_target or (planning and self._plans_without(y)):
+            return check_arrays(self, X, **checked), None
+        return check_arrays(self, X, y, any_target=self._takes_any_target, **checked)
+
+    def _take_raw_columns(self) -> np.ndarray | None:
+        """Return the names of the raw columns of X; those of encoded ones are not."""
+        if self.encoder is not None:
+            self.n_features_in_ = self.encoder_.n_features_in_
+            if hasattr(self.encoder_, "feature_names_in_"):
+                self.feature_names_in_ = self.encoder_.feature_names_in_
+        return getattr(self, "feature_names_in_", None)
+
+    @property
+    def _takes_any_target(self) -> bool:
+        """Whether no value of the target is refused."""
+        return self.on_invalid == "replace" and not self.public_target
+
+    def _plans_without(self, y) -> bool:
+        """Whether a plan has no need to look at y."""
+        declared = getattr(self, "classes", ()) is not None
+        return not self.public_target and (y is None or declared)
+
+    def _check_split(self, mask: np.ndarray) -> None:
+        """Raise ValueError if nothing is left to protect, or nothing may be public."""
+        if math.isfinite(self.epsilon):
+            check_split(
+                mask,
+                bool(self.public_target),
+                Relation.of(self.neighboring_relation),
+                getattr(self, "public_loss", None),
+            )
+
+    def _rows_to_predict(self, X) -> np.ndarray | csr_array:
+        """Return new rows as `fit` would read them, ready for the row map."""
+        check_is_fitted(self)
+        if hasattr(self, "encoder_"):
+            return self.encoder_.encoded(X)
+        finite, sparse = self.on_invalid == "raise", self._accepts_sparse
+        X = check_arrays(self, X, reset=False, accept_sparse=sparse, finite=finite)
+        # A model that was saved by an older version does not know its public columns.
+        public = getattr(self, "_public_mask", np.zeros(X.shape[1], dtype=bool))
+        check_finite(X, public)
+        return self.row_map_.filled(X)[0]
