@@ -24,6 +24,7 @@ CALLED = (
     "plan",
     "predict",
     "predict_proba",
+    "predict_log_proba",
     "decision_function",
     "transform",
     "fit_transform",

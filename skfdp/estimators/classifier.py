@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
@@ -22,7 +22,8 @@ def _has_probabilities(model) -> bool:
     if model.loss == "log_loss":
         return True
     raise AttributeError(
-        f"predict_proba needs loss='log_loss', but loss={model.loss!r}."
+        "predict_proba and predict_log_proba need loss='log_loss', but "
+        f"loss={model.loss!r}."
     )
 
 
@@ -112,3 +113,24 @@ class PrivateClassifier(ClassifierMixin):
             positive = expit(margins)
             return np.column_stack([1 - positive, positive])
         return softmax(margins, axis=1)
+
+    @available_if(_has_probabilities)
+    @without_traps()
+    def predict_log_proba(self, X):
+        """Return the logarithm of each probability; only for ``loss="log_loss"``.
+
+        It is computed from the margins, and stays finite where a probability is too
+        small for a float.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        logs : ndarray of shape (n_samples, n_classes)
+        """
+        margins = self.decision_function(X)
+        if margins.ndim == 1:
+            return np.column_stack([log_expit(-margins), log_expit(margins)])
+        return log_softmax(margins, axis=1)

@@ -103,7 +103,8 @@ def state(request):
 
 def told(model, rows, y):
     """Return what a fit and all predictions show: warnings, and no exception."""
-    names = ("predict", "predict_proba", "decision_function", "transform")
+    names = ("predict", "predict_proba", "predict_log_proba")
+    names += ("decision_function", "transform")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(rows, y)

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,10 +15,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 
-from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+)
 from skfdp.estimators.linear_model.descent import Descent
 from skfdp.privacy import Event
 from skfdp.queries.linear import LinearQuery
@@ -387,8 +392,41 @@ def test_class_weight_moves_the_boundary():
 def test_probabilities_only_for_the_log_loss(small):
     model = DPSGDFClassifier(loss="hinge", bounds=(0, 1)).fit(*small)
     assert not hasattr(model, "predict_proba")
-    with pytest.raises(AttributeError, match="predict_proba"):
-        model.predict_proba(small[0])
+    assert not hasattr(make_pipeline(model), "predict_log_proba")
+    for name in ("predict_proba", "predict_log_proba"):
+        with pytest.raises(AttributeError, match=name) as caught:
+            getattr(model, name)(small[0])
+        assert "need loss='log_loss', but loss='hinge'" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        DPSGDFClassifier,
+        FeatureDPLogisticRegression,
+        partial(FeatureDPMLPClassifier, epsilon=100.0, hidden_layer_sizes=(4,)),
+    ],
+)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_logarithms_of_probabilities(make, n_classes, small):
+    X, y = small[0], np.arange(300) % n_classes
+    model = make_pipeline(FunctionTransformer(), make(bounds=(0, 1), max_iter=3))
+    model.fit(X, y)
+    logs = model.predict_log_proba(X)
+    np.testing.assert_allclose(np.exp(logs), model.predict_proba(X), rtol=1e-12)
+    assert model.score(X, y) == (logs.argmax(axis=1) == y).mean()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_logarithms_of_probabilities_too_small_for_a_float(n_classes, small):
+    model = DPSGDFClassifier(bounds=(0, 1), max_iter=1)
+    model.fit(small[0], np.arange(300) % n_classes)
+    model.coef_ *= 0
+    model.intercept_ = np.array([-2000.0, 50.0, 0.0])[: len(model.intercept_)]
+    expected = [0.0, -2000.0] if n_classes == 2 else [-2050.0, -np.exp(-50), -50.0]
+    logs = model.predict_log_proba(small[0])
+    np.testing.assert_allclose(logs[0], expected, rtol=1e-12, atol=1e-15)
+    assert (model.predict_proba(small[0])[0] == 0).sum() == 1
 
 
 # -- scikit-learn's world -------------------------------------------------------------

@@ -17,6 +17,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -246,6 +247,8 @@ def test_prediction_reads_the_real_private_columns_scaled(small):
     inner = model.estimator_
     np.testing.assert_array_equal(model.predict(X), inner.predict(X / 2))
     np.testing.assert_array_equal(model.predict_proba(X), inner.predict_proba(X / 2))
+    logs = inner.predict_log_proba(X / 2)
+    np.testing.assert_array_equal(model.predict_log_proba(X), logs)
     margins = model.decision_function(X)
     np.testing.assert_array_equal(margins, inner.decision_function(X / 2))
     far = X.copy()
@@ -258,11 +261,23 @@ def test_prediction_reads_the_real_private_columns_scaled(small):
 
 def test_methods_follow_the_estimator(small):
     with_margins = make(LinearSVC())
-    assert not hasattr(with_margins, "predict_proba")
+    for name in ("predict_proba", "predict_log_proba"):
+        assert not hasattr(with_margins, name)
     assert hasattr(with_margins.fit(*small), "decision_function")
-    assert not hasattr(with_margins, "predict_proba")
+    for name in ("predict_proba", "predict_log_proba"):
+        assert not hasattr(with_margins, name)
     with_probabilities = make(HistGradientBoostingClassifier(max_iter=5))
     assert hasattr(with_probabilities, "predict_proba")
+
+
+def test_logarithms_for_an_estimator_that_has_none(small):
+    sure = make(KNeighborsClassifier(1), random_state=0).fit(*small)
+    assert not hasattr(sure.estimator_, "predict_log_proba")
+    logs, chances = (
+        getattr(sure, name)(small[0]) for name in ("predict_log_proba", "predict_proba")
+    )
+    assert set(chances.ravel()) == {0.0, 1.0}
+    np.testing.assert_array_equal(logs, np.where(chances == 1, 0.0, -np.inf))
 
 
 # -- seeds ---------------------------------------------------------------------------

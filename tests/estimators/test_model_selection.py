@@ -761,10 +761,13 @@ class TestInterface:
         X = small[0]
         np.testing.assert_array_equal(found.classes_, [0, 1])
         assert found.predict_proba(X).shape == (300, 2)
+        logs = found.predict_log_proba(X)
+        np.testing.assert_allclose(np.exp(logs), found.predict_proba(X))
         assert found.decision_function(X).shape == (300,)
         assert found.score(*small) == (found.predict(X) == small[1]).mean()
         hinge = search(base(loss="hinge"))
         assert not hasattr(hinge, "predict_proba")
+        assert not hasattr(hinge, "predict_log_proba")
         assert hasattr(hinge, "decision_function")
 
     def test_clone_and_pickle(self, small):

@@ -290,6 +290,27 @@ class PrivateCompletionClassifier(
         rows = self._rows(X)  # before estimator_, which an unfitted one lacks
         return self.estimator_.predict_proba(rows)
 
+    @available_if(_delegated("predict_proba"))
+    @without_traps()
+    def predict_log_proba(self, X):
+        """Return the inner estimator's logarithm of each probability.
+
+        Its own `predict_log_proba` if it has one, else the logarithm of its
+        `predict_proba`, which is ``-inf`` where that is 0.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        logs : ndarray of shape (n_samples, n_classes)
+        """
+        rows = self._rows(X)  # before estimator_, which an unfitted one lacks
+        if hasattr(self.estimator_, "predict_log_proba"):
+            return self.estimator_.predict_log_proba(rows)
+        return np.log(self.estimator_.predict_proba(rows))
+
     @available_if(_delegated("decision_function"))
     @without_traps()
     def decision_function(self, X):

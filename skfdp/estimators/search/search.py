@@ -423,6 +423,17 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
 
+    @available_if(_delegates("predict_log_proba"))
+    def predict_log_proba(self, X):
+        """Return the logarithms of the probabilities of the best run's model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.predict_log_proba(X)
+
     @available_if(_delegates("decision_function"))
     def decision_function(self, X):
         """Return the margins of the best run's model.
