@@ -14,15 +14,16 @@ def read_version():
     return re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE).group(1)
 
 
+# The lower ends of all ranges are also in .ci/oldest.txt, and tested.
 EXTRAS = {
-    "cli": ["pandas>=2.2", "skops>=0.11"],
+    "cli": ["pandas>=2.2.2", "skops>=0.11"],
     "torch": ["torch>=2.6"],
     "plot": ["matplotlib>=3.9"],
     "progress": ["rich>=13"],
 }
 EXTRAS["test"] = [
     "pytest>=8.3",
-    "pytest-xdist>=3.6",
+    "pytest-xdist>=3.6.1",
     "hypothesis>=6.100",
     "jsonschema>=4.23",
     "polars>=1",
@@ -72,9 +73,10 @@ setup(
     packages=find_packages(include=["skfdp", "skfdp.*"]),
     package_data={"skfdp": ["py.typed", "privacy/report.schema.json"]},
     install_requires=[
-        "scikit-learn>=1.9",
+        "scikit-learn>=1.6",
         "numpy>=2.0",
-        "scipy>=1.13",
+        # 1.13 fails on eigenvalues of no columns.
+        "scipy>=1.14",
         "numba>=0.61",
         # 0.7 may fix or move the traps that skfdp.privacy fences off.
         "dp-accounting>=0.6,<0.7",

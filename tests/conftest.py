@@ -13,6 +13,12 @@ from sklearn.datasets import load_digits  # noqa: E402
 
 
 @pytest.fixture
+def callbacks():
+    """Skip where scikit-learn has none: they came with 1.9."""
+    pytest.importorskip("sklearn.callback")
+
+
+@pytest.fixture
 def names():
     """Names for the columns of `small`: ledgers compare names, and arrays have none."""
     return ["u0", "u1", "u2", "u3"]

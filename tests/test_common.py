@@ -1,6 +1,8 @@
 """scikit-learn's own checks on every public estimator."""
 
 import pytest
+import sklearn
+from packaging.version import Version
 from sklearn.base import is_regressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import (
@@ -21,6 +23,8 @@ from skfdp import (
     PrivateSearchCV,
 )
 
+# The data of the checks change with the versions.
+OLDER = Version(sklearn.__version__) < Version("1.7")
 CLASSIFIERS = (DPSGDFClassifier, FeatureDPLogisticRegression)
 INSTANCES = [
     *(estimator() for estimator in CLASSIFIERS),
@@ -65,11 +69,22 @@ def expected_failures(estimator):
         return {"check_supervised_y_no_nan": "a private target may be NaN or infinite"}
     if isinstance(estimator, PrivateCenteringTransformer) and estimator.public_features:
         return {"check_estimators_nan_inf": "the first column is private: may be NaN"}
+    if isinstance(estimator, FeatureDPMLPClassifier) and OLDER:
+        if estimator.epsilon > 1000:
+            why = "scikit-learn's network takes weights from 1.7 on"
+            return {"check_class_weight_classifiers": why}
     if isinstance(estimator, FeatureDPMLPClassifier) and estimator.epsilon < 1000:
         few = "a network learns little from 25 to 300 private records at epsilon 1"
         return {
             "check_classifiers_train": few,
             "check_class_weight_classifiers": few,
+        }
+    if isinstance(estimator, PrivateSearchCV) and OLDER:
+        return {
+            "check_classifier_data_not_an_array": (
+                "a seed gives arrays and frames streams of their own, and two searches "
+                "over 12 records of that check agree by luck alone"
+            )
         }
     if isinstance(estimator, CLASSIFIERS) and estimator.epsilon < 1000:
         return {

@@ -234,7 +234,8 @@ def weights_that_move_by_a_millionth(monkeypatch):
         (one_grid_bit, CLIPPED, "(noise): noise of"),
         (the_order_of_releases, COVARIANCE, "releases: ['second moments"),
         (a_step_too_few, CLIPPED, "releases: ['class counts"),
-        (a_higher_sampling_rate, POISSON, "batches: "),
+        # Noise with other last bits elsewhere may end the comparison before batches.
+        (a_higher_sampling_rate, POISSON, "batches: |other sums before"),
         (a_public_batch_of_another_size, PADDED, "streams: "),
         (an_event_that_says_less, CLIPPED, "events: "),
         (weights_that_move_by_a_millionth, CLIPPED, "coef_: moved by "),
@@ -247,7 +248,7 @@ def test_a_sabotage_is_seen(sabotage, name, says, same_machine, golden, monkeypa
     found, case = record(BY_NAME[name], fit), BY_NAME[name]
     wanted = golden["cases"][name]
     lines = differences(wanted, found, case=case, same_machine=same_machine)
-    assert any(says in line for line in lines), lines
+    assert any(part in line for line in lines for part in says.split("|")), lines
 
 
 # -------------------------------------------------------------------- other machines

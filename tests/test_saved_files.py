@@ -2,6 +2,7 @@
 
 import dataclasses
 import doctest
+import importlib.metadata
 import inspect
 import io
 import json
@@ -16,6 +17,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from packaging.version import Version
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -87,6 +89,15 @@ def about(path):
     return json.loads((path.parent / "about.json").read_text())
 
 
+def skip_what_is_of_a_later_scikit_learn(path):
+    """Skip models with parts of scikit-learn's own, which reads no later version's."""
+    own = ("command-line", "completion", "logistic-given-model")
+    installed = importlib.metadata.version("scikit-learn")
+    saved = about(path)["packages"]["scikit-learn"]
+    if path.stem.startswith(own) and Version(installed) < Version(saved):
+        pytest.skip(f"holds objects of scikit-learn {saved}, newer than {installed}")
+
+
 def assert_as_before(found, expected):
     if expected.dtype.kind == "f":
         rtol = 1e-5 if expected.dtype == np.float32 else 1e-12
@@ -97,6 +108,7 @@ def assert_as_before(found, expected):
 
 @pytest.mark.parametrize("path", MODELS, ids=ids)
 def test_predictions_are_those_of_before(path):
+    skip_what_is_of_a_later_scikit_learn(path)
     expected = np.load(path.parent / "expected.npz")
     if path.stem == "command-line":
         rows = pd.read_csv(path.parent / "rows.csv")
@@ -128,6 +140,7 @@ def test_reports_are_those_of_before(path):
 
 @pytest.mark.parametrize("path", MODELS, ids=ids)
 def test_models_of_before_can_be_shown_cloned_and_told_their_parameters(path):
+    skip_what_is_of_a_later_scikit_learn(path)
     model = load(path)
     assert repr(clone(model))
     for part in (model, getattr(model, "best_estimator_", model)):

@@ -34,6 +34,8 @@ _ADDRESSES = tuple(
 TRUSTED_TYPES = (
     *_ADDRESSES,
     *(old for old, address in OLD.items() if address in _ADDRESSES),
+    # A list of column numbers, in files of scikit-learn 1.6.
+    "sklearn.compose._column_transformer._RemainderColsList",
 )
 
 

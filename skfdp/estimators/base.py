@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from joblib import effective_n_jobs
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 
 from skfdp.encoding.encoded import check_encoder
+from skfdp.estimators.callbacks import CallbackSupportMixin, with_callbacks
 from skfdp.estimators.method import Budget, Method, OnStep, Plan
 from skfdp.estimators.parameters import (
     ASSUMPTIONS,

@@ -229,6 +229,7 @@ def test_a_public_loss_runs_in_the_users_state(state):
     assert (np.geterr(), special.geterr()) == before
 
 
+@pytest.mark.usefixtures("callbacks")
 def test_callbacks_run_in_the_users_state(state):
     seen = []
 

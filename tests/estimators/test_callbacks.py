@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.callback import ProgressBar
 from sklearn.model_selection import GridSearchCV, KFold
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyLedger
 
+pytestmark = pytest.mark.usefixtures("callbacks")
 FITS = {
     "dpsgd-f": lambda **kw: DPSGDFClassifier(bounds=(0, 1), max_iter=4, **kw),
     "feature-dp": lambda **kw: FeatureDPLogisticRegression(
@@ -132,12 +132,16 @@ def test_a_fit_inside_a_callback_is_charged_too(small):
 
 def test_progress_bars(make, small, capsys):
     pytest.importorskip("rich")
+    from sklearn.callback import ProgressBar
+
     make().set_callbacks(ProgressBar()).fit(*small)
     assert type(make()).__name__ in capsys.readouterr().out
 
 
 def test_progress_bars_in_a_search(small, capsys):
     pytest.importorskip("rich")
+    from sklearn.callback import ProgressBar
+
     ledger = PrivacyLedger()
     search = GridSearchCV(
         FITS["dpsgd-f"](ledger=ledger), {"clip_norm": [0.2, 0.4]}, cv=KFold(2)

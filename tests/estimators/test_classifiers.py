@@ -526,6 +526,7 @@ class Spy:
         return self.stop_after is not None and len(self.models) >= self.stop_after
 
 
+@pytest.mark.usefixtures("callbacks")
 @pytest.mark.parametrize("loss", ["hinge", "log_loss"])
 def test_callbacks_see_steps_and_released_iterates_only(small, loss):
     X, y = small
@@ -548,6 +549,7 @@ def test_callbacks_see_steps_and_released_iterates_only(small, loss):
     assert spy.models[2].privacy_.epsilon == model.privacy_.epsilon
 
 
+@pytest.mark.usefixtures("callbacks")
 def test_a_stop_is_honoured_and_the_whole_plan_stays_charged(small):
     from skfdp import PrivacyLedger
 
@@ -559,6 +561,7 @@ def test_a_stop_is_honoured_and_the_whole_plan_stays_charged(small):
     assert model.privacy_.epsilon == pytest.approx(1.0)
 
 
+@pytest.mark.usefixtures("callbacks")
 def test_progress_bar_of_scikit_learn(small, capsys):
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar

@@ -239,6 +239,7 @@ class TestSecrets:
         (texts,) = {tuple(texts) for *_, texts in found}
         assert sum("bounds=None" in text for text in texts) == 1
 
+    @pytest.mark.usefixtures("callbacks")
     def test_silence(self, small, capsys):
         loud = Loud()
         pipeline = make_pipeline(
@@ -251,6 +252,7 @@ class TestSecrets:
         assert loud.calls == [] and captured.out == captured.err == ""
         assert alone._skl_callbacks == [loud]  # the user's object is as it was
 
+    @pytest.mark.usefixtures("callbacks")
     @pytest.mark.parametrize("seed", range(4))
     def test_callbacks_see_the_search_begin_and_end(self, small, seed):
         loud = Loud()

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.callback import FitCallback
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPClassifier
@@ -383,12 +382,11 @@ def test_pickling_cloning_and_dataframes(small, tmp_path):
     assert not hasattr(clone(model), "coefs_")
 
 
+@pytest.mark.usefixtures("callbacks")
 def test_callbacks_see_released_iterates(small):
     seen = []
 
-    class Spy(FitCallback):
-        max_propagation_depth = 0
-
+    class Spy:
         def setup(self, estimator, context):
             pass
 

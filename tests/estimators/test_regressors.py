@@ -401,6 +401,7 @@ class Spy:
         self.models.append(fitted_estimator)
 
 
+@pytest.mark.usefixtures("callbacks")
 @pytest.mark.parametrize("solver", ["dp-gd", "one-shot"])
 def test_callbacks_see_released_models_in_the_targets_units(solver, linear):
     spy = Spy()

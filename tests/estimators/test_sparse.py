@@ -34,7 +34,7 @@ BOTH = pytest.mark.parametrize(
 
 def sparse_rows(n=203, d=17, density=0.2, seed=0, signed=True):
     rng = np.random.default_rng(seed)
-    X = random_array((n, d), density=density, rng=rng, format="csr")
+    X = random_array((n, d), density=density, random_state=rng, format="csr")
     if signed:
         X.data = rng.normal(size=X.nnz) * 10.0 ** rng.integers(-3, 3, X.nnz)
     return X
@@ -502,7 +502,7 @@ import numpy as np
 from scipy.sparse import random_array
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
 rng = np.random.default_rng(0)
-X = random_array((10_000, 50_000), density=0.002, rng=rng, format="csr")
+X = random_array((10_000, 50_000), density=0.002, random_state=rng, format="csr")
 y = rng.integers(0, 20, 10_000)
 model = DPSGDFClassifier(epsilon=3.0, bounds=False, max_iter=2).fit(X, y)
 model.predict(X)

@@ -142,7 +142,8 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     radius : float, default=None
         Project all weights onto this L2 ball after each step, paper 1's W.
     class_weight : dict, default=None
-        Public weights of the classes; the contribution is clipped after weighting.
+        Public weights of the classes; the contribution is clipped after weighting. At
+        ``epsilon=inf`` they need scikit-learn 1.7.
     classes : array-like, default=None
         The public label set. None: read from y, an assumption of the report if the
         target is private.
@@ -386,8 +387,10 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         public = records.public
         hidden = hidden_layers(self.hidden_layer_sizes)
         model = MLPClassifier(hidden, random_state=self.random_state)
-        weight = public.class_weight[records.target]
-        model.fit(records.X, records.target, sample_weight=weight)
+        weights = {}
+        if self.class_weight is not None:  # which scikit-learn knows from 1.7 on
+            weights["sample_weight"] = public.class_weight[records.target]
+        model.fit(records.X, records.target, **weights)
         network = Network(model.coefs_, model.intercepts_)
         network = network.spread(model.classes_, public.n_classes)
         return NetworkFit(network, public.row_map, model.n_iter_)

@@ -1,0 +1,227 @@
+"""What everybody does first, in a minute; also run with the oldest dependencies."""
+
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+
+from skfdp import (
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivacyLedger,
+    PrivateCenteringTransformer,
+    PrivateCompletionClassifier,
+    PrivateSearchCV,
+    report,
+)
+
+ROOT = Path(__file__).resolve().parents[1]
+OLDEST = ROOT / ".ci" / "oldest.txt"
+COLUMNS = ["age", "weight", "dose", "score"]
+FIXED = {"bounds": (0, 1), "random_state": 3}
+SHARED = {"public_features": ["age", "dose"], **FIXED}
+PREDICTORS = {
+    "dpsgd-f": DPSGDFClassifier(max_iter=4, **FIXED),
+    "feature-dp": FeatureDPLogisticRegression(max_iter=4, **SHARED),
+    "public target": FeatureDPLogisticRegression(public_target=True, **SHARED),
+    "one release": FeatureDPLogisticRegression(
+        solver="one-shot", C=1.0, **SHARED | {"public_features": "all"}
+    ),
+    "network": FeatureDPMLPClassifier(
+        50.0, hidden_layer_sizes=(4,), max_iter=4, **SHARED
+    ),
+    "completion": PrivateCompletionClassifier(LogisticRegression(), **SHARED),
+    "search": PrivateSearchCV(
+        FeatureDPLogisticRegression(bounds=(0, 1), max_iter=4),
+        {"clip_norm": [0.1, 0.3]},
+        epsilon=3.0,
+        random_state=3,
+    ),
+    "dpsgd-f regressor": DPSGDFRegressor(target_bounds=(0, 1), max_iter=4, **FIXED),
+    "feature-dp regressor": FeatureDPRegressor(target_bounds=(0, 1), **SHARED),
+}
+CENTRING = PrivateCenteringTransformer(**FIXED)
+each = pytest.mark.parametrize("model", PREDICTORS.values(), ids=PREDICTORS)
+METHODS = ("decision_function", "predict_proba", "predict_log_proba", "predict")
+
+
+@pytest.fixture
+def people(small):
+    X, y = small
+    return pd.DataFrame(X, columns=COLUMNS), y
+
+
+def predictions(model, X):
+    return [getattr(model, name)(X) for name in METHODS if hasattr(model, name)]
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected) > 0
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# -- versions -------------------------------------------------------------------------
+@pytest.mark.skipif(not OLDEST.is_file(), reason=".ci is not beside the tests")
+def test_the_oldest_versions_are_the_lower_ends_of_the_ranges():
+    ranges = re.findall(r'"([\w-]+)>=([\d.]+)', (ROOT / "setup.py").read_text())
+    lines = OLDEST.read_text(encoding="utf-8").splitlines()
+    assert lines[1:] == sorted({f"{name}=={end}" for name, end in ranges})
+
+
+def test_fits_without_callbacks_are_the_same():
+    """As before scikit-learn 1.9: nobody is told, and nobody can ask to be."""
+    script = """if True:
+        import sys
+        sys.modules["sklearn.callback"] = None
+        import numpy as np
+        from skfdp import DPSGDFClassifier
+        X = np.linspace(0, 1, 400).reshape(100, 4)
+        model = DPSGDFClassifier(bounds=(0, 1), max_iter=3, random_state=3)
+        assert not hasattr(model, "set_callbacks")
+        print(model.fit(X, X[:, 0] > 0.5).coef_.tolist(), model.n_iter_)
+    """
+    found = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stderr
+    X = np.linspace(0, 1, 400).reshape(100, 4)
+    model = DPSGDFClassifier(bounds=(0, 1), max_iter=3, random_state=3)
+    model.fit(X, X[:, 0] > 0.5)
+    assert found.stdout.strip() == f"{model.coef_.tolist()} {model.n_iter_}"
+
+
+# -- scikit-learn's tools -------------------------------------------------------------
+@each
+def test_cross_validation_charges_every_fold(model, people):
+    ledger = PrivacyLedger()
+    model = clone(model).set_params(ledger=ledger, random_state=None)
+    scores = cross_val_score(model, *people, cv=KFold(3))
+    assert np.isfinite(scores).all()
+    assert report(ledger, delta=1e-5).n_fits == 3
+
+
+@each
+def test_a_grid_search_charges_every_fit(model, people):
+    ledger = PrivacyLedger()
+    steps = make_pipeline(FunctionTransformer(), clone(model))
+    name = steps.steps[-1][0]
+    steps.set_params(**{f"{name}__ledger": ledger, f"{name}__random_state": None})
+    search = GridSearchCV(steps, {f"{name}__epsilon": [0.5, 1.0]}, cv=KFold(2))
+    search.fit(*people)
+    assert search.best_params_[f"{name}__epsilon"] in (0.5, 1.0)
+    assert report(ledger, delta=1e-5).n_fits == 2 * 2 + 1
+    assert search.score(*people) == search.best_estimator_.score(*people)
+
+
+@each
+def test_frames_of_polars_are_frames(model, people):
+    polars = pytest.importorskip("polars")
+    frame, y = people
+    if isinstance(model, PrivateSearchCV):
+        model = model.estimator  # whose seeds are those of arrays and frames alike
+        model = clone(model).set_params(random_state=3, public_features=["age"])
+    theirs = polars.DataFrame({name: frame[name].to_numpy() for name in frame})
+    ours, found = (
+        clone(model).fit(table, target)
+        for table, target in (
+            (frame, pd.Series(y, name="ill")),
+            (theirs, polars.Series("ill", y)),
+        )
+    )
+    assert [*found.feature_names_in_] == COLUMNS
+    assert found.privacy_.public_features == ours.privacy_.public_features
+    assert found.privacy_.target_name == "ill"
+    assert_same(predictions(found, theirs), predictions(ours, frame))
+
+
+@each
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_steps_with_named_output_before_a_private_one(library, model, people):
+    pytest.importorskip(library)
+    frame, y = people
+    frame = frame.assign(sex=np.where(np.arange(len(frame)) % 3, "F", "M"))
+    encoder = ColumnTransformer(
+        [
+            ("numbers", "passthrough", COLUMNS),
+            (
+                "sex",
+                OneHotEncoder(categories=[["F", "M"]], sparse_output=False),
+                ["sex"],
+            ),
+        ],
+        verbose_feature_names_out=False,
+    ).set_output(transform=library)
+    steps = make_pipeline(encoder, clone(model)).fit(frame, y)
+    assert [*steps[-1].feature_names_in_] == [*COLUMNS, "sex_F", "sex_M"]
+    shown = set(steps[-1].privacy_.public_features or ())
+    assert shown <= set(steps[-1].feature_names_in_)
+    assert all(np.isfinite(told).all() for told in predictions(steps, frame)[:1])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_the_named_output_of_centring(library, people):
+    pytest.importorskip(library)
+    centre = clone(CENTRING).set_output(transform=library)
+    rows = centre.fit_transform(people[0])
+    assert type(rows).__module__.partition(".")[0] == library
+    assert [*rows.columns] == COLUMNS
+    np.testing.assert_array_equal(
+        rows.to_numpy(), clone(CENTRING).fit_transform(people[0])
+    )
+
+
+# -- files ----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "model", [*PREDICTORS.values(), CENTRING], ids=[*PREDICTORS, "centring"]
+)
+def test_models_come_back_from_pickle_and_skops(model, people):
+    skops = pytest.importorskip("skops.io")
+    frame, y = people
+    model = clone(model).fit(frame, y)
+    raw = skops.dumps(model)
+    trusted = skops.get_untrusted_types(data=raw)
+    assert {name.partition(".")[0] for name in trusted} == {"skfdp"}
+    for again in (
+        skops.loads(raw, trusted=trusted),
+        pickle.loads(pickle.dumps(model)),
+    ):
+        if hasattr(model, "transform"):
+            assert_same([again.transform(frame)], [model.transform(frame)])
+        else:
+            assert_same(predictions(again, frame), predictions(model, frame))
+        assert again.privacy_ == model.privacy_
+        assert again.get_params(deep=False).keys() == model.get_params(False).keys()
+
+
+# -- the limit without privacy --------------------------------------------------------
+def test_without_privacy_it_is_scikit_learns_model(small):
+    X, y = small
+    ours = FeatureDPLogisticRegression(float("inf"), C=1.0, bounds=False).fit(X, y)
+    theirs = LogisticRegression(C=1.0, tol=1e-8, max_iter=1000).fit(X, y)
+    np.testing.assert_allclose(
+        ours.predict_log_proba(X), theirs.predict_log_proba(X), rtol=1e-3
+    )
+
+
+# -- the command line -----------------------------------------------------------------
+def test_the_main_job_runs(capsys):
+    from skfdp.cli import main
+
+    assert main(["--repeats", "1", "--epsilon", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "PRIVACY STATEMENT" in out and "epsilon = 1 at delta" in out
