@@ -111,7 +111,9 @@ class PrivateClassifier(ClassifierMixin):
         margins = self.decision_function(X)
         if margins.ndim == 1:
             positive = expit(margins)
-            return np.column_stack([1 - positive, positive])
+            # The difference is 0 from a margin of 37 on; the probability is not.
+            negative = np.where(positive < 1, 1 - positive, expit(-margins))
+            return np.column_stack([negative, positive])
         return softmax(margins, axis=1)
 
     @available_if(_has_probabilities)

@@ -429,6 +429,20 @@ def test_logarithms_of_probabilities_too_small_for_a_float(n_classes, small):
     assert (model.predict_proba(small[0])[0] == 0).sum() == 1
 
 
+@pytest.mark.parametrize("margin", [-50.0, -1.0, 36.0, 37.0, 50.0, 700.0])
+def test_no_class_is_impossible_before_floats_end(margin, small):
+    """scikit-learn's checks compare the logarithm of the one with the other."""
+    model = DPSGDFClassifier(bounds=(0, 1), max_iter=1).fit(*small)
+    model.coef_ *= 0
+    model.intercept_ = np.array([margin])
+    found, logs = (
+        getattr(model, name)(small[0])[0]
+        for name in ("predict_proba", "predict_log_proba")
+    )
+    np.testing.assert_allclose(np.log(found), logs, rtol=0.01, atol=1e-12)
+    assert found.sum() == 1
+
+
 # -- scikit-learn's world -------------------------------------------------------------
 @BOTH
 def test_frames_in_pipelines_and_searches(estimator):
