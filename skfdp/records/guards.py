@@ -76,7 +76,7 @@ def guarded_fit(fit: Callable) -> Callable:
 
     @functools.wraps(fit)
     def guarded(self, *args: Any, **kwargs: Any) -> Any:
-        if "sample_weight" in kwargs:
+        if "sample_weight" in kwargs or len(args) > 2:  # scikit-learn's third one
             raise TypeError(_WEIGHTS.format(name=type(self).__name__))
         outermost = _USERS.get() is None
         token = _USERS.set((np.geterr(), special.geterr())) if outermost else None

@@ -39,11 +39,11 @@ RAISE = {"on_invalid": "raise"}
 SEARCH = PrivateSearchCV(CLASSIFIER, {"clip_norm": [0.1]})
 
 
-def refusal(estimator, X, y, *, on_invalid=None, **fit):
+def refusal(estimator, X, y, *more, on_invalid=None, **fit):
     if on_invalid is not None:
         estimator = clone(estimator).set_params(**on_invalid)
     with pytest.raises((TypeError, ValueError)) as caught:
-        estimator.fit(X, y, **fit)
+        estimator.fit(X, y, *more, **fit)
     told = str(caught.value)
     assert "\n" not in told
     return told
@@ -135,6 +135,7 @@ def test_no_rows_to_predict_in_our_words():
 def test_sample_weight_is_refused_with_the_reason(name, releases):
     estimator = {**ESTIMATORS, "PrivateSearchCV": SEARCH}[name]
     told = refusal(estimator, X, Y, sample_weight=np.ones(20))
+    assert told == refusal(estimator, X, Y, np.ones(20))
     assert told.startswith(
         f"{name}.fit takes no sample_weight: a weight would multiply"
     )
