@@ -199,12 +199,10 @@ class Encoding:
         return transformer.set_output(transform="pandas")
 
     def encoded_bounds(self, *, public_only: bool = False) -> dict:
-        """Return the bounds by encoded column."""
+        """Return the bounds by encoded column; (0, 1) where it is a category."""
         return {
-            f"{part}__{name}": self.bounds[name]
-            for part, columns in (("public", self.public), ("private", self.private))
-            for name in columns
-            if name in self.bounds and not (public_only and part == "private")
+            encoded: self.bounds.get(name, (0.0, 1.0))
+            for encoded, name in self.parents(public_only=public_only).items()
         }
 
     def parents(self, *, public_only: bool = False) -> dict[str, str]:

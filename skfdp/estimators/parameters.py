@@ -242,6 +242,7 @@ def resolve_row_map(
     names: Sequence[str] | None,
     sparse: bool = False,
     *,
+    public: np.ndarray,
     shortens: bool = True,
     longest: float | None = None,
 ) -> RowMap:
@@ -249,6 +250,8 @@ def resolve_row_map(
 
     Parameters
     ----------
+    public : bool ndarray of shape (n_features,)
+        Columns of which nobody is told that they have no bounds.
     shortens : bool, default=True
         False: rows keep their length, for linear models. Rows that are to be
         normalised do not.
@@ -263,6 +266,7 @@ def resolve_row_map(
             "the columns are scaled already.",
             UtilityWarning,
         )
+    warn_of_unscaled(span, public, names)
     if longest is None and span is not None and np.isfinite(span).all():
         longest = math.sqrt(n_features)
     shortens = shortens or bool(normalize)
@@ -277,6 +281,23 @@ def resolve_row_map(
     if sparse:
         row_map.check_sparse()
     return row_map
+
+
+def warn_of_unscaled(
+    span: np.ndarray | None, public: np.ndarray, names: Sequence[str] | None
+) -> None:
+    """Warn if bounds cover other columns than all private ones; of public facts."""
+    if span is None or not (left := ~public & np.isinf(span)).any():
+        return
+    places = np.flatnonzero(left).tolist()
+    columns = places if names is None else [str(names[i]) for i in places]
+    listed = ", ".join(map(repr, columns[:5])) + ", ..." * (len(columns) > 5)
+    warn_caller(
+        f"bounds leave {len(columns)} private column(s) as they are: {listed}; columns "
+        "of unequal scale train badly, so declare theirs too, (0, 1) for columns of "
+        "zeros and ones.",
+        UtilityWarning,
+    )
 
 
 def _divisor(longest: float) -> float:

@@ -95,6 +95,7 @@ class TableEstimator(BaseEstimator):
             n_features,
             names,
             sparse,
+            public=mask,
             shortens=self._shortens_rows,
             longest=None if table is None else table.longest,
         )

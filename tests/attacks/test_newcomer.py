@@ -8,7 +8,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
 import skfdp
 from skfdp.estimators import defaults
@@ -98,6 +100,49 @@ def test_the_index_is_linear_in_the_reach():
     assert defaults.network_index(1.0, (9, 800, 1)) > defaults.network_index(
         1.0, (9, 8, 1)
     )
+
+
+# -- bounds of some columns -----------------------------------------------------------
+BOUNDED = {
+    "FeatureDPLogisticRegression": {},
+    "FeatureDPMLPClassifier": {},
+    "FeatureDPRegressor": {"target_bounds": (0, 1)},
+    "PrivateCenteringTransformer": {},
+    "PrivateCompletionClassifier": {"estimator": GaussianNB()},
+}
+
+
+def told_of_bounds(name, X, y, **options):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        getattr(skfdp, name)(**BOUNDED[name] | options).plan(X, y)
+    return [str(w.message) for w in caught if str(w.message).startswith("bounds")]
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_private_columns_that_bounds_leave_out_are_named(name, small):
+    X, y = small
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    shared = {"public_features": ["a"]}
+    (text,) = told_of_bounds(name, frame, y, bounds={"b": (0, 1)}, **shared)
+    assert "leave 2 private column(s) as they are: 'c', 'd'; " in text
+    assert "declare theirs too" in text
+    # Equal for all private values: names and bounds are public.
+    frame.loc[:, "b":] = 1e9
+    assert [text] == told_of_bounds(name, frame, y, bounds={"b": (0, 1)}, **shared)
+    (text,) = told_of_bounds(name, X, y, bounds={1: (0, 1)}, public_features=[0])
+    assert "as they are: 2, 3; " in text
+    whole = {column: (0, 1) for column in "bcd"}
+    assert not told_of_bounds(name, frame, y, bounds=whole, **shared)
+    assert not told_of_bounds(name, frame, y, bounds=False, **shared)
+
+
+def test_many_columns_without_bounds_are_counted(small):
+    X = np.tile(small[0], 5)
+    (text,) = told_of_bounds(
+        "FeatureDPLogisticRegression", X, small[1], bounds={0: (0, 1)}
+    )
+    assert "leave 19 private column(s) as they are: 1, 2, 3, 4, 5, ...; " in text
 
 
 # -- coef_ ----------------------------------------------------------------------------

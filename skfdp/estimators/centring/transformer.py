@@ -197,7 +197,9 @@ class PrivateCenteringTransformer(
             bound = defaults.block_bound(n_private) if mask.any() else 1.0
         if normalize == "auto":
             normalize = not mask.any()
-        return resolve_row_map(self.bounds, bound, normalize, n_features, names)
+        return resolve_row_map(
+            self.bounds, bound, normalize, n_features, names, public=mask
+        )
 
     def _method(self, public: PublicRecords) -> PrivateMean | ConditionalCentring:
         if not public.mask.any():

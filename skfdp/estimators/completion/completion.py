@@ -14,7 +14,7 @@ from skfdp.estimators import defaults
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.classifier import PrivateClassifier
 from skfdp.estimators.completion.method import Completed, Completion
-from skfdp.estimators.parameters import store
+from skfdp.estimators.parameters import store, warn_of_unscaled
 from skfdp.privacy.relations import Relation
 from skfdp.records.checks import check_choice, check_number, check_size, shown
 from skfdp.records.guards import UtilityWarning, warn_caller, without_traps
@@ -222,6 +222,7 @@ class PrivateCompletionClassifier(
                 "mapping by column, or False if there are none.",
                 UtilityWarning,
             )
+        warn_of_unscaled(span, mask, names)
         return RowMap(low, span, feature_bound=math.inf)
 
     def _bound(self, public: PublicRecords) -> float:

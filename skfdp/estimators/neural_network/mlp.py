@@ -339,7 +339,9 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
             bound = defaults.network_row_bound(n_features)
         if table is not None:
             bounds, bound = table.bounds, min(bound, table.longest)
-        return resolve_row_map(bounds, bound, self.normalize, n_features, names)
+        return resolve_row_map(
+            bounds, bound, self.normalize, n_features, names, public=mask
+        )
 
     def _stream_parameters(self, public: PublicRecords) -> dict[str, Any]:
         hidden = hidden_layers(self.hidden_layer_sizes)
