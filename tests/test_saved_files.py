@@ -180,6 +180,8 @@ def test_facts_are_those_of_before(path):
     assert_contains(json.loads(json.dumps(found)), written)
 
 
+#: Texts that are derived again, and may say more than before.
+WORDING = {"not_covered"}
 #: Fields that went, and the one value that they may have had in files.
 GONE = {"runs": "negative_binomial", "rate": None, "sampled": [], "audit": None}
 #: Sentences that say more now, and are as true of older fits.
@@ -196,7 +198,7 @@ def assert_contains(found, written):
     if isinstance(written, dict):
         gone = set(written) - set(found)
         assert all(written[name] == GONE[name] for name in gone)
-        for name in set(written) - gone:
+        for name in set(written) - gone - WORDING:
             assert_contains(found[name], written[name])
     elif isinstance(written, list):
         assert len(found) == len(written)

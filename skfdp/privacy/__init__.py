@@ -27,6 +27,7 @@ from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.reporting import read_report, report
 from skfdp.privacy.selection import Selection
 from skfdp.privacy.selection import SelectionCurve as SelectionCurve
+from skfdp.privacy.steps import Lesson
 from skfdp.privacy.store import LedgerEntry, Receipt
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Event",
     "FitPlan",
     "LedgerEntry",
+    "Lesson",
     "PrivacyBudgetError",
     "PrivacyCurve",
     "PrivacyLedger",

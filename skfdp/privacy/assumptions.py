@@ -50,6 +50,20 @@ CLASS_SIGNED = (
 )
 #: Of searches.
 RUNS_CHARGED = "No run releases more than the search was charged for."
+#: Of Pipelines whose columns could be followed, and of others.
+COLUMNS_FOLLOWED = (
+    "What the last step treats as a public column was computed, row by row, from "
+    "public columns of the table that the Pipeline was given and from released "
+    "numbers; every column was followed."
+)
+COLUMNS_ASSUMED = (
+    "What a step treats as a public column was computed from public columns and "
+    "released numbers only; steps may name or count columns differently."
+)
+#: Where the labels are read from a private target.
+CLASSES_READ = (
+    "The set of classes is public, though it was read from the private target."
+)
 #: Of the command line; the names of columns follow.
 READ_FROM_PUBLIC = (
     "Bounds and categories were read from these rows for public columns of the file "
@@ -68,6 +82,7 @@ _ENFORCED = frozenset(
         CLASS_ORTHANT,
         CLASS_SIGNED,
         RUNS_CHARGED,
+        COLUMNS_FOLLOWED,
     }
 )
 
@@ -114,10 +129,7 @@ def implied_assumptions(
     if any(event.sampling_rate < 1 for event in events):
         yield enforced(BATCHES)
     if any(event.classes_source == "data" for event in events):
-        yield Assumption(
-            "The set of classes is public, though it was read from the private target.",
-            False,
-        )
+        yield Assumption(CLASSES_READ, False)
     for text in name_assumptions(events, n_fits):
         yield Assumption(text, False)
     if any(parts):

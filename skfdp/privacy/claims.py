@@ -12,7 +12,8 @@ Guarantees
 
 A report is not signed: whoever edits the events edits what follows from them. What does
 not follow from them is taken as it is: the number of fits, the steps that could not be
-seen into, a declared public set that is larger than what was disclosed.
+seen into, what others learnt, the columns of a Pipeline's table, a declared public set
+that is larger than what was disclosed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from skfdp.privacy.events import Event, check_budget
 from skfdp.privacy.parts import Part, check_part
 from skfdp.privacy.public_sets import Disclosed
 from skfdp.privacy.report_facts import ReportFacts
+from skfdp.privacy.steps import LEARNS, Lesson
 from skfdp.privacy.store import Receipt
 
 # A claim may differ from what follows by rounding, and where epsilon comes from a
@@ -129,6 +131,8 @@ def _check_steps(claimed: ReportFacts) -> None:
         _refuse(claimed, "steps", f"{len(events)} events", f"{len(claimed.events)}")
     if any(math.isinf(step.epsilon) for step in steps) > math.isinf(claimed.epsilon):
         _refuse(claimed, "epsilon", claimed.epsilon, math.inf)
+    if any(step.leaks for step in steps) > bool(claimed.leaks):
+        _refuse(claimed, "learnt", "nothing private", "what its steps learnt")
     least = max(bool(claimed.events), sum(step.n_fits for step in steps))
     if claimed.n_fits < least:
         _refuse(claimed, "n_fits", claimed.n_fits, f"at least {int(least)}")
@@ -234,6 +238,15 @@ def _versions(name: str, value: Mapping[str, Any]) -> dict[str, str]:
     return {facts.text(name, k): facts.text(name, v) for k, v in value.items()}
 
 
+def _lesson(value: Mapping[str, Any]) -> Lesson:
+    learns = facts.text("learns", value["learns"])
+    if learns not in LEARNS:
+        raise ValueError(f"learns={facts.shown(learns)} must be one of {LEARNS}.")
+    return Lesson(
+        facts.text("step", value["step"]), learns, facts.text("reason", value["reason"])
+    )
+
+
 def _receipt(value: Mapping[str, Any]) -> Receipt:
     return Receipt(
         ledger=facts.text("ledger", value["ledger"]),
@@ -244,7 +257,7 @@ def _receipt(value: Mapping[str, Any]) -> Receipt:
 
 _OPTIONAL = {
     *("target_epsilon", "neighboring_relation", "private_features", "n_records"),
-    *("mu", "accountant", "target_name"),
+    *("mu", "accountant", "target_name", "public_sources"),
 }
 _FIELDS: dict[str, Callable[[str, Any], Any]] = {
     "subject": facts.text,
@@ -266,6 +279,8 @@ _FIELDS: dict[str, Callable[[str, Any], Any]] = {
     "assumptions": lambda name, value: tuple(map(_assumption, _items(name, value))),
     "seeded": facts.flag,
     "unseen": _texts,
+    "learnt": lambda name, value: tuple(map(_lesson, _items(name, value))),
+    "public_sources": facts.columns,
     "receipts": lambda name, value: tuple(map(_receipt, _items(name, value))),
     "versions": _versions,
 }

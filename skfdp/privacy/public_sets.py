@@ -110,7 +110,10 @@ def name_assumptions(events: Collection[Event], n_fits: int) -> Iterator[str]:
         "from a column carries its name."
     )
     if any("target" in event.unnamed for event in events):
-        yield "Every target without a name is the same column."
+        yield (
+            "Targets without a name are the same column, or all of them are public, or "
+            "all private."
+        )
     if any("unknown" in event.unnamed for event in events):
         yield (
             "What was disclosed by fits that were recorded before targets had names "

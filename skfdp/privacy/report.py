@@ -18,7 +18,12 @@ from skfdp.privacy.store import dumps
 SCHEMA = "skfdp-privacy-report"
 SCHEMA_VERSION = 1
 #: Fields that some stored reports are older than.
-_YOUNGER: dict[str, Any] = {"receipts": (), "target_name": None}
+_YOUNGER: dict[str, Any] = {
+    "receipts": (),
+    "target_name": None,
+    "learnt": (),
+    "public_sources": None,
+}
 # A field of before that is gone: what it may hold in files, which says nothing.
 _GONE = {"audit": (None,)}
 #: What `to_dict` writes for people and `from_dict` derives again.
@@ -93,8 +98,14 @@ class PrivacyReport(ReportFacts):
         True if noise came from a user's seed: no guarantee.
     unseen : tuple of str
         Pipeline steps that the report cannot see into.
+    learnt : tuple of Lesson
+        What other steps without a report of their own learnt. If one of them learnt
+        from private rows or from a private target, nothing is guaranteed.
+    public_sources : tuple of str or int, or None
+        Columns of the table that a Pipeline was given from which the public ones of its
+        last step were computed; None if that is not known.
     steps : tuple of (str, PrivacyReport)
-        The reports of a Pipeline's steps.
+        The reports of a Pipeline's steps, or of the members of a tool.
     receipts : tuple of Receipt
         Of the charges to a ledger's file, which `PrivacyLedger.check_report` looks for;
         empty without a file.
@@ -149,9 +160,10 @@ class PrivacyReport(ReportFacts):
         """Return strictly JSON-able values; infinite numbers are the string "inf"."""
         values: dict[str, Any] = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION}
         names = [field.name for field in dataclasses.fields(self)]
-        # Beside epsilon, which is no guarantee if it is true.
-        names.remove("seeded")
-        names.insert(names.index("epsilon") + 1, "seeded")
+        # Beside epsilon, which is no guarantee if they say so.
+        for name in ("learnt", "seeded"):
+            names.remove(name)
+            names.insert(names.index("epsilon") + 1, name)
         for name in names:
             value = getattr(self, name)
             values[name] = "inf" if value == math.inf else value

@@ -12,6 +12,7 @@ from skfdp.privacy.composition import Cost, worst
 from skfdp.privacy.events import Event, check_budget
 from skfdp.privacy.parts import Part, check_parts
 from skfdp.privacy.public_sets import Disclosed, Promise, promise
+from skfdp.privacy.steps import Lesson
 from skfdp.privacy.store import Receipt, package_versions
 
 
@@ -38,6 +39,8 @@ class ReportFacts:
     assumptions: tuple[Assumption, ...] = ()
     seeded: bool = False
     unseen: tuple[str, ...] = ()
+    learnt: tuple[Lesson, ...] = ()
+    public_sources: tuple[str | int, ...] | None = None
     steps: tuple[tuple[str, ReportFacts], ...] = ()
     receipts: tuple[Receipt, ...] = ()
     versions: dict[str, str] = dataclasses.field(default_factory=package_versions)
@@ -138,6 +141,11 @@ class ReportFacts:
             steps=tuple(steps),
             receipts=tuple(receipt for receipt in receipts if receipt is not None),
         )
+
+    @property
+    def leaks(self) -> tuple[Lesson, ...]:
+        """What steps learnt from private values without privacy."""
+        return tuple(lesson for lesson in self.learnt if lesson.private)
 
     def at_delta(self, delta: float) -> Self:
         """Return the report of the same events at another delta."""

@@ -11,12 +11,12 @@ import math
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from scipy.special import ndtr, ndtri
-
 from skfdp.privacy.events import Event
+from skfdp.privacy.meaning import meaning_text
 from skfdp.privacy.public_sets import name_text
 from skfdp.privacy.relations import Relation
 from skfdp.privacy.report_facts import ReportFacts
+from skfdp.privacy.steps import Lesson
 
 _WIDTH = 79
 # More names than this are counted, not listed, in text (and in a repr); JSON lists
@@ -39,28 +39,12 @@ RELATION_TEXTS = {
     ),
 }
 
-# What somebody knows, what they try to tell, and what they detect if they are right.
-_GUESSES = {
-    "replace_one": (
-        "everything except the private part of one record",
-        "which of two values it has",
-        "the true value",
-    ),
-    "replace_special": (
-        "everything except the private part of one record",
-        "whether it was used at all",
-        "its use",
-    ),
-    "add_or_remove_one": (
-        "every record except one",
-        "whether that one is in the table",
-        "its presence",
-    ),
-}
-
 NOT_COVERED = (
-    "Tuning: parameters chosen by looking at results on the same data cost privacy "
-    "that is counted only if every fit is charged to one ledger.",
+    "Other fits: a report cannot know whether its estimator is the best of a search or "
+    "of several tries (best_estimator_ of GridSearchCV, estimator_ of "
+    "TunedThresholdClassifierCV). Every other fit on the same data costs privacy too, "
+    "and so do parameters chosen by looking at results; they are counted only if every "
+    "fit is charged to one ledger.",
     "Declared facts: bounds, categories and class lists that were read from the "
     "private data instead of being known beforehand.",
     "Upstream steps: preprocessing that learns from the data without a privacy report "
@@ -113,7 +97,29 @@ def not_covered(report: ReportFacts) -> tuple[str, ...]:
         f"Step {name}: this report cannot see what it learnt from the data."
         for name in report.unseen
     )
-    return (*seen_through, *NOT_COVERED)
+    charges = (
+        f"Charge {receipt.charge} of a ledger's file: charges before it are counted by "
+        "the report of that ledger."
+        for receipt in report.receipts
+        if receipt.charge > 1
+    )
+    leaks = map(leak_text, report.leaks)
+    return (*leaks, *seen_through, *charges, *NOT_COVERED)
+
+
+def leak_text(lesson: Lesson) -> str:
+    """Return what a step learnt without privacy, as a sentence."""
+    return (
+        f"Step {lesson.step} learns from the {lesson.learns} without privacy: "
+        f"{lesson.reason}."
+    )
+
+
+def void_text(report: ReportFacts) -> str | None:
+    """Return in a few words why a report guarantees nothing, None if it does."""
+    why = ["integer seed"] * report.seeded
+    why += ["a step learns without privacy"] * bool(report.leaks)
+    return " and ".join(why) or None
 
 
 def number(value: float) -> str:
@@ -203,54 +209,6 @@ def delta_text(report: ReportFacts) -> str:
     )
 
 
-def attack_power(report: ReportFacts, false_alarms: float = 0.01) -> float:
-    """Return the largest rate of detections at a rate of false alarms."""
-    if math.isinf(report.epsilon):
-        return 1.0
-    if report.mu is not None:  # exact trade-off curve (Dong, Roth and Su 2022)
-        return float(ndtr(ndtri(false_alarms) + report.mu))
-    growth, delta = math.exp(min(report.epsilon, 700.0)), report.delta
-    return min(
-        1.0,
-        growth * false_alarms + delta,
-        1 - (1 - delta - false_alarms) / growth,
-    )
-
-
-def detections(report: ReportFacts) -> int:
-    """Return in how many of 100 cases a test with 1 % false alarms detects, at most.
-
-    Rounded up, so that "at most" stays true.
-    """
-    return math.ceil(100 * attack_power(report))
-
-
-def meaning_text(report: ReportFacts) -> str:
-    """Return what epsilon means for one person."""
-    if math.isinf(report.epsilon):
-        return (
-            "NOTHING IS PROTECTED. At least one of the fits ran without privacy "
-            "(epsilon = infinity): what was released may reveal any record."
-        )
-    if report.epsilon == 0 and not report.events:
-        return "Nothing was released yet, so nothing was disclosed."
-    factor = math.exp(min(report.epsilon, 700.0))
-    relation = report.neighboring_relation or "replace_special"
-    known, question, truth = _GUESSES[relation]
-    cases = detections(report)
-    detected = (
-        f"they detect {truth} in at most {cases} of 100"
-        if cases < 100
-        else f"they may detect {truth} nearly every time"
-    )
-    return (
-        f"Any outcome is at most e^epsilon = {factor:.4g} times as likely with one "
-        "table as with its neighbour, apart from a probability delta. Suppose somebody "
-        f"knows {known} and tries to tell {question}. If they raise a false alarm in 1 "
-        f"of 100 cases, {detected}."
-    )
-
-
 def event_text(event: Event) -> str:
     """Return one event as a line of symbols."""
     stds = event.step_stds
@@ -273,7 +231,8 @@ def event_text(event: Event) -> str:
 
 def statement(report: ReportFacts) -> str:
     """Return the whole report in plain language."""
-    void = " (NO GUARANTEE: integer seed)" if report.seeded else ""
+    why = void_text(report)
+    void = f" (NO GUARANTEE: {why})" if why else ""
     title = _wrapped(f"PRIVACY STATEMENT{void}: {report.subject}")
     return "\n".join([title, "=" * min(_WIDTH, len(title)), *_sections(report)])
 
@@ -283,11 +242,11 @@ def summary(report: ReportFacts) -> str:
     names, more = report.public_features[:_LISTED_IN_REPR], ""
     if (hidden := len(report.public_features) - len(names)) > 0:
         more = f" and {hidden} more"
-    void = "  # no guarantee: the noise came from an integer seed"
+    void = f"  # no guarantee: {void_text(report)}"
     lines = [
         f"subject={report.subject!r},",
         f"epsilon={number(report.epsilon)}, delta={report.delta:g},",
-        f"seeded={report.seeded!r},{void * report.seeded}",
+        f"seeded={report.seeded!r},{void * (void_text(report) is not None)}",
         f"neighboring_relation={report.neighboring_relation!r},",
         f"public_features={names!r}{more}, public_target={report.public_target!r},",
         f"target_name={report.target_name!r},",
@@ -298,20 +257,48 @@ def summary(report: ReportFacts) -> str:
 
 
 def _sections(report: ReportFacts) -> Iterable[str]:
-    if report.seeded:
-        yield _section("Warning", [f"The noise came from {_SEEDED}."])
+    if warnings := list(_warnings(report)):
+        yield _section("Warning", warnings)
+    if renamed := renamed_text(report):
+        yield _section("Public columns of the table", [renamed])
     yield _section("What it means", [meaning_text(report)])
     yield _section("What was released", _bullets(report.released or ("not recorded",)))
     yield _section("What is protected", _unit(report))
     yield _section("The numbers", _numbers(report))
     if report.steps:
         yield _section("Composed of", _bullets(_steps(report)))
+    if report.learnt:
+        yield _section("What other steps learnt", _bullets(_learnt(report)))
     yield _section("How it was computed", _mechanism(report))
     if math.isinf(report.epsilon):
         return  # there is no guarantee to qualify
     yield _section("Assumptions", _bullets(_assumptions(report)))
     yield _section("Not covered by these numbers", _bullets(not_covered(report)))
     yield _section("Limits", _bullets(LIMITS))
+
+
+def _warnings(report: ReportFacts) -> Iterable[str]:
+    if report.seeded:
+        yield f"The noise came from {_SEEDED}."
+    if report.leaks:
+        yield from _bullets(map(leak_text, report.leaks))
+        yield (
+            "Epsilon does not hold for the whole: what was learnt so is in the fitted "
+            "object and in all that it returns. Epsilon is that of the other releases "
+            "alone."
+        )
+
+
+def renamed_text(report: ReportFacts) -> str:
+    """Return which columns of a Pipeline's table are public, where this is news."""
+    found = report.public_sources
+    if not found or found == report.public_features or report.private_features == ():
+        return ""
+    return (
+        f"Not protected, in the table that the Pipeline was given: "
+        f"{columns_text(found)}. What its last step treats as public was computed "
+        f"from that: {columns_text(report.public_features)}."
+    )
 
 
 def _section(title: str, paragraphs: Iterable[str]) -> str:
@@ -382,6 +369,12 @@ def _steps(report: ReportFacts) -> Iterable[str]:
     yield "The composition is exact, at the largest of these deltas."
 
 
+def _learnt(report: ReportFacts) -> Iterable[str]:
+    for lesson in report.learnt:
+        origin = "nothing" if lesson.learns == "nothing" else f"from {lesson.learns}"
+        yield f"{lesson.step}: {origin}; {lesson.reason}"
+
+
 def _mechanism(report: ReportFacts) -> list[str]:
     counts = collections.Counter(event_text(event) for event in report.events)
     lines = _bullets(
@@ -413,6 +406,10 @@ def to_html(report: ReportFacts) -> str:
         "public": public_text(report),
         "noise": "seeded: no guarantee" if report.seeded else "cryptographic generator",
     }
+    if renamed := renamed_text(report):
+        rows["public"] = f"{rows['public']}. {renamed}"
+    if report.leaks:
+        rows = {"NO GUARANTEE": " ".join(map(leak_text, report.leaks)), **rows}
     cells = "".join(
         f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
         f"<td style='text-align:left'>{html.escape(value)}</td></tr>"

@@ -18,7 +18,7 @@ from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.random_projection import GaussianRandomProjection
 
 from skfdp import (
@@ -484,7 +484,7 @@ class TestRuns:
 
 
 class TestPipelines:
-    """Steps of this package are charged, others are listed as unseen."""
+    """Steps of this package are charged, others are listed with what they learnt."""
 
     def pipeline(self, epsilon=0.05):
         return make_pipeline(
@@ -505,11 +505,19 @@ class TestPipelines:
                 spent = 0.0
             else:
                 spent += (one["query"].clip_norm / one["std"]) ** 2
-        assert model.privacy_.unseen == ("functiontransformer (FunctionTransformer)",)
+        (lesson,) = model.privacy_.learnt
+        assert lesson.step == "functiontransformer (FunctionTransformer)"
+        assert lesson.learns == "nothing" and not model.privacy_.unseen
         assert report(model.best_estimator_) is model.privacy_
         steps = model.best_estimator_.named_steps
         assert steps["privatecenteringtransformer"].privacy_ is model.privacy_
         assert model.n_features_in_ == 4
+
+    def test_steps_that_learn_void_the_report(self, small):
+        steps = make_pipeline(StandardScaler(), base(bounds=(-3, 3)))
+        found = search(steps, self.grid).fit(*small).privacy_
+        assert [lesson.learns for lesson in found.leaks] == ["rows"]
+        assert "NO GUARANTEE" in found.statement().splitlines()[0]
 
     def test_steps_that_spend_too_much_are_refused(self, small):
         ledger = PrivacyLedger()

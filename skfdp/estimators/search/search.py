@@ -26,6 +26,7 @@ from skfdp.estimators.search.candidates import Candidates
 from skfdp.estimators.search.method import Found, Search, law_of
 from skfdp.estimators.search.runs import Holdout
 from skfdp.privacy.assumptions import RUNS_CHARGED, Assumption, enforced
+from skfdp.privacy.composed import with_steps
 from skfdp.privacy.events import check_budget
 from skfdp.privacy.fit_plan import FitPlan
 from skfdp.privacy.relations import Relation
@@ -352,6 +353,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     def _finish(self, context, attributes: dict[str, Any], report: PrivacyReport):
         # What the run released alone is not a measure of what the search did.
         model = attributes["best_estimator_"]
+        if isinstance(model, Pipeline):
+            report = with_steps(report, model)
         for part in (*runs.private_parts(model).values(), model):
             part.privacy_ = report
         return super()._finish(context, attributes, report)
@@ -375,8 +378,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     def _report(
         self, public: Holdout, told: FitPlan, receipt: Receipt | None, has_loop: bool
     ) -> PrivacyReport:
-        steps = self.estimator.steps if isinstance(self.estimator, Pipeline) else []
-        seen = {id(part) for part in runs.private_parts(self.estimator).values()}
         released = [
             "best_estimator_ (fitted attributes)",
             "best_params_",
@@ -394,11 +395,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
             released=released,
             assumptions=told.assumptions,
             seeded=self.random_state is not None,
-            unseen=[
-                f"{name} ({type(step).__name__})"
-                for name, step in steps
-                if step not in (None, "passthrough") and id(step) not in seen
-            ],
             receipts=[receipt],
         )
 

@@ -1,0 +1,76 @@
+"""The meaning of epsilon for one person: what somebody could detect."""
+
+from __future__ import annotations
+
+import math
+
+from scipy.special import ndtr, ndtri
+
+from skfdp.privacy.report_facts import ReportFacts
+
+# What somebody knows, what they try to tell, and what they detect if they are right.
+_GUESSES = {
+    "replace_one": (
+        "everything except the private part of one record",
+        "which of two values it has",
+        "the true value",
+    ),
+    "replace_special": (
+        "everything except the private part of one record",
+        "whether it was used at all",
+        "its use",
+    ),
+    "add_or_remove_one": (
+        "every record except one",
+        "whether that one is in the table",
+        "its presence",
+    ),
+}
+
+
+def attack_power(report: ReportFacts, false_alarms: float = 0.01) -> float:
+    """Return the largest rate of detections at a rate of false alarms."""
+    if math.isinf(report.epsilon):
+        return 1.0
+    if report.mu is not None:  # exact trade-off curve (Dong, Roth and Su 2022)
+        return float(ndtr(ndtri(false_alarms) + report.mu))
+    growth, delta = math.exp(min(report.epsilon, 700.0)), report.delta
+    return min(
+        1.0,
+        growth * false_alarms + delta,
+        1 - (1 - delta - false_alarms) / growth,
+    )
+
+
+def detections(report: ReportFacts) -> int:
+    """Return in how many of 100 cases a test with 1 % false alarms detects, at most.
+
+    Rounded up, so that "at most" stays true.
+    """
+    return math.ceil(100 * attack_power(report))
+
+
+def meaning_text(report: ReportFacts) -> str:
+    """Return what epsilon means for one person."""
+    if math.isinf(report.epsilon):
+        return (
+            "NOTHING IS PROTECTED. At least one of the fits ran without privacy "
+            "(epsilon = infinity): what was released may reveal any record."
+        )
+    if report.epsilon == 0 and not report.events:
+        return "Nothing was released yet, so nothing was disclosed."
+    factor = math.exp(min(report.epsilon, 700.0))
+    relation = report.neighboring_relation or "replace_special"
+    known, question, truth = _GUESSES[relation]
+    cases = detections(report)
+    detected = (
+        f"they detect {truth} in at most {cases} of 100"
+        if cases < 100
+        else f"they may detect {truth} nearly every time"
+    )
+    return (
+        f"Any outcome is at most e^epsilon = {factor:.4g} times as likely with one "
+        "table as with its neighbour, apart from a probability delta. Suppose somebody "
+        f"knows {known} and tries to tell {question}. If they raise a false alarm in 1 "
+        f"of 100 cases, {detected}."
+    )
