@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
@@ -22,6 +22,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from skfdp import DeclaredEncoder
 from skfdp.privacy import steps
 from skfdp.privacy.tracing import sources
 
@@ -342,8 +343,6 @@ def test_a_class_of_the_same_name_is_not_believed():
 
     assert steps.verdict(OneHotEncoder()) is None
     assert steps.verdict(DeclaredEncoder()) is None
-    DeclaredEncoder.__module__ = "skfdp"
-    assert steps.verdict(DeclaredEncoder()).learns == "nothing"
 
 
 class Binned(KBinsDiscretizer):
@@ -439,14 +438,24 @@ def test_parts_of_parts_are_followed():
     assert sources(Pipeline([("a", step), ("b", step)]), 3) is None
 
 
-def test_blocks_of_the_encoder_are_followed():
-    class Block:
-        def __init__(self, parents, start, stop):
-            self.parents, self.start, self.stop = parents, start, stop
-
-    class DeclaredEncoder(BaseEstimator):
-        n_features_in_ = 2
-        blocks_ = (Block((0, 1), 3, 4), Block((1,), 0, 2), Block((0,), 2, 3))
-
-    DeclaredEncoder.__module__ = "skfdp"
-    assert sources(DeclaredEncoder(), 2) == ({1}, {1}, {0}, {0, 1})
+def test_the_encoder_learns_nothing_and_its_blocks_are_followed():
+    encoder = DeclaredEncoder(
+        bounds=dict.fromkeys("abc", (0, 1)), interactions=[("c", "a")], n_knots=3
+    )
+    assert steps.verdict(encoder).learns == "nothing"
+    X = pd.DataFrame(numbers()[0], columns=list("abc"))
+    encoder.fit(X)
+    kept = np.arange(N) != 7
+    before = encoder.transform(X)
+    for other, _ in neighbours():
+        other = pd.DataFrame(other, columns=list("abc"))
+        again = clone(encoder).fit(other)
+        assert state(again) == state(encoder)
+        np.testing.assert_array_equal(again.transform(other)[kept], before[kept])
+    found = sources(encoder, 3)
+    assert len(found) == before.shape[1] and {0, 2} in found
+    for j, name in enumerate("abc"):
+        other = X.assign(**{name: X[name].to_numpy()[::-1]})
+        changed = np.any(encoder.transform(other) != before, axis=0)
+        named = np.array([j in one for one in found])
+        assert changed.any() and not np.any(changed & ~named)

@@ -1,0 +1,590 @@
+"""Reports of Pipelines and of tools around estimators, from fit to text."""
+
+import html
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.ensemble import VotingClassifier, VotingRegressor
+from sklearn.feature_selection import SelectKBest
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, KFold
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.multioutput import (
+    ClassifierChain,
+    MultiOutputClassifier,
+    MultiOutputRegressor,
+    RegressorChain,
+)
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    StandardScaler,
+    TargetEncoder,
+)
+
+from skfdp import (
+    DeclaredEncoder,
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+    PrivacyLedger,
+    PrivateCenteringTransformer,
+    read_report,
+    report,
+)
+from skfdp.privacy import PrivacyBudgetError, PrivacyReport, compose
+from skfdp.privacy.assumptions import (
+    CLASSES_READ,
+    COLUMNS_ASSUMED,
+    COLUMNS_FOLLOWED,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+N = 120
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "age": rng.uniform(18, 90, N),
+            "sex": rng.choice(["f", "m"], N),
+            "bmi": rng.uniform(15, 50, N),
+            "hba1c": rng.uniform(3, 15, N),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def labels():
+    return np.arange(N) % 2
+
+
+def logistic(**changes):
+    given = {"max_iter": 2, "classes": [0, 1], "bounds": (0, 1)} | changes
+    return FeatureDPLogisticRegression(**given)
+
+
+def regressor(**changes):
+    given = {"max_iter": 2, "bounds": (0, 1), "target_bounds": (0, 1)} | changes
+    return FeatureDPRegressor(**given)
+
+
+def columns(*parts, **changes):
+    return ColumnTransformer(list(parts), **changes).set_output(transform="pandas")
+
+
+def one_hot(*names):
+    step = OneHotEncoder(
+        categories=[["f", "m"]], handle_unknown="ignore", sparse_output=False
+    )
+    return ("public", step, list(names))
+
+
+def private(*names, step="passthrough"):
+    return ("private", step, list(names))
+
+
+def text_of(found):
+    return " ".join(found.statement().split())
+
+
+def learns(found):
+    return {lesson.step.partition(" ")[0]: lesson.learns for lesson in found.learnt}
+
+
+def followed(found):
+    """Return whether columns were followed, None if nothing is said of it."""
+    told = {a.text: a.enforced for a in found.assumptions}
+    assert told.get(COLUMNS_ASSUMED) in (None, False)
+    assert not {COLUMNS_ASSUMED, COLUMNS_FOLLOWED} <= set(told)
+    return told.get(COLUMNS_FOLLOWED, told.get(COLUMNS_ASSUMED))
+
+
+def reads_back(found, tmp_path):
+    path = tmp_path / "report.json"
+    path.write_text(found.to_json(), encoding="utf-8")
+    return read_report(path) == found
+
+
+class TestWhatIsSaid:
+    def test_of_steps_that_learn_nothing(self, table, labels, tmp_path):
+        model = make_pipeline(
+            columns(one_hot("sex"), private("bmi", "hba1c")),
+            logistic(public_features="public__*"),
+        )
+        found = report(model.fit(table, labels))
+        assert set(learns(found).values()) == {"nothing"}
+        assert not found.unseen and not found.leaks
+        assert found.public_sources == ("sex",) and followed(found)
+        assert found.private_features == ("private__bmi", "private__hba1c")
+        text = text_of(found)
+        assert "NO GUARANTEE" not in text + found._repr_html_()
+        assert "columntransformer__public (OneHotEncoder): nothing; all cat" in text
+        assert reads_back(found, tmp_path)
+
+    def test_of_the_encoder(self, table, labels):
+        encoder = DeclaredEncoder(
+            bounds={"age": (0, 99), "bmi": (10, 60), "hba1c": (3, 15)},
+            categories={"sex": ["f", "m"]},
+            interactions=[("age", "bmi")],
+        ).set_output(transform="pandas")
+        model = make_pipeline(
+            encoder, logistic(bounds=False, public_features=["age__*", "sex__*"])
+        )
+        found = report(model.fit(table, labels))
+        assert learns(found) == {"declaredencoder": "nothing"}
+        assert found.public_sources == ("age", "sex") and followed(found)
+        model.set_params(featuredplogisticregression__public_features=["age__0"])
+        with pytest.raises(PrivacyBudgetError, match="treat both as public, or neit"):
+            report(model.fit(table, labels))
+
+    def test_of_steps_that_learn_from_rows(self, table, labels, tmp_path):
+        model = make_pipeline(
+            columns(one_hot("sex"), private("bmi", step=StandardScaler())),
+            logistic(public_features="public__*"),
+        )
+        found = report(model.fit(table, labels))
+        (leak,) = found.leaks
+        assert (leak.step, leak.learns) == (
+            "columntransformer__private (StandardScaler)",
+            "rows",
+        )
+        sentence = (
+            f"Step {leak.step} learns from the rows without privacy: means and "
+            "variances."
+        )
+        lines = found.statement().splitlines()
+        assert lines[0].startswith("PRIVACY STATEMENT (NO GUARANTEE: a step learns")
+        text = text_of(found)
+        assert text.index(sentence) < text.index("Any outcome is at most")
+        assert "Epsilon does not hold for the whole" in text
+        card = html.unescape(found._repr_html_())
+        assert card.index("NO GUARANTEE") < card.index(sentence) < card.index(">epsil")
+        assert "no guarantee: a step learns without privacy" in repr(found)
+        keys = list(found.to_dict())
+        assert keys.index("learnt") <= keys.index("epsilon") + 2
+        assert followed(found) is False
+        assert reads_back(found, tmp_path)
+
+    def test_of_steps_that_learn_from_the_target(self, table, labels):
+        model = make_pipeline(
+            SelectKBest(k=2), logistic(bounds=(0, 90), public_features="all")
+        )
+        found = report(model.fit(table[["age", "bmi", "hba1c"]], labels))
+        assert learns(found) == {"selectkbest": "target"}
+        assert "learns from the target without privacy" in text_of(found)
+
+    def test_a_seed_and_a_step(self, table, labels):
+        model = make_pipeline(StandardScaler(), logistic(random_state=0))
+        found = report(model.fit(table[["age"]], labels))
+        assert "integer seed and a step learns without privacy" in text_of(found)[:99]
+
+    def test_of_public_columns_alone(self, table, labels):
+        scaled = ("public", StandardScaler(), ["age"])
+        model = make_pipeline(
+            columns(scaled, private("bmi")), logistic(public_features="public__*")
+        )
+        found = report(model.fit(table, labels))
+        assert learns(found)["columntransformer__public"] == "public columns"
+        assert not found.leaks and followed(found)
+
+    @pytest.mark.parametrize("public_target", [False, True])
+    def test_of_a_public_target(self, table, labels, public_target):
+        step = ("public", TargetEncoder(target_type="binary"), ["sex"])
+        model = make_pipeline(
+            columns(step, private("bmi")),
+            logistic(public_features="public__*", public_target=public_target),
+        )
+        found = report(model.fit(table, labels))
+        expected = "public columns" if public_target else "target"
+        assert learns(found)["columntransformer__public"] == expected
+        assert bool(found.leaks) != public_target
+
+    def test_with_label_dp_rows_are_free(self, table, labels):
+        X = table[["age", "bmi", "hba1c"]]
+        for first in (FunctionTransformer(lambda X: X), "passthrough"):
+            model = make_pipeline(
+                first, StandardScaler(), logistic(public_features="all")
+            )
+            found = report(model.fit(X, labels))
+            assert learns(found) == {"standardscaler": "public columns"}
+        # What is left out behind it is not among the public columns.
+        model = make_pipeline(
+            StandardScaler(),
+            ColumnTransformer([("a", "passthrough", [0, 1])], sparse_threshold=0),
+            logistic(public_features="all"),
+        )
+        assert report(model.fit(X, labels)).leaks
+
+    def test_of_models_without_privacy_behind_a_private_step(self, table, labels):
+        model = make_pipeline(
+            PrivateCenteringTransformer(bounds=(0, 90)), LogisticRegression()
+        )
+        found = report(model.fit(table[["age", "bmi"]], labels))
+        assert learns(found) == {"logisticregression": "target"}
+
+    def test_of_nested_pipelines(self, table, labels):
+        inner = Pipeline([("scale", StandardScaler()), ("model", logistic())])
+        outer = Pipeline([("first", FunctionTransformer()), ("rest", inner)])
+        found = report(outer.fit(table[["age"]], labels))
+        assert learns(found) == {"first": "nothing", "rest__scale": "rows"}
+
+    def test_of_what_one_fit_cannot_know(self, table, labels, tmp_path):
+        X = table[["age", "bmi"]]
+        search = GridSearchCV(logistic(), {"clip_norm": [0.1, 0.2]}, cv=KFold(2))
+        found = report(search.fit(X, labels).best_estimator_)
+        assert "cannot know whether its estimator is the best of a search" in (
+            text_of(found)
+        )
+        assert not any("Charge" in one for one in found.not_covered)
+        ledger = PrivacyLedger(tmp_path / "ledger.sqlite")
+        fits = [logistic(ledger=ledger).fit(X, labels) for _ in range(2)]
+        told = ["Charge 2 of a ledger's file" in text_of(report(one)) for one in fits]
+        assert told == [False, True]
+
+    def test_a_hidden_lesson_is_refused(self, table, labels):
+        inner = make_pipeline(StandardScaler(), logistic())
+        members = [("a", inner), ("b", logistic())]
+        found = report(VotingClassifier(members).fit(table[["age"]], labels))
+        assert [one.step for one in found.leaks] == [
+            "a__standardscaler (StandardScaler)"
+        ]
+        with pytest.raises(ValueError, match="claims learnt="):
+            PrivacyReport.from_dict(found.to_dict() | {"learnt": []})
+
+    @pytest.mark.parametrize(
+        "edit",
+        [
+            {"learnt": "x"},
+            {"learnt": [{"step": "a", "learns": "little", "reason": "x"}]},
+            {"learnt": [{"step": "a", "learns": "rows"}]},
+            {"public_sources": "age"},
+            {"public_sources": [1.5]},
+        ],
+        ids=str,
+    )
+    def test_fields_of_another_form(self, table, labels, edit):
+        values = logistic().fit(table[["age"]], labels).privacy_.to_dict()
+        with pytest.raises(ValueError, match=r"\w+"):
+            PrivacyReport.from_dict(values | edit)
+
+    def test_reports_of_before_are_read(self, table, labels):
+        found = logistic().fit(table[["age"]], labels).privacy_
+        values = json.loads(found.to_json())
+        for name in ("learnt", "public_sources"):
+            del values[name]
+        assert PrivacyReport.from_dict(values) == found
+
+
+class TestPublicColumns:
+    """Which raw columns are public behind steps that move and mix columns."""
+
+    def test_positions_behind_a_step_that_moves_columns(self, table, labels):
+        moved = ColumnTransformer(
+            [("numbers", "passthrough", ["age", "bmi", "hba1c"]), one_hot("sex")]
+        )
+        model = make_pipeline(moved, logistic(public_features=[0, 1, 2]))
+        found = report(model.fit(table, labels))
+        assert found.public_features == (0, 1, 2)
+        assert found.public_sources == ("age", "bmi", "hba1c")
+        told = (
+            "Not protected, in the table that the Pipeline was given: the column(s) "
+            "age, bmi, hba1c."
+        )
+        text = text_of(found)
+        assert text.index(told) < text.index("Any outcome is at most")
+        assert told in html.unescape(found._repr_html_()).split("<details>")[0]
+
+    def test_without_names_they_are_counted(self, table, labels):
+        moved = ColumnTransformer(
+            [("a", "passthrough", [2]), ("b", "passthrough", [0, 1])],
+            sparse_threshold=0,
+        )
+        model = make_pipeline(moved, logistic(public_features=[0]))
+        found = report(model.fit(table[["age", "bmi", "hba1c"]].to_numpy(), labels))
+        assert found.public_sources == (2,)
+        assert found.private_features == (1, 2)
+        assert "in the table that the Pipeline was given: column 2." in text_of(found)
+
+    def test_a_public_block_of_private_columns_is_said(self, table, labels):
+        mixed = ("public", PolynomialFeatures(include_bias=False), ["age", "bmi"])
+        model = make_pipeline(
+            columns(mixed, private("hba1c")), logistic(public_features="public__*")
+        )
+        found = report(model.fit(table, labels))
+        assert found.public_sources == ("age", "bmi")
+
+    @pytest.mark.parametrize(
+        ("step", "public"),
+        [
+            (
+                columns(
+                    ("public", PolynomialFeatures(include_bias=False), ["age", "bmi"]),
+                    private("bmi", "hba1c"),
+                ),
+                "public__*",
+            ),
+            (
+                columns(private("age", "bmi", step=PolynomialFeatures(degree=2))),
+                "private__age bmi",
+            ),
+            (
+                columns(("public", Binarizer(threshold=30), ["bmi"]), private("bmi")),
+                "public__*",
+            ),
+            (columns(one_hot("sex"), private("bmi")), "public__sex_f"),
+        ],
+        ids=["product", "only the product", "part", "one of two"],
+    )
+    def test_public_and_private_from_one_column_are_refused(
+        self, step, public, table, labels
+    ):
+        model = make_pipeline(clone(step), logistic(public_features=[public]))
+        with pytest.raises(PrivacyBudgetError, match="treat both as public, or neit"):
+            report(model.fit(table, labels))
+
+    def test_rows_that_were_normalised_are_refused(self, table, labels):
+        X = table[["age", "bmi"]]
+        model = make_pipeline(Normalizer(), logistic(public_features=["age"]))
+        model.set_output(transform="pandas").fit(X, labels)
+        with pytest.raises(
+            PrivacyBudgetError, match="step normalizer computed the pub"
+        ):
+            report(model)
+
+    def test_products_with_private_columns_are_private(self, table, labels):
+        step = PolynomialFeatures(include_bias=False, interaction_only=True)
+        model = make_pipeline(step, logistic(public_features=["age"]))
+        model.set_output(transform="pandas").fit(table[["age", "bmi"]], labels)
+        found = report(model)
+        assert found.private_features == ("bmi", "age bmi")
+        assert found.public_sources == ("age",) and followed(found)
+
+    def test_what_cannot_be_followed_stays_an_assumption(self, table, labels):
+        class Third(BaseEstimator):
+            def fit(self, X, y=None):
+                return self
+
+            def transform(self, X):
+                return X
+
+        X = table[["age", "bmi"]]
+        for step in (Third(), FunctionTransformer(lambda X: X)):
+            model = make_pipeline(step, logistic(public_features=["age"])).fit(
+                X, labels
+            )
+            found = report(model)
+            assert followed(found) is False and found.public_sources is None
+            assert len(found.unseen) == 1
+
+    def test_columns_that_a_user_chose_by_a_function_stay_an_assumption(
+        self, table, labels
+    ):
+        """The function may look at values."""
+        step = columns(("public", "passthrough", lambda X: ["age"]), private("bmi"))
+        model = make_pipeline(step, logistic(public_features="public__*"))
+        found = report(model.fit(table, labels))
+        assert found.unseen == ("columntransformer (ColumnTransformer)",)
+        assert followed(found) is False and found.public_sources == ("age",)
+
+    def test_names_that_are_given_are_not_followed(self, table, labels):
+        """Positions and names of the table are another thing than `names`."""
+        model = make_pipeline(
+            "passthrough", logistic(public_features=["age"], names=["years", "bmi"])
+        )
+        found = report(model.fit(table[["age", "bmi"]], labels))
+        assert followed(found) is False and found.public_sources is None
+
+    def test_through_a_private_step(self, table, labels):
+        same = {"public_features": ["age"], "neighboring_relation": "replace_one"}
+        model = make_pipeline(
+            FunctionTransformer(np.sqrt, feature_names_out="one-to-one"),
+            PrivateCenteringTransformer(bounds=(0, 10), **same),
+            logistic(bounds=False, centering=None, **same),
+        ).set_output(transform="pandas")
+        found = report(model.fit(table[["age", "bmi"]], labels))
+        assert followed(found) and found.public_sources == ("age",)
+
+
+def three():
+    return np.arange(N) % 3
+
+
+def two_targets():
+    return np.c_[np.arange(N) % 2, (np.arange(N) // 2) % 2]
+
+
+def target():
+    return np.linspace(0, 1, N)
+
+
+WRAPPERS = {
+    "one label each": (OneVsRestClassifier(logistic()), three, 3),
+    "labels together": (OneVsRestClassifier(logistic()), two_targets, 2),
+    "voting": (
+        VotingClassifier([("a", logistic()), ("b", logistic()), ("c", "drop")]),
+        lambda: np.arange(N) % 2,
+        2,
+    ),
+    "mean": (VotingRegressor([("a", regressor()), ("b", regressor())]), target, 2),
+    "outputs": (MultiOutputClassifier(logistic()), two_targets, 2),
+    "numbers": (
+        MultiOutputRegressor(regressor()),
+        lambda: np.c_[target(), target()],
+        2,
+    ),
+    "chain": (ClassifierChain(logistic()), two_targets, 2),
+    "chain of numbers": (
+        RegressorChain(regressor()),
+        lambda: np.c_[target(), target()],
+        2,
+    ),
+    "logarithm": (
+        TransformedTargetRegressor(regressor(), func=np.log1p, inverse_func=np.expm1),
+        target,
+        1,
+    ),
+    "threshold": (
+        FixedThresholdClassifier(logistic(), threshold=0.3),
+        lambda: np.arange(N) % 2,
+        1,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def X(table):
+    return table[["age", "bmi", "hba1c"]] / 100
+
+
+class TestWrappers:
+    @pytest.mark.parametrize("name", WRAPPERS)
+    def test_all_events_of_all_members_are_composed(self, name, X, tmp_path):
+        model, y, n_fits = WRAPPERS[name]
+        ledger = PrivacyLedger()
+        names = [k for k in model.get_params() if k.split("__")[-1] == "ledger"]
+        model = clone(model).set_params(**dict.fromkeys(names, ledger)).fit(X, y())
+        found = report(model)
+        assert found.n_fits == len({e.charge for e in ledger.entries}) == n_fits
+        assert found.events == ledger.events
+        assert found.epsilon == compose(ledger.events).epsilon(1e-5)
+        assert not found.leaks and not found.unseen
+        assert reads_back(found, tmp_path)
+        piped = report(make_pipeline(FunctionTransformer(), model))
+        assert piped.epsilon == found.epsilon and piped.n_fits == n_fits
+
+    def test_labels_are_read_from_a_private_target(self, X):
+        for public in (False, True):
+            model = OneVsRestClassifier(logistic(public_target=public))
+            found = report(model.fit(X, three()))
+            assert (CLASSES_READ in {a.text for a in found.assumptions}) != public
+
+    def test_a_label_of_all_rows_voids(self, X):
+        y = two_targets()
+        y[:, 1] = 1
+        found = report(OneVsRestClassifier(logistic()).fit(X, y))
+        assert [one.learns for one in found.leaks] == ["target"]
+
+    def test_members_without_privacy_void(self, X, labels):
+        both = [("a", logistic()), ("b", LogisticRegression())]
+        found = report(VotingClassifier(both).fit(X, labels))
+        assert learns(found) == {"b": "target"}
+        assert "NO GUARANTEE" in found.statement().splitlines()[0]
+
+    def test_a_frozen_member_is_what_it_was(self, X, labels):
+        private_fit = logistic().fit(X, labels)
+        model = FixedThresholdClassifier(FrozenEstimator(private_fit)).fit(X, labels)
+        assert report(model).events == private_fit.privacy_.events
+
+    def test_the_same_public_columns(self, X):
+        model = OneVsRestClassifier(logistic(public_features=["age"]))
+        found = report(make_pipeline("passthrough", model).fit(X, three()))
+        assert found.public_features == ("age",)
+        assert found.private_features == ("bmi", "hba1c")
+        assert followed(found)
+
+    @pytest.mark.parametrize(
+        ("given", "learnt", "unseen"),
+        [
+            ({"transformer": StandardScaler()}, "target", 0),
+            ({"transformer": Binarizer()}, "nothing", 0),
+            ({"func": lambda y: y, "inverse_func": lambda y: y}, None, 1),
+        ],
+        ids=["scaler", "binarizer", "function"],
+    )
+    def test_transformed_targets(self, X, given, learnt, unseen):
+        model = TransformedTargetRegressor(regressor(), check_inverse=False, **given)
+        found = report(model.fit(X, target()))
+        assert [lesson.learns for lesson in found.learnt] == [learnt] * (not unseen)
+        assert len(found.unseen) == unseen
+
+    @pytest.mark.parametrize(
+        ("model", "y", "why"),
+        [
+            (OneVsOneClassifier(logistic(classes=None)), three, "who is in which fit"),
+            (ClassifierChain(logistic(), cv=2), two_targets, "cv=2 makes fits"),
+            (
+                ClassifierChain(logistic(public_features="all")),
+                two_targets,
+                "the earlier targets as columns",
+            ),
+            (
+                MultiOutputClassifier(logistic(target_name="dx")),
+                two_targets,
+                "the same target_name",
+            ),
+            (
+                OneVsRestClassifier(logistic(target_name="dx")),
+                two_targets,
+                "the same target_name",
+            ),
+        ],
+        ids=["pairs", "chain with folds", "chain, public", "one name", "labels"],
+    )
+    def test_what_uses_more_is_refused(self, X, model, y, why):
+        with pytest.raises(ValueError, match=why):
+            report(clone(model).fit(X, y()))
+
+    def test_other_relations_do_not_compose(self, X, labels):
+        other = logistic(neighboring_relation="replace_special")
+        model = VotingClassifier([("a", logistic()), ("b", other)])
+        with pytest.raises(PrivacyBudgetError, match="do not compose"):
+            report(model.fit(X, labels))
+
+    def test_members_that_count_columns_differently_are_refused(self, X, labels):
+        def member(*order):
+            move = ColumnTransformer(
+                [("a", "passthrough", list(order))], sparse_threshold=0
+            )
+            return make_pipeline(move, logistic(public_features=[0]))
+
+        alike = VotingClassifier([("a", member(1, 0)), ("b", member(1, 0))])
+        assert report(alike.fit(X, labels)).public_features == (0,)
+        other = VotingClassifier([("a", member(1, 0)), ("b", member(0, 1))])
+        with pytest.raises(PrivacyBudgetError, match="other members may count other"):
+            report(other.fit(X, labels))
+
+    def test_a_tool_that_is_not_fitted(self, X, labels):
+        model = VotingClassifier([("a", logistic().fit(X, labels))])
+        with pytest.raises(ValueError, match="cannot count the private fits inside"):
+            report(model)
+
+    def test_a_class_of_the_same_name_is_not_believed(self, X, labels):
+        class VotingClassifier(BaseEstimator):
+            def fit(self, X, y):
+                self.estimators = [("a", logistic())]
+                self.estimators_ = [logistic().fit(X, y)]
+                return self
+
+        with pytest.raises(ValueError, match="cannot count the private fits inside"):
+            report(VotingClassifier().fit(X, labels))
