@@ -33,6 +33,9 @@ class LinearModel(PrivateEstimator):
     _accepts_sparse = True
     _has_loop = True
     _shortens_rows = False
+    #: Of what smooth coordinates expect of the noise, for residuals of standard
+    #: deviation 1: labels' residuals are cut at about that.
+    _noise_factor = 1.0
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -64,7 +67,8 @@ class LinearModel(PrivateEstimator):
         mu = gdp_mu(self.epsilon, self.delta) / relation.moves(1.0)
         classes = facts.get("classes", ())
         n_outputs = 1 if len(classes) <= 2 else len(classes)
-        return table.smooth(mu * n_records, n_records, n_outputs)
+        signal = mu * n_records / self._noise_factor
+        return table.smooth(signal, n_records, n_outputs)
 
     def _centring(self) -> Centring:
         given = self._given()

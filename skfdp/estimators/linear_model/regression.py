@@ -39,6 +39,9 @@ class LinearRegressor(RegressorMixin, LinearModel):
     """
 
     _released = ("coef_", "intercept_", "n_iter_", "target_map_")
+    # Targets are cut at a few standard deviations, and what is cut so far out needs
+    # that much more noise.
+    _noise_factor = 3.0
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
