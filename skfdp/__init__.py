@@ -61,6 +61,7 @@ _HOMES = {
 # Not public, but named by saved files.
 _IN_FILES = {
     "CategoriesBlock": "skfdp.encoding.blocks",
+    "CoefficientNoise": "skfdp.estimators.linear_model.coefficient_noise",
     "HatsBlock": "skfdp.encoding.blocks",
     "LinearBlock": "skfdp.encoding.blocks",
     "PairBlock": "skfdp.encoding.blocks",

@@ -26,6 +26,7 @@ CALLED = (
     "predict_proba",
     "predict_log_proba",
     "decision_function",
+    "coefficients_table",
     "transform",
     "fit_transform",
     "get_feature_names_out",

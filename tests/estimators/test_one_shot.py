@@ -303,10 +303,10 @@ def test_the_prior_shrinks_noise_and_leaves_signal():
     rng = np.random.default_rng(1)
     true = np.r_[rng.normal(size=8) * 2, 0.5][None]
     prior, objective = prior_and_objective(1e-5)
-    theta, _ = prior.minimise(objective, objective.gradient(true), 1000)
+    theta, *_ = prior.minimise(objective, objective.gradient(true), 1000)
     np.testing.assert_allclose(theta, true, rtol=0.05, atol=0.05)
     prior, objective = prior_and_objective(1.0)
-    theta, _ = prior.minimise(objective, rng.normal(size=(1, 9)), 1000)
+    theta, *_ = prior.minimise(objective, rng.normal(size=(1, 9)), 1000)
     assert np.abs(theta[0, :8]).max() < 0.1
 
 

@@ -10,16 +10,22 @@ from typing import Any
 import numpy as np
 
 from skfdp.estimators import defaults
-from skfdp.estimators.centring.conditional import Regressors
-from skfdp.estimators.linear_model import frequencies, logit_scale, shrinkage
+from skfdp.estimators.linear_model import (
+    descent_noise,
+    frequencies,
+    logit_scale,
+    shrinkage,
+)
 from skfdp.estimators.linear_model import public_loss as public_losses
-from skfdp.estimators.linear_model.centring import Centring, Moments
+from skfdp.estimators.linear_model.centring import Centring
+from skfdp.estimators.linear_model.coefficient_noise import CoefficientNoise
+from skfdp.estimators.linear_model.descent_plan import DescentPlan, DescentStart
 from skfdp.estimators.linear_model.fitted import LinearFit
 from skfdp.estimators.linear_model.padding import Padding
 from skfdp.estimators.linear_model.public_model import resolve_public_model
 from skfdp.estimators.linear_model.public_regression import resolve_public_regression
 from skfdp.estimators.linear_model.scales import TargetScales
-from skfdp.estimators.method import Budget, OnStep, Plan, Prepared, existing
+from skfdp.estimators.method import Budget, OnStep, existing
 from skfdp.estimators.parameters import Loop
 from skfdp.privacy import Event, PrivacyPlan, assumptions
 from skfdp.privacy.assumptions import enforced
@@ -27,8 +33,6 @@ from skfdp.queries.linear import LinearQuery, gradient_sensitivity
 from skfdp.queries.losses import Loss
 from skfdp.queries.sensitivity import has_public_signs, label_bound
 from skfdp.records.coordinates import Coordinates
-from skfdp.records.grid import GridRows, SparseGridRows
-from skfdp.records.guards import UtilityWarning, warn_caller
 from skfdp.records.records import PublicRecords, Records
 from skfdp.releases.descent import descent
 from skfdp.releases.desk import Desk
@@ -37,56 +41,6 @@ from skfdp.releases.steps import HeavyBall, noise_left, warn_of_noise_left
 #: What a report says where the bounds hold; the code enforces all of it.
 ORTHANT = enforced(assumptions.ORTHANT)
 LABEL = enforced(assumptions.LABEL)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DescentStart(Prepared):
-    """The result of preparing a descent.
-
-    Attributes
-    ----------
-    moments : Moments or None
-        Of the public columns.
-    public_model : PublicModel, PublicRegression or None
-        Margins of a public model, in which the descent starts.
-    offset : ndarray of shape (n_rows, n_outputs) or None
-        Those margins for the training rows.
-    coordinates : Coordinates or None
-        Those of the loop, where every column is public.
-    rows : GridRows, SparseGridRows or None
-        The rows of the loop in them.
-    regressors : Regressors or None
-        Of a padding that predicts private columns.
-    """
-
-    moments: Moments | None = None
-    public_model: Any = None
-    offset: np.ndarray | None = None
-    coordinates: Coordinates | None = None
-    rows: GridRows | SparseGridRows | None = None
-    regressors: Regressors | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DescentPlan(Plan):
-    """The plan of a descent.
-
-    Attributes
-    ----------
-    learning_rate : float
-        First step size, on the clipped sum over ``q n clip_norm``.
-    norms : (float, float)
-        Typical norms of the public and of the private part of a row.
-    orthant : bool
-        The signs of a contribution are public: ``sensitivity = sqrt(2) clip_norm``.
-    label_bound : float or None
-        How far a replaced label moves a sum, where every column is public.
-    """
-
-    learning_rate: float
-    norms: tuple[float, float] = (1.0, 1.0)
-    orthant: bool = False
-    label_bound: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -190,7 +144,8 @@ class Descent:
         mu, n = budget.mu / reach, public.n_records
         s2n = defaults.signal_to_noise(mu, n, public.n_features, public.n_outputs)
         if prepared.public_model is None:
-            self._warn_of_noise(s2n, n, public.n_features)
+            usual = "the majority class" if self.scales is None else "the mean target"
+            descent_noise.warn_of_little(s2n, n, public.n_features, usual)
         others = self._other_events(public, prepared, budget, mu, orthant)
         rate, n_steps = self.loop.schedule(n, defaults.n_steps(s2n), defaults.N_EPOCHS)
         clip = self._clip_norm(s2n)
@@ -286,21 +241,13 @@ class Descent:
             rate *= shrinkage.pull(mu, public.n_records, blocks)
         return rate
 
-    def _warn_of_noise(self, s2n: float, n: int, d: int) -> None:
-        if s2n < 2:
-            usual = "the majority class" if self.scales is None else "the mean target"
-            warn_caller(
-                f"the budget is small for n={n} records and {d} features "
-                f"(signal-to-noise index {s2n:.2g} < 2): expect little more than "
-                f"{usual}.",
-                UtilityWarning,
-            )
-
     def _warn_of_schedule(self, schedule: PrivacyPlan, rate: float, n: int) -> None:
         """Warn where the schedule leaves little but noise in the weights."""
         # Longer steps make larger weights, not worse ones: the loss bends them back.
-        steps = rate * self._decay(schedule)
-        noise = self._noise_in_gradients(schedule, n)
+        steps, noise = (
+            rate * self._decay(schedule),
+            self._noise_in_gradients(schedule, n),
+        )
         warn_of_noise_left(noise_left(steps, self.loop.momentum, noise))
 
     @staticmethod
@@ -343,10 +290,11 @@ class Descent:
             coef, intercept = coordinates.fold(theta)
             return LinearFit(coef, intercept, n_iter, prepared.public_model, target_map)
 
+        rule = self._rule(public, plan, query, coordinates, target_map)
         theta, n_iter = descent(
             desk,
             query,
-            self._rule(public, plan, query, coordinates, target_map),
+            rule,
             n_records=public.n_records,
             average=self.loop.average,
             private_weight=self.private_weight,
@@ -354,9 +302,26 @@ class Descent:
             on_step=lambda step, theta: on_step(step, lambda: found(theta, step + 1)),
             start=start,
         )
-        if plan.event(logit_scale.LABEL) is not None:
-            theta = self._scaled(theta, start, query, public, prepared, plan, desk)
-        blocks = shrinkage.blocks_of(public.mask, prepared.public_model is not None)
+        path, made = (start, theta), (rule, query, coordinates, n_iter)
+        theta, noise = self._told(path, made, records, prepared, plan, desk)
+        return dataclasses.replace(found(theta, n_iter), noise=noise)
+
+    def _told(
+        self, path, made, records, prepared, plan, desk
+    ) -> tuple[np.ndarray, CoefficientNoise]:
+        """Return the start plus what is worth taking of the path, and its noise."""
+        (start, theta), public = path, records.public
+        rule, query, coordinates, n_iter = made
+        event = plan.event(logit_scale.LABEL)
+        has_model = prepared.public_model is not None
+        if event is not None:
+            bias = self.centring.bias
+            blocks = logit_scale.blocks_of(public, plan.norms, has_model, bias)
+            walk = logit_scale.Walk(*self._steps(public, plan))
+            theta = logit_scale.scaled(
+                theta, start, query, public, blocks, walk, event, desk
+            )
+        blocks = shrinkage.blocks_of(public.mask, has_model)
         if self._is_shrunk:
             theta = shrinkage.shrunk(theta, blocks, self._walk(public, plan))
         event = plan.event("mean rate")
@@ -364,17 +329,10 @@ class Descent:
             theta = self.scales.calibrated(
                 theta, records, coordinates, prepared.offset, blocks, event, desk
             )
-        return found(theta, n_iter)
-
-    def _scaled(self, theta, start, query, public, prepared, plan, desk) -> np.ndarray:
-        """Return the start plus as much of the descent's step as is worth taking."""
-        has_model, bias = prepared.public_model is not None, self.centring.bias
-        norms, event = plan.norms, plan.event(logit_scale.LABEL)
-        blocks = logit_scale.blocks_of(public, norms, has_model, bias)
-        walk = logit_scale.Walk(*self._steps(public, plan))
-        return logit_scale.scaled(
-            theta, start, query, public, blocks, walk, event, desk
-        )
+        stds = self._noise_in_gradients(plan.schedule, public.n_records)[:n_iter]
+        left = rule.noise_left(stds, self.loop.average)
+        counts, path = plan.event(frequencies.LABEL), (*path, theta)
+        return theta, descent_noise.noise_of(left, path, coordinates, public, counts)
 
     def _norms(self, prepared: DescentStart, s2n: float) -> tuple[float, float]:
         """Return the typical norms of the two blocks of a row."""

@@ -106,6 +106,9 @@ class DPSGDFClassifier(LinearClassifier):
         Only with an `encoder`: the one that was used. `coef_` then has weights of its
         columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
         ``encoder_.transform(X)``.
+    coef_noise_ : CoefficientNoise
+        What is known of the noise in them, which `coefficients_table` shows; not with
+        ``epsilon=inf``.
     row_map_ : RowMap
         Bounds, and the norm if rows are normalised; the same function in `fit` and
         `predict`.

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 
+from skfdp.estimators.linear_model.coefficient_noise import CoefficientNoise
 from skfdp.estimators.linear_model.public_model import PublicModel
 from skfdp.estimators.linear_model.public_regression import PublicRegression
 from skfdp.records.target import TargetMap
@@ -27,6 +28,8 @@ class LinearFit:
         Not within the weights yet.
     target_map : TargetMap or None
         The units of the margins, of regressors.
+    noise : CoefficientNoise or None
+        Of `coef` and `intercept`; None: nothing is known, or the fit is on its way.
     """
 
     coef: np.ndarray
@@ -34,3 +37,4 @@ class LinearFit:
     n_iter: int
     public_model: PublicModel | PublicRegression | None = None
     target_map: TargetMap | None = None
+    noise: CoefficientNoise | None = None

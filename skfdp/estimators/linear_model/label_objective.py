@@ -210,8 +210,8 @@ class Prior:
 
     def minimise(
         self, objective: Objective, statistic: np.ndarray, max_iter: int
-    ) -> tuple[np.ndarray, int]:
-        """Return theta and the iterations; statistic is S / n."""
+    ) -> tuple[np.ndarray, int, Objective]:
+        """Return theta, the iterations and what was minimised; statistic is S / n."""
         theta, steps = self._null(objective, statistic), 0
         found = objective.curvature(theta)
         beyond = statistic - objective.gradient(theta)
@@ -223,7 +223,7 @@ class Prior:
             tried = dataclasses.replace(objective, penalty=np.diag(penalty))
             theta, n_iter = tried.minimise(statistic, theta, max_iter if last else 100)
             found, steps = objective.curvature(theta), steps + n_iter
-        return theta, steps
+        return theta, steps, tried
 
     def _null(self, objective: Objective, statistic: np.ndarray) -> np.ndarray:
         """Return the model of the constant column alone."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
-from skfdp.estimators.linear_model import label_objective, whitening
+from skfdp.estimators.linear_model import label_noise, label_objective, whitening
 from skfdp.estimators.linear_model.fitted import LinearFit
 from skfdp.estimators.linear_model.label_objective import Barrier, Objective, Prior
 from skfdp.estimators.linear_model.whitening import (
@@ -135,12 +136,22 @@ class LabelStatistic:
         if self.C == "auto":
             variance = found.prior / _curvature(public.n_classes)
             prior = Prior(variance, found.varying, noise_std)
-            theta, n_iter = prior.minimise(objective, statistic / n_rows, self.max_iter)
+            theta, n_iter, objective = prior.minimise(
+                objective, statistic / n_rows, self.max_iter
+            )
         else:
             theta, n_iter = objective.minimise(statistic / n_rows, None, self.max_iter)
         warn_of_divergence(theta)
         coef, intercept = found.fold(theta, public.row_map)
-        return LinearFit(coef, intercept, n_iter)
+        noise = label_noise.noise_of(
+            objective,
+            statistic / n_rows,
+            theta,
+            noise_std,
+            functools.partial(found.fold, row_map=public.row_map),
+            found.spans(public.mapped),
+        )
+        return LinearFit(coef, intercept, n_iter, noise=noise)
 
 
 def takes_one_shot(

@@ -38,7 +38,7 @@ def on_exact(
     fixed: np.ndarray,
     *,
     variance: float,
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     """Return weights for noisy cross moments with rows whose moments are exact.
 
     Parameters
@@ -56,13 +56,15 @@ def on_exact(
     Returns
     -------
     weights : ndarray of shape (n_outputs, k)
+    inverse : ndarray of shape (k, k)
+        ``weights = cross @ inverse``, with the penalty that was chosen.
     """
     free = np.isnan(fixed)
     if not len(fixed):
-        return np.zeros(cross.shape)
+        return np.zeros(cross.shape), np.zeros((0, 0))
     size = float(np.trace(gram)) / len(gram) or 1.0
     steepest = 1e12 * size
-    best, least = np.zeros(cross.shape), np.inf
+    best, least, chosen = np.zeros(cross.shape), np.inf, np.zeros(gram.shape)
     # A penalty below noise_std**2 would fit weights of size 1, the largest to be
     # expected for a target of spread 1.
     for strength in (steepest, *sorted((f * size for f in _FACTORS), reverse=True)):
@@ -76,8 +78,8 @@ def on_exact(
         if spread > MOST_SPREAD * variance and strength < steepest:
             continue
         if risk + CAUTION * spread < least:
-            best, least = weights, risk + CAUTION * spread
-    return best
+            best, least, chosen = weights, risk + CAUTION * spread, inverse
+    return best, chosen
 
 
 def on_noisy(
@@ -86,7 +88,7 @@ def on_noisy(
     pair_std: float,
     cross_std: float,
     variance: float = 1.0,
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     """Return weights for noisy moments, zero where the noise hides the signal.
 
     Parameters
@@ -102,11 +104,13 @@ def on_noisy(
     Returns
     -------
     weights : ndarray of shape (d,)
+    inverse : ndarray of shape (d, d)
+        ``weights = inverse @ cross``, with the penalty that was chosen.
     """
     d = len(cross)
-    best, least = np.zeros(d), 0.0
+    best, least, chosen = np.zeros(d), 0.0, np.zeros(gram.shape)
     if not d:
-        return best
+        return best, chosen
     values, vectors = eigh(gram)
     noise = spectral_norm(d, pair_std)
     for factor in _SPECTRAL_FACTORS:
@@ -121,7 +125,8 @@ def on_noisy(
         spread = math.sqrt(cross_std**2 * square + pair_std**2 * square**2 / 2)
         if spread < MOST_SPREAD * variance and risk + CAUTION * spread < least:
             best, least = vectors @ weights, risk + CAUTION * spread
-    return best
+            chosen = (vectors / (np.maximum(values, 0.0) + penalty)) @ vectors.T
+    return best, chosen
 
 
 def ridge_with_risk(
@@ -183,13 +188,13 @@ def ridge(gram: np.ndarray, cross: np.ndarray, penalty: np.ndarray) -> np.ndarra
     ----------
     gram : ndarray of shape (d, d)
         Symmetric; negative eigenvalues are noise and count as 0.
-    cross : ndarray of shape (d,)
+    cross : ndarray of shape (d,) or (d, n_outputs)
     penalty : ndarray of shape (d, d)
         Positive.
 
     Returns
     -------
-    weights : ndarray of shape (d,)
+    weights : ndarray of cross's shape
     """
     values, vectors = eigh(gram)
     positive = (vectors * np.maximum(values, 0.0)) @ vectors.T

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from skfdp.encoding.encoded import EncodedTable
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.classifier import PrivateClassifier
+from skfdp.estimators.linear_model import coefficients
 from skfdp.estimators.linear_model.centring import Centring
 from skfdp.estimators.linear_model.fitted import STRONGEST, LinearFit
 from skfdp.estimators.optimum import optimum
@@ -80,12 +82,83 @@ class LinearModel(PrivateEstimator):
         )
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
-        return {
+        attributes = {
             "coef_": found.coef,
             "intercept_": found.intercept,
             "n_iter_": found.n_iter,
             "row_map_": self._published_map(public),
         }
+        noise = found.noise
+        if noise is not None and public.encoding is not None:
+            noise = noise.mapped(public.encoding.weights)
+        if noise is not None:
+            attributes["coef_noise_"] = noise
+        return attributes
+
+    def coefficients_table(self) -> dict[str, np.ndarray]:
+        """Return the coefficients and what is known of their errors; free.
+
+        A function of what is released and public. ``pandas.DataFrame(table)`` shows it.
+
+        Returns
+        -------
+        table : dict of str to ndarray of shape (n_rows,)
+            One row for each coefficient, the last one "intercept"; of several classes,
+            those of one class after the other. Columns:
+
+            * "class": only if there are several outputs;
+            * "feature": the name of the column of X;
+            * "coef": as in `coef_` and `intercept_`;
+            * "noise_std": standard deviation of the noise of the release in "coef", in
+              its units: exact, to first order, or an upper bound, as
+              ``coef_noise_.kind`` says. 0 without privacy, NaN in models of versions
+              that did not keep it.
+
+            And only where the error from noise *and* from the chance of the labels is
+            known, which is for classifiers with every column public that release one
+            label statistic, and with enough budget for it:
+
+            * "estimate": the coefficient without the pull of the penalty, from the same
+              release;
+            * "std_error": its standard error, noise and chance together;
+            * "z", "p": for the hypothesis that the coefficient is 0, two-sided;
+            * "low", "high": the 95 % interval of the coefficient of the linear model
+              for all such records. NaN, like the four before, where the columns do not
+              determine the coefficient, as in a block of columns that sum to 1.
+
+        Notes
+        -----
+        "coef" plus or minus two "noise_std" is *not* a confidence interval: it says
+        where the coefficient would be without noise, for these records and the same
+        penalty, shrinkage and number of steps. These pull coefficients toward 0; and
+        other records would have given another one.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from skfdp import FeatureDPLogisticRegression
+        >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+        >>> bounds = {"mean radius": (5, 30), "mean texture": (5, 40)}
+        >>> model = FeatureDPLogisticRegression(
+        ...     epsilon=3.0, public_features="all", bounds=bounds, classes=[0, 1],
+        ...     random_state=0,
+        ... )
+        >>> table = model.fit(X[list(bounds)], y).coefficients_table()
+        >>> [str(name) for name in table["feature"]]
+        ['mean radius', 'mean texture', 'intercept']
+        >>> list(table)[1:3]
+        ['coef', 'noise_std']
+        """
+        check_is_fitted(self)
+        coef = np.atleast_2d(self.coef_)
+        weights = np.column_stack([coef, np.atleast_1d(self.intercept_)])
+        return coefficients.table(
+            weights,
+            coefficients.names(self, coef.shape[1]),
+            getattr(self, "coef_noise_", None),
+            getattr(self, "classes_", None),
+            is_private=math.isfinite(self.epsilon),
+        )
 
     def _whole(
         self, public: PublicRecords, found: LinearFit, coef, intercept
@@ -161,5 +234,5 @@ class LinearClassifier(PrivateClassifier, LinearModel):
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
         coef, intercept = self._whole(public, found, found.coef, found.intercept)
-        whole = LinearFit(coef, intercept, found.n_iter)
+        whole = LinearFit(coef, intercept, found.n_iter, noise=found.noise)
         return {"classes_": public.classes, **super()._attributes(public, whole)}

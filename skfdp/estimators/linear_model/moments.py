@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from skfdp.estimators import defaults
-from skfdp.estimators.linear_model import least_squares
+from skfdp.estimators.linear_model import least_squares, moment_noise
 from skfdp.estimators.linear_model.one_release import OneRelease, PublicMoments
 from skfdp.estimators.linear_model.public_side import PublicSide
 from skfdp.estimators.linear_model.shares import MomentRules
@@ -130,20 +130,24 @@ class SecondMoments(OneRelease):
         plan: MomentPlan,
         target_map: TargetMap,
         desk: Desk,
-    ) -> tuple[np.ndarray, int]:
+    ) -> tuple[np.ndarray, int, np.ndarray]:
         fit = _Fit.start(self, records, coordinates, plan, target_map)
         fit = fit.with_projection(desk)
         gram, cross = fit.release_rest(desk)
         strength = self.scales.penalty(target_map, records.public.n_records)
         if strength is None:
-            b = least_squares.on_noisy(
+            b, inverse = least_squares.on_noisy(
                 gram, cross, fit.pair_std, fit.cross_std, fit.least
             )
             weights = fit.C - b @ fit.B
+            stds = fit.pair_std, fit.cross_std
+            noise = moment_noise.of_solved(fit.found, fit.B, b, inverse, *stds)
         else:
             curvature = coordinates.penalty_curvature(strength)
-            weights, b = fit.penalised(gram, cross, curvature)
-        return fit.theta(weights, b), 1
+            weights, b, noise = fit.penalised(gram, cross, curvature)
+        ends = np.split(np.eye(len(noise)), [len(weights)], axis=1)
+        J = np.vstack([fit.theta(*one) for one in zip(*ends, strict=True)])
+        return fit.theta(weights, b), 1, J.T @ noise @ J
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,6 +171,8 @@ class _Fit:
         Released products of p and z, per record, and the projection of p onto z.
     T, C : ndarray of shape (n_columns,)
         The same for y.
+    found : Projection
+        The noise in S and T.
     """
 
     table: _Table
@@ -180,6 +186,7 @@ class _Fit:
     B: np.ndarray | None = None
     T: np.ndarray | None = None
     C: np.ndarray | None = None
+    found: moment_noise.Projection | None = None
 
     @classmethod
     def start(cls, method, records, coordinates, plan, target_map) -> _Fit:
@@ -248,7 +255,10 @@ class _Fit:
         k, event = len(side.moments), self.plan.event(_CROSS)
         if event is None:
             none = np.zeros((public.n_private, k)), np.zeros(k)
-            return dataclasses.replace(self, S=none[0], B=none[0], T=none[1], C=none[1])
+            found = moment_noise.Projection.none(k)
+            return dataclasses.replace(
+                self, S=none[0], B=none[0], T=none[1], C=none[1], found=found
+            )
         rules = self.plan.rules
         share = 0.0 if public.has_target else rules.target_share
         row_reach = min(rules.row_reach, self.furthest)
@@ -259,18 +269,22 @@ class _Fit:
         query = self._outer(units, row_reach, (middle, half), not public.has_target)
         found = desk.release(_CROSS, query).T / self.n
         noise = event.noise_std[0] / self.n
-        S, std = found[: public.n_private] / units[0], noise / units[0]
-        fixed = self._fixed(std, 1)
-        B = least_squares.on_exact(side.moments, S, std, fixed, variance=1.0)
+        S, row_std = found[: public.n_private] / units[0], noise / units[0]
+        fixed = self._fixed(row_std, 1)
+        B, of_rows = least_squares.on_exact(
+            side.moments, S, row_std, fixed, variance=1.0
+        )
         if public.has_target:
             T, C = self._exact_projection()
+            std, of_target = 0.0, np.zeros((k, k))
         else:
             T, std = found[-1] / units[1] + middle * self._totals(), noise / units[1]
             fixed = self._fixed(std, 0)
-            C = least_squares.on_exact(
+            (C,), of_target = least_squares.on_exact(
                 side.moments, T[None], std, fixed, variance=self.least
-            )[0]
-        return dataclasses.replace(self, S=S, B=B, T=T, C=C)
+            )
+        own = moment_noise.Projection(row_std, std, of_rows, of_target)
+        return dataclasses.replace(self, S=S, B=B, T=T, C=C, found=own)
 
     def _fixed(self, std: float, which: int) -> np.ndarray:
         """Return the penalty of the constant: its mean is known up to an error."""
@@ -336,8 +350,8 @@ class _Fit:
 
     def penalised(
         self, gram: np.ndarray, cross: np.ndarray, curvature: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return weights on z and p of a penalty that the user gave."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return weights on z and p of the user's penalty, and their noise."""
         side, B, C = self.side, self.B, self.C
         D, E = self.S - B @ side.moments, self.T - C @ side.moments
         corner = gram + D @ B.T + B @ D.T + B @ side.moments @ B.T
@@ -352,8 +366,12 @@ class _Fit:
         # The noisy matrix may be singular; this keeps every weight finite.
         floor = 1e-3 * least_squares.spectral_norm(d, self.pair_std) + 1e-9
         penalty[np.diag_indices(len(penalty))] += floor
-        found = least_squares.ridge(G, c, penalty)
-        return found[:k], found[k:]
+        inverse = least_squares.ridge(G, np.eye(len(G)), penalty)
+        weights, b = np.split(inverse @ c, [k])
+        noise = moment_noise.of_penalised(
+            self.found, B, C, weights, b, inverse, self.pair_std, self.cross_std
+        )
+        return weights, b, noise
 
     def theta(self, weights: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return theta of the coordinates, shape (1, n_columns)."""

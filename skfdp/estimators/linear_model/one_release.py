@@ -8,6 +8,10 @@ import numpy as np
 
 from skfdp.estimators import defaults
 from skfdp.estimators.linear_model.centring import Centring, Moments
+from skfdp.estimators.linear_model.coefficient_noise import (
+    FIRST_ORDER,
+    CoefficientNoise,
+)
 from skfdp.estimators.linear_model.fitted import LinearFit
 from skfdp.estimators.linear_model.scales import TargetScales
 from skfdp.estimators.method import Budget, OnStep, Plan, Prepared, existing
@@ -64,8 +68,12 @@ class OneRelease:
         plan: Plan,
         target_map: TargetMap,
         desk: Desk,
-    ) -> tuple[np.ndarray, int]:
-        """Release the sum and return theta, shape (1, n_columns), and iterations."""
+    ) -> tuple[np.ndarray, int, np.ndarray]:
+        """Release the sum and return theta, shape (1, n_columns), and iterations.
+
+        Last the covariance of its noise, shape (n_columns, n_columns), to first order
+        and given the penalty.
+        """
         raise NotImplementedError
 
     def prepare(self, public: PublicRecords, budget: Budget) -> PublicMoments:
@@ -104,7 +112,17 @@ class OneRelease:
         coordinates = self.centring.coordinates(
             records, prepared.moments, plan, norms, desk
         )
-        theta, n_iter = self._solve(records, loss, coordinates, plan, found, desk)
+        theta, n_iter, covariance = self._solve(
+            records, loss, coordinates, plan, found, desk
+        )
         warn_of_divergence(theta)
         coef, intercept = coordinates.fold(theta)
-        return LinearFit(coef, intercept, n_iter, target_map=found)
+        noise = CoefficientNoise.of_weights(
+            covariance[None], coordinates.fold, self._kind
+        )
+        return LinearFit(coef, intercept, n_iter, target_map=found, noise=noise)
+
+    @property
+    def _kind(self) -> str:
+        """What is known of the noise."""
+        return FIRST_ORDER

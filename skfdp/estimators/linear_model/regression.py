@@ -116,7 +116,10 @@ class LinearRegressor(RegressorMixin, LinearModel):
         if model is not None:
             intercept = intercept - units.offset()
         coef, intercept = self._whole(public, found, coef, intercept)
-        own = LinearFit(coef[0], intercept[0], found.n_iter)
+        noise = found.noise
+        if noise is not None and not units.log:
+            noise = noise.scaled(units.scale)
+        own = LinearFit(coef[0], intercept[0], found.n_iter, noise=noise)
         attributes = {**super()._attributes(public, own), "target_map_": units}
         if model is not None:
             attributes["public_model_"] = model

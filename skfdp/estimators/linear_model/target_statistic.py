@@ -18,6 +18,7 @@ import math
 import numpy as np
 from scipy.optimize import minimize
 
+from skfdp.estimators.linear_model.coefficient_noise import EXACT, FIRST_ORDER
 from skfdp.estimators.linear_model.one_release import OneRelease
 from skfdp.estimators.method import Plan
 from skfdp.privacy.relations import Relation
@@ -57,7 +58,7 @@ class TargetStatistic(OneRelease):
         plan: Plan,
         target_map: TargetMap,
         desk: Desk,
-    ) -> tuple[np.ndarray, int]:
+    ) -> tuple[np.ndarray, int, np.ndarray]:
         n = len(records.X)
         rows = coordinates.grid(records.mapped)
         # The noise is that of a sum of unit vectors, so that this is mu n per column.
@@ -75,17 +76,22 @@ class TargetStatistic(OneRelease):
         statistic = (half * total[0] + middle * GRID * public) * reach / n
         model = PublicPart(rows, loss, reach)
         strength = self.scales.penalty(target_map, records.public.n_records)
+        std = reach * half * float(plan.schedule.noise_std[0]) / n
         if strength is None:
-            std = reach * half * float(plan.schedule.noise_std[0]) / n
-            theta, n_iter = _choose(model, statistic, std, self.max_iter)
+            theta, n_iter, penalty = _choose(model, statistic, std, self.max_iter)
         else:
-            penalty = coordinates.penalty_curvature(strength)
             # A noisy statistic may ask for infinite weights; this keeps them finite.
+            penalty = coordinates.penalty_curvature(strength) + 1e-8
             start = np.zeros(len(statistic))
-            theta, n_iter = model.minimise(
-                statistic, penalty + 1e-8, start, self.max_iter
-            )
-        return theta[None], n_iter
+            theta, n_iter = model.minimise(statistic, penalty, start, self.max_iter)
+        inverse = np.linalg.inv(model.hessian(theta) + np.diag(penalty))
+        return theta[None], n_iter, std**2 * inverse @ inverse
+
+    @property
+    def _kind(self) -> str:
+        # The weights are linear in the statistic.
+        fixed = self.loss.name == "squared_error" and self.scales.alpha is not None
+        return EXACT if fixed else FIRST_ORDER
 
 
 def _target_reach(
@@ -173,8 +179,8 @@ class PublicPart:
 
 def _choose(
     model: PublicPart, statistic: np.ndarray, noise_std: float, most: int
-) -> tuple[np.ndarray, int]:
-    """Choose the penalty by Stein's lemma, for free.
+) -> tuple[np.ndarray, int, np.ndarray]:
+    """Choose the penalty by Stein's lemma, for free; returned last.
 
     For Gaussian noise Z in the statistic S, ``E <w(S), Z> = std**2 E div w(S)`` (Stein
     1981), and the divergence is the trace of the inverse Hessian. So the risk of w on
@@ -183,7 +189,8 @@ def _choose(
     of size 1, the largest to be expected for a target of spread 1.
     """
     d = len(statistic)
-    best, least, theta, steps = np.zeros(d), np.inf, np.zeros(d), 0
+    best, chosen, least = np.zeros(d), np.zeros(d), np.inf
+    theta, steps = np.zeros(d), 0
     for factor in sorted(PENALTIES, reverse=True):
         penalty = np.full(d, max(factor * noise_std, noise_std**2))
         theta, n_iter = model.minimise(statistic, penalty, theta, most)
@@ -192,5 +199,5 @@ def _choose(
         risk = model.value_and_gradient(theta)[0] - float(theta @ statistic)
         risk += noise_std**2 * float(np.trace(inverse))
         if risk < least:
-            best, least = theta, risk
-    return best, steps
+            best, chosen, least = theta, penalty, risk
+    return best, steps, chosen

@@ -168,6 +168,16 @@ class Whitening:
         grid = GridRows.build(rows, weighted, n_features=n_columns)
         return WeightedRows(grid, np.concatenate(weights))
 
+    def spans(self, rows: PublicRows) -> bool:
+        """Whether the basis has every direction in which public rows vary."""
+        axes, _ = np.linalg.qr(self.basis)
+        total = left = 0.0
+        for block in blocks(*rows.shape):
+            centred = rows[block] - self.mean
+            total += float((centred**2).sum())
+            left += float(((centred - centred @ axes @ axes.T) ** 2).sum())
+        return left <= 1e-9 * total
+
     @property
     def varying(self) -> np.ndarray:
         """Whether each column of phi is one of the basis, not the constant one."""
