@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -45,3 +46,52 @@ def plot_curve(report: ReportFacts, ax: Any, epsilons: Any) -> Any:
     ax.grid(True, alpha=0.3)
     ax.legend()
     return ax
+
+
+def new_grid(n_panels: int, ax: Any, caller: str) -> list[Any]:
+    """Return one axes for each panel: those given, or those of a new figure."""
+    if ax is not None:
+        given = list(np.ravel(np.asarray(ax, dtype=object)))
+        if len(given) != n_panels:
+            raise ValueError(
+                f"ax has {len(given)} axes, but there are {n_panels} effects: pass one "
+                "for each, or None for a new figure."
+            )
+        return given
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError(
+            f"{caller} needs matplotlib: pip install 'skfdp[plot]'."
+        ) from None
+    n_columns = min(3, n_panels)
+    n_rows = -(-n_panels // n_columns)
+    _, axes = plt.subplots(
+        n_rows,
+        n_columns,
+        squeeze=False,
+        figsize=(1.0 + 3.6 * n_columns, 0.6 + 2.7 * n_rows),
+        layout="constrained",
+    )
+    for unused in axes.ravel()[n_panels:]:
+        unused.remove()
+    return list(axes.ravel()[:n_panels])
+
+
+def show_dates(ax: Any, low: Any, high: Any) -> None:
+    """Label a horizontal axis of dates between two of them, each year once."""
+    from matplotlib.dates import (
+        AutoDateLocator,
+        ConciseDateFormatter,
+        date2num,
+        num2date,
+    )
+
+    locator = AutoDateLocator(minticks=3, maxticks=7)
+    low, high = date2num([low, high])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of more ticks than wanted
+        ticks = locator.tick_values(num2date(low), num2date(high))
+    ticks = [tick for tick in ticks if low <= tick <= high]
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    ax.set_xticks(ticks)

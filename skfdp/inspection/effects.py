@@ -1,0 +1,354 @@
+"""The display of effects: what each raw column does to a prediction."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from skfdp.encoding.blocks import MISSING, OTHER, Block
+from skfdp.estimators.linear_model.coefficient_noise import (
+    UPPER_BOUND,
+    CoefficientNoise,
+)
+from skfdp.estimators.linear_model.coefficients import QUANTILE, names
+from skfdp.inspection.panels import draw
+from skfdp.privacy.plotting import new_grid
+
+#: Points of a curve, and along each side of a map.
+POINTS, SIDE = 201, 41
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Effect:
+    """Part of a margin: what one block adds to it, less its mean over the knots.
+
+    Attributes
+    ----------
+    name : str
+        "age"; of a pair "age:hours".
+    kind : {"curve", "bars", "map"}
+    places : tuple of ndarray
+        Where it is told: points of a curve, levels of bars, both sides of a map.
+    values : ndarray of shape (n_outputs, n_places) or (n_outputs, n_first, n_second)
+    noise_std : ndarray of the shape of values
+        Standard deviation of the noise of the release; NaN where it is not known.
+    low, high : ndarray of the shape of values
+        The 95 % interval from noise and the chance of the labels; NaN where it is not
+        known.
+    apart : Effect or None
+        Bars of the levels that are set apart: "missing", and "other" of categories.
+    """
+
+    name: str
+    kind: str
+    places: tuple[np.ndarray, ...]
+    values: np.ndarray
+    noise_std: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    apart: Effect | None = None
+
+
+class EffectsDisplay:
+    """The effects of a linear model's columns, with the noise of the release.
+
+    Make it by `from_estimator`. It shows what is released, for free.
+
+    Parameters
+    ----------
+    effects : dict of str to Effect
+        By the names of blocks: raw columns, parts of dates, and pairs.
+    unit : str
+        What the values are of.
+    outputs : list
+        The classes whose margins there are; one output has the name None.
+    band : str or None
+        What the bands are; None: nothing is known of the noise.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : list of matplotlib Axes
+        One for each effect.
+    """
+
+    def __init__(self, *, effects, unit, outputs=(None,), band=None):
+        self.effects = effects
+        self.unit = unit
+        self.outputs = list(outputs)
+        self.band = band
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, *, encoder=None, columns=None, target=None, ax=None
+    ):
+        """Draw the effects of a fitted model.
+
+        A curve for each column with knots, bars for categories, with "other" and
+        "missing" set apart, and a map for a pair. A model without an encoder has bars
+        of its coefficients.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted linear model of skfdp, or a Pipeline of a `DeclaredEncoder` and
+            such a model.
+        encoder : DeclaredEncoder, default=None
+            The fitted encoder of the rows that the model was fitted on; None: that of
+            the estimator, if it has one.
+        columns : list of str, default=None
+            Names of the blocks to draw, in this order; None: all of them.
+        target : label, default=None
+            The class whose margin is shown; None: a line for each class.
+        ax : array of matplotlib Axes, default=None
+            One for each effect; None makes a new figure.
+
+        Returns
+        -------
+        display : EffectsDisplay
+
+        Notes
+        -----
+        **Centring.** An effect is what a block adds to the margin, less its mean over
+        the knots or the declared categories: a rule that reads no record. The level is
+        in the intercept.
+
+        With ``normalize=True`` the rows are scaled to one norm first, and an
+        effect is that of the column of such a row.
+
+        **Bands** are 1.96 standard deviations of the noise of the release on either
+        side: other noise would have moved the curve by so much, for these records. They
+        hold no chance of the records, and no pull of a penalty or of shrinkage. "At
+        most" means that the noise is known without the curvature of the loss, which
+        only takes it away. Where the chance of the labels is known too, dotted
+        lines show the 95 % interval of the curve without a penalty: see
+        `coefficients_table`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from skfdp import FeatureDPLogisticRegression
+        >>> from skfdp.inspection import EffectsDisplay
+        >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+        >>> bounds = {"mean radius": (5, 30), "mean texture": (5, 40)}
+        >>> model = FeatureDPLogisticRegression(
+        ...     epsilon=3.0, public_features="all", bounds=bounds, classes=[0, 1]
+        ... ).fit(X[list(bounds)], y)
+        >>> display = EffectsDisplay.from_estimator(model)
+        >>> display.effects["coefficients"].places[0].tolist()
+        ['mean radius', 'mean texture']
+        """
+        model, encoder = _parts(estimator, encoder)
+        check_is_fitted(model)
+        if not hasattr(model, "coef_"):
+            raise TypeError(
+                f"estimator={type(model).__name__} has no effects to draw: it must be "
+                "a linear model of skfdp."
+            )
+        told = _Told.of(model, target)
+        if encoder is None:
+            effects = {"coefficients": told.bars_of_coefficients(model)}
+        else:
+            check_is_fitted(encoder)
+            effects = {one.name: told.effect(one) for one in encoder.blocks_}
+        effects = _chosen(effects, columns)
+        display = cls(
+            effects=effects, unit=told.unit, outputs=told.outputs, band=told.band
+        )
+        return display.plot(ax)
+
+    def plot(self, ax=None):
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : array of matplotlib Axes, default=None
+            One for each effect; None makes a new figure.
+
+        Returns
+        -------
+        display : EffectsDisplay
+        """
+        if len(self.outputs) > 1 and any(
+            e.kind == "map" for e in self.effects.values()
+        ):
+            raise ValueError(
+                f"target=None: a map shows one class; choose one of {self.outputs!r}."
+            )
+        self.axes_ = new_grid(len(self.effects), ax, "EffectsDisplay.plot")
+        self.figure_ = self.axes_[0].figure
+        draw(self)
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class _Told:
+    """Weights and noise of the outputs that are shown."""
+
+    coef: np.ndarray
+    noise: CoefficientNoise | None
+    rows: np.ndarray
+    unit: str
+    outputs: list
+    sign: float = 1.0
+
+    @classmethod
+    def of(cls, model: Any, target: Any) -> _Told:
+        coef = np.atleast_2d(model.coef_)
+        rows, outputs, unit = np.arange(len(coef)), [None], "effect on the target"
+        sign = 1.0
+        classes = getattr(model, "classes_", None)
+        if classes is not None:
+            labels = classes.tolist()
+            unit = "effect on the log odds"
+            if target is not None and target not in labels:
+                raise ValueError(f"target={target!r} must be one of {labels!r}.")
+            if len(coef) == 1:
+                of = labels[1] if target is None else target
+                unit += f" of {of}"
+                sign = -1.0 if of == labels[0] else 1.0
+            elif target is None:
+                outputs = labels
+            else:
+                rows, unit = np.array([labels.index(target)]), f"{unit} of {target}"
+        elif target is not None:
+            raise ValueError(f"target={target!r} is for classifiers: leave it out.")
+        elif model.target_map_.log:
+            unit = "effect on the log of the rate"
+        if model.row_map_.normalize:
+            unit += ", of rows of one norm"
+        noise = getattr(model, "coef_noise_", None)
+        return cls(coef, noise, rows, unit, outputs, sign)
+
+    @property
+    def band(self) -> str | None:
+        """What the bands are."""
+        if self.noise is None:
+            return None
+        most = ", at most" if self.noise.kind == UPPER_BOUND else ""
+        return f"noise of the release, 95 %{most}"
+
+    def effect(self, block: Block) -> Effect:
+        """Return the effect of a block."""
+        return {
+            "hats": self._curve,
+            "linear": self._curve,
+            "categories": self._bars,
+            "pair": self._map,
+        }[block.kind](block)
+
+    def bars_of_coefficients(self, model: Any) -> Effect:
+        """Return one bar for each column: over the range of its bounds, if declared."""
+        n_features = self.coef.shape[1]
+        span = model.row_map_.span
+        scale = np.ones(n_features)
+        if span is not None:
+            scale = np.where(np.isfinite(span), span, 1.0)
+        found = np.array(names(model, n_features), dtype=object)
+        return self._told("coefficients", "bars", (found,), np.diag(scale))
+
+    def _curve(self, block: Block) -> Effect:
+        end = block.knots[-1] if block.end is None else block.end
+        points = np.linspace(block.knots[0], end, POINTS)
+        knots = block.encode(_raw(block, block.knots))
+        rows = block.encode(_raw(block, points)) - knots.mean(axis=0)
+        apart = self._apart(block, (MISSING,), knots.mean(axis=0))
+        return self._at(block, "curve", (_raw(block, points),), rows, apart)
+
+    def _bars(self, block: Block) -> Effect:
+        levels = [one for one in block.levels if one not in (OTHER, MISSING)]
+        known = np.array([block.levels.index(one) for one in levels], dtype=int)
+        each = np.eye(len(block.levels))
+        # A column without a category but "other" has no mean to be apart from.
+        centre = each[known].mean(axis=0) if levels else 0 * each[0]
+        others = tuple(one for one in (OTHER, MISSING) if one in block.levels)
+        apart = self._apart(block, others, centre)
+        places = (np.array(levels, dtype=object),)
+        return self._at(block, "bars", places, each[known] - centre, apart)
+
+    def _map(self, block: Block) -> Effect:
+        sides = [_side(one) for one in block.sides]
+        at_knots = _product(block, *(knots for _, knots in sides)).mean(axis=0)
+        rows = _product(block, *(points for points, _ in sides)) - at_knots
+        effect = self._at(block, "map", tuple(points for points, _ in sides), rows)
+        shape = (len(self.rows), *(len(points) for points, _ in sides))
+        parts = {
+            name: getattr(effect, name).reshape(shape)
+            for name in ("values", "noise_std", "low", "high")
+        }
+        return dataclasses.replace(effect, **parts)
+
+    def _apart(
+        self, block: Block, levels: tuple[str, ...], centre: np.ndarray
+    ) -> Effect:
+        each = np.eye(len(block.levels))
+        rows = np.stack([each[block.levels.index(one)] - centre for one in levels])
+        return self._at(block, "bars", (np.array(levels, dtype=object),), rows)
+
+    def _at(self, block: Block, kind, places, rows, apart=None) -> Effect:
+        wide = np.zeros((len(rows), self.coef.shape[1]))
+        wide[:, block.start : block.stop] = rows
+        return self._told(block.name, kind, places, wide, apart)
+
+    def _told(self, name, kind, places, rows, apart=None) -> Effect:
+        """Return an effect, given the combinations of coefficients that it is."""
+        values = self.sign * (self.coef @ rows.T)[self.rows]
+        std = low = high = np.full(values.shape, np.nan)
+        if self.noise is not None:
+            std = self.noise.std_of(rows)[self.rows]
+            estimate, error = (part[self.rows] for part in self.noise.error_of(rows))
+            estimate = self.sign * estimate
+            low, high = estimate - QUANTILE * error, estimate + QUANTILE * error
+        return Effect(name, kind, places, values, std, low, high, apart)
+
+
+def _parts(estimator: Any, encoder: Any) -> tuple[Any, Any]:
+    """Return the model and its encoder."""
+    model = estimator
+    if isinstance(estimator, Pipeline):
+        model, before = estimator[-1], estimator[:-1]
+        found = [one for one in before if hasattr(one, "blocks_")]
+        if encoder is None and len(found) == len(before) == 1:
+            encoder = found[0]
+    if encoder is None:
+        encoder = getattr(model, "encoder_", None)
+    return model, encoder
+
+
+def _chosen(effects: dict[str, Effect], columns: Any) -> dict[str, Effect]:
+    if columns is None:
+        return effects
+    unknown = [name for name in columns if name not in effects]
+    if unknown:
+        raise ValueError(
+            f"columns={list(columns)!r} names no effect by {unknown[0]!r}: choose from "
+            f"{list(effects)!r}."
+        )
+    return {name: effects[name] for name in columns}
+
+
+def _raw(block: Block, points: np.ndarray) -> np.ndarray:
+    """Return what the block reads: days since 1970-01-01 as dates."""
+    if block.reads != "date":
+        return points
+    return np.datetime64("1970-01-01", "m") + np.rint(points * 1440).astype("m8[m]")
+
+
+def _side(block: Block) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points of a map along one side, and its knots."""
+    if block.kind == "categories":
+        levels = [one for one in block.levels if one not in (OTHER, MISSING)]
+        levels = np.array(levels or [OTHER], dtype=object)
+        return levels, levels
+    end = block.knots[-1] if block.end is None else block.end
+    points = np.linspace(block.knots[0], end, SIDE)
+    return _raw(block, points), _raw(block, block.knots)
+
+
+def _product(block: Block, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the block's rows at every pair of values."""
+    return block.encode(np.repeat(first, len(second)), np.tile(second, len(first)))

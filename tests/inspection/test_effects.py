@@ -1,0 +1,285 @@
+"""The data of the effects, and that a figure has what they say."""
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from skfdp import (
+    DeclaredEncoder,
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+)
+from skfdp.inspection import EffectsDisplay
+
+mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def no_figures_left():
+    import matplotlib.pyplot as plt
+
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def stays():
+    rng = np.random.default_rng(0)
+    n = 2500
+    age = rng.integers(20, 91, n).astype(float)
+    ward = rng.choice(["Chirurgie", "Innere", "Überwachung"], n)
+    days = rng.integers(0, 700, n).astype("m8[D]")
+    margin = ((age - 55) / 20) ** 2 - 1 + (ward == "Überwachung")
+    y = np.where(rng.random(n) < 1 / (1 + np.exp(-margin)), "ja", "nein")
+    age[::20] = np.nan
+    X = pd.DataFrame({"Alter": age, "Station": ward})
+    X["Aufnahme"] = np.datetime64("2024-01-01") + days
+    return X, y, margin
+
+
+def encoder_of(X, **options):
+    return DeclaredEncoder(
+        {"Alter": (20, 90), "Aufnahme": ("2024-01-01", "2025-12-31")},
+        {"Station": ["Chirurgie", "Innere", "Überwachung"]},
+        **options,
+    ).fit(X)
+
+
+def label_dp(X, y, epsilon=8.0, **options):
+    encoder = encoder_of(X, **options)
+    model = FeatureDPLogisticRegression(
+        epsilon, public_features="all", bounds=False, classes=sorted(set(y))
+    )
+    return model.fit(encoder.transform(X), y), encoder
+
+
+@pytest.fixture(scope="module")
+def fitted(stays):
+    return label_dp(*stays[:2])
+
+
+def test_every_block_has_a_panel(fitted):
+    model, encoder = fitted
+    display = EffectsDisplay.from_estimator(model, encoder=encoder)
+    assert list(display.effects) == [block.name for block in encoder.blocks_]
+    kinds = [effect.kind for effect in display.effects.values()]
+    assert kinds == ["curve", "bars", "curve", "bars", "bars"]
+    titles = [ax.get_title() for ax in display.axes_]
+    assert titles == list(display.effects)
+    assert display.figure_ is display.axes_[0].figure
+    assert display.unit == "effect on the log odds of nein"
+    display.figure_.canvas.draw()
+
+
+def test_effects_are_differences_of_margins(fitted, stays):
+    """What a figure tells of two rows is what the model tells of them."""
+    (model, encoder), X = fitted, stays[0]
+    display = EffectsDisplay.from_estimator(model, encoder=encoder)
+    row = X.iloc[[1]]
+    for column, places in {
+        "Alter": [30.0, 71.5],
+        "Station": ["Innere", "Chirurgie"],
+    }.items():
+        rows = [row.assign(**{column: [place]}) for place in places]
+        wanted = np.diff(
+            [model.decision_function(encoder.transform(one))[0] for one in rows]
+        )
+        effect = display.effects[column]
+        if effect.kind == "curve":
+            at = np.interp(places, effect.places[0], effect.values[0])
+        else:
+            at = [effect.values[0][list(effect.places[0]).index(p)] for p in places]
+        np.testing.assert_allclose(np.diff(at), wanted, atol=2e-2)
+
+
+def test_effects_are_centred_over_knots_and_categories(fitted):
+    model, encoder = fitted
+    effects = EffectsDisplay.from_estimator(model, encoder=encoder).effects
+    np.testing.assert_allclose(effects["Station"].values.mean(), 0, atol=1e-12)
+    curve = effects["Alter"]
+    at_knots = np.interp(encoder.blocks_[0].knots, curve.places[0], curve.values[0])
+    assert abs(at_knots.mean()) < 0.01
+    assert curve.apart.places[0].tolist() == ["missing"]
+    assert effects["Station"].apart.places[0].tolist() == ["other", "missing"]
+
+
+def test_bands_are_the_noise_of_the_difference(stays):
+    """Empirical, over fits with fresh noise."""
+    import matplotlib.pyplot as plt
+
+    shown = []
+    for _ in range(25):
+        model, encoder = label_dp(*stays[:2], epsilon=3.0)
+        options = {"encoder": encoder, "columns": ["Alter"]}
+        shown.append(EffectsDisplay.from_estimator(model, **options))
+        plt.close(shown[-1].figure_)
+    curves = np.array([one.effects["Alter"].values[0] for one in shown])
+    stated = np.array([one.effects["Alter"].noise_std[0] for one in shown])
+    ratio = curves.std(axis=0, ddof=1) / np.sqrt((stated**2).mean(axis=0))
+    assert 0.75 < np.sqrt((ratio**2).mean()) < 1.35
+    band = shown[0].axes_[0].collections[0].get_paths()[0].vertices[:, 1]
+    top = (curves[0] + 1.959964 * stated[0]).max()
+    assert band.max() == pytest.approx(top)
+
+
+def test_intervals_hold_the_curve(stays):
+    X, y, _ = stays
+    model, encoder = label_dp(X, y, n_knots={"Alter": 4, "Aufnahme": 2})
+    display = EffectsDisplay.from_estimator(model, encoder=encoder)
+    bars = display.effects["Station"]
+    true = np.array([-1 / 3, -1 / 3, 2 / 3])
+    margin = 0.15  # a 95 % interval misses once in twenty
+    assert ((-bars.high[0] - margin < true) & (true < -bars.low[0] + margin)).all()
+    assert "dotted" in display.figure_.get_supxlabel()
+
+
+def test_the_other_class_is_the_mirror(fitted):
+    model, encoder = fitted
+    ja, nein = (
+        EffectsDisplay.from_estimator(model, encoder=encoder, target=one).effects[
+            "Alter"
+        ]
+        for one in ("ja", "nein")
+    )
+    np.testing.assert_allclose(ja.values, -nein.values)
+    np.testing.assert_allclose(ja.low, -nein.high)
+    np.testing.assert_allclose(ja.noise_std, nein.noise_std)
+
+
+def test_a_pair_is_a_map(stays):
+    model, encoder = label_dp(
+        *stays[:2], interactions=[("Station", "Alter"), ("Alter", "Aufnahme")]
+    )
+    pairs = ["Station:Alter", "Alter:Aufnahme"]
+    display = EffectsDisplay.from_estimator(model, encoder=encoder, columns=pairs)
+    first, second = display.effects.values()
+    assert first.values.shape == (1, 3, 41)
+    assert second.values.shape == (1, 41, 41)
+    assert second.places[1].dtype.kind == "M"
+    assert "noise ±" in display.axes_[0].get_title()
+    block = next(b for b in encoder.blocks_ if b.name == "Station:Alter")
+    own = block.sides[1].knots
+    knots = block.encode(np.repeat(first.places[0], len(own)), np.tile(own, 3))
+    weights = model.coef_[0, block.start : block.stop]
+    at = block.encode(["Innere"], [first.places[1][10]]) - knots.mean(axis=0)
+    np.testing.assert_allclose(first.values[0, 1, 10], at @ weights)
+    display.figure_.canvas.draw()
+
+
+@pytest.fixture(scope="module")
+def three(stays):
+    X, y, _ = stays
+    y = np.where(np.arange(len(y)) % 3 == 0, "unklar", y)
+    return label_dp(X, y, interactions=[("Station", "Alter")])
+
+
+class TestClasses:
+    def test_each_has_a_line(self, three):
+        model, encoder = three
+        display = EffectsDisplay.from_estimator(
+            model, encoder=encoder, columns=["Alter", "Station"]
+        )
+        assert display.outputs == ["ja", "nein", "unklar"]
+        assert display.effects["Alter"].values.shape[0] == 3
+        labels = [one.get_text() for one in display.figure_.legends[0].get_texts()]
+        assert labels == ["ja", "nein", "unklar"]
+
+    def test_one_can_be_chosen(self, three):
+        model, encoder = three
+        display = EffectsDisplay.from_estimator(
+            model, encoder=encoder, target="unklar", columns=["Station:Alter"]
+        )
+        assert display.unit == "effect on the log odds of unklar"
+        assert display.effects["Station:Alter"].values.shape[0] == 1
+
+    def test_a_map_asks_for_one(self, three):
+        model, encoder = three
+        with pytest.raises(ValueError, match="a map shows one class; choose one of"):
+            EffectsDisplay.from_estimator(model, encoder=encoder)
+
+
+def test_a_pipeline_brings_its_encoder(stays):
+    X, y, target = stays
+    model = make_pipeline(
+        encoder_of(X), DPSGDFClassifier(bounds=False, classes=["ja", "nein"])
+    ).fit(X, y)
+    display = EffectsDisplay.from_estimator(model)
+    assert list(display.effects)[0] == "Alter"
+    assert display.band == "noise of the release, 95 %, at most"
+    assert display.unit.endswith("of rows of one norm")
+    assert np.isnan(display.effects["Alter"].low).all()
+    options = {"target_bounds": (-2, 10), "bounds": False}
+    model = make_pipeline(encoder_of(X), FeatureDPRegressor(**options)).fit(X, target)
+    assert EffectsDisplay.from_estimator(model).unit == "effect on the target"
+
+
+def test_a_model_with_an_encoder_needs_nothing_else(stays):
+    """Its weights are combinations of smooth ones, whose noises are independent."""
+    X, y, _ = stays
+    model = FeatureDPLogisticRegression(
+        encoder=encoder_of(X), public_features=["Alter"], classes=["ja", "nein"]
+    ).fit(X, y)
+    names = model.coefficients_table()["feature"].tolist()
+    assert names == [*model.encoder_.get_feature_names_out(), "intercept"]
+    effect = EffectsDisplay.from_estimator(model).effects["Alter"]
+    noise, block = model.coef_noise_, model.encoder_.blocks_[0]
+    assert noise.covariance.shape == (1, len(names), len(names))
+    rows = np.zeros((1, len(names) - 1))
+    rows[0, : block.stop] = block.encode([20.0]) - block.encode(block.knots).mean(
+        axis=0
+    )
+    wanted = np.sqrt(rows @ noise.covariance[0, :-1, :-1] @ rows.T)
+    assert effect.noise_std[0, 0] == pytest.approx(float(wanted[0, 0]))
+    # Neighbours on a smooth curve move together.
+    own = noise.covariance[0, : block.stop, : block.stop]
+    assert own[0, 1] > 0.3 * np.sqrt(own[0, 0] * own[1, 1])
+
+
+def test_without_an_encoder_there_are_bars_over_the_bounds(stays):
+    X, y, _ = stays
+    X = X[["Alter"]].fillna(20).assign(Tage=np.arange(len(X)) % 30)
+    bounds = {"Alter": (20, 90), "Tage": (0, 30)}
+    model = FeatureDPLogisticRegression(bounds=bounds, classes=["ja", "nein"]).fit(X, y)
+    effect = EffectsDisplay.from_estimator(model).effects["coefficients"]
+    assert effect.places[0].tolist() == ["Alter", "Tage"]
+    np.testing.assert_allclose(effect.values[0], model.coef_[0] * [70, 30])
+    np.testing.assert_allclose(
+        effect.noise_std[0], model.coef_noise_.std[0, :-1] * [70, 30]
+    )
+
+
+def test_models_without_noise_have_no_bands(stays):
+    X, y, _ = stays
+    encoder = encoder_of(X)
+    model = DPSGDFClassifier(epsilon=np.inf).fit(encoder.transform(X), y)
+    display = EffectsDisplay.from_estimator(model, encoder=encoder)
+    assert display.band is None
+    assert np.isnan(display.effects["Alter"].noise_std).all()
+
+
+def test_axes_of_ones_own(fitted):
+    import matplotlib.pyplot as plt
+
+    model, encoder = fitted
+    _, axes = plt.subplots(1, 2)
+    options = {"encoder": encoder, "columns": ["Station", "Alter"]}
+    display = EffectsDisplay.from_estimator(model, ax=axes, **options)
+    assert display.axes_ == list(axes)
+    with pytest.raises(ValueError, match="ax has 1 axes, but there are 2 effects"):
+        EffectsDisplay.from_estimator(model, ax=axes[0], **options)
+
+
+def test_what_cannot_be_drawn_is_told(fitted, small):
+    model, encoder = fitted
+    with pytest.raises(ValueError, match="names no effect by 'Größe'"):
+        EffectsDisplay.from_estimator(model, encoder=encoder, columns=["Größe"])
+    with pytest.raises(ValueError, match="target='x' must be one of"):
+        EffectsDisplay.from_estimator(model, encoder=encoder, target="x")
+    with pytest.warns(UserWarning, match="budget is small"):
+        network = FeatureDPMLPClassifier(bounds=(0, 1), max_iter=2).fit(*small)
+    with pytest.raises(TypeError, match="must be a linear model of skfdp"):
+        EffectsDisplay.from_estimator(network)
