@@ -40,7 +40,11 @@ def test_there_are_some():
     if not EXAMPLES.is_dir():
         pytest.skip("the examples are not beside the tests")
     names = {path.name for path in EXAMPLES.glob("*.py")}
-    assert {"plot_privacy_officer.py", "plot_monthly_training.py"} <= names
+    assert {
+        "plot_privacy_officer.py",
+        "plot_monthly_training.py",
+        "plot_hospital.py",
+    } <= names
     assert all(name.startswith(("plot_", "data_")) for name in names)
 
 
