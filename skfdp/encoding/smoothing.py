@@ -171,6 +171,8 @@ class Strength:
         # about the size of a residual: the noise follows that.
         noise = math.sqrt(p * self.n_outputs) / max(self.signal, _LEAST_SIGNAL)
         share = shares_of_norm(prior, noise, chance)
+        # What a direction costs by chance alone: more than it is expected to explain.
+        share[(prior <= chance) & (prior < prior.max())] = 0.0
         squares = share * (prior + chance) ** _HALF
         return squares / squares.max()
 
