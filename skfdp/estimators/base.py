@@ -180,7 +180,9 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     def _stream_parameters(self, public: PublicRecords) -> dict[str, Any]:
         """Return the parameters that enter the keys of seeded streams, resolved."""
         given = self._given()
-        given.pop("on_invalid", None)  # it decides whether there is a fit, not which
+        # They decide what there is to fit, which is among the data, or whether.
+        for name in ("encoder", "on_invalid"):
+            given.pop(name, None)
         resolved = {
             "public_features": public.mask,
             "bounds": public.row_map,
@@ -189,7 +191,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             "classes": public.n_classes,
             "class_weight": public.class_weight,
             "target_bounds": public.target_map,
-            "encoder": None,  # the encoded table is among the data
             "public_model": None,  # what it gives is among the keys of `prepare`
         }
         return given | {name: v for name, v in resolved.items() if name in given}

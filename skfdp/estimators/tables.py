@@ -16,6 +16,7 @@ from skfdp.encoding.encoded import EncodedTable, fitted_encoder
 from skfdp.estimators.arrays import blanked, check_arrays, check_finite
 from skfdp.estimators.parameters import check_split, public_count, resolve_row_map
 from skfdp.privacy.relations import Relation
+from skfdp.records.checks import is_auto
 from skfdp.records.names import column_names, target_name
 from skfdp.records.public_columns import public_mask
 from skfdp.records.records import PublicRecords, Records
@@ -105,7 +106,7 @@ class TableEstimator(BaseEstimator):
     @property
     def _normalizes(self) -> bool:
         """Whether rows are scaled to one norm; "auto": encoded rows are not."""
-        if isinstance(self.normalize, str):
+        if is_auto(self.normalize):
             return self.encoder is None
         return bool(self.normalize)
 

@@ -25,6 +25,11 @@ def check_flag(name: str, value: Any) -> None:
         raise ValueError(f"{name}={shown(value)} must be True or False.")
 
 
+def is_auto(value: Any) -> bool:
+    """Whether a parameter is "auto"; asks no array, which would answer by entry."""
+    return isinstance(value, str) and value == "auto"
+
+
 def check_n_jobs(value: Any) -> None:
     """Raise ValueError unless value is None or an int other than 0."""
     integral = isinstance(value, numbers.Integral) and not isinstance(value, bool)

@@ -199,7 +199,9 @@ class Replay:
         self.sums = []
         with np.errstate(all="raise"), warnings.catch_warnings():
             warnings.simplefilter("error")
-            warnings.filterwarnings("ignore", message="bounds=None|the budget|delta=")
+            warnings.filterwarnings(
+                "ignore", message="bounds=None|bounds leave|the budget|delta="
+            )
             model.fit(rows, target)
         return self.sums
 

@@ -20,11 +20,13 @@ LOG_LOSS = LOSSES["log_loss"]
 
 def largest_move(loss, n_outputs, clip_norm, noise_std, label_reach=None):
     """Largest move over all labels of a record, over the bound of the package."""
-    rng = np.random.default_rng(n_outputs)
+    rng, told = np.random.default_rng(n_outputs), loss
     n, classes = 20, max(2, n_outputs)
     rows = GridRows.build(rng.normal(size=(n, 4)) / 2, lambda b: b, bias=0.1)
     if label_reach is not None:
-        loss = dataclasses.replace(loss, label_reach=lambda n_classes: label_reach)
+        reach = {"label_reach": lambda n_classes: label_reach}
+        reach["max_residual"] = reach["label_reach"]
+        told = dataclasses.replace(loss, **reach)
     public = PublicRecords(
         mask=np.ones(4, dtype=bool),
         row_map=RowMap(),
@@ -46,7 +48,7 @@ def largest_move(loss, n_outputs, clip_norm, noise_std, label_reach=None):
         clip_norm=clip_norm,
         sensitivity=2 * clip_norm,
     )
-    bound = label_bound(public, loss, rows, plan)
+    bound = label_bound(public, told, rows, plan)
     unit = query.unit(noise_std)
     largest = 0.0
     for _ in range(15):

@@ -28,7 +28,7 @@ from skfdp import (
     PrivateCompletionClassifier,
     PrivateSearchCV,
 )
-from skfdp.estimators import base
+from skfdp.estimators import tables as reading
 from skfdp.estimators.arrays import check_finite
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.linear_model.descent import Descent
@@ -443,8 +443,8 @@ class TestSabotage:
         monkeypatch.setattr(Descent, "plan", peek)
 
     def unblanked(self, monkeypatch):
-        monkeypatch.setattr(base, "blanked", lambda X, public: X)
-        monkeypatch.setattr(base, "check_finite", lambda X, public: None)
+        monkeypatch.setattr(reading, "blanked", lambda X, public: X)
+        monkeypatch.setattr(reading, "check_finite", lambda X, public: None)
 
     @pytest.mark.parametrize("name", ["columns public", "both public, csr"])
     def test_private_values(self, name, monkeypatch):
@@ -469,7 +469,7 @@ class TestSabotage:
         def check_all(X, public):
             check_finite(X, np.ones_like(public))
 
-        monkeypatch.setattr(base, "check_finite", check_all)
+        monkeypatch.setattr(reading, "check_finite", check_all)
         with pytest.raises(ValueError, match="contains NaN"):
             check_values(BY_NAME[f"{LOGISTIC}: columns public"])
 

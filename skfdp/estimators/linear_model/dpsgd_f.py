@@ -153,6 +153,8 @@ class DPSGDFClassifier(LinearClassifier):
     True
     """
 
+    _normalize_may_be_auto = True
+
     def __init__(
         self,
         epsilon=1.0,

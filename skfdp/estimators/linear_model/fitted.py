@@ -38,3 +38,16 @@ class LinearFit:
     public_model: PublicModel | PublicRegression | None = None
     target_map: TargetMap | None = None
     noise: CoefficientNoise | None = None
+
+    def whole(self, public: np.ndarray) -> LinearFit:
+        """Return the fit with the public model within the weights, if it is linear.
+
+        Parameters
+        ----------
+        public : bool ndarray of shape (n_features,)
+            The public columns of `coef`.
+        """
+        if self.public_model is None:
+            return self
+        coef, intercept = self.public_model.add_to(self.coef, self.intercept, public)
+        return dataclasses.replace(self, coef=coef, intercept=intercept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +22,7 @@ from skfdp.privacy import gdp_mu
 from skfdp.privacy.relations import Relation
 from skfdp.queries.losses import LOSSES
 from skfdp.records.blocks import row_blocks
-from skfdp.records.checks import check_choice, check_flag, check_number
+from skfdp.records.checks import check_choice, check_flag, check_number, is_auto
 from skfdp.records.guards import without_traps
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
@@ -38,6 +39,7 @@ class LinearModel(PrivateEstimator):
     #: Of what smooth coordinates expect of the noise, for residuals of standard
     #: deviation 1: labels' residuals are cut at about that.
     _noise_factor = 1.0
+    _normalize_may_be_auto = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -48,7 +50,8 @@ class LinearModel(PrivateEstimator):
         super()._check_parameters()
         Loop.of(self._given()).check()
         check_flag("fit_intercept", self.fit_intercept)
-        check_flag("normalize", self._normalizes)
+        if not (self._normalize_may_be_auto and is_auto(self.normalize)):
+            check_flag("normalize", self.normalize)
         if self.encoder is not None and self._normalizes:
             raise ValueError(
                 "normalize=True is not for encoded rows, whose length is bounded "
@@ -160,25 +163,21 @@ class LinearModel(PrivateEstimator):
             is_private=math.isfinite(self.epsilon),
         )
 
-    def _whole(
-        self, public: PublicRecords, found: LinearFit, coef, intercept
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return weights on the columns of X, or encoded ones, with the public model's.
+    @staticmethod
+    def _whole(public: PublicRecords, found: LinearFit) -> LinearFit:
+        """Return a fit on the columns of X, or on encoded ones, with the public model.
 
         Parameters
         ----------
         public : PublicRecords
         found : LinearFit
-        coef : ndarray of shape (n_outputs, n_features)
             On the columns of the loop, in the units of the public model's margins.
-        intercept : ndarray of shape (n_outputs,)
         """
-        mask = public.mask
-        if public.encoding is not None:
-            coef, mask = public.encoding.weights(coef), public.encoding.public_encoded
-        if found.public_model is None:
-            return coef, intercept
-        return found.public_model.add_to(coef, intercept, mask)
+        if public.encoding is None:
+            return found.whole(public.mask)
+        coef = public.encoding.weights(found.coef)
+        found = dataclasses.replace(found, coef=coef)
+        return found.whole(public.encoding.public_encoded)
 
     @staticmethod
     def _published_map(public: PublicRecords) -> RowMap:
@@ -233,6 +232,5 @@ class LinearClassifier(PrivateClassifier, LinearModel):
         )
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
-        coef, intercept = self._whole(public, found, found.coef, found.intercept)
-        whole = LinearFit(coef, intercept, found.n_iter, noise=found.noise)
+        whole = self._whole(public, found)
         return {"classes_": public.classes, **super()._attributes(public, whole)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -110,16 +111,17 @@ class LinearRegressor(RegressorMixin, LinearModel):
         return LinearFit(*fit, target_map=found)
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
-        units = found.target_map
+        units, model, noise = found.target_map, found.public_model, found.noise
         coef, intercept = units.coefficients(found.coef, found.intercept)
-        model = found.public_model
         if model is not None:
             intercept = intercept - units.offset()
-        coef, intercept = self._whole(public, found, coef, intercept)
-        noise = found.noise
         if noise is not None and not units.log:
             noise = noise.scaled(units.scale)
-        own = LinearFit(coef[0], intercept[0], found.n_iter, noise=noise)
+        found = dataclasses.replace(found, coef=coef, intercept=intercept, noise=noise)
+        whole = self._whole(public, found)
+        own = dataclasses.replace(
+            whole, coef=whole.coef[0], intercept=whole.intercept[0]
+        )
         attributes = {**super()._attributes(public, own), "target_map_": units}
         if model is not None:
             attributes["public_model_"] = model

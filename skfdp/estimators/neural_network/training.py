@@ -327,13 +327,14 @@ class NetworkDescent:
 
     def _linear_model(self, records, prepared, plan, desk: Desk) -> LinearFit:
         """Release the linear model, at a desk for its own events."""
-        return self.linear.run(
+        found = self.linear.run(
             dataclasses.replace(records, public=prepared.linear_public),
             prepared.linear,
             plan.linear,
             desk.within(_LINEAR, desk.streams.under(_LINEAR)),
             lambda step, found: False,
         )
+        return found.whole(records.public.mask)
 
     def _descend(
         self,
