@@ -20,6 +20,7 @@ EXTRAS = {
     "torch": ["torch>=2.6"],
     "plot": ["matplotlib>=3.9"],
     "progress": ["rich>=13"],
+    "parquet": ["pyarrow>=16"],
 }
 EXTRAS["test"] = [
     "pytest>=8.3",
@@ -30,6 +31,7 @@ EXTRAS["test"] = [
     *EXTRAS["cli"],
     *EXTRAS["plot"],
     *EXTRAS["progress"],
+    *EXTRAS["parquet"],
 ]
 # Each minor release of ruff may format differently.
 EXTRAS["lint"] = ["ruff==0.17.*", "mypy>=1.13"]
@@ -84,6 +86,7 @@ setup(
         "joblib>=1.4",
     ],
     extras_require=EXTRAS,
+    entry_points={"console_scripts": ["skfdp = skfdp.__main__:main"]},
     # numba caches compiled kernels beside the sources, which a zip cannot hold.
     zip_safe=False,
 )

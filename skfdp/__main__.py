@@ -1,16 +1,17 @@
-"""``python -m skfdp``: train on a CSV file, or on data bundled with scikit-learn."""
+"""``skfdp`` and ``python -m skfdp``: fit, predict, score and report from a shell."""
 
 import sys
 
 
-def _main() -> int:
+def main() -> int:
+    """Run the command line, and return its exit status."""
     try:
         from skfdp.cli import main
     except KeyboardInterrupt:  # the imports take a second
-        print("python -m skfdp: interrupted before it began.", file=sys.stderr)
+        print("skfdp: interrupted before it began.", file=sys.stderr)
         return 130
     return main()
 
 
 if __name__ == "__main__":
-    raise SystemExit(_main())
+    raise SystemExit(main())

@@ -13,11 +13,22 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from skfdp.cli.arguments import CommandError, parse
-from skfdp.cli.output import OutputError, ReaderGoneError, a_sign_of_life, complain
+from skfdp.cli.arguments import BUNDLED, parse
+from skfdp.cli.output import CommandError, OutputError, ReaderGoneError, complain
+from skfdp.cli.progress import watched
 
 # Named by saved Pipelines; importing them needs pandas.
 _IN_FILES = ("as_numbers", "as_text", "category_name")
+# What each command needs is imported when it runs: --help needs nothing of it, and
+# only tables need pandas.
+_HOMES = {
+    BUNDLED: ("bundled", "run"),
+    "fit": ("job", "run"),
+    "predict": ("use", "predict"),
+    "score": ("use", "score"),
+    "report": ("use", "report"),
+    "schema": ("draft", "run"),
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -27,7 +38,7 @@ def __getattr__(name: str) -> Any:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``python -m skfdp``.
+    """Run ``skfdp``.
 
     Parameters
     ----------
@@ -47,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        with a_sign_of_life():
+        with watched():
             _run(arguments)
     except CommandError as error:
         complain(f"error: {error}{_done(arguments)}")
@@ -81,17 +92,12 @@ def _done(arguments) -> str:
 
 
 def _run(arguments) -> None:
-    # Imported here: --help needs nothing of this, and only a file needs pandas.
-    if arguments.file is None:
-        from skfdp.cli import bundled
-
-        return bundled.run(arguments)
-    try:
-        import pandas  # noqa: F401
-    except ImportError:
-        raise CommandError(
-            "a CSV file needs pandas: pip install 'skfdp[cli]'."
-        ) from None
-    from skfdp.cli import job
-
-    return job.run(arguments)
+    if arguments.command != BUNDLED:
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            raise CommandError(
+                "a table needs pandas: pip install 'skfdp[cli]'."
+            ) from None
+    module, name = _HOMES[arguments.command]
+    getattr(importlib.import_module(f"skfdp.cli.{module}"), name)(arguments)

@@ -1,98 +1,277 @@
-"""The options of the command line."""
+"""The commands and their options."""
 
 from __future__ import annotations
 
 import argparse
-import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from skfdp._version import __version__
-from skfdp.privacy.events import RELATIONS, check_budget
-from skfdp.privacy.relations import Relation
+from skfdp.cli.output import CommandError
+from skfdp.cli.settings import check_bundled, check_fit, complete
+from skfdp.privacy.events import RELATIONS
+
+COMMANDS = {
+    "fit": "train a private model on a table, and write it with its privacy report",
+    "predict": "predict rows with a saved model",
+    "score": "score a saved model on rows whose target is known",
+    "report": "print the privacy statement of a report or of a saved model",
+    "schema": "draft what a fit needs declared, without a look at private columns",
+}
+#: What a command without a word is: the comparison on bundled data.
+BUNDLED = "bundled"
 
 _EPILOG = """\
+commands:
+{commands}
+
+  skfdp COMMAND --help lists the options of one.
+
 examples:
-  python -m skfdp
-  python -m skfdp people.csv --target income --public education age \\
-      --bounds hours=1:99 --categories sector=private,public --epsilon 1 \\
-      --report report.json --model model.joblib
-  python -m skfdp people.csv --target income --public all --epsilon 1
-
-A private column needs declared --bounds (numbers) or --categories (text): to read
-them from the data would disclose them. Public columns may leave them out.
+  skfdp
+  skfdp schema stays.csv --target readmitted --public age sex -o stays.toml
+  skfdp fit stays.csv --schema stays.toml --model stays.skops --report stays.json
+  skfdp predict stays.skops new.csv -o predicted.csv
 """
-# Options that mean nothing for the bundled data.
-_FILE_ONLY = (
-    "target",
-    "public",
-    "public_target",
-    "drop",
-    "bounds",
-    "categories",
-    "categories_file",
-    "classes",
-    "n_records",
-    "evaluate",
-    "test_size",
-    "model",
-    "ledger",
-    "ceiling",
-)
+_FIT_EPILOG = """\
+examples:
+  skfdp fit people.csv --target income --classes high,low --public education age \\
+      --bounds hours=1:99 --categories sector=private,public --epsilon 1 \\
+      --report report.json --model model.skops
+  skfdp fit people.csv --schema people.toml --model model.skops
 
-
-class CommandError(Exception):
-    """A refusal: one sentence that quotes nothing private."""
+A private column needs declared --bounds (numbers, dates) or --categories (text), and a
+private target --classes or --target-bounds: to read them from the data would disclose
+them. Public columns may leave them out. An option goes before what the schema says.
+"""
+_COMMAND_FIRST = " (options come after a command: skfdp fit TABLE --target COLUMN ...)"
+_SEVERAL = {"action": "extend", "nargs": "+"}
 
 
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
+    hint = ""
+
     def error(self, message: str):
         """Leave with status 2."""
-        self.exit(2, f"{self.prog}: error: {message}\n")
+        self.exit(2, f"skfdp: error: {message}{self.hint}\n")
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the checked options, or leave with status 2."""
-    parser = _parser()
-    arguments = parser.parse_args(argv)
-    # What is done so far, in sentences: written files, and charges to a ledger.
-    arguments.done, arguments.charged = [], list
+    """Return the checked options of one command, or leave with status 2."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    command, rest = _command(argv)
+    parser = _PARSERS[command]()
     try:
+        if command == "":
+            raise _no_command(argv[0])
+        if command == BUNDLED:
+            parser.hint = _COMMAND_FIRST
+        arguments = parser.parse_args(rest)
+        parser.hint = ""
+        arguments.command = command
+        # What is done so far, in sentences: written files, and charges to a ledger.
+        arguments.done, arguments.charged = [], list
         _check(arguments)
     except (CommandError, ValueError) as error:
         parser.error(str(error))
     return arguments
 
 
-def _parser() -> argparse.ArgumentParser:
+def _command(argv: list[str]) -> tuple[str, list[str]]:
+    """Return the command, "" if there is no such one, and its arguments."""
+    if not argv or argv[0].startswith("-"):
+        return BUNDLED, argv
+    if argv[0] in COMMANDS:
+        return argv[0], argv[1:]
+    # As before there were commands: a file first.
+    is_file = Path(argv[0]).suffix or Path(argv[0]).exists()
+    return ("fit" if is_file else ""), argv
+
+
+def _no_command(word: str) -> CommandError:
+    return CommandError(
+        f"there is no command and no file {word!r}: the commands are "
+        f"{', '.join(COMMANDS)}."
+    )
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if arguments.command == BUNDLED:
+        check_bundled(arguments)
+    if arguments.command in ("fit", "predict", "score", "schema"):
+        complete(arguments)
+    if arguments.command == "fit":
+        check_fit(arguments)
+
+
+def _bundled_parser() -> argparse.ArgumentParser:
+    listed = "\n".join(f"  {name:<8} {text}" for name, text in COMMANDS.items())
     parser = _Parser(
-        prog="python -m skfdp",
-        description="Train a classifier with differential privacy where part of each "
-        "record may be public, and print what it cost. Without FILE: on data bundled "
-        "with scikit-learn.",
-        epilog=_EPILOG,
+        prog="skfdp",
+        usage="skfdp [options]\n       skfdp COMMAND ...",
+        description="Differentially private models of tables where part of each record "
+        "may be public. Without a command: a comparison on data bundled with "
+        "scikit-learn.",
+        epilog=_EPILOG.format(commands=listed),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("file", metavar="FILE", nargs="?", help="CSV with a header line")
     add("--version", action="version", version=f"skfdp {__version__}")
-    _add_columns(parser.add_argument_group("columns"))
+    add("--epsilon", type=float, nargs="+", help="budgets (default: 0.5 and 1)")
+    add("--delta", type=float, default=1e-5, help="default: 1e-5")
+    add("--relation", choices=RELATIONS, default="replace_one", help=_RELATION)
+    _add_seed(parser)
+    add("--repeats", type=int, default=3, help="splits and fits (default: 3)")
+    add("--report", metavar="FILE.json", type=Path, help="write the privacy report")
+    _add_debug(parser)
+    return parser
+
+
+_RELATION = "what changes between neighbouring data sets (default: replace_one)"
+
+
+def _parser(command: str, epilog: str | None = None) -> argparse.ArgumentParser:
+    text = COMMANDS[command]
+    return _Parser(
+        prog=f"skfdp {command}",
+        description=text[0].upper() + text[1:] + ".",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _fit_parser() -> argparse.ArgumentParser:
+    parser = _parser("fit", _FIT_EPILOG)
+    _add_table(parser)
+    columns = parser.add_argument_group("columns")
+    _add_columns(columns)
+    columns.add_argument(
+        "--bounds",
+        metavar="COLUMN=LOW:HIGH",
+        **_SEVERAL,
+        help="numbers or dates (2024-01-31); values outside are clipped to the bounds",
+    )
+    columns.add_argument(
+        "--categories",
+        metavar="COLUMN=A,B,...",
+        **_SEVERAL,
+        help="text; a value that is not listed counts as 'other'",
+    )
+    _add_task(columns)
     _add_privacy(parser.add_argument_group("privacy"))
     _add_output(parser.add_argument_group("evaluation and output"))
     return parser
 
 
+def _predict_parser() -> argparse.ArgumentParser:
+    parser = _parser("predict")
+    _add_model(parser)
+    _add_table(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="CSV or .parquet; left out, CSV on standard output",
+    )
+    parser.add_argument(
+        "--keep",
+        metavar="COLUMN",
+        **_SEVERAL,
+        help="columns of the table that are written beside the predictions",
+    )
+    return parser
+
+
+def _score_parser() -> argparse.ArgumentParser:
+    parser = _parser("score")
+    _add_model(parser)
+    _add_table(parser)
+    parser.add_argument("--target", metavar="COLUMN", help="default: that of the model")
+    return parser
+
+
+def _report_parser() -> argparse.ArgumentParser:
+    parser = _parser("report")
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="a report (.json) or a saved model (.skops, .joblib); a joblib file runs "
+        "whatever its author put into it",
+    )
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    _add_debug(parser)
+    return parser
+
+
+def _schema_parser() -> argparse.ArgumentParser:
+    parser = _parser("schema")
+    _add_table(parser, schema=False)
+    _add_columns(parser.add_argument_group("columns"))
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE.toml",
+        type=Path,
+        help="a new file; left out, standard output",
+    )
+    return parser
+
+
+_PARSERS = {
+    BUNDLED: _bundled_parser,
+    "": _bundled_parser,
+    "fit": _fit_parser,
+    "predict": _predict_parser,
+    "score": _score_parser,
+    "report": _report_parser,
+    "schema": _schema_parser,
+}
+
+
+def _add_model(parser) -> None:
+    parser.add_argument(
+        "saved",
+        metavar="MODEL",
+        help=".skops, or .joblib, which runs whatever its author put into it",
+    )
+
+
+def _add_table(parser, *, schema: bool = True) -> None:
+    add = parser.add_argument
+    add("file", metavar="TABLE", help="CSV with a header line, or .parquet")
+    if schema:
+        add(
+            "--schema",
+            metavar="FILE.toml",
+            help="declarations and settings, as 'skfdp schema' drafts them",
+        )
+    csv = parser.add_argument_group("format of a CSV file")
+    add = csv.add_argument
+    add("--sep", metavar="CHARACTER", help="between fields (default: a comma)")
+    add("--decimal", metavar="CHARACTER", help="in numbers (default: a point)")
+    add("--encoding", metavar="NAME", help="such as latin1 (default: utf-8)")
+    _add_debug(parser)
+
+
+def _add_debug(parser) -> None:
+    parser.add_argument(
+        "--debug", action="store_true", help="show tracebacks, which may quote data"
+    )
+
+
 def _add_columns(group) -> None:
     add = group.add_argument
-    several = {"action": "extend", "nargs": "+"}
     add("--target", metavar="COLUMN", help="column to predict")
     add(
         "--public",
         metavar="COLUMN",
-        **several,
+        **_SEVERAL,
         help="columns that may be disclosed; names or patterns such as 'mean *'; "
         "'all': every column but the target",
     )
@@ -102,48 +281,33 @@ def _add_columns(group) -> None:
         const=True,
         help="the target may be disclosed",
     )
-    add("--drop", metavar="COLUMN", **several, help="columns that are not used")
+    add("--drop", metavar="COLUMN", **_SEVERAL, help="columns that are not used")
+
+
+def _add_task(group) -> None:
+    add = group.add_argument
     add(
-        "--bounds",
-        metavar="COLUMN=LOW:HIGH",
-        **several,
-        help="numbers; clipped to the bounds; a missing one counts as the middle",
-    )
-    add(
-        "--categories",
-        metavar="COLUMN=A,B,...",
-        **several,
-        help="text; a value that is not listed contributes nothing; an empty one is "
-        "the category 'missing'",
-    )
-    add(
-        "--categories-file",
-        metavar="FILE.json",
-        help='the same as JSON: {"column": ["A", "B"], ...}',
+        "--task",
+        choices=("classification", "regression"),
+        help="default: as --classes or --target-bounds say",
     )
     add(
         "--classes",
         metavar="A,B,...",
-        help="labels that can occur; left out, they are read from the target, and the "
-        "report says that it assumes them to be public",
+        help="labels that can occur; any other one contributes nothing",
+    )
+    add(
+        "--target-bounds",
+        metavar="LOW:HIGH",
+        help="of a number to predict; targets outside are clipped",
     )
 
 
 def _add_privacy(group) -> None:
     add = group.add_argument
-    add(
-        "--epsilon",
-        type=float,
-        nargs="+",
-        help="budget (default: 1; for the bundled data several, 0.5 and 1)",
-    )
-    add("--delta", type=float, default=1e-5, help="default: 1e-5")
-    add(
-        "--relation",
-        choices=RELATIONS,
-        default="replace_one",
-        help="what changes between neighbouring data sets (default: replace_one)",
-    )
+    add("--epsilon", type=float, help="budget (default: 1)")
+    add("--delta", type=float, help="default: 1e-5")
+    add("--relation", choices=RELATIONS, help=_RELATION)
     add(
         "--n-records",
         type=int,
@@ -157,7 +321,11 @@ def _add_privacy(group) -> None:
         help="total epsilon, at --delta, of all fits that a new ledger is charged for; "
         "the file keeps it, and the fit that would pass it is refused",
     )
-    add(
+    _add_seed(group)
+
+
+def _add_seed(group) -> None:
+    group.add_argument(
         "--seed",
         type=int,
         help="reproducible, for experiments only: gives no guarantee",
@@ -177,6 +345,7 @@ def _add_output(group) -> None:
     add(
         "--repeats",
         type=int,
+        default=3,
         help="fits of each private row of the table (default: 3)",
     )
     add("--report", metavar="FILE.json", type=Path, help="write the privacy report")
@@ -184,104 +353,12 @@ def _add_output(group) -> None:
         "--model",
         metavar="FILE",
         type=Path,
-        help="write the trained Pipeline, from rows of the CSV to labels: .skops or "
-        ".joblib",
+        help="write the trained model, from rows of the table to labels or numbers: "
+        ".skops or .joblib",
     )
-    add("--debug", action="store_true", help="show tracebacks, which may quote data")
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    if arguments.file is None:
-        _check_bundled(arguments)
-    else:
-        _check_file(arguments)
-    for epsilon in arguments.epsilon:
-        _check_positive("--epsilon", epsilon)
-        check_budget(epsilon, arguments.delta)
-    if arguments.repeats < 1:
-        raise CommandError(f"--repeats={arguments.repeats} must be at least 1.")
-    if arguments.seed is not None and arguments.seed < 0:
-        raise CommandError(f"--seed={arguments.seed} must not be negative.")
-    for path in (arguments.report, arguments.model):
-        if path is not None and not path.resolve().parent.is_dir():
-            raise CommandError(f"there is no folder {str(path.parent)!r} for {path}.")
-
-
-def _check_positive(option: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise CommandError(
-            f"{option}={value:g} must be a positive, finite number, such as 1."
-        )
-
-
-def _check_bundled(arguments: argparse.Namespace) -> None:
-    for name in _FILE_ONLY:
-        if getattr(arguments, name) is not None:
-            option = "--" + name.replace("_", "-")
-            raise CommandError(f"{option} is for a FILE, and none is given.")
-    if not Relation.of(arguments.relation).counts_are_public:
-        raise CommandError(
-            "--relation add_or_remove_one allows no public columns, and the bundled "
-            "comparison has some: use replace_one or replace_special."
-        )
-    arguments.epsilon = arguments.epsilon or [0.5, 1.0]
-    arguments.repeats = 3 if arguments.repeats is None else arguments.repeats
-
-
-def _check_file(arguments: argparse.Namespace) -> None:
-    if arguments.target is None:
-        raise CommandError("--target is needed with a FILE: name the column.")
-    arguments.epsilon = arguments.epsilon or [1.0]
-    if len(arguments.epsilon) > 1:
-        raise CommandError(
-            "--epsilon takes one number with a FILE: one model is released."
-        )
-    arguments.public = arguments.public or []
-    arguments.public_target = bool(arguments.public_target)
-    arguments.repeats = 3 if arguments.repeats is None else arguments.repeats
-    _check_evaluation(arguments)
-    if arguments.model is not None:
-        if arguments.model.suffix not in (".skops", ".joblib"):
-            raise CommandError(
-                f"--model {arguments.model} must end in .skops or .joblib."
-            )
-        if arguments.model.suffix == ".skops":
-            _check_skops()
-
-
-def _check_evaluation(arguments: argparse.Namespace) -> None:
-    if arguments.ceiling is not None:
-        _check_positive("--ceiling", arguments.ceiling)
-        if arguments.ledger is None:
-            raise CommandError("--ceiling is that of a ledger: give --ledger FILE too.")
-    relation = Relation.of(arguments.relation)
-    # A ledger promises that every use of the data is charged, and the comparison
-    # cannot be; and who is held out depends on the number of rows, which
-    # add_or_remove_one protects.
-    reasons = {
-        "--ledger": arguments.ledger is not None,
-        f"--relation {arguments.relation}": not relation.counts_are_public,
-    }
-    obstacle = next((option for option, given in reasons.items() if given), None)
-    if arguments.evaluate and obstacle:
-        raise CommandError(
-            f"--evaluate and {obstacle} exclude each other: the scores on held-out "
-            "rows are not private, so they cannot be accounted for."
-        )
-    if arguments.evaluate is None:
-        arguments.evaluate = obstacle is None
-    size = arguments.test_size
-    if size is not None and not arguments.evaluate:
-        raise CommandError("--test-size needs the evaluation, which is off.")
-    arguments.test_size = 0.25 if size is None else size
-    if not 0 < arguments.test_size < 1:
-        raise CommandError(f"--test-size={size} must lie strictly between 0 and 1.")
-
-
-def _check_skops() -> None:
-    try:
-        import skops.io  # noqa: F401
-    except ImportError:
-        raise CommandError(
-            "--model FILE.skops needs skops: pip install 'skfdp[cli]', or use .joblib."
-        ) from None
+    add(
+        "--plot",
+        metavar="FILE",
+        type=Path,
+        help="draw the effect of every column: .png, .pdf or .svg",
+    )

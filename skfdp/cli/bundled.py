@@ -1,4 +1,4 @@
-"""``python -m skfdp`` without a file: handwritten digits, half of them public."""
+"""``skfdp`` without a command: handwritten digits, half of them public."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skfdp.cli.output import ReaderGoneError, say
+from skfdp.cli.progress import COMPILES, stage
 from skfdp.cli.records import check_outputs, write
 from skfdp.cli.scores import (
     Row,
@@ -65,6 +66,8 @@ def run(arguments: argparse.Namespace) -> None:
     for repeat in range(arguments.repeats):
         order = rng.permutation(len(X))
         split = order[len(X) // 4 :], order[: len(X) // 4]
+        place = f"repetition {repeat + 1} of {arguments.repeats}"
+        stage(f"training, {place}{COMPILES}", slow=not repeat)
         for row, score, model in _scores(arguments, X, digits, split, repeat):
             rows.setdefault(row.label + row.epsilon, row).scores.append(
                 {"accuracy": score}

@@ -1,47 +1,166 @@
-"""The columns of a file, and what is declared about each."""
+"""The columns of a table, and what is declared about each."""
 
 from __future__ import annotations
 
 import argparse
 import csv
+import dataclasses
 import fnmatch
-import json
-import math
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pandas as pd
 
-from skfdp.cli.arguments import CommandError
-from skfdp.cli.encoding import Columns, canonical, canonical_text, labels_like
-from skfdp.cli.tables import open_table
+from skfdp.cli.observed import Observed, look_at, named_as_identifier
+from skfdp.cli.output import CommandError
+from skfdp.cli.schema import limits
+from skfdp.encoding.encoder import DeclaredEncoder
 from skfdp.privacy import Relation
 
 
-def read_header(path: str, target: str) -> list[str]:
-    """Return the column names; the rows are not looked at."""
-    header = list(open_table(path, nrows=0).columns)
-    if target not in header:
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """The columns that the model sees; public facts only.
+
+    Attributes
+    ----------
+    target : str
+    names : tuple of str
+        In the order of the file.
+    public : tuple of str
+        Those among them that may be disclosed.
+    declared : dict of str to dict
+        What is declared of each, by the keys of a schema.
+    interactions : sequence of (str, str)
+    learnt : tuple of str
+        Public columns whose bounds or categories were read from the rows.
+    """
+
+    target: str
+    names: tuple[str, ...]
+    public: tuple[str, ...]
+    declared: dict[str, dict[str, Any]]
+    interactions: Sequence[tuple[str, str]] = ()
+    learnt: tuple[str, ...] = ()
+
+    @property
+    def private(self) -> tuple[str, ...]:
+        """The others."""
+        return tuple(name for name in self.names if name not in self.public)
+
+    def of_numbers(self) -> list[str]:
+        """Return the columns whose bounds are numbers."""
+        found = self.among(self.names, "bounds")
+        return [name for name, pair in found.items() if not isinstance(pair[0], str)]
+
+    def among(self, names: Iterable[str], key: str) -> dict[str, Any]:
+        """Return what is declared under a key, by column."""
+        return {
+            name: self.declared[name][key]
+            for name in names
+            if key in self.declared.get(name, {})
+        }
+
+    def declares(self, name: str) -> bool:
+        """Whether bounds or categories of a column are declared."""
+        return not {"bounds", "categories"}.isdisjoint(self.declared.get(name, {}))
+
+    def encoder(self, *, public_only: bool = False) -> DeclaredEncoder:
+        """Return the encoder of raw rows, of the public columns alone or of all."""
+        names = self.public if public_only else self.names
+        options: dict[str, Any] = {
+            option: found
+            for option, key in (
+                ("basis", "basis"),
+                ("n_knots", "knots"),
+                ("spacing", "spacing"),
+            )
+            if (found := self.among(names, key))
+        }
+        cyclic = self.among(names, "cyclic")
+        categories = self.among(names, "categories")
+        return DeclaredEncoder(
+            self.among(names, "bounds"),
+            {name: list(values) for name, values in categories.items()},
+            cyclic=[name for name, given in cyclic.items() if given],
+            interactions=[
+                list(pair) for pair in self.interactions if set(pair) <= set(names)
+            ],
+            ignore=[name for name in self.names if name not in names],
+            **options,
+        )
+
+    def completed(self, rows: pd.DataFrame) -> Columns:
+        """Return the columns with what public columns show where nothing is declared.
+
+        Raises
+        ------
+        CommandError
+            If a public column holds too many texts, or nothing.
+        """
+        declared = dict(self.declared)
+        learnt = []
+        for name in self.public:
+            if not self.declares(name):
+                learnt.append(name)
+                shown = _shown(name, look_at(rows[name]), len(rows))
+                declared[name] = declared.get(name, {}) | shown
+        return dataclasses.replace(self, declared=declared, learnt=tuple(learnt))
+
+
+def _shown(name: str, found: Observed, n_rows: int) -> dict[str, Any]:
+    if found.bounds is not None:
+        return {"bounds": found.bounds}
+    if found.categories is not None:
+        return {"categories": found.categories}
+    if not found.n_values:
+        raise CommandError(
+            f"the public column {name!r} is empty: leave it out (--drop)."
+        )
+    raise CommandError(
+        f"the public column {name!r} holds {found.n_values} different texts in "
+        f"{n_rows} rows. Names and identifiers are not categories, and each would be "
+        "the name of a column in the model and in the report: leave it out (--drop), "
+        "or declare the categories that matter (--categories)."
+    )
+
+
+def roles(
+    arguments: argparse.Namespace, header: Sequence[str]
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the public, private and ignored columns of a file, in its order.
+
+    An option goes before the schema, for the columns that it names.
+    """
+    target, declared = arguments.target, arguments.declared
+    if target and target not in header:
         # The header is not shown: in a file without one it is the first record.
         raise CommandError(
-            f"--target names {target!r}, which is not in the first line of {path!r}: "
-            "the file needs a header line, and names are case-sensitive."
+            f"--target names {target!r}, which is not in the first line of "
+            f"{arguments.file!r}: the file needs a header line, and names are "
+            "case-sensitive."
         )
-    return header
-
-
-def read_rows(path: str, columns: Columns) -> pd.DataFrame:
-    """Return the rows as text: nothing is inferred from the values."""
-    rows = open_table(path)[[*columns.public, *columns.private, columns.target]]
-    if not len(rows):
-        raise CommandError(f"{path!r} holds no rows below its first line.")
-    if rows[columns.target].isna().any():
-        raise CommandError(
-            f"the target {columns.target!r} has missing values: give them a label of "
-            "their own, such as 'missing'; remove these rows only if it is public "
-            "which they are."
-        )
-    return rows
+    for name in header:
+        if list(header).count(name) > 1:
+            raise CommandError("two columns have one name: rename one of them.")
+    features = [name for name in header if name != target]
+    for name in declared:
+        if name not in features:
+            raise _unknown("the schema", name, target)
+    role = {name: declared.get(name, {}).get("role", "private") for name in features}
+    for name in arguments.drop or ():
+        if name not in features:
+            raise _unknown("--drop", name, target)
+        role[name] = "ignore"
+    left = [name for name in features if name not in (arguments.drop or ())]
+    for name in _public(arguments.public or [], left, target):
+        role[name] = "public"
+    public, private, ignored = (
+        [name for name in features if role[name] == kind]
+        for kind in ("public", "private", "ignore")
+    )
+    return public, private, ignored
 
 
 def resolve(arguments: argparse.Namespace, header: Sequence[str]) -> Columns:
@@ -53,86 +172,38 @@ def resolve(arguments: argparse.Namespace, header: Sequence[str]) -> Columns:
     header : sequence of str
         The file's column names.
     """
-    target = arguments.target
-    features = [name for name in header if name != target]
-    for name in arguments.drop or ():
-        if name not in features:
-            raise _unknown("--drop", name, target)
-        features.remove(name)
-    public = _public(arguments.public, features, target)
-    bounds: dict = {}
+    public, private, _ = roles(arguments, header)
+    features, target = [*public, *private], arguments.target
+    declared = {name: arguments.declared.get(name, {}) for name in features}
+    given: dict[str, dict] = {}
     for text in arguments.bounds or ():
         name, value = _assignment("--bounds", "COLUMN=LOW:HIGH", text, features, target)
-        _add(bounds, name, _pair(text, value), "--bounds")
-    categories: dict = {}
+        _add(given, name, "bounds", _pair(text, value))
     for text in arguments.categories or ():
         name, value = _assignment(
             "--categories", "COLUMN=A,B,...", text, features, target
         )
-        _add(categories, name, _listed(value, name), "--categories")
-    for name, values in _from_file(arguments.categories_file).items():
-        if name not in features:
-            raise _unknown("--categories-file", name, target)
-        _add(categories, name, _listed(values, name), "--categories")
-    for name in bounds.keys() & categories.keys():
-        raise CommandError(
-            f"column {name!r} has --bounds and --categories: numbers or text?"
-        )
-    private = tuple(name for name in features if name not in public)
-    _require(private, bounds.keys() | categories.keys())
+        _add(given, name, "categories", _listed(value, name))
+    for name, entry in given.items():
+        known = declared[name]
+        # Knots of a column that is text now, say, have no meaning any more.
+        other_kind = {"bounds", "categories"} & known.keys() - entry.keys()
+        declared[name] = entry if other_kind else known | entry
+    _require(arguments, private, declared)
     _check_use(arguments, features, private)
     return Columns(
         target,
-        tuple(name for name in features if name in public),
-        private,
-        bounds,
-        categories,
+        tuple(name for name in header if name in features),
+        tuple(public),
+        declared,
+        tuple(arguments.interactions),
     )
 
 
-def classes(text: str | None) -> list[str] | None:
-    """Return the labels of ``--classes`` in canonical form."""
-    if text is None:
-        return None
-    labels = _listed(text, "--classes")
-    if len(labels) < 2:
-        raise CommandError(f"--classes={text!r} must list at least two labels.")
-    return list(labels)
-
-
-def labels(target: pd.Series, declared: list[str] | None) -> tuple:
-    """Return the labels of the rows and the declared ones, of one type.
-
-    Parameters
-    ----------
-    target : Series
-    declared : list of str or None
-        In canonical form; None: whatever occurs.
-    """
-    values = canonical_text(target)
-    if declared is None:
-        found = labels_like(values).to_numpy()
-        if found.dtype.kind == "f":
-            raise CommandError(
-                f"the target {target.name!r} holds fractions, and the command line "
-                "trains classifiers only: use skfdp.FeatureDPRegressor in Python, or "
-                "replace the numbers by labels beforehand, at limits that are public."
-            )
-        return found, None
-    if not values.isin(declared).all():
-        raise CommandError(
-            f"the target {target.name!r} holds labels outside --classes "
-            f"{','.join(declared)}: declare every label that can occur."
-        )
-    both = labels_like(pd.concat([pd.Series(declared), values], ignore_index=True))
-    both = both.to_numpy()
-    return both[len(declared) :], both[: len(declared)].tolist()
-
-
-def _public(patterns: list[str], features: list[str], target: str) -> set[str]:
+def _public(patterns: list[str], features: list[str], target: str) -> list[str]:
     if patterns == ["all"]:
-        return set(features)
-    public: set[str] = set()
+        return features
+    public: list[str] = []
     for pattern in patterns:
         if pattern == target:
             raise CommandError(
@@ -143,14 +214,15 @@ def _public(patterns: list[str], features: list[str], target: str) -> set[str]:
         }
         if not found:
             raise _unknown("--public", pattern, target)
-        public |= found
+        public.extend(found)
     return public
 
 
 def _unknown(option: str, name: str, target: str) -> CommandError:
     if name == target:
         return CommandError(
-            f"{option} names the target {name!r}: its labels are declared by --classes."
+            f"{option} names the target {name!r} as a column: it is declared by "
+            "--classes or --target-bounds."
         )
     return CommandError(
         f"{option} names the column {name!r}, which the file does not have or --drop "
@@ -171,81 +243,71 @@ def _assignment(
     raise _unknown(option, text[: places[0]], target)
 
 
-def _add(declared: dict, name: str, value: tuple, option: str) -> None:
-    if name in declared:
-        raise CommandError(f"{option} declares column {name!r} twice.")
-    declared[name] = value
-
-
-def _pair(text: str, value: str) -> tuple[float, float]:
-    try:
-        low, high = map(float, value.split(":"))
-    except ValueError:
-        hint = ""
-        if re.search(r"\d{4}-\d\d|\d\d?[./]\d\d?[./]\d\d", value):
-            hint = (
-                " Dates are not read: write days since a fixed date into the file "
-                "beforehand, or --drop the column."
-            )
+def _add(given: dict, name: str, key: str, value: Any) -> None:
+    entry = given.setdefault(name, {})
+    if key in entry:
+        raise CommandError(f"--{key} declares column {name!r} twice.")
+    if entry:
         raise CommandError(
-            f"--bounds {text!r} must have the form COLUMN=LOW:HIGH, two numbers.{hint}"
-        ) from None
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            f"column {name!r} has --bounds and --categories: numbers or text?"
+        )
+    entry[key] = value
+
+
+def _pair(text: str, value: str) -> tuple[Any, Any]:
+    sides: list[Any] = value.split(":")
+    try:
+        sides = [float(side) for side in sides]
+    except ValueError:
+        if re.search(r"\d\d?[./]\d\d?[./]\d\d", value):
+            raise CommandError(
+                f"--bounds {text!r}: write dates as 2024-12-31, here and in the file."
+            ) from None
+        if not re.fullmatch(r"\d{4}-\d\d-\d\d:\d{4}-\d\d-\d\d", value):
+            sides = []
+    if len(sides) != 2:
+        raise CommandError(
+            f"--bounds {text!r} must have the form COLUMN=LOW:HIGH, two numbers or two "
+            "dates."
+        )
+    found = limits(*sides)
+    if found is None:
         raise CommandError(f"--bounds {text!r} must satisfy LOW < HIGH, both finite.")
-    return low, high
+    return found
 
 
-def _listed(values: str | Iterable[str], name: str) -> tuple[str, ...]:
-    """Return categories in the form in which rows are compared with them."""
-    if isinstance(values, str):
-        # As in a CSV file: a category that holds a comma is quoted.
-        values = next(csv.reader([values], skipinitialspace=True), [])
-    listed = tuple(canonical(str(value)) for value in values)
+def _listed(text: str, name: str) -> tuple[str, ...]:
+    # As in a CSV file: a category that holds a comma is quoted.
+    listed = tuple(next(csv.reader([text], skipinitialspace=True), []))
     if not listed:
         raise CommandError(f"--categories of {name!r} must list at least one value.")
-    for value in listed:
-        if listed.count(value) > 1:
-            raise CommandError(f"the list of {name!r} holds {value!r} twice.")
     return listed
 
 
-def _from_file(path: str | None) -> dict:
-    if path is None:
-        return {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            values = json.load(file)
-    except OSError as error:
-        raise CommandError(f"cannot read {path!r}: {error.strerror}.") from None
-    except ValueError:
-        values = None
-    if not isinstance(values, dict) or not all(
-        isinstance(listed, list) for listed in values.values()
-    ):
-        raise CommandError(
-            f'--categories-file {path!r} must be JSON of the form {{"column": ["A", '
-            '"B"], ...}.'
-        )
-    return values
-
-
-def _require(private: Sequence[str], declared: Iterable[str]) -> None:
+def _require(
+    arguments: argparse.Namespace, private: Sequence[str], declared: dict[str, dict]
+) -> None:
     """Refuse private columns of which nothing is declared, without a look at them."""
-    missing = [name for name in private if name not in declared]
+    missing = [
+        name for name in private if not {"bounds", "categories"} & declared[name].keys()
+    ]
     if not missing:
         return
-    noun = "column" if len(missing) == 1 else "columns"
-    bounds = " ".join(_quoted(f"{name}=LOW:HIGH") for name in missing)
-    categories = " ".join(_quoted(f"{name}=A,B,...") for name in missing)
+    identifiers = [quoted(name) for name in missing if named_as_identifier(name)]
+    hint = f", as {' '.join(identifiers)} seems to be" if identifiers else ""
+    others = [name for name in missing if not named_as_identifier(name)] or missing
     raise CommandError(
-        f"to learn bounds or categories of the private {noun} "
-        f"{', '.join(missing)} from the data would disclose them: declare what you "
-        f"know beforehand, --bounds {bounds} for numbers, --categories {categories} "
-        "for text; or --drop what nobody can declare (identifiers, names, dates)."
+        f"nothing is declared of the private column{'s'[: len(missing) > 1]} "
+        f"{', '.join(missing)}, and to learn it from the data would disclose them: "
+        f"give --bounds {quoted(others[0] + '=LOW:HIGH')} for numbers and dates or "
+        f"--categories {quoted(others[0] + '=A,B,...')} for text, or fill in the "
+        f"schema that 'skfdp schema {quoted(arguments.file)}' drafts; --drop what is "
+        f"no use or an identifier{hint}."
     )
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return a word as a shell needs it."""
     return f"'{text}'" if set(text) & set(" '\"*?&;()<>|$`\\") else text
 
 

@@ -1,4 +1,4 @@
-"""``python -m skfdp FILE.csv``: one private model, and what it is compared with.
+"""``skfdp fit``: one private model, and what it is compared with.
 
 What is released is one model, fitted once; the report and the ledger count this fit.
 The comparison needs models without privacy and exact scores, which no accounting
@@ -14,21 +14,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression
+import pandas as pd
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skfdp.cli.arguments import CommandError
-from skfdp.cli.columns import (
-    classes,
-    labels,
-    read_header,
-    read_rows,
-    resolve,
-)
-from skfdp.cli.encoding import Columns, Encoding, TableError
-from skfdp.cli.output import say
+from skfdp.cli.columns import Columns, resolve
+from skfdp.cli.observed import unread
+from skfdp.cli.output import CommandError, complain, say
+from skfdp.cli.progress import COMPILES, stage
 from skfdp.cli.records import check_outputs, open_ledger, write
 from skfdp.cli.scores import (
     Row,
@@ -38,7 +33,10 @@ from skfdp.cli.scores import (
     scores,
     seed_of,
 )
+from skfdp.cli.tables import Table
+from skfdp.cli.target import Target, read_target
 from skfdp.estimators.linear_model.feature_dp import FeatureDPLogisticRegression
+from skfdp.estimators.linear_model.regressors import FeatureDPRegressor
 from skfdp.privacy import Relation
 from skfdp.privacy.assumptions import READ_FROM_PUBLIC, Assumption, enforced
 
@@ -56,11 +54,16 @@ class Task:
 
     arguments: argparse.Namespace
     columns: Columns
-    encoding: Encoding
     classes: list | None
+    rows: pd.DataFrame
 
-    def pipeline(self, repeat=0, *, ledger=None, kind="released") -> Pipeline:
-        """Return an unfitted Pipeline from raw rows to labels.
+    @property
+    def regression(self) -> bool:
+        """Whether numbers are predicted, and not labels."""
+        return self.arguments.task == "regression"
+
+    def model(self, repeat=0, *, ledger=None, kind="released") -> Pipeline:
+        """Return an unfitted model of raw rows.
 
         Parameters
         ----------
@@ -69,59 +72,92 @@ class Task:
         kind : {"released", "everything", "public"}
             As declared; nothing public; the public columns with a private target.
         """
-        arguments, public_only = self.arguments, kind == "public"
-        public: list | str | None = ["public__*"] if self.columns.public else None
-        model = FeatureDPLogisticRegression(
-            arguments.epsilon[0],
-            arguments.delta,
-            public_features=None if kind == "everything" else public,
-            public_target=arguments.public_target and kind == "released",
-            neighboring_relation=arguments.relation,
-            n_records=arguments.n_records,
-            bounds=self.encoding.encoded_bounds(public_only=public_only),
-            classes=self.classes,
-            target_name=self.columns.target,
-            names=self.encoding.parents(public_only=public_only),
-            ledger=ledger,
-            random_state=seed_of(arguments.seed, repeat),
-        )
-        encoder = self.encoding.transformer(public_only=public_only)
+        arguments, columns = self.arguments, self.columns
+        encoder = columns.encoder(public_only=kind == "public")
+        encoder.set_output(transform="pandas").fit(self.rows)  # which learns nothing
+        parents = [
+            [columns.names[place] for place in block.parents]
+            for block in encoder.blocks_
+            for _ in block.levels
+        ]
+        public = [set(names) <= set(columns.public) for names in parents]
+        options = {
+            "public_features": public if any(public) and kind != "everything" else None,
+            "public_target": arguments.public_target and kind == "released",
+            "neighboring_relation": arguments.relation,
+            "n_records": arguments.n_records,
+            "bounds": (0, 1),
+            "names": [":".join(names) for names in parents],
+            "target_name": columns.target,
+            "ledger": ledger,
+            "random_state": seed_of(arguments.seed, repeat),
+        }
+        if self.regression:
+            kind_of_model = FeatureDPRegressor
+            options["target_bounds"] = arguments.target_bounds
+        else:
+            kind_of_model = FeatureDPLogisticRegression
+            options["classes"] = self.classes
+        model = kind_of_model(arguments.epsilon, arguments.delta, **options)
         return Pipeline([("encode", encoder), ("model", model)])
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Train, compare, print and write."""
-    try:
-        _run(arguments)
-    except TableError as error:
-        raise CommandError(str(error)) from None
-
-
-def _run(arguments: argparse.Namespace) -> None:
-    columns = resolve(arguments, read_header(arguments.file, arguments.target))
-    declared = classes(arguments.classes)
-    rows = read_rows(arguments.file, columns)
-    y, label_set = labels(rows.pop(columns.target), declared)
+    task, rows, target = _read(arguments)
     train, test = _split(arguments, len(rows))
-    encoding = Encoding.of(columns, rows.iloc[train])
-    encoding.check(rows)
-    task = Task(arguments, columns, encoding, label_set)
     check_outputs(arguments)
-    pipeline = task.pipeline(ledger=open_ledger(arguments))
-    fit_private(pipeline, rows.iloc[train], y[train])
+    stage(f"training the model that is released{COMPILES}", slow=True)
+    pipeline = task.model(ledger=open_ledger(arguments))
+    fit_private(pipeline, rows.iloc[train], target.values[train])
     model = pipeline[-1]
     # The file stays with whoever ran this; the model may travel.
     model.set_params(ledger=None)
     model.privacy_ = _completed(model.privacy_, task)
     # Before anything is printed: words may be lost, what was paid for may not.
     write(arguments, model.privacy_, pipeline)
-    say(_title(task, len(train), len(test), model.classes_))
+    say(_title(task, len(train), len(test), model))
     for line in (*arguments.charged(), *arguments.done):
         say(line)
     say()
     if arguments.evaluate:
-        _compare(task, pipeline, rows, y, train, test)
+        _compare(task, pipeline, rows, target, train, test)
     say(model.privacy_.statement())
+
+
+def _read(arguments: argparse.Namespace) -> tuple[Task, pd.DataFrame, Target]:
+    """Return the task, the rows and their target; private values decide nothing."""
+    stage("reading the table")
+    table = Table(arguments.file, arguments)
+    columns = resolve(arguments, table.header())
+    public = [*columns.public] + [columns.target] * arguments.public_target
+    rows = table.columns([*columns.names, columns.target], public)
+    if not len(rows):
+        raise CommandError(f"{arguments.file!r} holds no rows below its first line.")
+    undeclared = [name for name in columns.public if not columns.declares(name)]
+    numeric = [*columns.of_numbers(), *undeclared]
+    numeric += [columns.target] * (arguments.task == "regression")
+    rows = table.decimals(rows, numeric)
+    target = read_target(rows.pop(columns.target), arguments)
+    columns = columns.completed(rows)
+    try:
+        columns.encoder().fit(rows)  # which checks the declarations alone
+    except ValueError as error:
+        raise CommandError(" ".join(str(error).split())) from None
+    _tell_unread(columns, rows)
+    return Task(arguments, columns, target.classes, rows), rows, target
+
+
+def _tell_unread(columns: Columns, rows: pd.DataFrame) -> None:
+    """Say which public columns hold what is not a number or a date; no private one."""
+    for name, (low, _) in columns.among(columns.public, "bounds").items():
+        what = "date" if isinstance(low, str) else "number"
+        count = unread(rows[name], what)
+        if count:
+            complain(
+                f"warning: {count} values of the public column {name!r} are no {what}s "
+                f"and count as missing: is it a {what}, and is --decimal right?"
+            )
 
 
 def _split(arguments, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -141,8 +177,8 @@ def _split(arguments, n: int) -> tuple[np.ndarray, np.ndarray]:
 def _completed(report, task: Task):
     """Return the report with what is known of the file."""
     given = []
-    if task.encoding.learnt:
-        given.append(enforced(f"{READ_FROM_PUBLIC}{', '.join(task.encoding.learnt)}."))
+    if task.columns.learnt:
+        given.append(enforced(f"{READ_FROM_PUBLIC}{', '.join(task.columns.learnt)}."))
     if task.arguments.evaluate:
         given.append(
             Assumption(
@@ -155,17 +191,17 @@ def _completed(report, task: Task):
     return dataclasses.replace(report, assumptions=(*report.assumptions, *given))
 
 
-def _title(task: Task, n_train: int, n_test: int, known) -> str:
+def _title(task: Task, n_train: int, n_test: int, model) -> str:
     arguments, columns = task.arguments, task.columns
-    # The classes are public, declared or not: the model holds them.
-    kind = f"{len(known)} classes"
-    if task.classes is None:
-        kind += ", read from the file"
-    if len(known) > 2 and np.issubdtype(known.dtype, np.number):
-        kind += (
-            "; each number is a label of its own (for a regression use "
-            "skfdp.FeatureDPRegressor in Python)"
-        )
+    if task.regression:
+        kind = "a number"
+        if arguments.target_bounds is not None:
+            low, high = arguments.target_bounds
+            kind += f" from {low:g} to {high:g}"
+    else:
+        # The classes are public, declared or not: the model holds them.
+        kind = f"{len(model.classes_)} classes"
+        kind += ", read from the public target" * (task.classes is None)
     public = list(columns.public) + [columns.target] * arguments.public_target
     private = list(columns.private) + [columns.target] * (not arguments.public_target)
     lines = [
@@ -182,46 +218,60 @@ def _title(task: Task, n_train: int, n_test: int, known) -> str:
     return "\n".join(lines)
 
 
-def _compare(task: Task, released: Pipeline, rows, y, train, test) -> None:
+def _compare(task: Task, released, rows, target: Target, train, test) -> None:
+    """Print scores without privacy; rows without a target are left out of them."""
     table = []
-    X, X_test = rows.iloc[train], rows.iloc[test]
-    for row, models in _comparison(task, released, y[train]):
-        for fit, model in models:
-            fitted = model if fit is None else fit(model, X, y[train])
-            row.scores.append(scores(fitted, X_test, y[test]))
+    known = target.readable
+    exact, scored = train[known[train]], test[known[test]]
+    # Of one type again, whatever stood for what is no label.
+    y = np.array(target.values.tolist())
+    if not len(exact) or not len(scored):
+        raise CommandError(
+            "no training row, or no held-out row, has a declared target: there is "
+            "nothing to compare, use --no-evaluate."
+        )
+    for row, models in _comparison(task, released, y[exact]):
+        for number, (fit, model) in enumerate(models):
+            stage(f"comparing: {row.label}, {number + 1} of {len(models)}")
+            if fit is fit_baseline:
+                fit(model, rows.iloc[exact], y[exact])
+            elif fit is not None:
+                fit(model, rows.iloc[train], target.values[train])
+            row.scores.append(scores(model, rows.iloc[scored], y[scored]))
         table.append(row)
     print_table(table)
     say()
     say(_NOTE)
 
 
-def _comparison(task: Task, released: Pipeline, y) -> Iterator[tuple]:
+def _comparison(task: Task, released, y) -> Iterator[tuple[Row, list]]:
     """Yield the rows of the table, each with its models and how they are fitted."""
     arguments, columns = task.arguments, task.columns
-    epsilon, repeats = f"{arguments.epsilon[0]:g}", range(arguments.repeats)
+    epsilon, repeats = f"{arguments.epsilon:g}", range(arguments.repeats)
 
     def baseline(**options):
-        if len(np.unique(y)) < 2:  # scikit-learn would refuse, and quote the label
-            return []
-        model = LogisticRegression(max_iter=1000)
-        encoder = task.encoding.transformer(**options)
+        if not task.regression and len(np.unique(y)) < 2:
+            return []  # scikit-learn would refuse, and quote the label
+        model = Ridge() if task.regression else LogisticRegression(max_iter=1000)
+        encoder = task.columns.encoder(**options)
         return [(fit_baseline, make_pipeline(encoder, StandardScaler(), model))]
 
     def private(kind):
-        return [(fit_private, task.pipeline(repeat, kind=kind)) for repeat in repeats]
+        return [(fit_private, task.model(repeat, kind=kind)) for repeat in repeats]
 
-    only_labels_private = not columns.private
-    constant = "most frequent label"
-    if only_labels_private:
-        constant = "public columns only (no labels): most frequent label"
+    only_target_private = not columns.private
+    constant = "mean of the target" if task.regression else "most frequent label"
+    if only_target_private:
+        constant = f"public columns only (no targets): {constant}"
     # A public target costs nothing.
     free = "0" if arguments.public_target else "inf"
-    yield Row(constant, free), [(fit_baseline, DummyClassifier())]
+    simplest = DummyRegressor() if task.regression else DummyClassifier()
+    yield Row(f"base rate: {constant}", free), [(fit_baseline, simplest)]
     yield Row("no privacy (scikit-learn)", "inf"), baseline()
     if columns.public and arguments.public_target:
         row = Row("public columns and target only (scikit-learn, free)", "0")
         yield row, baseline(public_only=True)
-    elif columns.public and not only_labels_private:
+    elif columns.public and not only_target_private:
         yield Row("public columns only, target private", epsilon), private("public")
     nothing_public = not columns.public and not arguments.public_target
     if not nothing_public:
@@ -229,7 +279,7 @@ def _comparison(task: Task, released: Pipeline, y) -> Iterator[tuple]:
     label = "feature-DP"
     if nothing_public:
         label = "DP on everything: nothing is public"
-    elif only_labels_private:
+    elif only_target_private:
         label = "label-DP: only the target is private"
     others = private("released")[1:]
     yield Row(label, epsilon), [(None, released), *others]

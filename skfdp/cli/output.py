@@ -9,18 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
-from skfdp.cli.arguments import CommandError
+from skfdp.cli.progress import clear
 
-# After so many seconds of silence the job says that it is alive.
-_PATIENCE = 3.0
-_WORKING = (
-    "python -m skfdp: working; the first run after an installation compiles its code, "
-    "once, for up to a minute."
-)
+
+class CommandError(Exception):
+    """A refusal: one sentence that quotes nothing private."""
 
 
 class ReaderGoneError(Exception):
@@ -40,6 +35,7 @@ def say(text: str = "") -> None:
         If standard output takes nothing more; it is replaced then, so that the
         interpreter does not complain when it ends.
     """
+    clear()
     try:
         print(text, flush=True)
     except OSError as error:
@@ -52,25 +48,9 @@ def say(text: str = "") -> None:
 
 def complain(text: str) -> None:
     """Print a line on standard error, if anybody reads it."""
+    clear()
     with contextlib.suppress(OSError):
-        print(f"python -m skfdp: {text}", file=sys.stderr, flush=True)
-
-
-@contextlib.contextmanager
-def a_sign_of_life() -> Iterator[None]:
-    """Say after some seconds that work is going on, and what may take long."""
-
-    def tell() -> None:
-        with contextlib.suppress(OSError):
-            print(_WORKING, file=sys.stderr, flush=True)
-
-    timer = threading.Timer(_PATIENCE, tell)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+        print(f"skfdp: {text}", file=sys.stderr, flush=True)
 
 
 def check_writable(path: Path | None, option: str) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from skfdp.cli.arguments import CommandError
-from skfdp.cli.output import OutputError, check_writable
+from skfdp.cli.output import CommandError, OutputError, check_writable
 from skfdp.privacy import PrivacyLedger
 
 
@@ -57,18 +56,19 @@ def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
 def check_outputs(arguments: argparse.Namespace) -> None:
     """Refuse files that cannot be written, before anything is charged for them."""
     check_writable(arguments.report, "--report")
-    check_writable(arguments.model, "--model")
+    for option in ("model", "plot"):
+        check_writable(getattr(arguments, option, None), f"--{option}")
 
 
-def write(arguments: argparse.Namespace, report, pipeline=None) -> None:
+def write(arguments: argparse.Namespace, report, model=None) -> None:
     """Write what was asked for; ``arguments.done`` says where it is.
 
     Parameters
     ----------
     arguments : Namespace
     report : PrivacyReport
-    pipeline : Pipeline, default=None
-        For ``--model``.
+    model : estimator, default=None
+        For ``--model`` and ``--plot``.
 
     Raises
     ------
@@ -82,9 +82,14 @@ def write(arguments: argparse.Namespace, report, pipeline=None) -> None:
             "Privacy report written to {}.",
         ),
         (
-            arguments.model,
-            lambda path: _save(pipeline, path),
-            "Model written to {}; load it with skfdp.cli.saving.load.",
+            getattr(arguments, "model", None),
+            lambda path: _save(model, path),
+            "Model written to {}; 'skfdp predict' and skfdp.cli.saving.load read it.",
+        ),
+        (
+            getattr(arguments, "plot", None),
+            lambda path: _plot(model, path),
+            "Effects of the columns drawn in {}.",
         ),
     ]
     failed = []
@@ -101,7 +106,13 @@ def write(arguments: argparse.Namespace, report, pipeline=None) -> None:
         raise OutputError(" ".join(failed))
 
 
-def _save(pipeline, path: Path) -> None:
+def _save(model, path: Path) -> None:
     from skfdp.cli.saving import save  # needs pandas, which a report does not
 
-    save(pipeline, path)
+    save(model, path)
+
+
+def _plot(model, path: Path) -> None:
+    from skfdp.inspection import EffectsDisplay
+
+    EffectsDisplay.from_estimator(model).figure_.savefig(path)

@@ -1,4 +1,4 @@
-"""Trained Pipelines as files."""
+"""Trained models as files."""
 
 from __future__ import annotations
 
@@ -8,25 +8,38 @@ import joblib
 
 from skfdp.addresses import OLD
 from skfdp.cli.encoding import as_numbers, as_text, category_name
+from skfdp.encoding import blocks
+from skfdp.encoding.encoder import DeclaredEncoder
 from skfdp.estimators.linear_model.feature_dp import FeatureDPLogisticRegression
 from skfdp.estimators.linear_model.public_model import PublicModel
+from skfdp.estimators.linear_model.public_regression import PublicRegression
+from skfdp.estimators.linear_model.regressors import FeatureDPRegressor
 from skfdp.privacy import Event, PrivacyReport
 from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.store import Receipt
 from skfdp.records.row_map import RowMap
+from skfdp.records.target import TargetMap
 
 _ADDRESSES = tuple(
     f"{item.__module__}.{item.__qualname__}"
     for item in (
         Assumption,
+        DeclaredEncoder,
         Event,
         FeatureDPLogisticRegression,
+        FeatureDPRegressor,
         PrivacyReport,
         PublicModel,
+        PublicRegression,
         Receipt,
         RowMap,
+        TargetMap,
         as_numbers,
         as_text,
+        blocks.CategoriesBlock,
+        blocks.HatsBlock,
+        blocks.LinearBlock,
+        blocks.PairBlock,
         category_name,
     )
 )
@@ -39,25 +52,25 @@ TRUSTED_TYPES = (
 )
 
 
-def save(pipeline, path: str | Path) -> None:
-    """Write a trained Pipeline.
+def save(model, path: str | Path) -> None:
+    """Write a trained model.
 
     Parameters
     ----------
-    pipeline : Pipeline
+    model : estimator
     path : str or Path
         Ends in ".skops" (which needs skops) or else is written by joblib.
     """
     if Path(path).suffix == ".skops":
         import skops.io
 
-        skops.io.dump(pipeline, path)
+        skops.io.dump(model, path)
     else:
-        joblib.dump(pipeline, path)
+        joblib.dump(model, path)
 
 
 def load(path: str | Path):
-    """Read a trained Pipeline.
+    """Read a trained model.
 
     A joblib file runs whatever its author put into it, a skops file only
     `TRUSTED_TYPES`; load joblib files of your own only.
@@ -68,8 +81,8 @@ def load(path: str | Path):
 
     Returns
     -------
-    pipeline : Pipeline
-        Its `predict` takes a DataFrame with the columns of the CSV file.
+    model : estimator
+        Its `predict` takes a DataFrame with the columns of the table.
     """
     if Path(path).suffix == ".skops":
         import skops.io

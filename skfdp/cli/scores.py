@@ -8,10 +8,10 @@ import warnings
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
+from sklearn.base import is_regressor
+from sklearn.metrics import r2_score, roc_auc_score
 
-from skfdp.cli.arguments import CommandError
-from skfdp.cli.output import complain, say
+from skfdp.cli.output import CommandError, complain, say
 from skfdp.records.guards import UtilityWarning
 
 #: What is said of a model, and how.
@@ -19,7 +19,11 @@ _FORMATS = {
     "accuracy": ("{:5.1f} %", 100),
     "AUC": ("{:.3f}", 1),
     "log loss": ("{:.3f}", 1),
+    "R2": ("{:.3f}", 1),
+    "RMSE": ("{:.4g}", 1),
 }
+#: Whose spread over the repetitions is shown.
+_SPREAD = ("accuracy", "R2")
 
 
 @dataclasses.dataclass
@@ -49,8 +53,9 @@ class Row:
             return "-"
         form, unit = _FORMATS[name]
         text = form.format(unit * np.mean(found))
-        if name == "accuracy" and len(found) > 1:
-            text += f" +- {unit * np.std(found, ddof=1):.1f}"
+        if name in _SPREAD and len(found) > 1:
+            spread = form.removesuffix(" %").format(unit * np.std(found, ddof=1))
+            text += f" +- {spread.strip()}"
         return text
 
 
@@ -77,8 +82,15 @@ def accuracy(model, X, y) -> float:
 def scores(model, X, y) -> dict[str, float]:
     """Return accuracy, log loss, and for two classes the area under the ROC curve.
 
-    Accuracy alone says nothing where one class is rare.
+    Accuracy alone says nothing where one class is rare. For a regressor: the share of
+    the variance that is explained, and the root of the mean squared error.
     """
+    if is_regressor(model):
+        predicted = model.predict(X)
+        found = {"RMSE": float(np.sqrt(np.mean((predicted - y) ** 2)))}
+        if len(y) > 1:
+            found["R2"] = float(r2_score(y, predicted))
+        return found
     y, known = np.asarray(y), np.asarray(model.classes_)
     chances = model.predict_proba(X)
     # A label that the model does not know has no chance.

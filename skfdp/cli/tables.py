@@ -1,89 +1,190 @@
-"""CSV files as text, and what is wrong with one that cannot be read."""
+"""Tables: CSV and parquet files, and what is wrong with one that cannot be read.
+
+What a private value is decides nothing here. It is read as text; bytes that are not in
+the encoding become a mark, which only column names and public columns are searched for.
+"""
 
 from __future__ import annotations
 
+import argparse
 import warnings
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from skfdp.cli.arguments import CommandError
+from skfdp.cli.output import CommandError
 
 # First bytes of files that people try, and what they are.
 _BINARY = {
     b"PK\x03\x04": "an Excel, LibreOffice or zip file",
     b"\xd0\xcf\x11\xe0": "an old Excel file",
-    b"PAR1": "a Parquet file",
+    b"PAR1": "a Parquet file, whose name must end in .parquet",
     b"ARROW1": "a Feather file",
     b"SQLite format 3": "an SQLite file",
     b"\x1f\x8b": "a gzip file",
 }
 # pandas unpacks these by their names.
 _PACKED = {".gz", ".bz2", ".zip", ".xz", ".zst", ".tar"}
-_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-_EXPECTED = "a CSV file in UTF-8, with a header line and commas"
+_SEPARATORS = {";": "';' --decimal ','", "\t": "tab", "|": "'|'", ",": "','"}
+#: What stands for bytes that are not in the encoding.
+_MARK = "\N{REPLACEMENT CHARACTER}"
 
 
-def open_table(path: str, **options) -> pd.DataFrame:
-    """Return the rows as text: nothing is inferred from the values.
+class Table:
+    """A file, and how to read it.
 
-    Raises
-    ------
-    CommandError
-        If the file is not a CSV file; says why, and quotes none of it.
+    Parameters
+    ----------
+    path : str
+    arguments : Namespace
+        With `sep`, `decimal` and `encoding`.
     """
-    _refuse_binary(path)
-    try:
-        with warnings.catch_warnings():
-            # index_col=False: surplus fields must not make the first column an index;
-            # pandas would drop them with a warning.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            table = pd.read_csv(
-                path, dtype=str, skipinitialspace=True, index_col=False, **options
-            )
-    except (OSError, ValueError, EOFError, pd.errors.ParserWarning) as error:
-        # pandas quotes the bytes that it cannot decode.
-        raise CommandError(_reason(path, error)) from None
-    separator = _separator(table.columns)
-    if separator is not None:
-        raise CommandError(
-            f"the first line of {path!r} has {_SEPARATORS[separator]} and no comma: "
-            f"save it as {_EXPECTED} between the fields, and points in decimal numbers."
+
+    def __init__(self, path: str, arguments: argparse.Namespace):
+        self.path = path
+        self.sep, self.decimal = arguments.sep, arguments.decimal
+        self.encoding = arguments.encoding
+        self.parquet = Path(path).suffix.lower() in (".parquet", ".pq")
+
+    def header(self) -> list[str]:
+        """Return the column names; the rows are not looked at.
+
+        Raises
+        ------
+        CommandError
+            If the file is no table; says why, and quotes none of it.
+        """
+        if self.parquet:
+            return self._parquet_header()
+        self._refuse_binary()
+        header = [str(name) for name in self._read(nrows=0).columns]
+        if any(_MARK in name or "\0" in name for name in header):
+            raise self._not_decoded("its first line")
+        if len(header) == 1:
+            found = [mark for mark in _SEPARATORS if mark in header[0]]
+            if found:
+                raise CommandError(
+                    f"the first line of {self.path!r} has no {_name(self.sep)} and "
+                    f"{_name(found[0])}s: give --sep {_SEPARATORS[found[0]]} (or what "
+                    "separates its fields)."
+                )
+        return header
+
+    def columns(self, names: Sequence[str], public: Iterable[str]) -> pd.DataFrame:
+        """Return some columns of all rows, as text where the file holds text.
+
+        Parameters
+        ----------
+        names : sequence of str
+        public : iterable of str
+            Those among them that may be looked at.
+
+        Raises
+        ------
+        CommandError
+            If the lines have different numbers of fields, or if public columns are
+            not in the encoding.
+        """
+        if not names:
+            return pd.DataFrame()
+        if self.parquet:
+            return self._parquet_columns(names)
+        rows = self._read()[list(names)]
+        for name in public:
+            if rows[name].str.contains(_MARK, regex=False, na=False).any():
+                raise self._not_decoded(f"its public column {name!r}")
+        return rows
+
+    def decimals(self, rows: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+        """Return rows with points in the numbers of some columns."""
+        if self.decimal == "." or self.parquet:
+            return rows
+        changed = {
+            name: rows[name].str.replace(self.decimal, ".", regex=False)
+            for name in names
+        }
+        return rows.assign(**changed)
+
+    def _read(self, **options) -> pd.DataFrame:
+        try:
+            with warnings.catch_warnings():
+                # index_col=False: surplus fields must not make the first column an
+                # index; pandas would drop them with a warning.
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                return pd.read_csv(
+                    self.path,
+                    dtype=str,
+                    sep=self.sep,
+                    encoding=self.encoding,
+                    encoding_errors="replace",
+                    skipinitialspace=True,
+                    index_col=False,
+                    **options,
+                )
+        except OSError as error:
+            raise self._unreadable(error) from None
+        except pd.errors.EmptyDataError:
+            raise CommandError(
+                f"{self.path!r} is empty: it needs a line of column names."
+            ) from None
+        except UnicodeError:
+            raise self._not_decoded("it") from None
+        except (ValueError, EOFError, pd.errors.ParserWarning):
+            # pandas quotes what it chokes on.
+            raise CommandError(
+                f"{self.path!r} has lines with more fields than its first line, or "
+                "quotes that are not closed: put fields that hold the separator "
+                f"{self.sep!r} in double quotes."
+            ) from None
+
+    def _not_decoded(self, where: str) -> CommandError:
+        return CommandError(
+            f"{self.path!r} is not in {self.encoding}, as {where} shows: give "
+            "--encoding latin1 (Excel in western Europe: cp1252; 'Unicode text': "
+            "utf-16), or save it as 'CSV UTF-8'."
         )
-    return table
+
+    def _unreadable(self, error: OSError) -> CommandError:
+        reason = error.strerror or "it is damaged"
+        return CommandError(f"cannot read {self.path!r}: {reason}.")
+
+    def _refuse_binary(self) -> None:
+        """Refuse what others write; pandas would take some of it for a header line."""
+        try:
+            with open(self.path, "rb") as file:
+                start = file.read(16)
+        except OSError as error:
+            raise self._unreadable(error) from None
+        if Path(self.path).suffix.lower() in _PACKED:
+            return
+        for mark, kind in _BINARY.items():
+            if start.startswith(mark):
+                raise CommandError(
+                    f"{self.path!r} is {kind}: save it as CSV with a header line, or "
+                    "as .parquet."
+                )
+
+    def _parquet_header(self) -> list[str]:
+        try:
+            from pyarrow import ArrowException, parquet
+        except ImportError:
+            raise CommandError(
+                f"{self.path!r} needs pyarrow: pip install 'skfdp[parquet]'."
+            ) from None
+        try:
+            return list(parquet.read_schema(self.path).names)
+        except OSError as error:
+            raise self._unreadable(error) from None
+        except ArrowException:
+            raise CommandError(f"{self.path!r} is not a Parquet file.") from None
+
+    def _parquet_columns(self, names: Sequence[str]) -> pd.DataFrame:
+        # Types of the file: whether a value is missing does not change them.
+        return pd.read_parquet(self.path, columns=list(names), dtype_backend="pyarrow")
 
 
-def _refuse_binary(path: str) -> None:
-    """Refuse what others write; pandas would take some of it for a header line."""
-    try:
-        with open(path, "rb") as file:
-            start = file.read(16)
-    except OSError as error:
-        raise CommandError(f"cannot read {path!r}: {error.strerror}.") from None
-    if Path(path).suffix.lower() in _PACKED:
-        return
-    for mark, kind in _BINARY.items():
-        if start.startswith(mark):
-            raise CommandError(f"{path!r} is {kind}: save it as {_EXPECTED}.")
-
-
-def _reason(path: str, error: Exception) -> str:
-    """Return what is wrong with a file that pandas cannot read."""
-    if isinstance(error, pd.errors.EmptyDataError):
-        return f"{path!r} is empty: {_EXPECTED} is needed."
-    if isinstance(error, UnicodeDecodeError):
-        return (
-            f"{path!r} is not in UTF-8: save it as 'CSV UTF-8', or convert it "
-            "(iconv -f latin1 -t utf-8, say)."
-        )
-    return (
-        f"{path!r} is not {_EXPECTED}, with as many fields in every line: put fields "
-        "that hold commas in double quotes."
+def _name(separator: str) -> str:
+    return {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}.get(
+        separator, repr(separator)
     )
-
-
-def _separator(header) -> str | None:
-    """Return what separates the fields of a header without a comma."""
-    if len(header) != 1:
-        return None
-    return next((mark for mark in _SEPARATORS if mark in str(header[0])), None)

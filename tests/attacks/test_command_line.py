@@ -13,13 +13,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
 import skfdp
-from skfdp.cli import main, scores
+from skfdp.cli import main, saving, scores
 from skfdp.estimators.linear_model.descent import Descent
 
 N = 200
 BOUNDS = ["--bounds", "hours=0:80", "age=18:80"]
 CATEGORIES = ["--categories", "sector=private,state"]
 DECLARED = [*BOUNDS, *CATEGORIES]
+LABELS = {"income": "high,low", "grade": "a,b,c", "y": "0,1"}
 COMMAND = [sys.executable, "-m", "skfdp"]
 
 
@@ -46,7 +47,9 @@ def run(people, capsys):
     """Run the job on the file; return status, stdout and stderr."""
 
     def call(*options, path=people, target="income"):
-        argv = [str(path), "--target", target, *map(str, options)]
+        argv = ["fit", str(path), "--target", target, *map(str, options)]
+        if not {"--classes", "--public-target", "--target-bounds"} & set(options):
+            argv += ["--classes", LABELS[target]]
         argv += ["--drop", "grade"] * (path is people and target == "income")
         try:
             status = main(argv)
@@ -62,7 +65,12 @@ def refusal(result):
     status, out, err = result
     assert (status, out) == (2, ""), result
     assert err.count("\n") == 1 and "Traceback" not in err
-    return err.removeprefix("python -m skfdp: error: ")
+    return err.removeprefix("skfdp: error: ")
+
+
+def encoded_names(path):
+    """Return the names of the encoded columns of a saved model."""
+    return list(saving.load(path)[:-1].get_feature_names_out())
 
 
 def table_file(folder, frame, name="table.csv"):
@@ -101,9 +109,9 @@ LOAD = """if True:
     margins = {}
     for name in json.load(sys.stdin):
         model = saving.load(f"{folder}/{name}")
+        rows = rows[["age", "hours", "sector"]]
+        assert list(model.feature_names_in_) == list(rows)
         margins[name] = model.decision_function(rows).tolist()
-        assert "income" not in model.feature_names_in_
-        assert "grade" not in model.feature_names_in_
     print(json.dumps(margins))
 """
 
@@ -117,7 +125,8 @@ def loaded(people, tmp_path_factory):
         other = {"income": "grade", "grade": "income"}[target]
         for suffix in ("joblib", "skops"):
             names.append(f"{number}.{suffix}")
-            argv = [*COMMAND[:0], str(people), "--target", target, "--drop", other]
+            argv = ["fit", str(people), "--target", target, "--drop", other]
+            argv += ["--classes", LABELS[target]]
             argv += [*options, *DECLARED, "--no-evaluate", "--seed", "1"]
             argv += ["--model", str(folder / names[-1])]
             statuses[label, suffix] = main(argv)
@@ -144,7 +153,8 @@ def test_every_saved_model_loads_in_a_new_process(loaded, label):
 # -- files first, words afterwards ----------------------------------------------------
 def with_files(people, folder, *more):
     """Return a command that is charged and writes two files."""
-    command = [*COMMAND, str(people), "--target", "income", "--public", "age"]
+    command = [*COMMAND, "fit", str(people), "--target", "income", "--public", "age"]
+    command += ["--classes", "high,low"]
     command += ["--drop", "grade", *DECLARED, *more]
     command += ["--report", str(folder / "r.json"), "--model", str(folder / "m.joblib")]
     ledger = folder / "spent.sqlite"
@@ -165,7 +175,7 @@ def test_closed_pipe_loses_nothing(people, tmp_path, lines, unbuffered):
     err = job.stderr.read().decode()
     job.stderr.close()
     assert job.wait() == 0
-    assert all("working" in line for line in err.splitlines()), err
+    assert all(line.startswith("skfdp: ") for line in err.splitlines()), err
     assert skfdp.read_report(tmp_path / "r.json").epsilon == pytest.approx(1)
     assert (tmp_path / "m.joblib").stat().st_size > 1000
     assert skfdp.PrivacyLedger(ledger).spent() == pytest.approx(1, rel=1e-3)
@@ -248,8 +258,8 @@ def test_ctrl_c_ends_in_one_line():
     assert b"Handwritten digits" in job.stdout.readline()  # it is training now
     job.send_signal(signal.SIGINT)
     _, err = job.communicate()
-    lines = [line for line in err.decode().splitlines() if "working" not in line]
-    assert lines == ["python -m skfdp: interrupted."]
+    lines = [line for line in err.decode().splitlines() if "training," not in line]
+    assert lines == ["skfdp: interrupted."]
     assert job.returncode == 130
 
 
@@ -263,7 +273,7 @@ def test_ctrl_c_says_what_stays_charged(run, tmp_path, monkeypatch):
         patch.setattr(Descent, "plan", interrupt)
         status, out, err = run(*options)
     assert (status, out) == (130, "")
-    assert err == "python -m skfdp: interrupted.\n"  # nothing was charged yet
+    assert err == "skfdp: interrupted.\n"  # nothing was charged yet
     monkeypatch.setattr(Descent, "run", interrupt)
     status, out, err = run(*options)
     assert (status, out, err.count("\n")) == (130, "", 1)
@@ -273,10 +283,10 @@ def test_ctrl_c_says_what_stays_charged(run, tmp_path, monkeypatch):
 
 
 def test_long_silence_is_explained(run, monkeypatch):
-    monkeypatch.setattr("skfdp.cli.output._PATIENCE", 0.0)
+    monkeypatch.setattr("skfdp.cli.progress._PATIENCE", 0.0)
     status, _, err = run("--public", "age", *DECLARED, "--no-evaluate")
     assert status == 0
-    assert err.count("\n") == 1 and "compiles its code, once" in err
+    assert err.count("\n") == 1
 
 
 # -- the ledger has a ceiling ---------------------------------------------------------
@@ -311,12 +321,12 @@ def test_ceilings_that_mean_nothing(run, tmp_path):
 
 
 # -- identifiers do not become column names -------------------------------------------
-@pytest.mark.parametrize("kind", ["names", "dates", "numbers and one text"])
+@pytest.mark.parametrize("kind", ["names", "dates of another form", "mixed"])
 def test_identifiers_in_a_public_column_are_refused(run, tmp_path, kind):
     values = {
         "names": [f"Canary{i // 2}" for i in range(N)],
-        "dates": [f"2024-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(N)],
-        "numbers and one text": ["k.A."] * 9 + [str(i) for i in range(9, N)],
+        "dates of another form": [f"{1 + i % 28}.{1 + i % 12}.2024" for i in range(N)],
+        "mixed": [f"{i}" if i % 2 else f"A{i}" for i in range(N)],
     }[kind]
     frame = pd.DataFrame({"a": values, "x": range(N), "y": np.arange(N) % 2})
     report = tmp_path / "r.json"
@@ -331,41 +341,64 @@ def test_identifiers_in_a_public_column_are_refused(run, tmp_path, kind):
     assert status == 0, err
 
 
-def test_bad_values_of_held_out_rows_are_found_before_the_fit(run, tmp_path):
+def test_values_that_are_no_numbers_are_told_of_public_columns_only(run, tmp_path):
     frame = pd.DataFrame({"a": range(N), "y": np.arange(N) % 2}).astype(object)
-    held_out = np.random.default_rng(0).permutation(N)[0]
-    frame.loc[held_out, "a"] = "canary"
-    report = tmp_path / "r.json"
-    for options in (["--public", "a"], ["--bounds", f"a=0:{N}"]):
-        path = table_file(tmp_path, frame)
-        sentence = refusal(run(*options, "--report", report, path=path, target="y"))
-        assert "column 'a' holds a value that is not a finite number" in sentence
-        assert "canary" not in sentence and not report.exists()
+    frame.loc[7, "a"], frame.loc[8, "a"] = "canary", None
+    path = table_file(tmp_path, frame)
+    bounds = ["--bounds", f"a=0:{N}", "--no-evaluate"]
+    for options, told in (
+        (["--public", "a", "--no-evaluate"], True),
+        (["--public", "a", *bounds], True),
+        (bounds, False),
+    ):
+        status, out, err = run(*options, path=path, target="y")
+        assert status == 0 and "canary" not in out + err
+        warned = "1 values of the public column 'a' are no numbers" in err
+        assert warned is told
 
 
 def test_few_public_texts_are_categories(run, tmp_path):
     frame = pd.DataFrame(
         {"a": [f"town {i % 15}" for i in range(N)], "x": 1.0, "y": np.arange(N) % 2}
     )
-    options = ["--public", "a", "--bounds", "x=0:1", "--repeats", 1]  # 15 = 150 / 10
+    options = ["--public", "a", "--bounds", "x=0:1", "--no-evaluate"]
     path = table_file(tmp_path, frame)
     assert run(*options, path=path, target="y")[0] == 0
-    frame.loc[0, "a"] = frame.loc[1, "a"] = frame.loc[2, "a"] = "one more"
-    frame.loc[3:5, "a"] = "and one more"
+    frame.loc[:5, "a"] = [f"one of {i} more" for i in range(6)]  # 20 = 200 / 10
     path = table_file(tmp_path, frame)
-    assert "texts in 150 rows" in refusal(run(*options, path=path, target="y"))
+    assert "21 different texts in 200 rows" in refusal(
+        run(*options, path=path, target="y")
+    )
 
 
 # -- what is wrong with a file --------------------------------------------------------
 FILES = {
     "empty": ("t.csv", b"", "is empty"),
     "no rows": ("t.csv", b"a,y\n", "holds no rows below its first line"),
-    "latin1": ("t.csv", "a,y\nMünchen,1\n".encode("latin1"), "is not in UTF-8"),
-    "utf-16": ("t.csv", "a,y\nb,1\n".encode("utf-16"), "is not in UTF-8"),
-    "semicolons": ("t.csv", b"a;y\n1,5;0\n", "has semicolons and no comma"),
-    "tabs": ("t.csv", b"a\ty\n1\t0\n", "has tabs and no comma"),
-    "ragged": ("t.csv", b"a,y\n1,2\n1,2,3\n", "as many fields in every line"),
-    "parquet": ("t.parquet", b"PAR1\x15\x04\x15\x00\xff", "is a Parquet file"),
+    "latin1": (
+        "t.csv",
+        "a,y\nMünchen,1\n".encode("latin1"),
+        "is not in utf-8, as its public column 'a' shows",
+    ),
+    "latin1 header": (
+        "t.csv",
+        "ä,y\n2,1\n".encode("latin1"),
+        "is not in utf-8, as its first line shows",
+    ),
+    "utf-16": (
+        "t.csv",
+        "a,y\nb,1\n".encode("utf-16"),
+        "is not in utf-8, as its first line shows",
+    ),
+    "semicolons": (
+        "t.csv",
+        b"a;y\n1,5;0\n",
+        "has no comma and semicolons: give --sep ';' --decimal ','",
+    ),
+    "tabs": ("t.csv", b"a\ty\n1\t0\n", "has no comma and tabs: give --sep tab"),
+    "ragged": ("t.csv", b"a,y\n1,2\n1,2,3\n", "more fields than its first line"),
+    "parquet": ("t.csv", b"PAR1\x15\x04\x15\x00\xff", "is a Parquet file, whose name"),
+    "no parquet": ("t.parquet", b"a,y\n1,2\n", "is not a Parquet file"),
     "xlsx": ("t.xlsx", b"PK\x03\x04\x14\x00\x06\x00\xff", "is an Excel, LibreOffice"),
     "xls": ("t.xls", b"\xd0\xcf\x11\xe0\xa1\xb1", "is an old Excel file"),
     "zip as csv": ("t.csv", b"PK\x03\x04\x14\x00\x06\x00", "is an Excel, LibreOffice"),
@@ -381,39 +414,65 @@ def test_each_wrong_file_has_its_own_sentence(run, tmp_path, kind):
     assert reason in sentence
     others = {said for _, _, said in FILES.values()} - {reason}
     assert not any(said in sentence for said in others)
+    assert "München" not in sentence
+    assert ("--encoding latin1" in sentence) is ("utf-8" in sentence)
 
 
 def test_undeclared_columns_may_be_dropped(run, tmp_path):
     frame = pd.DataFrame({"Patienten-ID": range(N), "y": np.arange(N) % 2})
     sentence = refusal(run(path=table_file(tmp_path, frame), target="y"))
-    assert "or --drop what nobody can declare (identifiers, names, dates)" in sentence
+    assert "an identifier, as Patienten-ID seems to be" in sentence
+    assert len(sentence) < 500
 
 
-@pytest.mark.parametrize("limits", ["2024-01-01:2026-01-01", "01.02.2024:3.4.2025"])
-def test_bounds_of_dates_say_what_to_do(run, limits):
-    sentence = refusal(run("--bounds", f"age={limits}"))
-    assert "write days since a fixed date into the file beforehand" in sentence
+def test_bounds_of_dates_are_iso(run, tmp_path):
+    sentence = refusal(run("--bounds", "age=01.02.2024:3.4.2025"))
+    assert "write dates as 2024-12-31, here and in the file" in sentence
+    sentence = refusal(run("--bounds", "age=2026-01-01:2024-01-01"))
+    assert "must satisfy LOW < HIGH" in sentence
+    days = pd.date_range("2024-01-01", periods=N).strftime("%Y-%m-%d")
+    frame = pd.DataFrame({"Aufnahme am": days, "y": np.arange(N) % 2})
+    path, model = table_file(tmp_path, frame), tmp_path / "m.joblib"
+    dates = ["--bounds", "Aufnahme am=2024-01-01:2026-01-01", "--no-evaluate"]
+    status, _, err = run(*dates, "--model", model, path=path, target="y")
+    assert status == 0, err
+    names = {name.partition("__")[0] for name in encoded_names(model)}
+    assert names == {"Aufnahme am", "Aufnahme am.month", "Aufnahme am.weekday"}
 
 
-def test_a_continuous_target_is_told_of_the_regressor(run, tmp_path):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": range(N), "y": rng.random(N)})
-    sentence = refusal(
-        run("--public", "all", path=table_file(tmp_path, frame), target="y")
-    )
-    assert "trains classifiers only: use skfdp.FeatureDPRegressor" in sentence
-    assert str(frame["y"][0]) not in sentence
+@pytest.mark.parametrize("values", ["numbers", "texts", "one text"])
+def test_a_private_target_decides_nothing(tmp_path, capsys, values):
+    """Neither what it holds nor whether it parses: the sentence is the same."""
+    y = {"numbers": range(N), "texts": ["a", "b"] * (N // 2), "one text": [1] * N}
+    frame = pd.DataFrame({"a": range(N), "y": y[values]}).astype(object)
+    if values == "one text":
+        frame.loc[7, "y"] = "canary"
+    path = table_file(tmp_path, frame)
+    argv = ["fit", path, "--target", "y", "--public", "all"]
+    for task, need in (
+        ([], "--classes A,B,... for a label, or --target-bounds LOW:HIGH for a number"),
+        (["--task", "regression"], "declare --target-bounds LOW:HIGH; or"),
+        (["--task", "classification"], "declare --classes A,B,...; or"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main([*map(str, argv), *task])
+        assert need in capsys.readouterr().err
 
 
-def test_integer_classes_are_said(run, tmp_path):
+def test_a_public_target_of_numbers_is_asked_for(run, tmp_path):
     frame = pd.DataFrame({"a": range(N), "y": np.arange(N) % 16})
-    options = ["--public", "all", "--no-evaluate"]
-    _, out, _ = run(*options, path=table_file(tmp_path, frame), target="y")
-    assert "16 classes, read from the file; each number is a label of its own" in out
+    path = table_file(tmp_path, frame)
+    options = ["--bounds", f"a=0:{N}", "--public-target", "--no-evaluate"]
+    sentence = refusal(run(*options, path=path, target="y"))
+    assert "say --task regression, or --task classification" in sentence
+    _, out, _ = run(*options, "--task", "classification", path=path, target="y")
+    assert "16 classes, read from the public target." in out
+    _, out, _ = run(*options, "--task", "regression", path=path, target="y")
+    assert "predicting 'y', a number.\n" in out
     frame["y"] = np.where(frame["a"] > 100, "yes", "no")
     path = table_file(tmp_path, frame)
-    _, out, _ = run(*options, "--classes", "yes,no", path=path, target="y")
-    assert "predicting 'y', 2 classes.\n" in out
+    _, out, _ = run(*options, path=path, target="y")
+    assert "predicting 'y', 2 classes, read from the public target." in out
 
 
 @pytest.mark.parametrize("epsilon", ["0", "-1", "inf", "nan"])
@@ -421,14 +480,6 @@ def test_epsilons_out_of_range_hear_no_contradiction(run, epsilon):
     sentence = refusal(run(*DECLARED, f"--epsilon={epsilon}"))
     assert f"--epsilon={epsilon} must be a positive, finite number" in sentence
     assert "inf')" not in sentence
-
-
-def test_missing_labels_are_no_reason_to_select_rows(run, tmp_path):
-    frame = pd.DataFrame({"a": range(N), "y": [None, *["no", "yes"] * 99, "no"]})
-    sentence = refusal(
-        run("--public", "all", path=table_file(tmp_path, frame), target="y")
-    )
-    assert "has missing values: give them a label of their own" in sentence
 
 
 # -- the table ------------------------------------------------------------------------
