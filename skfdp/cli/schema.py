@@ -51,7 +51,7 @@ def read_schema(path: str | Path) -> tuple[dict[str, Any], dict[str, dict[str, A
         raise CommandError(f"[columns] of {str(path)!r} must be a table.")
     settings = {}
     for name, value in found.items():
-        checked = _checked(name, value, _SETTINGS, str(path))
+        checked = _checked(name, value, _SETTINGS, repr(str(path)))
         if checked not in ("", [], ()):
             settings[name] = checked
     return settings, {

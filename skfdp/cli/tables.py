@@ -92,18 +92,20 @@ class Table:
             return self._parquet_columns(names)
         rows = self._read()[list(names)]
         for name in public:
-            if rows[name].str.contains(_MARK, regex=False, na=False).any():
-                raise self._not_decoded(f"its public column {name!r}")
+            if any(_MARK in text for text in rows[name].dropna().unique()):
+                raise self._not_decoded(f"its column {name!r}")
         return rows
 
     def decimals(self, rows: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
         """Return rows with points in the numbers of some columns."""
         if self.decimal == "." or self.parquet:
             return rows
-        changed = {
-            name: rows[name].str.replace(self.decimal, ".", regex=False)
-            for name in names
-        }
+
+        def pointed(text: str) -> str:
+            return text.replace(self.decimal, ".")
+
+        # Not Series.str, which some versions refuse to a column without any text.
+        changed = {name: rows[name].map(pointed, na_action="ignore") for name in names}
         return rows.assign(**changed)
 
     def _read(self, **options) -> pd.DataFrame:

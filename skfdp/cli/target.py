@@ -64,7 +64,7 @@ def as_labels(classes: Sequence[str]) -> list[Any]:
         return spelt
     if not all(map(math.isfinite, numbers)):
         return spelt
-    if all(number.is_integer() for number in numbers):
+    if all(number.is_integer() and abs(number) < 2**53 for number in numbers):
         return [int(number) for number in numbers]
     return numbers
 
@@ -103,14 +103,12 @@ def _labels(column: pd.Series, arguments: argparse.Namespace) -> Target:
             f"the target {column.name!r} holds labels outside --classes "
             f"{','.join(declared)}: declare every label that can occur."
         )
-    # A value of their type, and for two booleans one of no type, that is no label.
-    other = {str: "", bool: None}.get(type(typed[0]), max(typed))
-    if isinstance(other, int | float):
-        other += 1
-    values = np.array(
-        [labels.get(one, other) for one in spelt],
-        dtype=object if other is None else None,
-    )
+    # Whatever occurs, the type is that of the declared labels.
+    kind = type(typed[0])
+    dtype = {int: np.int64, float: np.float64}.get(kind, object)
+    other = {int: max(typed), float: math.nan, bool: None}.get(kind, "")
+    other = other + 1 if kind is int else other
+    values = np.array([labels.get(one, other) for one in spelt], dtype=dtype)
     return Target(values, readable, typed)
 
 

@@ -61,11 +61,11 @@ def score(arguments: argparse.Namespace) -> None:
     model = _load(arguments.saved)
     target = arguments.target or _target_name(model)
     rows, given = _rows(arguments, model, [target])
-    y, readable = _known(model, given[target], arguments)
+    y, readable = _known(arguments, model, given[target])
     if not readable.any():
         raise CommandError(f"no row has a target {target!r} that the model knows.")
     stage("scoring")
-    rows, y = rows[readable], y[readable]
+    rows = rows[readable]
     simplest = DummyRegressor() if is_regressor(model) else DummyClassifier()
     simplest.fit(rows, y)
     constant = "mean" if is_regressor(model) else "most frequent label"
@@ -141,19 +141,23 @@ def _rows(
     table = Table(arguments.file, arguments)
     header = table.header()
     names = [str(name) for name in model.feature_names_in_]
-    absent = [name for name in [*names, *more] if name not in header]
+    encoder = _encoder(model)
+    needed = names
+    if encoder is None:  # of before: it saw the target, too, and left it out
+        needed = [name for _, _, part in model[0].transformers for name in part]
+    absent = [name for name in dict.fromkeys([*needed, *more]) if name not in header]
     if absent:
         raise CommandError(
             f"{arguments.file!r} lacks the column{'s'[: len(absent) > 1]} "
             f"{', '.join(absent)}: names are case-sensitive."
         )
     # Whoever predicts rows, or scores them, may hear what is wrong with them.
-    wanted = [*dict.fromkeys([*names, *more])]
+    wanted = [*dict.fromkeys([*needed, *more])]
     rows = table.columns(wanted, wanted)
     if not len(rows):
         raise CommandError(f"{arguments.file!r} holds no rows below its first line.")
-    numeric = set(_encoder(model).bounds or ()) if _encoder(model) else set(names)
-    return table.decimals(rows, numeric)[names], rows[more]
+    numeric = needed if encoder is None else encoder.bounds
+    return table.decimals(rows, numeric).reindex(columns=names), rows[more]
 
 
 def _encoder(model: Any) -> DeclaredEncoder | None:
@@ -165,21 +169,22 @@ def _encoder(model: Any) -> DeclaredEncoder | None:
     return None
 
 
-def _known(model, column: pd.Series, arguments) -> tuple[np.ndarray, np.ndarray]:
-    """Return the target, and which of it the model knows: nothing is refused."""
-    arguments.public_target, arguments.task = False, "regression"
-    arguments.target_bounds = (0.0, 1.0)
+def _known(
+    arguments: argparse.Namespace, model: Any, column: pd.Series
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the targets that the model knows, and whose they are."""
+    settings = argparse.Namespace(
+        task="regression", classes=None, target_bounds=None, public_target=False
+    )
     if is_regressor(model):
         table = Table(arguments.file, arguments)
         column = table.decimals(column.to_frame(), [column.name])[column.name]
     else:
-        arguments.task = "classification"
-        arguments.classes = [str(label) for label in model.classes_]
-    target = read_target(column, arguments)
-    values = target.values[target.readable].tolist()
-    y = np.zeros(len(column), dtype=np.array(values).dtype if values else float)
-    y[target.readable] = values
-    return y, target.readable
+        settings.task = "classification"
+        settings.classes = [str(label) for label in model.classes_]
+    target = read_target(column, settings)
+    # A list, so that labels have the type of labels again.
+    return np.array(target.values[target.readable].tolist()), target.readable
 
 
 def _target_name(model: Any) -> str:

@@ -378,7 +378,7 @@ FILES = {
     "latin1": (
         "t.csv",
         "a,y\nMünchen,1\n".encode("latin1"),
-        "is not in utf-8, as its public column 'a' shows",
+        "is not in utf-8, as its column 'a' shows",
     ),
     "latin1 header": (
         "t.csv",
