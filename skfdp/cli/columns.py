@@ -35,6 +35,8 @@ class Columns:
     interactions : sequence of (str, str)
     learnt : tuple of str
         Public columns whose bounds or categories were read from the rows.
+    suspects : tuple of str
+        Those among them that seem to be identifiers.
     """
 
     target: str
@@ -43,6 +45,7 @@ class Columns:
     declared: dict[str, dict[str, Any]]
     interactions: Sequence[tuple[str, str]] = ()
     learnt: tuple[str, ...] = ()
+    suspects: tuple[str, ...] = ()
 
     @property
     def private(self) -> tuple[str, ...]:
@@ -100,13 +103,18 @@ class Columns:
             If a public column holds too many texts, or nothing.
         """
         declared = dict(self.declared)
-        learnt = []
+        learnt, suspects = [], []
         for name in self.public:
             if not self.declares(name):
+                found = look_at(rows[name])
                 learnt.append(name)
-                shown = _shown(name, look_at(rows[name]), len(rows))
+                shown = _shown(name, found, len(rows))
                 declared[name] = declared.get(name, {}) | shown
-        return dataclasses.replace(self, declared=declared, learnt=tuple(learnt))
+                if found.running or named_as_identifier(name):
+                    suspects.append(name)
+        return dataclasses.replace(
+            self, declared=declared, learnt=tuple(learnt), suspects=tuple(suspects)
+        )
 
 
 def _shown(name: str, found: Observed, n_rows: int) -> dict[str, Any]:

@@ -144,12 +144,17 @@ def _read(arguments: argparse.Namespace) -> tuple[Task, pd.DataFrame, Target]:
         columns.encoder().fit(rows)  # which checks the declarations alone
     except ValueError as error:
         raise CommandError(" ".join(str(error).split())) from None
-    _tell_unread(columns, rows)
+    _warn(columns, rows)
     return Task(arguments, columns, target.classes, rows), rows, target
 
 
-def _tell_unread(columns: Columns, rows: pd.DataFrame) -> None:
-    """Say which public columns hold what is not a number or a date; no private one."""
+def _warn(columns: Columns, rows: pd.DataFrame) -> None:
+    """Say what seems wrong with public columns; private ones are not looked at."""
+    for name in columns.suspects:
+        complain(
+            f"warning: the public column {name!r} seems to be an identifier, which "
+            "teaches nothing and may name people: --drop it."
+        )
     for name, (low, _) in columns.among(columns.public, "bounds").items():
         what = "date" if isinstance(low, str) else "number"
         count = unread(rows[name], what)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -355,6 +356,19 @@ def test_values_that_are_no_numbers_are_told_of_public_columns_only(run, tmp_pat
         assert status == 0 and "canary" not in out + err
         warned = "1 values of the public column 'a' are no numbers" in err
         assert warned is told
+
+
+def test_numbers_of_records_are_suspects(run, tmp_path):
+    frame = pd.DataFrame({"running": range(N), "caseNo": 7, "y": np.arange(N) % 2})
+    path = table_file(tmp_path, frame)
+    for options, suspects in (
+        (["--public", "all"], {"running", "caseNo"}),
+        (["--public", "all", "--bounds", f"running=0:{N}", "caseNo=0:9"], set()),
+        (["--bounds", f"running=0:{N}", "caseNo=0:9"], set()),
+    ):
+        status, _, err = run(*options, "--no-evaluate", path=path, target="y")
+        found = re.findall("public column '(.*)' seems to be an identifier", err)
+        assert status == 0 and set(found) == suspects
 
 
 def test_few_public_texts_are_categories(run, tmp_path):
