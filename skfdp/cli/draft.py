@@ -19,7 +19,7 @@ from skfdp.cli.observed import Observed, look_at, named_as_identifier
 from skfdp.cli.output import CommandError, check_writable, say
 from skfdp.cli.progress import stage
 from skfdp.cli.tables import Table
-from skfdp.cli.target import as_labels
+from skfdp.cli.target import are_numbers
 from skfdp.encoding.values import canonical
 
 _HEAD = """\
@@ -95,8 +95,7 @@ def _settings(arguments: argparse.Namespace, rows: pd.DataFrame) -> Iterator[str
     if arguments.public_target:
         column = rows[arguments.target]
         labels = sorted({canonical(value) for value in column.tolist()} - {None})
-        numeric = bool(labels) and not isinstance(as_labels(labels)[0], str)
-        if numeric and len(labels) > 2:
+        if are_numbers(labels):
             bounds = _toml(list(look_at(column).bounds or ()))
         else:
             classes = _toml(labels)

@@ -228,21 +228,21 @@ def _compare(task: Task, released, rows, target: Target, train, test) -> None:
     table = []
     known = target.readable
     exact, scored = train[known[train]], test[known[test]]
-    # Of one type again, whatever stood for what is no label.
-    y = np.array(target.values.tolist())
     if not len(exact) or not len(scored):
         raise CommandError(
             "no training row, or no held-out row, has a declared target: there is "
             "nothing to compare, use --no-evaluate."
         )
-    for row, models in _comparison(task, released, y[exact]):
+    # Lists, so that labels have the type of labels again.
+    y, y_scored = (np.array(target.values[at].tolist()) for at in (exact, scored))
+    for row, models in _comparison(task, released, y):
         for number, (fit, model) in enumerate(models):
             stage(f"comparing: {row.label}, {number + 1} of {len(models)}")
             if fit is fit_baseline:
-                fit(model, rows.iloc[exact], y[exact])
+                fit(model, rows.iloc[exact], y)
             elif fit is not None:
                 fit(model, rows.iloc[train], target.values[train])
-            row.scores.append(scores(model, rows.iloc[scored], y[scored]))
+            row.scores.append(scores(model, rows.iloc[scored], y_scored))
         table.append(row)
     print_table(table)
     say()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,25 +54,25 @@ def read_target(column: pd.Series, arguments: argparse.Namespace) -> Target:
 
 
 def as_labels(classes: Sequence[str]) -> list[Any]:
-    """Return labels as the numbers or booleans that CSV readers make of them."""
+    """Return labels as the integers or booleans that CSV readers make of them.
+
+    Fractions stay text, as scikit-learn takes them for a regression.
+    """
     spelt = [canonical(label) or "" for label in classes]
     if set(spelt) <= {"True", "False"}:
         return [label == "True" for label in spelt]
-    try:
-        numbers = [float(label) for label in spelt]
-    except ValueError:
-        return spelt
-    if not all(map(math.isfinite, numbers)):
-        return spelt
-    if all(number.is_integer() and abs(number) < 2**53 for number in numbers):
-        return [int(number) for number in numbers]
-    return numbers
+    whole = all(re.fullmatch("-?[0-9]{1,15}", label) for label in spelt)
+    return [int(label) for label in spelt] if whole else spelt
+
+
+def are_numbers(labels: Sequence[str]) -> bool:
+    """Whether labels in canonical form are more than two, and all of them numbers."""
+    return len(labels) > 2 and not np.isnan(Column(list(labels)).read("number")).any()
 
 
 def _check_open_task(column: pd.Series) -> None:
     """Refuse to guess what a public target of numbers is."""
-    labels = {canonical(value) for value in column.tolist()} - {None}
-    if len(labels) > 2 and not isinstance(as_labels([*labels])[0], str):
+    if are_numbers([*({canonical(value) for value in column.tolist()} - {None})]):
         raise CommandError(
             f"the target {column.name!r} holds numbers: say --task regression, or "
             "--task classification if each of them is a label."
@@ -105,10 +105,11 @@ def _labels(column: pd.Series, arguments: argparse.Namespace) -> Target:
         )
     # Whatever occurs, the type is that of the declared labels.
     kind = type(typed[0])
-    dtype = {int: np.int64, float: np.float64}.get(kind, object)
-    other = {int: max(typed), float: math.nan, bool: None}.get(kind, "")
-    other = other + 1 if kind is int else other
-    values = np.array([labels.get(one, other) for one in spelt], dtype=dtype)
+    other = {int: -(10**16), bool: None}.get(kind, "")
+    values = np.array(
+        [labels.get(one, other) for one in spelt],
+        dtype=np.int64 if kind is int else object,
+    )
     return Target(values, readable, typed)
 
 

@@ -531,3 +531,64 @@ def test_bundled_table_says_that_the_label_is_public():
     # The seed is said in the output, and not as a warning of Python.
     assert "epsilon is no guarantee in this run" in done.stdout
     assert "Warning" not in done.stderr
+
+
+# -- private values decide nothing ----------------------------------------------------
+CLEAN = {"hours": 40, "sector": "state", "since": "2024-03-01"}
+MALFORMED = {
+    "clean": ([], CLEAN),
+    "missing": (range(N), dict.fromkeys([*CLEAN, "y"])),
+    "texts": ([3], {"hours": "k.A.", "sector": "ca", "since": "soon", "y": "canary"}),
+    "numbers": ([3], {"hours": "1e999", "sector": 7, "since": 45000, "y": 17}),
+    "odd": (
+        range(N),
+        {"hours": -9e9, "sector": "NaN", "since": "9999-12-31", "y": "?"},
+    ),
+}
+TASKS = {
+    "labels": (["no", "yes"], ["--classes", "no,yes"]),
+    "flags": ([True, False], ["--classes", "true,false"]),
+    "integers": ([0, 1], ["--classes", "0,1"]),
+    "fractions": ([0.5, 1.5], ["--classes", "0.5,1.5"]),
+    "a regression": ([3, 8], ["--target-bounds", "0:10"]),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_private_values_decide_nothing(run, tmp_path, task):
+    labels, declared = TASKS[task]
+    frame = pd.DataFrame([CLEAN] * N).astype(object)
+    frame["y"] = pd.Series(labels * (N // 2), dtype=object)
+    options = ["--public", "age", *declared, "--epsilon", 2, "--no-evaluate"]
+    options += ["--bounds", "hours=0:80", "since=2024-01-01:2025-01-01", f"age=0:{N}"]
+    options += ["--categories", "sector=private,state"]
+    said = {}
+    for kind, (rows, values) in MALFORMED.items():
+        odd = frame.assign(age=range(N))
+        for name, value in values.items():
+            odd.loc[rows, name] = value
+        path = table_file(tmp_path, odd)
+        said[kind] = run(*options, path=path, target="y")
+    assert said["clean"][0] == 0 and set(said.values()) == {said["clean"]}
+
+
+@pytest.mark.parametrize("task", ["flags", "fractions", "a regression"])
+def test_rows_without_a_target_are_compared_with_nothing(run, tmp_path, task):
+    labels, declared = TASKS[task]
+    frame = pd.DataFrame({"a": range(N), "y": labels * (N // 2)}).astype(object)
+    frame.loc[::7, "y"] = "canary"
+    options = ["--bounds", f"a=0:{N}", *declared, "--repeats", 1]
+    path = table_file(tmp_path, frame)
+    status, out, err = run(*options, path=path, target="y")
+    assert status == 0 and "canary" not in out + err, err
+    assert " inf " in out
+
+
+def test_a_target_of_no_label_at_all_leaves_nothing_to_compare(run, tmp_path):
+    frame = pd.DataFrame({"a": range(N), "y": ["canary"] * N})
+    path, model = table_file(tmp_path, frame), tmp_path / "m.joblib"
+    options = ["--bounds", f"a=0:{N}", "--model", model]
+    status, out, err = run(*options, path=path, target="y")
+    assert status == 2 and model.exists() and "canary" not in out + err
+    assert "there is nothing to compare, use --no-evaluate" in err
+    assert f"Model written to {model}" in err
