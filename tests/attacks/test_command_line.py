@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
 import skfdp
-from skfdp.cli import main, saving, scores
+from skfdp.cli import main, progress, saving, scores
 from skfdp.estimators.linear_model.descent import Descent
 
 N = 200
@@ -44,8 +44,9 @@ def people(tmp_path_factory):
 
 
 @pytest.fixture
-def run(people, capsys):
+def run(people, capsys, monkeypatch):
     """Run the job on the file; return status, stdout and stderr."""
+    monkeypatch.setattr(progress, "_PATIENCE", 600.0)
 
     def call(*options, path=people, target="income"):
         argv = ["fit", str(path), "--target", target, *map(str, options)]

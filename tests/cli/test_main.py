@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import skfdp
-from skfdp.cli import job, main, saving
+from skfdp.cli import job, main, progress, saving
 from skfdp.cli.encoding import TableError, as_numbers, as_text, canonical
 
 # A value of a private text column and one of a private number, both outside of what
@@ -44,8 +44,9 @@ def people(tmp_path_factory):
 
 
 @pytest.fixture
-def run(people, capsys):
+def run(people, capsys, monkeypatch):
     """Run the job on the file; return status, stdout and stderr."""
+    monkeypatch.setattr(progress, "_PATIENCE", 600.0)
 
     def call(*options, path=people, target="income", classes="high,low"):
         argv = ["fit", str(path), "--target", target, *map(str, options)]
