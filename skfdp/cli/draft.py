@@ -16,7 +16,7 @@ import pandas as pd
 
 from skfdp.cli.columns import quoted, roles
 from skfdp.cli.observed import Observed, look_at, named_as_identifier
-from skfdp.cli.output import CommandError, check_writable, say
+from skfdp.cli.output import CommandError, check_writable, say, writing
 from skfdp.cli.progress import stage
 from skfdp.cli.tables import Table
 from skfdp.cli.target import are_numbers
@@ -47,7 +47,8 @@ def run(arguments: argparse.Namespace) -> None:
     if path is None:
         say(text.rstrip("\n"))
         return
-    path.write_text(text, encoding="utf-8")
+    with writing(path):
+        path.write_text(text, encoding="utf-8")
     say(f"Draft written to {path}: fill in what is empty.")
 
 

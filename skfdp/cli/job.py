@@ -130,6 +130,9 @@ def _read(arguments: argparse.Namespace) -> tuple[Task, pd.DataFrame, Target]:
     stage("reading the table")
     table = Table(arguments.file, arguments)
     columns = resolve(arguments, table.header())
+    table.check_labels("--classes", arguments.classes or ())
+    for name, values in columns.among(columns.names, "categories").items():
+        table.check_labels(f"--categories of {name!r}", values)
     public = [*columns.public] + [columns.target] * arguments.public_target
     rows = table.columns([*columns.names, columns.target], public)
     if not len(rows):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from skfdp.cli.progress import clear
@@ -51,6 +52,15 @@ def complain(text: str) -> None:
     clear()
     with contextlib.suppress(OSError):
         print(f"skfdp: {text}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a failure to write a file into an OutputError."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path} could not be written: {error.strerror}.") from None
 
 
 def check_writable(path: Path | None, option: str) -> None:

@@ -100,6 +100,8 @@ def write(arguments: argparse.Namespace, report, model=None) -> None:
             task(path)
         except OSError as error:
             failed.append(f"{path} could not be written: {error.strerror}.")
+        except OutputError as error:
+            failed.append(f"{path} could not be drawn: {error}")
         else:
             arguments.done.append(sentence.format(path))
     if failed:
@@ -115,4 +117,8 @@ def _save(model, path: Path) -> None:
 def _plot(model, path: Path) -> None:
     from skfdp.inspection import EffectsDisplay
 
-    EffectsDisplay.from_estimator(model).figure_.savefig(path)
+    try:
+        display = EffectsDisplay.from_estimator(model)
+    except ValueError as error:  # of skfdp: it quotes declared names alone
+        raise OutputError(" ".join(str(error).split())) from None
+    display.figure_.savefig(path)

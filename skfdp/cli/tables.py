@@ -7,6 +7,7 @@ the encoding become a mark, which only column names and public columns are searc
 from __future__ import annotations
 
 import argparse
+import io
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -95,6 +96,23 @@ class Table:
             if any(_MARK in text for text in rows[name].dropna().unique()):
                 raise self._not_decoded(f"its column {name!r}")
         return rows
+
+    def check_labels(self, option: str, values: Iterable[str]) -> None:
+        """Refuse declared values that a CSV reader takes for missing ones.
+
+        Raises
+        ------
+        CommandError
+            For "NA" or "None", say, in the declarations of a CSV file.
+        """
+        for value in () if self.parquet else values:
+            quoted = value.replace('"', '""')
+            line = io.StringIO(f'x,y\n"{quoted}",1\n')
+            if pd.read_csv(line, dtype=str)["x"].isna().any():
+                raise CommandError(
+                    f"{option} lists {value!r}, which readers of CSV files take for a "
+                    "missing value: write another word into the file, or use .parquet."
+                )
 
     def decimals(self, rows: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
         """Return rows with points in the numbers of some columns."""

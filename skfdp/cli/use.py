@@ -13,7 +13,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from skfdp.cli import saving
 from skfdp.cli.encoding import TableError
-from skfdp.cli.output import CommandError, check_writable, say
+from skfdp.cli.output import CommandError, check_writable, say, writing
 from skfdp.cli.progress import stage
 from skfdp.cli.scores import Row, print_table, scores
 from skfdp.cli.tables import Table
@@ -42,18 +42,19 @@ def predict(arguments: argparse.Namespace) -> None:
     path = arguments.output
     if path is None:
         say(found.to_csv(index=False).rstrip("\n"))
-    elif path.suffix == ".parquet":
-        found.to_parquet(path, index=False)
-    else:
-        found.to_csv(
-            path,
-            index=False,
-            sep=arguments.sep,
-            decimal=arguments.decimal,
-            encoding=arguments.encoding,
-        )
-    if path is not None:
-        say(f"{len(found)} predictions written to {path}.")
+        return
+    with writing(path):
+        if path.suffix == ".parquet":
+            found.to_parquet(path, index=False)
+        else:
+            found.to_csv(
+                path,
+                index=False,
+                sep=arguments.sep,
+                decimal=arguments.decimal,
+                encoding=arguments.encoding,
+            )
+    say(f"{len(found)} predictions written to {path}.")
 
 
 def score(arguments: argparse.Namespace) -> None:

@@ -311,6 +311,8 @@ def test_undeclared_private_columns(run):
         (["--classes", "1,1.0"], "lists one label in two spellings"),
         (["--classes", "a,b", "--target-bounds", "0:1"], "give one of them"),
         (["--classes", "a,b", "--task", "regression"], "is not for --task regression"),
+        (["--classes", "NA,EU"], "lists 'NA', which readers of CSV files take for"),
+        (["--categories", "sector=None,a"], "of 'sector' lists 'None', which readers"),
         (["--target-bounds", "1:0"], "must satisfy LOW < HIGH"),
         (["--target-bounds", "1"], "must have the form LOW:HIGH"),
         (["--public", "all", "--public-target"], "nothing to protect"),
@@ -333,7 +335,7 @@ def test_refused_options(run, options, sentence):
     defaults = [] if "--public" in options else PUBLIC
     if options[0] == "--categories":
         defaults = [*PUBLIC, *DECLARED[:2]]
-    if "spellings" in sentence:
+    if "spellings" in sentence or "lists 'NA'" in sentence:
         defaults = [*PUBLIC, *DECLARED]
     assert sentence in refusal(run(*defaults, *options))
 

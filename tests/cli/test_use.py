@@ -1,5 +1,6 @@
 """Saved models used: predictions, scores, statements; and the tables they take."""
 
+import contextlib
 import io
 import json
 import sys
@@ -150,6 +151,17 @@ def test_models_of_before_predict(run, version):
     found = pd.read_csv(io.StringIO(out))
     assert len(found) == len(margins)
     np.testing.assert_allclose(found.iloc[:, -1], 1 / (1 + np.exp(-margins)))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+def test_full_disks_are_said(run):
+    for argv in (
+        ("predict", "pay.skops", "new.csv", "-o", "/dev/full"),
+        ("report", "pay.json"),
+    ):
+        with open("/dev/full", "w") as full, contextlib.redirect_stdout(full):
+            status, _, err = run(*argv)
+        assert status == 1 and "No space left on device" in err
 
 
 # -- score ----------------------------------------------------------------------------
