@@ -20,7 +20,7 @@ EXTRAS = {
     "torch": ["torch>=2.6"],
     "plot": ["matplotlib>=3.9"],
     "progress": ["rich>=13"],
-    "parquet": ["pyarrow>=16"],
+    "parquet": ["pyarrow>=16.1"],
 }
 EXTRAS["test"] = [
     "pytest>=8.3",

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skfdp.cli.columns import Columns, resolve
@@ -55,14 +55,13 @@ class Task:
     arguments: argparse.Namespace
     columns: Columns
     classes: list | None
-    rows: pd.DataFrame
 
     @property
     def regression(self) -> bool:
         """Whether numbers are predicted, and not labels."""
         return self.arguments.task == "regression"
 
-    def model(self, repeat=0, *, ledger=None, kind="released") -> Pipeline:
+    def model(self, repeat=0, *, ledger=None, kind="released"):
         """Return an unfitted model of raw rows.
 
         Parameters
@@ -73,33 +72,25 @@ class Task:
             As declared; nothing public; the public columns with a private target.
         """
         arguments, columns = self.arguments, self.columns
-        encoder = columns.encoder(public_only=kind == "public")
-        encoder.set_output(transform="pandas").fit(self.rows)  # which learns nothing
-        parents = [
-            [columns.names[place] for place in block.parents]
-            for block in encoder.blocks_
-            for _ in block.levels
-        ]
-        public = [set(names) <= set(columns.public) for names in parents]
+        public = [name in columns.public for name in columns.names]
+        if kind == "everything" or not any(public):
+            public = None
         options = {
-            "public_features": public if any(public) and kind != "everything" else None,
+            "public_features": public,
             "public_target": arguments.public_target and kind == "released",
             "neighboring_relation": arguments.relation,
             "n_records": arguments.n_records,
-            "bounds": (0, 1),
-            "names": [":".join(names) for names in parents],
+            "encoder": columns.encoder(public_only=kind == "public"),
             "target_name": columns.target,
             "ledger": ledger,
             "random_state": seed_of(arguments.seed, repeat),
         }
         if self.regression:
-            kind_of_model = FeatureDPRegressor
             options["target_bounds"] = arguments.target_bounds
-        else:
-            kind_of_model = FeatureDPLogisticRegression
-            options["classes"] = self.classes
-        model = kind_of_model(arguments.epsilon, arguments.delta, **options)
-        return Pipeline([("encode", encoder), ("model", model)])
+            return FeatureDPRegressor(arguments.epsilon, arguments.delta, **options)
+        return FeatureDPLogisticRegression(
+            arguments.epsilon, arguments.delta, classes=self.classes, **options
+        )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -108,20 +99,19 @@ def run(arguments: argparse.Namespace) -> None:
     train, test = _split(arguments, len(rows))
     check_outputs(arguments)
     stage(f"training the model that is released{COMPILES}", slow=True)
-    pipeline = task.model(ledger=open_ledger(arguments))
-    fit_private(pipeline, rows.iloc[train], target.values[train])
-    model = pipeline[-1]
+    model = task.model(ledger=open_ledger(arguments))
+    fit_private(model, rows.iloc[train], target.values[train])
     # The file stays with whoever ran this; the model may travel.
     model.set_params(ledger=None)
     model.privacy_ = _completed(model.privacy_, task)
     # Before anything is printed: words may be lost, what was paid for may not.
-    write(arguments, model.privacy_, pipeline)
+    write(arguments, model.privacy_, model)
     say(_title(task, len(train), len(test), model))
     for line in (*arguments.charged(), *arguments.done):
         say(line)
     say()
     if arguments.evaluate:
-        _compare(task, pipeline, rows, target, train, test)
+        _compare(task, model, rows, target, train, test)
     say(model.privacy_.statement())
 
 
@@ -148,7 +138,7 @@ def _read(arguments: argparse.Namespace) -> tuple[Task, pd.DataFrame, Target]:
     except ValueError as error:
         raise CommandError(" ".join(str(error).split())) from None
     _warn(columns, rows)
-    return Task(arguments, columns, target.classes, rows), rows, target
+    return Task(arguments, columns, target.classes), rows, target
 
 
 def _warn(columns: Columns, rows: pd.DataFrame) -> None:

@@ -72,7 +72,7 @@ def refusal(result):
 
 def encoded_names(path):
     """Return the names of the encoded columns of a saved model."""
-    return list(saving.load(path)[:-1].get_feature_names_out())
+    return list(saving.load(path).encoder_.get_feature_names_out())
 
 
 def table_file(folder, frame, name="table.csv"):

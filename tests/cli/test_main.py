@@ -139,7 +139,7 @@ def test_file_job_as_a_command(people, tmp_path):
     texts = [assumption.text for assumption in facts.assumptions]
     assert any("public columns of the file only: age, town" in text for text in texts)
     assert any("is not published" in text for text in texts)
-    assert saving.load(model)[-1].privacy_ == facts
+    assert saving.load(model).privacy_ == facts
 
 
 @pytest.mark.parametrize("suffix", ["skops", "joblib"])
@@ -159,18 +159,18 @@ def test_saved_model_predicts_from_raw_rows(run, people, tmp_path, suffix):
             content = b"".join(map(archive.read, archive.namelist()))
     assert CANARY_TEXT.encode() not in content
     assert str(people.parent).encode() not in content
-    pipeline = saving.load(path)
-    assert skfdp.report(pipeline).epsilon == pytest.approx(3.0)
+    model = saving.load(path)
+    assert skfdp.report(model).epsilon == pytest.approx(3.0)
     # However pandas reads the file.
     typed, text = pd.read_csv(people), pd.read_csv(people, dtype=str)
     kept = pd.read_csv(people, dtype=str, keep_default_na=False)
-    names = list(pipeline.feature_names_in_)
+    names = list(model.feature_names_in_)
     assert names == ["age", "town", "hours", "sector"]
     typed = typed[names]
-    margins = pipeline.decision_function(typed)
-    assert set(pipeline.predict(typed)) <= {"high", "low"}
+    margins = model.decision_function(typed)
+    assert set(model.predict(typed)) <= {"high", "low"}
     for frame in (text, kept):
-        found = pipeline.decision_function(frame[names])
+        found = model.decision_function(frame[names])
         np.testing.assert_array_equal(found, margins)
     # Unknown categories, and what is no number, have levels of their own.
     row = typed.iloc[[0]]
@@ -179,8 +179,8 @@ def test_saved_model_predicts_from_raw_rows(run, people, tmp_path, suffix):
         ({"hours": np.nan}, {"hours": "many"}),
         ({"hours": 80}, {"hours": 1e9}),
     ):
-        found = pipeline.decision_function(row.assign(**changes))
-        assert found == pipeline.decision_function(row.assign(**same))
+        found = model.decision_function(row.assign(**changes))
+        assert found == model.decision_function(row.assign(**same))
 
 
 def test_label_privacy(run, tmp_path):
@@ -255,7 +255,7 @@ def test_ledger_is_charged_for_the_released_fit_alone(run, tmp_path):
     assert "epsilon 1 of 1.5 spent on these data so far" in out
     assert "most frequent label" not in out
     assert len({entry.charge for entry in skfdp.PrivacyLedger(ledger).entries}) == 1
-    assert saving.load(model)[-1].ledger is None
+    assert saving.load(model).ledger is None
     skfdp.PrivacyLedger(path := tmp_path / "ceiling.sqlite", epsilon=0.5, delta=1e-5)
     options[-4:] = ["--ledger", path]
     assert "budget exhausted" in refusal(run(*options))
@@ -421,8 +421,8 @@ def test_declarations(run, tmp_path):
         target="y",
     )
     assert status == 0, err
-    pipeline = saving.load(model)
-    assert list(pipeline[:-1].get_feature_names_out()) == [
+    found = saving.load(model)
+    assert list(found.encoder_.get_feature_names_out()) == [
         *("a=b__p,q", "a=b__other", "a=b__missing"),
         *("code__0", "code__1", "code__2", "code__other", "code__missing"),
         *("flag__True", "flag__False", "flag__other", "flag__missing"),
@@ -430,8 +430,8 @@ def test_declarations(run, tmp_path):
     # Labels are numbers again, as pandas reads them; so are codes and flags.
     frame = pd.read_csv(path)
     rows = frame.drop(columns="y")
-    assert pipeline.score(rows, frame["y"]) > 0.9
-    assert (pipeline[:-1].transform(rows).sum(axis=1) == 3).all()
+    assert found.score(rows, frame["y"]) > 0.9
+    assert (found.encoder_.transform(rows).sum(axis=1) == 3).all()
 
 
 # -- what saved files of before name --------------------------------------------------

@@ -293,7 +293,7 @@ def test_interactions_and_bases(stays, schema, capsys):
     schema.write_text('interactions = [["BMI", "Raucher"]]\n' + text, encoding="utf-8")
     status, _, err = run(capsys, *FIT, "--model", "m.joblib")
     assert status == 0, err
-    names = list(saving.load("m.joblib")[:-1].get_feature_names_out())
+    names = list(saving.load("m.joblib").encoder_.get_feature_names_out())
     assert [name for name in names if name.startswith("BMI__")] == [
         "BMI__linear",
         "BMI__missing",
