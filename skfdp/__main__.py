@@ -6,11 +6,11 @@ import sys
 def main() -> int:
     """Run the command line, and return its exit status."""
     try:
-        from skfdp.cli import main
+        from skfdp.cli import main as run
     except KeyboardInterrupt:  # the imports take a second
         print("skfdp: interrupted before it began.", file=sys.stderr)
         return 130
-    return main()
+    return run()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The three commands of the guide, on a table as it describes it."""
+"""The three commands of the guide, on a table of the form that it shows."""
 
 import re
 import shlex
@@ -14,6 +14,7 @@ from skfdp.cli import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "command_line.rst"
 N = 2400
+PRIVATE = ("Größe (cm)", "CRP (mg/l)", "Raucher")
 
 pytestmark = pytest.mark.skipif(
     not PAGE.is_file(), reason="the docs are not beside the tests"
@@ -21,27 +22,24 @@ pytestmark = pytest.mark.skipif(
 
 
 def stays(seed):
-    """Return stays in a hospital: gaps, dates, texts, names that are not ASCII."""
+    """Return stays in a hospital, as examples/plot_hospital.py makes them."""
     rng = np.random.default_rng(seed)
-    age, bmi = rng.integers(18, 96, N), rng.normal(27, 5, N)
-    age[:2] = 18, 95
-    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 731, N), "D")
-    risk = 0.1 * (age - 60) + 0.02 * (bmi - 26) ** 2 - 2
-    frame = pd.DataFrame(
-        {
-            "Patienten-ID": [f"P{1000 + i // 2}" for i in range(N)],
-            "Alter": age,
-            "Aufnahme am": days.strftime("%Y-%m-%d"),
-            "Station": rng.choice(["Innere", "Chirurgie", "Gynäkologie"], N),
-            "BMI": bmi.round(1),
-            "Größe": rng.normal(172, 9, N).round(1),
-            "Komplikation": np.where(rng.random(N) < 1 / (1 + np.exp(-risk)), "ja", ""),
-        }
+    age, crp = rng.integers(18, 100, N), rng.gamma(1.2, 40, N).round(1)
+    ward = rng.choice(["Chirurgie", "Innere", "Kardiologie", "Überwachung"], N)
+    day = np.datetime64("2023-01-01") + rng.integers(0, 1094, N)
+    age[:2], day[:2] = [18, 99], ["2023-01-01", "2025-12-30"]
+    risk = ((age - 55) / 25) ** 2 - 2.5 + 1.2 * np.minimum(crp / 60, 2)
+    risk += (ward == "Überwachung") + 0.6 * np.cos(day.astype(int) / 58)
+    again = np.where(rng.random(N) < 1 / (1 + np.exp(-risk)), "ja", "nein")
+    found = pd.DataFrame({"Fallnummer": np.arange(N), "Alter": age})
+    found["Größe (cm)"] = rng.normal(170, 10, N).round(1)
+    found = found.assign(
+        Station=ward, Aufnahme=day, **{"CRP (mg/l)": crp}, Rückkehr=again
     )
-    frame.loc[:1, "Aufnahme am"] = ["2024-01-01", "2025-12-31"]
-    frame["Komplikation"] = frame["Komplikation"].replace("", "nein")
-    frame.loc[rng.random(N) < 0.1, "BMI"] = None
-    return frame
+    found["Raucher"] = rng.choice(["ja", "nein", "k. A."], N, p=[0.2, 0.6, 0.2])
+    found.loc[rng.random(N) < 0.1, "CRP (mg/l)"] = None
+    found.loc[rng.random(N) < 0.02, "Größe (cm)"] = 1.7  # metres, by mistake
+    return found
 
 
 def blocks(kind):
@@ -64,9 +62,9 @@ def commands():
 
 def test_three_commands_lead_from_a_table_to_predictions(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    form = {"index": False, "sep": ";", "decimal": ",", "encoding": "latin1"}
-    stays(0).to_csv("stays.csv", **form)
-    stays(1).drop(columns="Komplikation").to_csv("new.csv", **form)
+    form = {"sep": ";", "decimal": ","}
+    stays(0).to_csv("stays.csv", index=False, **form)
+    stays(1).drop(columns="Rückkehr").to_csv("new.csv", index=False, **form)
     schema, fit, predict = commands()
     assert main(schema) == 0, capsys.readouterr().err
     path = tmp_path / "stays.toml"
@@ -77,20 +75,19 @@ def test_three_commands_lead_from_a_table_to_predictions(tmp_path, monkeypatch, 
     for empty, full in ((draft, filled), columns):
         assert list(empty) == list(full)
         changed = {name for name in empty if empty[name] != full[name]}
-        assert changed <= {"classes", "epsilon", "Station", "BMI", "Größe"}
+        assert changed <= {"classes", "epsilon", "delta", *PRIVATE}
     path.write_text(shown, encoding="utf-8")
     capsys.readouterr()
     assert main([*fit, "--repeats", "1"]) == 0
     out, err = capsys.readouterr()
     assert err == "" or err.startswith("skfdp: training")
-    assert "Private: Station, BMI, Größe, Komplikation." in out
-    assert "epsilon = 2 at delta = 1e-05" in out
+    assert f"Private: {', '.join(PRIVATE)}, Rückkehr." in out
+    assert "epsilon = 2 at delta = 1e-06" in out
     report = skfdp.read_report("stays.json")
-    assert report.private_features == ("Station", "BMI", "Größe")
+    assert report.private_features == PRIVATE
     assert main(predict) == 0
-    del form["index"]
     found = pd.read_csv("predicted.csv", **form)
-    assert list(found) == ["Patienten-ID", "prediction", "p(ja)", "p(nein)"]
-    assert list(found["Patienten-ID"]) == list(stays(1)["Patienten-ID"])
-    risk = stays(1)["Komplikation"] == "ja"
+    assert list(found) == ["Fallnummer", "prediction", "p(ja)", "p(nein)"]
+    assert list(found["Fallnummer"]) == list(stays(1)["Fallnummer"])
+    risk = stays(1)["Rückkehr"] == "ja"
     assert found["p(ja)"][risk].mean() > found["p(ja)"][~risk].mean() + 0.02

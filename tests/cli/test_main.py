@@ -1,9 +1,11 @@
 """The command line: what it prints, what it writes, and what it must not say."""
 
+import importlib
 import re
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -387,6 +389,14 @@ def test_messages_of_other_libraries_are_withheld(run, monkeypatch):
     assert status == 1 and "unexpected RuntimeError" in err
     with pytest.raises(RuntimeError):
         run("--public", "all", "--debug")
+
+
+def test_the_console_command_is_there():
+    path = Path(__file__).parents[2] / "setup.py"
+    if not path.is_file():
+        pytest.skip("setup.py is not beside the tests")
+    ((module, name),) = re.findall(r'"skfdp = (.+):(.+)"', path.read_text())
+    assert callable(getattr(importlib.import_module(module), name))
 
 
 def test_file_needs_pandas(run, monkeypatch):
