@@ -237,12 +237,15 @@ class Declarations:
             return _given_knots(name, given, bounds, cyclic)
         check_number(name, given, low=1, integral=True, also=("auto",))
         n_knots = automatic_knots(smooth) if isinstance(given, str) else int(given)
-        spacing = self._setting("spacing", place, "even")
-        check_choice("spacing", spacing, ("even", "geometric"))
-        if spacing == "geometric" and (bounds.is_date or bounds.low <= 0):
+        spacing = self._setting("spacing", place, "auto")
+        check_choice("spacing", spacing, ("auto", "even", "geometric"))
+        if spacing == "auto":
+            amount = bounds.low == 0 and not bounds.is_date and not cyclic
+            spacing = "geometric" if amount else "even"
+        if spacing == "geometric" and (bounds.is_date or bounds.low < 0):
             raise ValueError(
-                f"spacing='geometric' needs numbers with a low bound above 0, which "
-                f"column {key!r} has not: use 'even' for it."
+                f"spacing='geometric' needs numbers with a low bound of 0 or more, "
+                f"which column {key!r} has not: use 'even' for it."
             )
         return spread_knots(bounds.low, bounds.high, n_knots + cyclic, spacing)
 

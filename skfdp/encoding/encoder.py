@@ -44,8 +44,11 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         Number of knots of each curve, hence of its columns, at least 2 (a line);
         in a mapping also the knots themselves, within the bounds, in ascending order.
         "auto": 8; 32 where an estimator smooths the curve (its `encoder`).
-    spacing : {"even", "geometric"} or mapping, default="even"
-        Steps between knots; "geometric" needs a low bound above 0.
+    spacing : {"auto", "even", "geometric"} or mapping, default="auto"
+        Steps between knots. "geometric" is for numbers with a low bound of 0 or more;
+        from 0 the first step goes to high / 128, or with few knots further. "auto": so
+        where the low bound is 0, since most amounts are far below what they can be;
+        "even" elsewhere, for dates and for cyclic columns.
     cyclic : column or list of columns, default=()
         Those whose upper bound is the lower one again, such as an hour of the day in
         (0, 24).
@@ -115,7 +118,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         *,
         basis="hats",
         n_knots="auto",
-        spacing="even",
+        spacing="auto",
         cyclic=(),
         interactions=(),
         ignore=(),

@@ -39,12 +39,12 @@ def bounds(draw):
     bounds(),
     st.lists(st.tuples(wild, wild), min_size=1, max_size=5),
     st.sampled_from(["hats", "linear"]),
-    st.sampled_from(["even", "geometric"]),
+    st.sampled_from(["auto", "even", "geometric"]),
     st.sampled_from([(), (0,)]),
     st.integers(2, 9),
 )
 def test_every_block_has_norm_at_most_1(first, second, rows, basis, spacing, cyclic, k):
-    assume(spacing == "even" or (first[0] > 0 and second[0] > 0))
+    assume(spacing != "geometric" or (first[0] >= 0 and second[0] >= 0))
     encoder = DeclaredEncoder(
         {0: first, 1: second},
         basis={1: basis},
@@ -76,10 +76,13 @@ def test_every_block_has_norm_at_most_1(first, second, rows, basis, spacing, cyc
 @settings(max_examples=100, deadline=None)
 @given(bounds(), st.integers(2, 40), st.sampled_from(["even", "geometric"]))
 @example((1.7976931348621712e308, 1.7976931348621714e308), 23, "geometric")
+@example((0.0, 1.7976931348623157e308), 40, "geometric")
+@example((0.0, 5e-324), 9, "geometric")
+@example((0.0, 1.0), 2, "geometric")
 @example((-1.7e308, 1.7e308), 9, "even")
 def test_knots_go_from_bound_to_bound(sides, n_knots, spacing):
     low, high = sides
-    assume(spacing == "even" or low > 0)
+    assume(spacing == "even" or low >= 0)
     knots = spread_knots(low, high, n_knots, spacing)
     assert len(knots) == n_knots
     assert knots[0] == low and knots[-1] == high and (np.diff(knots / 4) >= 0).all()
@@ -88,6 +91,9 @@ def test_knots_go_from_bound_to_bound(sides, n_knots, spacing):
 def test_knots_by_hand():
     assert spread_knots(0, 10, 3, "even").tolist() == [0, 5, 10]
     np.testing.assert_allclose(spread_knots(1, 100, 3, "geometric"), [1, 10, 100])
+    np.testing.assert_allclose(spread_knots(0, 8, 5, "geometric"), [0, 1, 2, 4, 8])
+    sixteen = spread_knots(0, 128, 16, "geometric")
+    np.testing.assert_allclose(sixteen[1:], 2.0 ** np.linspace(0, 7, 15))
     assert automatic_knots() == STANDALONE_KNOTS == 8
     assert automatic_knots(smooth=True) == SMOOTH_KNOTS == 32
 

@@ -67,7 +67,8 @@ def fit(**changed):
         ({"n_knots": {"hour": [0, 24]}, "cyclic": ["hour"]}, "at least 3 knots"),
         ({"n_knots": {"hour": [0, 6, 12]}, "cyclic": ["hour"]}, "from bound to bound"),
         ({"spacing": "random"}, "spacing='random' is unknown"),
-        ({"spacing": {"hour": "geometric"}}, "'hour' has not: use 'even'"),
+        ({"bounds": BOUNDS | {"hour": (-1, 24)}, "spacing": {"hour": "geometric"}},
+         "'hour' has not: use 'even'"),
         ({"spacing": {"admitted": "geometric"}}, "'admitted' has not: use 'even'"),
         ({"interactions": None}, "must be a list of pairs"),
         ({"interactions": "age"}, "must be a list of pairs"),
@@ -151,3 +152,16 @@ def test_settings_by_column_have_defaults():
     kinds = {block.name: (block.kind, len(block.levels)) for block in model.blocks_}
     assert kinds["age"] == ("linear", 2) and kinds["hour"] == ("hats", 4)
     assert kinds["admitted"] == ("hats", 9)
+
+
+def test_steps_from_0_are_geometric_unless_the_column_is_a_date_or_closed():
+    bounds = {"paid": (0, 64), "hour": (0, 24), "age": (17, 90)}
+    bounds |= {"seen": ("1970-01-01", "1970-03-01")}
+    table = pd.DataFrame({"paid": [1], "hour": [2], "age": [3], "seen": ["1970-02-01"]})
+    encoder = DeclaredEncoder(bounds, cyclic=["hour"]).fit(table)
+    paid, hour, age, seen = (b.knots for b in encoder.blocks_ if b.kind == "hats")
+    np.testing.assert_allclose(paid, [0, 1, 2, 4, 8, 16, 32, 64])
+    for knots in (hour, age, seen):
+        np.testing.assert_allclose(np.diff(knots, 2), 0, atol=1e-9)
+    even = encoder.set_params(spacing={"paid": "even"}).fit(table).blocks_[0].knots
+    np.testing.assert_allclose(even, np.linspace(0, 64, 8))

@@ -64,7 +64,9 @@ def test_directions_are_sorted_by_how_much_they_bend():
 
 @pytest.mark.parametrize("n_knots", [2, 5, 16])
 def test_the_first_direction_alone_is_a_straight_line(n_knots):
-    enc = DeclaredEncoder({0: (0, 1)}, n_knots=n_knots).fit(np.zeros((2, 1)))
+    enc = DeclaredEncoder({0: (0, 1)}, n_knots=n_knots, spacing="even").fit(
+        np.zeros((2, 1))
+    )
     smoothing = Smoothing.of(enc.blocks_, 1e-9, 10)
     x = np.linspace(0, 1, 101)[:, None]
     assert smoothing.n_columns == 1
