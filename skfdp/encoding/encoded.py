@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
-from sklearn.base import clone
 
 from skfdp.encoding.encoder import DeclaredEncoder
 from skfdp.encoding.smoothing import Smoothing
-from skfdp.records.checks import shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,32 +131,3 @@ class EncodedTable:
         weights : ndarray of shape (n_outputs, n_encoded)
         """
         return coef if self.smoothing is None else self.smoothing.weights(coef)
-
-
-def check_encoder(encoder: Any, bounds: Any) -> None:
-    """Refuse what is no encoder, and bounds beside it."""
-    if encoder is None:
-        return
-    if not isinstance(encoder, DeclaredEncoder):
-        raise ValueError(
-            f"encoder={shown(encoder)} must be None or a DeclaredEncoder: any other "
-            "transformer goes before the estimator, in a Pipeline."
-        )
-    if bounds is not None:
-        raise ValueError(
-            f"bounds={shown(bounds)} and an encoder are given: declare the bounds of "
-            "raw columns in the encoder, DeclaredEncoder(bounds=...)."
-        )
-
-
-def fitted_encoder(encoder: DeclaredEncoder, X: Any, smooth: bool) -> DeclaredEncoder:
-    """Return a copy whose declarations are checked against the columns of X.
-
-    Parameters
-    ----------
-    encoder : DeclaredEncoder
-    X : frame or array
-    smooth : bool
-        Whether the estimator smooths curves; it cannot where they are sparse.
-    """
-    return clone(encoder).fit_to_smooth(X, smooth and not encoder.sparse_output)

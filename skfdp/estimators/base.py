@@ -10,7 +10,6 @@ from typing import Any
 
 from joblib import effective_n_jobs
 
-from skfdp.encoding.encoded import check_encoder
 from skfdp.estimators.callbacks import CallbackSupportMixin, with_callbacks
 from skfdp.estimators.method import Budget, Method, OnStep, Plan
 from skfdp.estimators.parameters import (
@@ -21,7 +20,7 @@ from skfdp.estimators.parameters import (
     forget,
     parameters_of,
 )
-from skfdp.estimators.tables import TableEstimator
+from skfdp.estimators.tables import TableEstimator, check_encoder
 from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.fit_plan import FitPlan
 from skfdp.privacy.ledger import PrivacyLedger

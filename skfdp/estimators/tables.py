@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from skfdp.encoding.encoded import EncodedTable, fitted_encoder
+from skfdp.encoding.encoded import EncodedTable
+from skfdp.encoding.encoder import DeclaredEncoder
 from skfdp.estimators.arrays import blanked, check_arrays, check_finite
 from skfdp.estimators.parameters import check_split, public_count, resolve_row_map
 from skfdp.privacy.relations import Relation
-from skfdp.records.checks import is_auto
+from skfdp.records.checks import is_auto, shown
 from skfdp.records.names import column_names, target_name
 from skfdp.records.public_columns import public_mask
 from skfdp.records.records import PublicRecords, Records
@@ -123,7 +124,8 @@ class TableEstimator(BaseEstimator):
         """
         frame, named = X, target_name(self.target_name, y) if self._has_target else None
         if self.encoder is not None:
-            self.encoder_ = fitted_encoder(self.encoder, X, self._smooths)
+            smooth = self._smooths and not self.encoder.sparse_output
+            self.encoder_ = clone(self.encoder).fit_to_smooth(X, smooth)
             X = self.encoder_.encoded(X)
         X, y = self._checked(X, y, planning)
         names = self._take_raw_columns()
@@ -213,3 +215,19 @@ class TableEstimator(BaseEstimator):
         public = getattr(self, "_public_mask", np.zeros(X.shape[1], dtype=bool))
         check_finite(X, public)
         return self.row_map_.filled(X)[0]
+
+
+def check_encoder(encoder: Any, bounds: Any) -> None:
+    """Refuse what is no encoder, and bounds beside it."""
+    if encoder is None:
+        return
+    if not isinstance(encoder, DeclaredEncoder):
+        raise ValueError(
+            f"encoder={shown(encoder)} must be None or a DeclaredEncoder: any other "
+            "transformer goes before the estimator, in a Pipeline."
+        )
+    if bounds is not None:
+        raise ValueError(
+            f"bounds={shown(bounds)} and an encoder are given: declare the bounds of "
+            "raw columns in the encoder, DeclaredEncoder(bounds=...)."
+        )
