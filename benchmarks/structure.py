@@ -63,7 +63,7 @@ from _source import (
 )
 
 RELATIONS = {"replace_one", "replace_special", "add_or_remove_one"}
-MOST_ENTRIES, MOST_FLOORS, LONG = 13, 8, 50
+MOST_ENTRIES, MOST_FLOORS, LONG = 13, 9, 50
 #: A class is an estimator if it inherits from one of these, over whatever steps.
 SKLEARN = re.compile(
     r"BaseEstimator|(Classifier|Regressor|Transformer|Cluster|Outlier)Mixin"

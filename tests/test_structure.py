@@ -94,8 +94,8 @@ def test_entries_leave_out_the_old_names_and_what_is_no_python(structure, house)
     (root / "left" / "__pycache__").mkdir()
     (root / "left" / "__pycache__" / "cached.py").touch()
     assert structure.entries(root) == ["__init__", "estimators", "privacy", "queries"]
-    many = house(**{f"room_{i}.py": "" for i in range(9)})
-    assert structure.check(many) == ["13 entries at the top, at most 12"]
+    many = house(**{f"room_{i}.py": "" for i in range(10)})
+    assert structure.check(many) == ["14 entries at the top, at most 13"]
 
 
 @pytest.mark.parametrize(
@@ -138,11 +138,11 @@ def test_circles_of_files_inside_a_room(structure, house):
 
 
 def test_a_longer_chain_than_is_wanted(structure, house):
-    chain = {f"room_{i}.py": f"from skfdp.room_{i + 1} import x\n" for i in range(4)}
-    root = house(**chain, **{"room_4.py": "import skfdp.estimators\n"})
-    assert structure.check(root) == []  # the last room is the eighth floor
-    root = house(**{"room_5.py": "from skfdp import room_0\n"})
-    assert structure.check(root) == ["9 floors, at most 8"]
+    chain = {f"room_{i}.py": f"from skfdp.room_{i + 1} import x\n" for i in range(5)}
+    root = house(**chain, **{"room_5.py": "import skfdp.estimators\n"})
+    assert structure.check(root) == []  # the last room is the ninth floor
+    root = house(**{"room_6.py": "from skfdp import room_0\n"})
+    assert structure.check(root) == ["10 floors, at most 9"]
 
 
 def test_code_lines(structure):

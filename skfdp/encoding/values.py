@@ -28,6 +28,12 @@ _NOWHEN = np.datetime64("NaT", "us")
 _FURTHEST_YEAR = 200_000  # microseconds in int64 reach 90,000 years further
 _UNITS_ABOVE = ("Y", "M", "W", "D", "h", "m", "s", "ms")
 
+#: What pandas reads as missing, unless a cell of the column has more than 64 bits.
+_TAKEN_FOR_MISSING = frozenset(
+    "#N/A,#N/A N/A,#NA,-1.#IND,-1.#QNAN,-NaN,-nan,1.#IND,1.#QNAN,<NA>,N/A,NA,NULL,NaN,"
+    "None,n/a,nan,null".split(",")
+)
+
 
 def canonical(value: Any) -> str | None:
     """Return one spelling for all the ways in which a category may be held.
@@ -238,12 +244,16 @@ class Column:
         levels : mapping of str to int
             Places by canonical spelling.
         other, missing : int
-            Places of unknown and of missing values.
+            Places of unknown and of missing values. Text that readers of files take for
+            missing, such as "NA", is missing unless it is a level: whether they do may
+            depend on the other rows.
         """
 
         def place(value: Any) -> int:
             spelt = canonical(value)
-            return missing if spelt is None else levels.get(spelt, other)
+            if spelt is None:
+                return missing
+            return levels.get(spelt, missing if spelt in _TAKEN_FOR_MISSING else other)
 
         if self.values.dtype.kind == "f":
             return _places_of_floats(self.values, levels, other, missing)

@@ -59,6 +59,7 @@ def read(texts):
 @example(["True", ""])
 @example(["20200229", "2020-02-29"])
 @example(["9007199254740993", ""])
+@example(["NA", "9" * 25])
 def test_how_a_table_is_read_changes_no_other_row(texts):
     """The type that pandas infers for a column depends on every cell of it."""
     whole = encoded(read(texts))
