@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from skfdp import DeclaredEncoder
 from skfdp.encoding.smoothing import (
+    EXPLAINED,
     Smoothing,
     Strength,
     contrasts,
@@ -134,6 +135,15 @@ def test_many_outputs_and_many_blocks_count_as_noise():
 
     assert kept(n_outputs=10) < kept()
     assert kept(n_blocks=30) < kept()
+
+
+def test_few_records_buy_no_free_curve():
+    """What explains less than chance costs is left out, at any budget."""
+    variance = prior_variances(32)
+    for n in (100, 1_000, 100_000):
+        squares = Strength(np.inf, n, 10).squares(variance)
+        told = variance * EXPLAINED / 10
+        np.testing.assert_array_equal(squares > 0, (told > 1 / n) | (told == max(told)))
 
 
 def test_shares_of_norm_are_the_optimum():
