@@ -153,11 +153,14 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
             If a column is not declared, or twice, or what is declared is no column;
             or if a declaration is impossible.
         """
-        return self.fit_to_smooth(X, smooth=False)
+        return self.fit_to_smooth(check_table(X), smooth=False)
 
     def fit_to_smooth(self, X, smooth: bool = True):
-        """Fit inside an estimator, which smooths curves: "auto" then is more knots."""
-        X = check_table(X)
+        """Fit inside an estimator, which smooths curves: "auto" then is more knots.
+
+        There may be no row: the number of rows is private in some estimators.
+        """
+        X = check_table(X, least=0)
         validate_data(self, X, skip_check_array=True)
         names = getattr(self, "feature_names_in_", None)
         names = None if names is None else list(map(str, names))
@@ -179,10 +182,13 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         """
         return self.encoded(X)
 
-    def encoded(self, X) -> np.ndarray | csr_array:
-        """Return what `transform` returns if nobody asked for another container."""
+    def encoded(self, X, least: int = 1) -> np.ndarray | csr_array:
+        """Return what `transform` returns if nobody asked for another container.
+
+        With at least so many rows, see `check_table`.
+        """
         check_is_fitted(self)
-        X = check_table(X)
+        X = check_table(X, least)
         validate_data(self, X, skip_check_array=True, reset=False)
         encode = _sparse if self.sparse_output else _dense
         return encode(self.blocks_, X)

@@ -19,7 +19,7 @@ def is_frame(X: Any) -> bool:
     )
 
 
-def check_table(X: Any) -> Any:
+def check_table(X: Any, least: int = 1) -> Any:
     """Return X as a frame or as an array of two dimensions.
 
     Parameters
@@ -27,6 +27,8 @@ def check_table(X: Any) -> Any:
     X : DataFrame, Table or array-like of shape (n_rows, n_features)
         Lists keep what they hold: numpy would turn a row of a number and a text into
         two texts.
+    least : int, default=1
+        Number of rows that there have to be; 0 where the number may be private.
 
     Raises
     ------
@@ -43,11 +45,18 @@ def check_table(X: Any) -> Any:
     if not is_frame(X):
         if not hasattr(X, "__array__"):
             X = np.array(X, dtype=object)
-        return check_array(X, dtype=None, ensure_all_finite=False)
+        if np.ndim(X) < 2:  # scikit-learn would quote what it holds
+            raise ValueError(
+                "Expected 2D array as X, with rows of one length. Reshape your data to "
+                "(n_samples, n_features)."
+            )
+        return check_array(
+            X, dtype=None, ensure_all_finite=False, ensure_min_samples=least
+        )
     if len(X.shape) != 2:
         raise ValueError("X is one column: pass a table, such as X.to_frame().")
     n_rows, n_columns = X.shape
-    if not n_rows or not n_columns:
+    if n_rows < least or not n_columns:
         raise ValueError(
             f"X has {n_rows} sample(s) and {n_columns} feature(s): both must be at "
             "least 1."

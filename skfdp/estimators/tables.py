@@ -126,7 +126,7 @@ class TableEstimator(BaseEstimator):
         if self.encoder is not None:
             smooth = self._smooths and not self.encoder.sparse_output
             self.encoder_ = clone(self.encoder).fit_to_smooth(X, smooth)
-            X = self.encoder_.encoded(X)
+            X = self.encoder_.encoded(X, least=0)  # `_checked` counts them
         X, y = self._checked(X, y, planning)
         names = self._take_raw_columns()
         mask = public_mask(self.public_features, self.n_features_in_, names, frame)

@@ -1,0 +1,68 @@
+"""Raw tables as an attacker would write them: nothing of a private cell is told."""
+
+import traceback
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skfdp import DeclaredEncoder, DPSGDFClassifier
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+BOUNDS = {0: (0, 1), 1: (0, 1)}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [np.array([0.1234567, 0.5]), [[0.1234567, 0.5], [0.25]], [0.1234567], "1234567"],
+    ids=["one column", "a row that is too short", "a list", "text"],
+)
+def test_a_table_of_another_shape_is_refused_and_not_quoted(table):
+    encoder = DeclaredEncoder(BOUNDS)
+    fitted = DeclaredEncoder(BOUNDS).fit(np.zeros((2, 2)))
+    model = DPSGDFClassifier(encoder=encoder, classes=[0, 1], max_iter=2)
+    for use in (encoder.fit, fitted.transform, lambda X: model.fit(X, [0, 1])):
+        with pytest.raises(ValueError, match="Expected 2D array") as caught:
+            use(table)
+        text = "".join(traceback.format_exception_only(caught.value))
+        assert "1234567" not in text
+        assert caught.value.__context__ is None
+
+
+def frames():
+    """Yield what makes a table of some columns, by library."""
+    yield pd.DataFrame
+    yield lambda columns: np.column_stack(list(columns.values()))
+    for library in ("polars", "pyarrow"):
+        try:
+            found = __import__(library)
+        except ImportError:
+            continue
+        yield found.DataFrame if library == "polars" else found.table
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_whether_there_is_a_record_is_not_told_where_that_is_private(sparse):
+    for make in frames():
+        empty = make({"a": np.empty(0), "b": np.empty(0)})
+        keys = [0, 1] if isinstance(empty, np.ndarray) else ["a", "b"]
+        encoder = DeclaredEncoder({key: (0, 1) for key in keys}, sparse_output=sparse)
+        model = DPSGDFClassifier(
+            encoder=encoder,
+            classes=[0, 1],
+            max_iter=2,
+            neighboring_relation="add_or_remove_one",
+            n_records=10,
+        )
+        model.fit(empty, np.empty(0, dtype=int))
+        one = make({"a": np.array([0.5]), "b": np.array([0.5])})
+        assert model.coef_.shape == model.fit(one, [1]).coef_.shape
+        # Elsewhere the number is public, and so it is of rows to predict.
+        with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+            model.predict(empty)
+        for use in (encoder.fit, encoder.fit(one).transform):
+            with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+                use(empty)
+        model.set_params(neighboring_relation="replace_one", n_records=None)
+        with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+            model.fit(empty, np.empty(0, dtype=int))
