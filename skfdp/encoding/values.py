@@ -26,6 +26,8 @@ _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?", re.DOTALL)
 _UNREADABLE = "?"
 _NOWHEN = np.datetime64("NaT", "us")
 _FURTHEST_YEAR = 200_000  # microseconds in int64 reach 90,000 years further
+# What libraries find the clock of, whatever the time zone.
+_ZONED = np.datetime64("0001-01-02", "us"), np.datetime64("9999-12-31T09", "us")
 _UNITS_ABOVE = ("Y", "M", "W", "D", "h", "m", "s", "ms")
 
 #: What pandas reads as missing, unless a cell of the column has more than 64 bits.
@@ -62,7 +64,10 @@ def canonical(value: Any) -> str | None:
     if isinstance(value, (datetime.date, np.datetime64)):
         text = str(moment(value)).replace("T", " ")
         return re.sub(r" 00:00:00(\.0*)?$", "", text)
-    return str(value).strip()
+    try:
+        return str(value).strip()
+    except Exception:  # whatever the text of a user's object raises
+        return _UNREADABLE
 
 
 def _canonical_text(text: str) -> str | None:
@@ -314,13 +319,19 @@ def _of_pandas(series: Any) -> np.ndarray:
     if kind in "iuf":
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
     if kind == "M" and getattr(dtype, "tz", None) is not None:
-        return series.dt.tz_localize(None).to_numpy()
+        # The clock beyond these years, or those of nanoseconds, would be an error.
+        utc = np.clip(microseconds(series.dt.tz_convert(None).to_numpy()), *_ZONED)
+        zoned = type(series)(utc).dt.tz_localize("UTC").dt.tz_convert(dtype.tz)
+        return zoned.dt.tz_localize(None).to_numpy()
     return series.to_numpy(dtype=object)
 
 
 def _of_polars(series: Any) -> np.ndarray:
     kind = type(series.dtype).__name__
     if getattr(series.dtype, "time_zone", None) is not None:
+        if (unit := series.dtype.time_unit) != "ns":  # which hold no such years
+            ends = [side.astype(f"datetime64[{unit}]").astype(int) for side in _ZONED]
+            series = series.to_physical().clip(*map(int, ends)).cast(series.dtype)
         series = series.dt.replace_time_zone(None)
     if kind in ("Date", "Datetime") or (
         series.dtype.is_numeric() and not series.dtype.is_decimal()

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from skfdp import DeclaredEncoder, DPSGDFClassifier
+from skfdp.encoding.values import Column
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 BOUNDS = {0: (0, 1), 1: (0, 1)}
@@ -66,3 +67,40 @@ def test_whether_there_is_a_record_is_not_told_where_that_is_private(sparse):
         model.set_params(neighboring_relation="replace_one", n_records=None)
         with pytest.raises(ValueError, match=r"0 sample\(s\)"):
             model.fit(empty, np.empty(0, dtype=int))
+
+
+def zoned(number, unit, zone):
+    """Yield columns of a time zone that hold a number of units since 1970, and 0."""
+    stamps = np.array([number, 0]).astype(f"datetime64[{unit}]")
+    series = pd.Series(stamps).dt.tz_localize("UTC").dt.tz_convert(zone)
+    yield series
+    pa = pytest.importorskip("pyarrow")
+    yield pa.chunked_array([pa.array([number, 0], pa.timestamp(unit, tz=zone))])
+    pl = pytest.importorskip("polars")
+    if unit != "s":  # which polars has not
+        yield pl.Series([number, 0]).cast(pl.Datetime(unit, zone))
+        yield pl.Series([number, None, 0]).cast(pl.Datetime(unit, zone))[[0, 2]]
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York", "UTC"])
+@pytest.mark.parametrize("unit", ["ns", "us", "ms", "s"])
+def test_no_date_of_a_time_zone_is_an_error(zone, unit):
+    start = pd.Timestamp(0, tz=zone).tz_localize(None) - pd.Timestamp(0)
+    for number in (2**63 - 1, -(2**63) + 1, 2**62, 253402300799 * 10**6):
+        for raw in zoned(number, unit, zone):
+            column = Column(raw)
+            days = column.read("date")
+            assert np.isfinite(days).all()
+            assert days[1] == pytest.approx(start / pd.Timedelta(days=1))
+            assert np.isfinite([column.read(p) for p in ("month", "weekday")]).all()
+
+
+def test_a_value_without_text_is_another_category():
+    class Silent:
+        def __str__(self):
+            raise RuntimeError("secret")
+
+    values = np.array([Silent(), [10**5000], "a", None], dtype=object)
+    assert Column(values).places({"a": 0}, 1, 2).tolist() == [1, 1, 0, 2]
+    for what in ("number", "date", "month", "weekday"):
+        assert np.isnan(Column(values).read(what)).all()
