@@ -90,7 +90,7 @@ def check_arrays(
         X = check_arrays(
             estimator, X, reset=reset, accept_sparse=accept_sparse, finite=finite
         )
-        return X, _shaped_target(y, X.shape[0])
+        return X, shaped_target(y, X.shape[0])
     if issparse(X) and not accept_sparse:
         raise TypeError(
             f"{type(estimator).__name__} needs a dense X, and this one is sparse: "
@@ -165,8 +165,11 @@ def _validated(estimator, X, y, reset: bool, accept_sparse: bool, finite: bool):
     raise kind(_without_data(text))
 
 
-def _shaped_target(y, n_rows: int) -> np.ndarray:
-    """Return y as an array of shape (n_rows,), whatever it holds."""
+def shaped_target(y, n_rows: int) -> np.ndarray:
+    """Return y as an array of shape (n_rows,), whatever it holds.
+
+    The type of a list is that of no entry.
+    """
     try:
         if isinstance(y, (list, tuple)):  # or one entry would decide the type of all
             y = np.array(y, dtype=object)

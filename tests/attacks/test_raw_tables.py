@@ -5,8 +5,9 @@ import traceback
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
 
-from skfdp import DeclaredEncoder, DPSGDFClassifier
+from skfdp import DeclaredEncoder, DPSGDFClassifier, PrivateSearchCV
 from skfdp.encoding.values import Column
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -104,3 +105,28 @@ def test_a_value_without_text_is_another_category():
     assert Column(values).places({"a": 0}, 1, 2).tolist() == [1, 1, 0, 2]
     for what in ("number", "date", "month", "weekday"):
         assert np.isnan(Column(values).read(what)).all()
+
+
+LOOP = {"classes": [0, 1], "max_iter": 1}
+ENCODER = DeclaredEncoder({1: (0, 1)}, {0: [False, True]})
+SEARCHED = {
+    "encoder": DPSGDFClassifier(1.0, 1e-5, encoder=ENCODER, **LOOP),
+    "Pipeline": make_pipeline(
+        ENCODER, DPSGDFClassifier(1.0, 1e-5, bounds=(0, 1), **LOOP)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SEARCHED)
+def test_one_entry_of_a_list_is_the_type_of_no_other_in_a_search(kind):
+    X, y = [[True, i / 20] for i in range(20)], [0, 1] * 10
+    prefix = "" if kind == "encoder" else "dpsgdfclassifier__"
+    search = PrivateSearchCV(
+        SEARCHED[kind], {f"{prefix}learning_rate": [0.1]}, epsilon=1.0, delta=1e-5
+    )
+    for label in (0, "secret", None, np.nan, [1]):
+        assert hasattr(search.fit(X, [label, *y[1:]]), "best_score_")
+    for cell in (0.5, None, "secret"):
+        records = search._records([[True, cell], *X[1:]], y)
+        found = ENCODER.fit(records.X).transform(records.rows(np.arange(1, 20)))
+        assert found[:, 1].all()  # True, not 1.0, which is no category

@@ -96,6 +96,8 @@ class Holdout:
 
     def rows(self, positions: np.ndarray) -> Any:
         """Return some rows of X."""
+        if isinstance(self.X, list):
+            return [self.X[position] for position in positions]
         return self.X.iloc[positions] if hasattr(self.X, "iloc") else self.X[positions]
 
 

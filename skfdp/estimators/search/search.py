@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from skfdp.addresses import public
-from skfdp.estimators.arrays import check_arrays
+from skfdp.estimators.arrays import check_arrays, shaped_target
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.method import Budget
 from skfdp.estimators.parameters import ASSUMPTIONS, REFUSES, public_count, store
@@ -253,9 +253,14 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
             y = self._placeholder(X, last)
         if steps:  # columns of any type
             if not hasattr(X, "columns"):
-                X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
-            check_consistent_length(X, y)
-            y = column_or_1d(np.asarray(y))
+                # An array of a list would have one type, which one cell may decide.
+                as_given = list if isinstance(X, (list, tuple)) else np.asarray
+                X = X.tocsr() if hasattr(X, "tocsr") else as_given(X)
+            if any_target:
+                y = shaped_target(y, X.shape[0] if hasattr(X, "shape") else len(X))
+            else:
+                check_consistent_length(X, y)
+                y = column_or_1d(np.asarray(y))
         else:
             names = X
             finite = self._refuses and not planning
