@@ -55,6 +55,11 @@ class EncodedTable:
         )
 
     @property
+    def takes_private_types(self) -> bool:
+        """Whether the type of a private column tells its categories."""
+        return not self.raw_mask[self.encoder.categories_from_types()].all()
+
+    @property
     def mask(self) -> np.ndarray:
         """The public columns of the loop, shape (n_columns,)."""
         return self.public_blocks[self.block]

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skfdp.addresses import public
-from skfdp.encoding.blocks import Block
+from skfdp.encoding.blocks import MISSING, OTHER, Block
 from skfdp.encoding.declarations import Declarations
 from skfdp.encoding.tables import check_table, raw_column
 from skfdp.encoding.values import Column
@@ -192,6 +192,21 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         validate_data(self, X, skip_check_array=True, reset=False)
         encode = _sparse if self.sparse_output else _dense
         return encode(self.blocks_, X)
+
+    def categories_from_types(self) -> list[int]:
+        """Return the positions of columns whose type tells their categories.
+
+        But for booleans, whose categories are those of the type in any table.
+        """
+        check_is_fitted(self)
+        keys = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        declared = set(self.categories or ())
+        return [
+            block.parents[0]
+            for block in self.blocks_
+            if block.reads == "category" and keys[block.parents[0]] not in declared
+            if not {*block.levels} <= {"False", "True", OTHER, MISSING}
+        ]
 
     def get_feature_names_out(self, input_features=None):
         """Return the names of the encoded columns, such as "age__3" or "sex__other".

@@ -21,7 +21,7 @@ from skfdp.estimators.parameters import (
     parameters_of,
 )
 from skfdp.estimators.tables import TableEstimator, check_encoder
-from skfdp.privacy.assumptions import Assumption
+from skfdp.privacy.assumptions import CATEGORIES_OF_TYPES, Assumption
 from skfdp.privacy.fit_plan import FitPlan
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.relations import Relation
@@ -33,6 +33,8 @@ from skfdp.records.records import PublicRecords, Records
 from skfdp.releases.descent import check_weights
 from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams, warn_of_seed
+
+_TYPES = Assumption(CATEGORIES_OF_TYPES, enforced=False)
 
 
 class PrivateEstimator(CallbackSupportMixin, TableEstimator):
@@ -221,6 +223,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
 
     def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
         """Return what users, ledgers and reports are told; None: epsilon=inf."""
+        table = getattr(public, "encoding", None)  # a search has none
         return FitPlan(
             subject=self._subject(),
             events=() if plan is None else plan.events,
@@ -230,6 +233,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             assumptions=(
                 *self._assumptions,
                 *(REFUSES,) * (self.on_invalid == "raise"),
+                *(_TYPES,) * (table is not None and table.takes_private_types),
                 *(() if plan is None else plan.assumptions),
             ),
             schedule=None if plan is None else plan.schedule,

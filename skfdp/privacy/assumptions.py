@@ -64,6 +64,11 @@ COLUMNS_ASSUMED = (
 CLASSES_READ = (
     "The set of classes is public, though it was read from the private target."
 )
+#: Where categories were not declared.
+CATEGORIES_OF_TYPES = (
+    "The categories that the type of a column holds, and that are released, were fixed "
+    "without looking at private values."
+)
 #: Of the command line; the names of columns follow.
 READ_FROM_PUBLIC = (
     "Bounds and categories were read from these rows for public columns of the file "

@@ -22,6 +22,7 @@ from typing import Any, Literal
 import numpy as np
 
 from skfdp.addresses import public
+from skfdp.privacy.assumptions import CATEGORIES_OF_TYPES
 
 #: What a step learns from, beside parameters, names, types and shapes.
 Learns = Literal["nothing", "public columns", "rows", "target"]
@@ -79,6 +80,12 @@ def _categories(step: Any) -> Verdict:
     if step.min_frequency is not None or step.max_categories is not None:
         return Verdict("rows", "which values are frequent")
     return _nothing("all categories are given")
+
+
+def _encoding(step: Any) -> Verdict:
+    typed = hasattr(step, "blocks_") and step.categories_from_types()
+    assumes = CATEGORIES_OF_TYPES if typed else None
+    return _nothing("bounds, categories and knots are declared", assumes)
 
 
 def _knots(step: Any) -> Verdict:
@@ -347,7 +354,7 @@ def verdict(step: Any) -> Verdict | None:
         Its parts, if it has any, have verdicts of their own.
     """
     if is_encoder(step):
-        return _nothing("bounds, categories and knots are declared")
+        return _encoding(step)
     if is_class(step, *_TABLE):
         return _TABLE[type(step).__name__](step)
     if type(step).__module__.split(".")[0] == "sklearn":

@@ -7,8 +7,15 @@ import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 
-from skfdp import DeclaredEncoder, DPSGDFClassifier, PrivateSearchCV
+from skfdp import (
+    DeclaredEncoder,
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    PrivateSearchCV,
+    report,
+)
 from skfdp.encoding.values import Column
+from skfdp.privacy.assumptions import CATEGORIES_OF_TYPES
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 BOUNDS = {0: (0, 1), 1: (0, 1)}
@@ -130,3 +137,29 @@ def test_one_entry_of_a_list_is_the_type_of_no_other_in_a_search(kind):
         records = search._records([[True, cell], *X[1:]], y)
         found = ENCODER.fit(records.X).transform(records.rows(np.arange(1, 20)))
         assert found[:, 1].all()  # True, not 1.0, which is no category
+
+
+def test_categories_that_a_type_holds_are_an_assumption():
+    """pandas infers them from the rows, and they are the names of released weights."""
+    table = pd.DataFrame({"city": ["Ulm", "Bonn"] * 10, "age": np.arange(20.0)})
+    table["city"] = table["city"].astype("category")
+    y, bounds = [0, 1] * 10, {"age": (0, 20)}
+    inferred, declared = DeclaredEncoder(bounds), DeclaredEncoder(bounds)
+    declared.set_params(categories={"city": ["Ulm", "Bonn"]})
+
+    def told(encoder, X=table, **more):
+        model = FeatureDPLogisticRegression(
+            encoder=encoder, classes=[0, 1], max_iter=1, **more
+        )
+        found = {one.text: one.enforced for one in model.fit(X, y).privacy_.assumptions}
+        return found.get(CATEGORIES_OF_TYPES)
+
+    assert told(inferred) is False
+    assert told(declared) is None
+    assert told(inferred, public_features=["city"]) is None
+    assert told(inferred, table.assign(city=[True, False] * 10)) is None
+    for encoder, expected in ((inferred, True), (declared, False)):
+        model = DPSGDFClassifier(classes=[0, 1], max_iter=1, bounds=(0, 1))
+        found = report(make_pipeline(encoder, model).fit(table, y))
+        texts = [one.text for one in found.assumptions]
+        assert (CATEGORIES_OF_TYPES in texts) == expected
