@@ -10,6 +10,7 @@ from skfdp.addresses import OLD
 from skfdp.cli.encoding import as_numbers, as_text, category_name
 from skfdp.encoding import blocks
 from skfdp.encoding.encoder import DeclaredEncoder
+from skfdp.estimators.linear_model.coefficient_noise import CoefficientNoise
 from skfdp.estimators.linear_model.feature_dp import FeatureDPLogisticRegression
 from skfdp.estimators.linear_model.public_model import PublicModel
 from skfdp.estimators.linear_model.public_regression import PublicRegression
@@ -24,6 +25,7 @@ _ADDRESSES = tuple(
     f"{item.__module__}.{item.__qualname__}"
     for item in (
         Assumption,
+        CoefficientNoise,
         DeclaredEncoder,
         Event,
         FeatureDPLogisticRegression,
