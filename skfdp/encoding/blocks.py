@@ -208,10 +208,10 @@ class PairBlock(Block):
         missing = (a[:, 0] == first.missing) | (b[:, 0] == second.missing)
         # Levels without "missing", row by row of the product.
         a, b = a - (a > first.missing), b - (b > second.missing)
-        places = (a[:, :, None] * (len(second.levels) - 1) + b[:, None, :]).reshape(
-            len(a), -1
-        )
-        values = (u[:, :, None] * v[:, None, :]).reshape(len(a), -1)
+        shape = len(a), a.shape[1] * b.shape[1]  # -1 is unknown without rows
+        places = a[:, :, None] * (len(second.levels) - 1) + b[:, None, :]
+        places = places.reshape(shape)
+        values = (u[:, :, None] * v[:, None, :]).reshape(shape)
         return self._replaced(places, values, missing)
 
 

@@ -55,7 +55,9 @@ def test_whether_there_is_a_record_is_not_told_where_that_is_private(sparse):
     for make in frames():
         empty = make({"a": np.empty(0), "b": np.empty(0)})
         keys = [0, 1] if isinstance(empty, np.ndarray) else ["a", "b"]
-        encoder = DeclaredEncoder({key: (0, 1) for key in keys}, sparse_output=sparse)
+        encoder = DeclaredEncoder(
+            {key: (0, 1) for key in keys}, interactions=[keys], sparse_output=sparse
+        )
         model = DPSGDFClassifier(
             encoder=encoder,
             classes=[0, 1],
