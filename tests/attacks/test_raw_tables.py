@@ -165,3 +165,9 @@ def test_categories_that_a_type_holds_are_an_assumption():
         found = report(make_pipeline(encoder, model).fit(table, y))
         texts = [one.text for one in found.assumptions]
         assert (CATEGORIES_OF_TYPES in texts) == expected
+        search = PrivateSearchCV(
+            DPSGDFClassifier(encoder=encoder, classes=[0, 1], max_iter=1),
+            {"learning_rate": [0.1]},
+        )
+        texts = [one.text for one in search.fit(table, y).privacy_.assumptions]
+        assert (CATEGORIES_OF_TYPES in texts) == expected

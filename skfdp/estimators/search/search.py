@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import joblib
@@ -25,7 +26,12 @@ from skfdp.estimators.search import runs
 from skfdp.estimators.search.candidates import Candidates
 from skfdp.estimators.search.method import Found, Search, law_of
 from skfdp.estimators.search.runs import Holdout
-from skfdp.privacy.assumptions import RUNS_CHARGED, Assumption, enforced
+from skfdp.privacy.assumptions import (
+    CATEGORIES_OF_TYPES,
+    RUNS_CHARGED,
+    Assumption,
+    enforced,
+)
 from skfdp.privacy.composed import with_steps
 from skfdp.privacy.events import check_budget
 from skfdp.privacy.fit_plan import FitPlan
@@ -360,6 +366,9 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         model = attributes["best_estimator_"]
         if isinstance(model, Pipeline):
             report = with_steps(report, model)
+        elif hasattr(model, "encoder_") and model.encoder_.categories_from_types():
+            told = (*report.assumptions, Assumption(CATEGORIES_OF_TYPES, False))
+            report = dataclasses.replace(report, assumptions=told)
         for part in (*runs.private_parts(model).values(), model):
             part.privacy_ = report
         return super()._finish(context, attributes, report)
