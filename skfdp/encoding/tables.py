@@ -45,7 +45,7 @@ def check_table(X: Any, least: int = 1) -> Any:
     if not is_frame(X):
         if not hasattr(X, "__array__"):
             X = np.array(X, dtype=object)
-        if np.ndim(X) < 2:  # scikit-learn would quote what it holds
+        if np.asarray(X).ndim < 2:  # scikit-learn would quote what it holds
             raise ValueError(
                 "Expected 2D array as X, with rows of one length. Reshape your data to "
                 "(n_samples, n_features)."
