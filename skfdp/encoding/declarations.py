@@ -241,7 +241,9 @@ class Declarations:
         check_choice("spacing", spacing, ("auto", "even", "geometric"))
         if spacing == "auto":
             amount = bounds.low == 0 and not bounds.is_date and not cyclic
-            spacing = "geometric" if amount else "even"
+            # Grades, or counts of few: even knots are a knot for each of them.
+            short = bounds.high.is_integer() and bounds.high < automatic_knots(True)
+            spacing = "geometric" if amount and not short else "even"
         if spacing == "geometric" and (bounds.is_date or bounds.low < 0):
             raise ValueError(
                 f"spacing='geometric' needs numbers with a low bound of 0 or more, "

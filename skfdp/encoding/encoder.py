@@ -48,7 +48,8 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         Steps between knots. "geometric" is for numbers with a low bound of 0 or more;
         from 0 the first step goes to high / 128, or with few knots further. "auto": so
         where the low bound is 0, since most amounts are far below what they can be;
-        "even" elsewhere, for dates and for cyclic columns.
+        "even" elsewhere, for dates, for cyclic columns, and for short scales from 0 to
+        a whole number below 32.
     cyclic : column or list of columns, default=()
         Those whose upper bound is the lower one again, such as an hour of the day in
         (0, 24).

@@ -163,5 +163,8 @@ def test_steps_from_0_are_geometric_unless_the_column_is_a_date_or_closed():
     np.testing.assert_allclose(paid, [0, 1, 2, 4, 8, 16, 32, 64])
     for knots in (hour, age, seen):
         np.testing.assert_allclose(np.diff(knots, 2), 0, atol=1e-9)
+    for high, is_amount in ((6, False), (31, False), (32, True), (6.5, True)):
+        grade = DeclaredEncoder({0: (0, high)}).fit(np.zeros((2, 1))).blocks_[0].knots
+        assert (np.ptp(np.diff(grade)) > 1e-9) == is_amount
     even = encoder.set_params(spacing={"paid": "even"}).fit(table).blocks_[0].knots
     np.testing.assert_allclose(even, np.linspace(0, 64, 8))
