@@ -220,5 +220,6 @@ def test_the_table_of_the_guide_is_what_the_command_prints():
     assert done.returncode == 0, done.stderr
     printed, shown = table_of(done.stdout), table_of(PAGE.read_text(encoding="utf-8"))
     assert len(printed) == 6
-    # Another BLAS may move the last digit of a baseline.
-    assert shown == pytest.approx(printed, abs=0.3)
+    # Another BLAS may move the last digit of a baseline, and a public model, which keys
+    # the noise of the fits that start at it.
+    assert shown == pytest.approx(printed, abs=0.7)
