@@ -3,11 +3,12 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 from scipy.sparse import random_array
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
+from skfdp import DeclaredEncoder, DPSGDFClassifier, FeatureDPLogisticRegression
 
 from .common import labels, unit_rows
 
@@ -53,6 +54,39 @@ class Sparse:
 
     def peakmem_fit(self):
         self.model.fit(self.X, self.y)
+
+
+class Raw:
+    """A table of 30,000 rows like Adult: six numbers, eight columns of text."""
+
+    def setup(self):
+        warnings.simplefilter("ignore")
+        rng, n = np.random.default_rng(0), 30_000
+        numbers = {f"number {j}": rng.normal(size=n) for j in range(6)}
+        levels = [f"level {k}" for k in range(12)]
+        texts = {f"text {j}": rng.choice(levels, n) for j in range(8)}
+        self.X = pd.DataFrame(numbers | texts)
+        self.y = (numbers["number 0"] ** 2 > 1).astype(int)
+        self.encoder = DeclaredEncoder(
+            dict.fromkeys(numbers, (-4, 4)), dict.fromkeys(texts, levels)
+        )
+        self.model = FeatureDPLogisticRegression(encoder=self.encoder, classes=[0, 1])
+        self.model.fit(self.X[:2000], self.y[:2000])
+
+    def time_encode(self):
+        self.encoder.fit_transform(self.X)
+
+    def peakmem_encode(self):
+        self.encoder.fit_transform(self.X)
+
+    def time_fit(self):
+        self.model.fit(self.X, self.y)
+
+    def peakmem_fit(self):
+        self.model.fit(self.X, self.y)
+
+    def time_predict(self):
+        self.model.predict(self.X)
 
 
 class Accuracy:
