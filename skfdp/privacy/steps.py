@@ -72,6 +72,13 @@ def _always(learns: Learns, reason: str) -> Callable[[Any], Verdict]:
     return lambda step: Verdict(learns, reason)
 
 
+#: Taken for granted of a step that may refuse a table for one cell.
+REFUSES = (
+    "No private value was refused by a step that refuses what is not declared; whether "
+    "it does tells of one record (handle_unknown='ignore', extrapolation='constant')."
+)
+
+
 # -- what depends on parameters --------------------------------------------------------
 def _categories(step: Any) -> Verdict:
     given = step.categories
@@ -79,7 +86,8 @@ def _categories(step: Any) -> Verdict:
         return Verdict("rows", "which values occur")
     if step.min_frequency is not None or step.max_categories is not None:
         return Verdict("rows", "which values are frequent")
-    return _nothing("all categories are given")
+    assumes = REFUSES if step.handle_unknown == "error" else None
+    return _nothing("all categories are given", assumes)
 
 
 def _encoding(step: Any) -> Verdict:
@@ -90,7 +98,8 @@ def _encoding(step: Any) -> Verdict:
 
 def _knots(step: Any) -> Verdict:
     if not isinstance(step.knots, str):
-        return _nothing("all knots are given")
+        assumes = REFUSES if step.extrapolation == "error" else None
+        return _nothing("all knots are given", assumes)
     what = "extremes" if step.knots == "uniform" else "quantiles"
     return Verdict("rows", f"{what} of its columns")
 

@@ -20,6 +20,8 @@ from sklearn.preprocessing import (
     FunctionTransformer,
     KBinsDiscretizer,
     OneHotEncoder,
+    OrdinalEncoder,
+    SplineTransformer,
     StandardScaler,
 )
 
@@ -353,6 +355,34 @@ def test_a_class_of_the_same_name_is_not_believed():
 
 class Binned(KBinsDiscretizer):
     """A user's own."""
+
+
+@pytest.mark.parametrize(
+    ("strict", "lax"),
+    [
+        (
+            OneHotEncoder(categories=[["a", "b"]]),
+            OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore"),
+        ),
+        (
+            OrdinalEncoder(categories=[["a", "b"]]),
+            OrdinalEncoder(
+                categories=[["a", "b"]],
+                handle_unknown="use_encoded_value",
+                unknown_value=-1,
+            ),
+        ),
+        (
+            SplineTransformer(knots=np.eye(2), extrapolation="error"),
+            SplineTransformer(knots=np.eye(2)),
+        ),
+    ],
+    ids=told,
+)
+def test_a_step_that_refuses_values_takes_it_for_granted_that_it_does_not(strict, lax):
+    assert steps.verdict(strict).learns == steps.verdict(lax).learns == "nothing"
+    assert steps.verdict(strict).assumes == steps.REFUSES
+    assert steps.verdict(lax).assumes is None
 
 
 @pytest.mark.parametrize(
