@@ -130,11 +130,11 @@ class TableEstimator(BaseEstimator):
         X, y = self._checked(X, y, planning)
         names = self._take_raw_columns()
         mask = public_mask(self.public_features, self.n_features_in_, names, frame)
-        self._check_split(mask)
         columns, table = column_names(self.names, names, self.n_features_in_), None
         if self.encoder is not None:
             table, names = EncodedTable(self.encoder_, X, mask), None
             mask = table.mask
+        self._check_split(mask)
         check_finite(X, mask)
         if planning:
             X = blanked(X, mask)

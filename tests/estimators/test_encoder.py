@@ -290,3 +290,10 @@ def test_public_models_see_encoded_columns():
 def test_what_does_not_go_with_an_encoder(given, words):
     with pytest.raises(ValueError, match=words):
         classifier(**given).fit(X, Y)
+
+
+def test_ignored_columns_are_nothing_to_protect():
+    encoder = DeclaredEncoder({"age": (20, 80)}, ignore=[c for c in X if c != "age"])
+    model = classifier(encoder=encoder, public_features=["age"], public_target=True)
+    with pytest.raises(ValueError, match="nothing to protect"):
+        model.fit(X, Y)
