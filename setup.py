@@ -27,7 +27,7 @@ EXTRAS["test"] = [
     "pytest-xdist>=3.6.1",
     "hypothesis>=6.100",
     "jsonschema>=4.23",
-    "polars>=1",
+    "polars>=1.9",
     *EXTRAS["cli"],
     *EXTRAS["plot"],
     *EXTRAS["progress"],

@@ -79,13 +79,6 @@ def expected_failures(estimator):
             "check_classifiers_train": few,
             "check_class_weight_classifiers": few,
         }
-    if isinstance(estimator, PrivateSearchCV) and OLDER:
-        return {
-            "check_classifier_data_not_an_array": (
-                "a seed gives arrays and frames streams of their own, and two searches "
-                "over 12 records of that check agree by luck alone"
-            )
-        }
     if isinstance(estimator, CLASSIFIERS) and estimator.epsilon < 1000:
         return {
             "check_class_weight_classifiers": (

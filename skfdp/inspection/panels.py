@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skfdp.estimators.linear_model.coefficients import QUANTILE
-from skfdp.privacy.plotting import show_dates
+from skfdp.privacy.plotting import shade, show_dates
 
 _GREY, _ROOM = "0.45", 0.12
 _COLOURS = [f"C{j}" for j in range(10)]
@@ -108,7 +108,7 @@ def _bars(effect: Any, ax: Any, display: Any) -> None:
     for k, colour in zip(range(n_outputs), _cycle(), strict=False):
         where = positions + (k - (n_outputs - 1) / 2) * size
         error = QUANTILE * np.nan_to_num(stds[k])
-        fills = [(colour, 0.7 if j < n_known else 0.3) for j in range(len(levels))]
+        fills = [shade(colour, 0.7 if j < n_known else 0.3) for j in range(len(levels))]
         options = {"color": fills, "label": display.outputs[k]}
         style = {"ecolor": "black", "elinewidth": 1.2, "capsize": 2}
         if lying:

@@ -23,6 +23,13 @@ def new_axes(ax: Any, caller: str) -> Any:
     return plt.subplots()[1] if ax is None else ax
 
 
+def shade(colour: str, alpha: float) -> tuple[float, ...]:
+    """Return a colour by its name, more or less opaque."""
+    from matplotlib.colors import to_rgba
+
+    return to_rgba(colour, alpha)
+
+
 def plot_curve(report: ReportFacts, ax: Any, epsilons: Any) -> Any:
     """Draw delta against epsilon; see `PrivacyReport.plot_curve`."""
     if math.isinf(report.epsilon):

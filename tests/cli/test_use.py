@@ -309,7 +309,7 @@ def test_a_terminal_sees_progress(run, monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")
     assert run("predict", "pay.skops", "new.csv", "-o", tmp_path / "o.csv")[0] == 0
-    assert "reading the table" in terminal.getvalue()
+    assert "loading the model" in terminal.getvalue()
 
 
 def test_a_terminal_without_rich_sees_lines(run, monkeypatch, tmp_path):

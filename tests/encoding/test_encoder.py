@@ -9,6 +9,8 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
+from packaging.version import Version
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -217,6 +219,10 @@ def test_pipeline_with_named_columns():
     )
 
 
+@pytest.mark.skipif(
+    Version(sklearn.__version__) < Version("1.9"),
+    reason="older versions of scikit-learn ask sys.modules for pandas",
+)
 def test_libraries_of_frames_stay_away():
     """pandas is an extra, and polars and pyarrow are none."""
     code = (

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from packaging.version import Version
 
 from skfdp import DeclaredEncoder
 from skfdp.encoding.values import Column, as_array, canonical, moment, number
@@ -68,6 +69,7 @@ def test_how_a_table_is_read_changes_no_other_row(texts):
 
 
 VALUES = [None, math.nan, pd.NA, pd.NaT, math.inf, -math.inf, 0, 1, True, False, 2.5]
+OLD_PANDAS = Version(pd.__version__) < Version("3")
 VALUES += [
     10**400,
     -(10**400),
@@ -90,6 +92,10 @@ VALUES += [np.datetime64("NaT"), np.datetime64(2**62, "D"), np.datetime64(-1, "a
 VALUES += [pd.Timestamp("2020-02-29 10:00:00.123456789"), np.timedelta64("NaT")]
 
 
+def is_huge(value):
+    return type(value) is int and abs(value) > 2**100
+
+
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.sampled_from(range(len(VALUES))), min_size=1, max_size=5))
 def test_a_row_is_encoded_as_if_it_stood_alone(chosen):
@@ -99,6 +105,9 @@ def test_a_row_is_encoded_as_if_it_stood_alone(chosen):
             for j in range(3):
                 cells[i, j] = VALUES[row]
         return pd.DataFrame(cells, columns=NAMES)
+
+    if OLD_PANDAS:  # which cannot hold them
+        chosen = [row for row in chosen if not is_huge(VALUES[row])] or [0]
 
     def inferred(rows):
         return pd.DataFrame({n: pd.Series([VALUES[r] for r in rows]) for n in NAMES})
