@@ -40,6 +40,7 @@ class _Watcher:
             else:
                 self._spinner.start()
                 self._spinner.reset(self._spinner.task_ids[0], description=text)
+                self._spinner.refresh()
         elif slow:
             self._timer = threading.Timer(_PATIENCE, _line, [text])
             self._timer.daemon = True
@@ -79,6 +80,9 @@ def _spinner() -> Any:
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
+        # Proxies of older versions deny that stderr is a terminal.
+        redirect_stdout=False,
+        redirect_stderr=False,
     )
     spinner.add_task("")
     return spinner

@@ -61,6 +61,7 @@ def commands():
 
 
 def test_three_commands_lead_from_a_table_to_predictions(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib").use("agg")
     monkeypatch.chdir(tmp_path)
     form = {"sep": ";", "decimal": ","}
     stays(0).to_csv("stays.csv", index=False, **form)
@@ -85,6 +86,8 @@ def test_three_commands_lead_from_a_table_to_predictions(tmp_path, monkeypatch, 
     assert "epsilon = 2 at delta = 1e-06" in out
     report = skfdp.read_report("stays.json")
     assert report.private_features == PRIVATE
+    assert (tmp_path / "stays.png").read_bytes().startswith(b"\x89PNG")
+    assert "Effects of the columns drawn in stays.png." in out
     assert main(predict) == 0
     found = pd.read_csv("predicted.csv", **form)
     assert list(found) == ["Fallnummer", "prediction", "p(ja)", "p(nein)"]

@@ -222,6 +222,27 @@ def test_refused_reports(run, tmp_path):
     assert "epsilon" in refusal(run("report", tmp_path / "edited.json"))
 
 
+# -- pictures -------------------------------------------------------------------------
+def test_a_picture_that_cannot_be_drawn_costs_nothing_else(run, tmp_path):
+    pytest.importorskip("matplotlib").use("agg")
+    schema = tmp_path / "s.toml"
+    schema.write_text('interactions = [["age", "hours"]]')
+    model, plot = tmp_path / "m.joblib", tmp_path / "effects.svg"
+    options = ["--target", "income", "--classes", "high,low,none", *DECLARED]
+    options += ["--drop", "pay", "person", "--schema", schema]
+    status, out, err = run(
+        *("fit", "people.csv", *options, "--model", model, "--plot", plot)
+    )
+    assert (status, out) == (1, "") and not plot.exists() and model.exists()
+    assert "effects.svg could not be drawn: target=None: a map shows one class" in err
+    assert f"Model written to {model}" in err
+    options.remove("--schema"), options.remove(schema)
+    assert run("fit", "people.csv", *options, "--plot", plot)[0] == 0
+    assert plot.read_text(encoding="utf-8").startswith("<?xml")
+    sentence = refusal(run("fit", "people.csv", *options, "--plot", "effects.gif"))
+    assert "must end in .png, .pdf or .svg" in sentence
+
+
 # -- formats --------------------------------------------------------------------------
 def excel(path, frame):
     """Write a table as Excel does in German."""
@@ -309,7 +330,8 @@ def test_a_terminal_sees_progress(run, monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")
     assert run("predict", "pay.skops", "new.csv", "-o", tmp_path / "o.csv")[0] == 0
-    assert "loading the model" in terminal.getvalue()
+    for text in ("loading the model", "reading the table", "predicting"):
+        assert text in terminal.getvalue()
 
 
 def test_a_terminal_without_rich_sees_lines(run, monkeypatch, tmp_path):
