@@ -63,7 +63,7 @@ from _source import (
 )
 
 RELATIONS = {"replace_one", "replace_special", "add_or_remove_one"}
-MOST_ENTRIES, MOST_FLOORS, LONG = 13, 9, 50
+MOST_ENTRIES, MOST_FLOORS, LONG = 14, 9, 50
 #: A class is an estimator if it inherits from one of these, over whatever steps.
 SKLEARN = re.compile(
     r"BaseEstimator|(Classifier|Regressor|Transformer|Cluster|Outlier)Mixin"
@@ -71,7 +71,7 @@ SKLEARN = re.compile(
 SPEAKS_OF_NEIGHBOURS = re.compile(r"relation|sensitiv|replace[sd]$")
 DISTANCES = {"reach", "moved"}
 #: Those who stand on the estimators, whether they import them or are handed them.
-ABOVE = {"__init__", "__main__", "cli", "inspection"}
+ABOVE = {"__init__", "__main__", "audit", "cli", "inspection"}
 #: Where neighbours may be reckoned with: in the relation, and in what a query says.
 OWNERS = {"sensitivity", "moves"}
 

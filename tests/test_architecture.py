@@ -21,6 +21,7 @@ ORDER = [
     "queries",
     "releases",
     "estimators",
+    "audit",
     "inspection",
     "cli",
 ]
@@ -32,6 +33,7 @@ ONLY = {
     "numba": {"kernels/"},
     "llvmlite": {"kernels/vectors.py"},
     "randomgen": {"releases/noise.py"},
+    "hypothesis": {"audit/strategies.py"},
     "torch": {"queries/torch.py"},
     "matplotlib": {"privacy/plotting.py"},
     "sqlite3": {"privacy/chain.py", "privacy/ledger_file.py", "privacy/schema.py"},

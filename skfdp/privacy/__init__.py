@@ -16,6 +16,7 @@ from skfdp.privacy.events import (
     PrivacyWarning,
 )
 from skfdp.privacy.events import Nameless as Nameless
+from skfdp.privacy.findings import Finding
 from skfdp.privacy.fit_plan import FitPlan
 from skfdp.privacy.ledger import PrivacyLedger, WhatIf
 from skfdp.privacy.parts import Part as Part
@@ -33,6 +34,7 @@ from skfdp.privacy.store import LedgerEntry, Receipt
 __all__ = [
     "RELATIONS",
     "Event",
+    "Finding",
     "FitPlan",
     "LedgerEntry",
     "Lesson",

@@ -13,7 +13,7 @@ Guarantees
 A report is not signed: whoever edits the events edits what follows from them. What does
 not follow from them is taken as it is: the number of fits, the steps that could not be
 seen into, what others learnt, the columns of a Pipeline's table, a declared public set
-that is larger than what was disclosed.
+that is larger than what was disclosed, the findings of audits.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 from skfdp.privacy import facts
 from skfdp.privacy.assumptions import Assumption, implied_assumptions, is_enforced
 from skfdp.privacy.events import Event, check_budget
+from skfdp.privacy.findings import Finding
 from skfdp.privacy.parts import Part, check_part
 from skfdp.privacy.public_sets import Disclosed
 from skfdp.privacy.report_facts import ReportFacts
@@ -193,15 +194,6 @@ def restored(
     return found
 
 
-def _extended(name: str, value: Any) -> float:
-    """Return a number of at least 0; infinity is the string "inf" in JSON."""
-    expected = 'a number of at least 0, or "inf"'
-    found = math.inf if value == "inf" else facts.number(name, value, expected)
-    if not found >= 0:
-        raise ValueError(f"{name}={found!r} must be {expected}.")
-    return found
-
-
 def _texts(name: str, value: Any) -> tuple[str, ...]:
     return tuple(facts.text(f"an entry of {name}", v) for v in _items(name, value))
 
@@ -262,9 +254,9 @@ _OPTIONAL = {
 _FIELDS: dict[str, Callable[[str, Any], Any]] = {
     "subject": facts.text,
     "released": _texts,
-    "epsilon": _extended,
+    "epsilon": facts.extended,
     "delta": lambda name, value: facts.number(name, value, "a number"),
-    "target_epsilon": _extended,
+    "target_epsilon": facts.extended,
     "neighboring_relation": facts.text,
     "public_features": facts.columns,
     "public_target": facts.flag,
@@ -274,13 +266,14 @@ _FIELDS: dict[str, Callable[[str, Any], Any]] = {
     "events": lambda name, value: tuple(map(Event.from_dict, _items(name, value))),
     "parts": lambda name, value: tuple(map(_part, _items(name, value))),
     "n_fits": lambda name, value: facts.count(name, value, 0),
-    "mu": _extended,
+    "mu": facts.extended,
     "accountant": facts.text,
     "assumptions": lambda name, value: tuple(map(_assumption, _items(name, value))),
     "seeded": facts.flag,
     "unseen": _texts,
     "learnt": lambda name, value: tuple(map(_lesson, _items(name, value))),
     "public_sources": facts.columns,
+    "findings": lambda name, value: tuple(map(Finding.from_dict, _items(name, value))),
     "receipts": lambda name, value: tuple(map(_receipt, _items(name, value))),
     "versions": _versions,
 }

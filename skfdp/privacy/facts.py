@@ -84,6 +84,15 @@ def positive(name: str, value: Any) -> float:
     return found
 
 
+def extended(name: str, value: Any) -> float:
+    """Return a number of at least 0; infinity is the string "inf" in JSON."""
+    expected = 'a number of at least 0, or "inf"'
+    found = math.inf if value == "inf" else number(name, value, expected)
+    if not found >= 0:
+        raise ValueError(f"{name}={found!r} must be {expected}.")
+    return found
+
+
 def count(name: str, value: Any, least: int = 1) -> int:
     """Return an int of at least `least`."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)

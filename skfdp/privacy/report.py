@@ -23,6 +23,7 @@ _YOUNGER: dict[str, Any] = {
     "target_name": None,
     "learnt": (),
     "public_sources": None,
+    "findings": (),
 }
 # A field of before that is gone: what it may hold in files, which says nothing.
 _GONE = {"audit": (None,)}
@@ -109,6 +110,8 @@ class PrivacyReport(ReportFacts):
     receipts : tuple of Receipt
         Of the charges to a ledger's file, which `PrivacyLedger.check_report` looks for;
         empty without a file.
+    findings : tuple of Finding
+        What audits saw; `skfdp.audit` makes them, and they change no number here.
     versions : dict
         Package versions at the time of the fit.
     """
@@ -167,6 +170,7 @@ class PrivacyReport(ReportFacts):
         for name in names:
             value = getattr(self, name)
             values[name] = "inf" if value == math.inf else value
+        values["findings"] = [finding.to_dict() for finding in self.findings]
         values["steps"] = [
             {"name": name, "report": step.to_dict()} for name, step in self.steps
         ]

@@ -10,6 +10,7 @@ from typing import Any, Self
 from skfdp.privacy.assumptions import Assumption, implied_assumptions
 from skfdp.privacy.composition import Cost, worst
 from skfdp.privacy.events import Event, check_budget
+from skfdp.privacy.findings import Finding
 from skfdp.privacy.parts import Part, check_parts
 from skfdp.privacy.public_sets import Disclosed, Promise, promise
 from skfdp.privacy.steps import Lesson
@@ -43,6 +44,7 @@ class ReportFacts:
     public_sources: tuple[str | int, ...] | None = None
     steps: tuple[tuple[str, ReportFacts], ...] = ()
     receipts: tuple[Receipt, ...] = ()
+    findings: tuple[Finding, ...] = ()
     versions: dict[str, str] = dataclasses.field(default_factory=package_versions)
 
     @classmethod

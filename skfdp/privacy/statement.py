@@ -270,6 +270,8 @@ def _sections(report: ReportFacts) -> Iterable[str]:
     if report.learnt:
         yield _section("What other steps learnt", _bullets(_learnt(report)))
     yield _section("How it was computed", _mechanism(report))
+    if report.findings:
+        yield _section("Audits", _bullets(_findings(report)))
     if math.isinf(report.epsilon):
         return  # there is no guarantee to qualify
     yield _section("Assumptions", _bullets(_assumptions(report)))
@@ -373,6 +375,11 @@ def _learnt(report: ReportFacts) -> Iterable[str]:
     for lesson in report.learnt:
         origin = "nothing" if lesson.learns == "nothing" else f"from {lesson.learns}"
         yield f"{lesson.step}: {origin}; {lesson.reason}"
+
+
+def _findings(report: ReportFacts) -> Iterable[str]:
+    yield from map(str, report.findings)
+    yield "An audit can refute a claim and never prove one."
 
 
 def _mechanism(report: ReportFacts) -> list[str]:

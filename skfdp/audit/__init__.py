@@ -1,0 +1,1 @@
+"""Audits: what the outputs of a fit show of the privacy that it claims."""
