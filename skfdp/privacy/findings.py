@@ -62,10 +62,7 @@ class Finding:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:
         """Rebuild a finding; ValueError for fields of another type or out of range."""
-        confidence = facts.number("confidence", values["confidence"], "in (0, 1]")
-        if not 0 < confidence <= 1:
-            raise ValueError(f"confidence={confidence!r} must lie in (0, 1].")
-        return cls(
+        found = cls(
             audit=facts.text("audit", values["audit"]),
             subject=facts.text("subject", values["subject"]),
             claimed_epsilon=facts.extended(
@@ -73,11 +70,22 @@ class Finding:
             ),
             delta=facts.number("delta", values["delta"], "a number in (0, 1)"),
             lower_bound=facts.extended("lower_bound", values["lower_bound"]),
-            confidence=confidence,
+            confidence=facts.number("confidence", values["confidence"], "in (0, 1]"),
             n_trials=facts.count("n_trials", values["n_trials"]),
             passed=facts.flag("passed", values["passed"]),
             version=facts.text("version", values["version"]),
         )
+        if not 0 < found.confidence <= 1:
+            raise ValueError(f"confidence={found.confidence!r} must lie in (0, 1].")
+        if not 0 < found.delta < 1:
+            raise ValueError(f"delta={found.delta!r} must lie in (0, 1).")
+        if found.passed and found.lower_bound > found.claimed_epsilon:
+            raise ValueError(
+                f"passed=True of a finding whose lower_bound={found.lower_bound!r} is "
+                f"above claimed_epsilon={found.claimed_epsilon!r}: it was edited; ask "
+                "for the original."
+            )
+        return found
 
     def __str__(self) -> str:
         """Return it as a sentence."""

@@ -13,6 +13,7 @@ from skfdp.privacy import claims, facts, plotting
 from skfdp.privacy import statement as wording
 from skfdp.privacy.relations import Relation
 from skfdp.privacy.report_facts import ReportFacts
+from skfdp.privacy.report_html import to_html
 from skfdp.privacy.store import dumps
 
 SCHEMA = "skfdp-privacy-report"
@@ -157,7 +158,7 @@ class PrivacyReport(ReportFacts):
         return wording.summary(self)
 
     def _repr_html_(self) -> str:
-        return wording.to_html(self)
+        return to_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return strictly JSON-able values; infinite numbers are the string "inf"."""

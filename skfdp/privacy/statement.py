@@ -6,7 +6,6 @@ Everything here is derived from the report, so that text and numbers cannot disa
 from __future__ import annotations
 
 import collections
-import html
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -119,6 +118,7 @@ def void_text(report: ReportFacts) -> str | None:
     """Return in a few words why a report guarantees nothing, None if it does."""
     why = ["integer seed"] * report.seeded
     why += ["a step learns without privacy"] * bool(report.leaks)
+    why += ["an audit refuted it"] * bool(refuted_texts(report))
     return " and ".join(why) or None
 
 
@@ -282,6 +282,7 @@ def _sections(report: ReportFacts) -> Iterable[str]:
 def _warnings(report: ReportFacts) -> Iterable[str]:
     if report.seeded:
         yield f"The noise came from {_SEEDED}."
+    yield from _bullets(refuted_texts(report))
     if report.leaks:
         yield from _bullets(map(leak_text, report.leaks))
         yield (
@@ -377,6 +378,12 @@ def _learnt(report: ReportFacts) -> Iterable[str]:
         yield f"{lesson.step}: {origin}; {lesson.reason}"
 
 
+def refuted_texts(report: ReportFacts) -> list[str]:
+    """Return the findings that refute a claim, those of steps included."""
+    own = [str(finding) for finding in report.findings if not finding.passed]
+    return own + [text for _, step in report.steps for text in refuted_texts(step)]
+
+
 def _findings(report: ReportFacts) -> Iterable[str]:
     yield from map(str, report.findings)
     yield "An audit can refute a claim and never prove one."
@@ -401,31 +408,3 @@ def _assumptions(report: ReportFacts) -> Iterable[str]:
     for assumption in report.assumptions:
         state = "enforced by the code" if assumption.enforced else "NOT checked"
         yield f"{assumption.text} [{state}]"
-
-
-def to_html(report: ReportFacts) -> str:
-    """Return the report as an HTML fragment; every value is escaped."""
-    rows = {
-        "epsilon": number(report.epsilon),
-        "delta": f"{report.delta:g}",
-        "relation": report.neighboring_relation or "none",
-        "private": private_text(report),
-        "public": public_text(report),
-        "noise": "seeded: no guarantee" if report.seeded else "cryptographic generator",
-    }
-    if renamed := renamed_text(report):
-        rows["public"] = f"{rows['public']}. {renamed}"
-    if report.leaks:
-        rows = {"NO GUARANTEE": " ".join(map(leak_text, report.leaks)), **rows}
-    cells = "".join(
-        f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-        f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
-        for name, value in rows.items()
-    )
-    return (
-        "<div class='skfdp-privacy-report'>"
-        f"<table><caption>Privacy of {html.escape(report.subject)}</caption>"
-        f"<tbody>{cells}</tbody></table>"
-        "<details><summary>Privacy statement</summary>"
-        f"<pre>{html.escape(statement(report))}</pre></details></div>"
-    )
