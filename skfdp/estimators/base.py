@@ -30,6 +30,7 @@ from skfdp.privacy.store import Receipt
 from skfdp.records.guards import guarded_fit, users_state, without_traps
 from skfdp.records.names import name_facts
 from skfdp.records.records import PublicRecords, Records
+from skfdp.releases import rehearsal
 from skfdp.releases.descent import check_weights
 from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams, warn_of_seed
@@ -168,6 +169,11 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         raise NotImplementedError
 
     @property
+    def _seeded(self) -> bool:
+        """Whether others can compute the noise: from a seed, or inside of an audit."""
+        return self.random_state is not None or rehearsal.current() is not None
+
+    @property
     def _assumptions(self) -> tuple[Assumption, ...]:
         return ASSUMPTIONS
 
@@ -209,7 +215,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         facts = {
             "neighboring_relation": self.neighboring_relation,
             "classes_source": public.classes_source,
-            "seeded": self.random_state is not None,
+            "seeded": self._seeded,
             **told,
         }
         relation = Relation.of(self.neighboring_relation)
@@ -256,7 +262,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             target_name=public.target_name,
             released=self._released + ("every iterate of the loop",) * has_loop,
             assumptions=told.assumptions,
-            seeded=self.random_state is not None,
+            seeded=self._seeded,
             receipts=[receipt],
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections import Counter
 from collections.abc import Iterable
 
@@ -12,6 +13,7 @@ from skfdp.privacy.events import Event, PrivacyBudgetError
 from skfdp.queries import Query
 from skfdp.releases.coins import PoissonBatches
 from skfdp.releases.noise import Streams, add_integer_gaussian
+from skfdp.releases.rehearsal import Asked, current
 
 # Bounds are products of float64 factors; a relative excess of this size is rounding, as
 # an event has it.
@@ -54,6 +56,9 @@ class Desk:
       is refused;
     * there are at most ``event.n_steps`` of them; fewer are fine. One is counted before
       the private rows are read, and stays counted if it fails.
+
+    Inside of an audit, and nowhere else, the audit answers in the place of the noise,
+    and nothing holds but what is refused (see `rehearsal`).
 
     That the query tells the truth about its bounds is the contract of `queries`. What
     the desk refuses depends on public facts alone.
@@ -138,7 +143,13 @@ class Desk:
         std = self._next_std(event)
         batch = self._batch(event, query.n_rows)
         generator = self._generator(event, stream)
-        return _noisy_sum(query, theta, noise_std=std, generator=generator, batch=batch)
+        noisy_sum = functools.partial(
+            _noisy_sum, query, theta, noise_std=std, generator=generator, batch=batch
+        )
+        if (audit := current()) is None:
+            return noisy_sum()
+        asked = Asked(event, stream, query, theta, std, batch, self._void)
+        return audit.release(asked, noisy_sum)
 
     def _check(self, label: str, event: Event, query: Query, stream: str) -> None:
         if stream == _COINS:

@@ -26,6 +26,7 @@ from skfdp.records.checks import shown
 from skfdp.records.guards import warn_caller
 from skfdp.releases.exact_draws import rounded_pair
 from skfdp.releases.identity import identity
+from skfdp.releases.rehearsal import current
 
 # Noise is drawn in blocks that stay in the cache; the stream is that of one draw.
 _BLOCK_ENTRIES = 2**13  # even: words come in pairs
@@ -108,23 +109,23 @@ class Streams:
 
     def public(self, label: str) -> np.random.Generator:
         """Return a stream for draws that may be disclosed; a function of the seed."""
-        return self._generator(lambda: f"public/{label}".encode())
+        return self._generator(f"public/{label}", lambda: b"")
 
     def private(self, label: str, *facts: object) -> np.random.Generator:
         """Return a stream for coins or noise; a function of seed, facts and data."""
         return self._generator(
-            lambda: (
-                f"private/{label}/".encode()
-                + identity(label, facts)
-                + self._parameters
-                + self._digest_of_data()
-            )
+            f"private/{label}/",
+            lambda: identity(label, facts) + self._parameters + self._digest_of_data(),
         )
 
-    def _generator(self, context: Callable[[], bytes]) -> np.random.Generator:
-        if self.seeded:
+    def _generator(
+        self, name: str, context: Callable[[], bytes]
+    ) -> np.random.Generator:
+        if (audit := current()) is not None:
+            key = audit.key(name)  # of the name alone, whatever the data are
+        elif self.seeded:
             digest = hashlib.blake2b(
-                context(), key=hashlib.blake2b(self._seed).digest()
+                name.encode() + context(), key=hashlib.blake2b(self._seed).digest()
             )
             key = int.from_bytes(digest.digest()[:16], "little")
         else:

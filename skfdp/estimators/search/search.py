@@ -327,7 +327,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     def _budget(self, public: Holdout) -> Budget:
         last = runs.last_step(self.estimator)[1]
         relation = Relation.of(last.neighboring_relation)
-        facts = {"seeded": self.random_state is not None}
+        facts = {"seeded": self._seeded}
         return Budget(float(self.epsilon), float(self.delta), relation, facts)
 
     def _method(self, public: Holdout) -> Search:
@@ -408,7 +408,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
             feature_names=public.columns,
             released=released,
             assumptions=told.assumptions,
-            seeded=self.random_state is not None,
+            seeded=self._seeded,
             receipts=[receipt],
         )
 

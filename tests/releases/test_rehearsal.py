@@ -1,0 +1,148 @@
+"""A rehearsal is of one thread, ends with its audit, and says that it is none."""
+
+import asyncio
+import contextvars
+import math
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import skfdp
+from skfdp import DPSGDFClassifier
+from skfdp.releases import rehearsal
+from skfdp.releases.noise import Streams
+
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
+X = np.random.default_rng(0).random((40, 3))
+Y = np.arange(40) % 2
+
+
+class Quiet:
+    """A rehearsal that gives out the sums without noise."""
+
+    def __init__(self):
+        self.asked = []
+
+    def key(self, stream):
+        return 7
+
+    def release(self, asked, noisy_sum):
+        self.asked.append(asked)
+        unit = asked.query.unit(asked.noise_std)
+        return asked.query.exact_sum(asked.theta, asked.batch, unit) * unit
+
+
+def fitted():
+    return DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2).fit(X, Y)
+
+
+def test_inside_the_audit_answers_and_the_report_says_that_nothing_is_private():
+    with rehearsal.opened(Quiet()) as _:
+        one, other = fitted(), fitted()
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    assert one.privacy_.seeded
+    assert all(event.seeded for event in one.privacy_.events)
+    assert "NO GUARANTEE" in one.privacy_.statement().upper()
+
+
+def test_it_is_told_what_was_charged_and_asked():
+    audit = Quiet()
+    with rehearsal.opened(audit):
+        model = fitted()
+    assert [one.event.label for one in audit.asked] == [
+        *("class counts", "mean", "descent", "descent", "temperature")
+    ]
+    assert {one.event for one in audit.asked} == set(model.privacy_.events)
+    stds = [one.noise_std for one in audit.asked if one.event.label == "descent"]
+    (event,) = (one for one in model.privacy_.events if one.label == "descent")
+    assert stds == event.step_stds.tolist()
+
+
+def real_noise():
+    """Whether two fits differ, and claim to be private."""
+    one, other = fitted(), fitted()
+    return (one.coef_ != other.coef_).any() and not one.privacy_.seeded
+
+
+def test_fits_after_it_have_real_noise():
+    with rehearsal.opened(Quiet()):
+        assert not real_noise()
+    assert real_noise()
+
+
+def test_an_exception_closes_it():
+    with pytest.raises(ZeroDivisionError), rehearsal.opened(Quiet()):
+        1 / 0  # noqa: B018
+    assert rehearsal.current() is None
+    assert real_noise()
+
+
+def in_thread(function):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function()))
+    thread.start()
+    thread.join()
+    return found == [True]
+
+
+def test_a_fit_in_another_thread_has_real_noise():
+    with rehearsal.opened(Quiet()):
+        assert in_thread(real_noise)
+        # Even where the context is handed over, as an executor may do.
+        context = contextvars.copy_context()
+        assert in_thread(lambda: context.run(real_noise))
+
+
+def test_a_context_that_lives_on_is_no_rehearsal():
+    with rehearsal.opened(Quiet()):
+        context = contextvars.copy_context()
+    assert context.run(rehearsal.current) is None
+    assert context.run(real_noise)
+
+
+def test_a_task_that_outlives_it_has_real_noise():
+    async def audit():
+        with rehearsal.opened(Quiet()):
+            task = asyncio.get_running_loop().create_task(later())
+        return await task
+
+    async def later():
+        return real_noise()
+
+    assert asyncio.run(audit())
+
+
+def test_one_at_a_time():
+    with rehearsal.opened(Quiet()):
+        with pytest.raises(RuntimeError, match="an audit is running around this one"):
+            with rehearsal.opened(Quiet()):
+                pass
+        assert rehearsal.current() is not None
+
+
+def test_streams_are_keyed_by_their_names_alone():
+    class Named(Quiet):
+        def key(self, stream):
+            self.asked.append(stream)
+            return 7
+
+    audit = Named()
+    with rehearsal.opened(audit):
+        for data in (X, X + 1):
+            streams = Streams(None, DPSGDFClassifier, (data,))
+            assert streams.private("mean", math.pi).integers(2**63) > 0
+            streams.public("split")
+    assert audit.asked == ["private/mean/", "public/split"] * 2
+
+
+def test_nobody_but_audits_opens_one():
+    root = Path(skfdp.__file__).parent
+    users = [
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        if "rehearsal.opened(" in path.read_text()
+        or "import opened" in path.read_text()
+    ]
+    assert set(users) <= {"audit/outcomes.py"}
