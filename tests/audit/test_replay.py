@@ -1,0 +1,690 @@
+"""Replays find nothing in what this package fits, and every leak that is planted.
+
+The counts are those of CI; ``benchmarks/audits/replays.py`` makes many more.
+"""
+
+import logging
+import math
+import random
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from skfdp import (
+    DeclaredEncoder,
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+    PrivacyLedger,
+    PrivateCenteringTransformer,
+    PrivateSearchCV,
+    report,
+)
+from skfdp.audit.replay import INSIDE, LEAVES, audit_replay
+
+sys.path.append(str(Path(__file__).parents[1] / "golden"))
+
+from golden_cases import CASES, estimator, rows, target
+
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
+PRIVATE = {
+    case["name"]: case for case in CASES if not math.isinf(case["params"]["epsilon"])
+}
+RNG = np.random.default_rng(0)
+X = np.round(RNG.random((60, 4)) * 0.8 + 0.1, 3)
+Y = np.arange(60) % 2
+LOOP = {"bounds": (0, 1), "max_iter": 2}
+MODEL = DPSGDFClassifier(classes=[0, 1], **LOOP)
+
+
+def check(result):
+    """Check that a replay found nothing, and moved something."""
+    assert result.differences == (), str(result)
+    assert result.passed
+    assert result.lower_bound <= result.claimed_epsilon * (1 + 1e-6)
+    assert all(one.largest <= 1 + 1e-9 for one in result.releases)
+    assert max(one.largest for one in result.releases) > 0.05
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_no_recorded_case_tells_more_than_its_releases(name):
+    case = PRIVATE[name]
+    found = audit_replay(
+        estimator(case), rows(case), target(case), n_neighbours=2, trace="lines"
+    )
+    assert found.n_trials == 2
+    check(found)
+
+
+# Malformed values of every type, where nothing stands in for them: void records.
+WITHOUT_BOUNDS = {
+    "labels": DPSGDFClassifier(classes=[0, 1], bounds=False, max_iter=2),
+    "labels, Poisson": DPSGDFClassifier(
+        classes=[0, 1], bounds=False, max_iter=2, batch_size=20
+    ),
+    "labels alone": FeatureDPLogisticRegression(
+        classes=[0, 1], public_features="all", bounds=False
+    ),
+    "whole records": DPSGDFClassifier(
+        classes=[0, 1],
+        bounds=False,
+        max_iter=2,
+        batch_size=20,
+        neighboring_relation="add_or_remove_one",
+        n_records=70,
+    ),
+    "search": PrivateSearchCV(
+        DPSGDFClassifier(classes=[0, 1], bounds=False, max_iter=2),
+        {"clip_norm": [0.3, 1.0]},
+        epsilon=4.0,
+        mean_runs=3.0,
+    ),
+}
+
+
+HELD = [(name, held) for name in WITHOUT_BOUNDS for held in ("dense", "csr")]
+HELD.remove(("search", "csr"))  # it takes no CSR
+
+
+@pytest.mark.parametrize(("name", "held"), HELD)
+def test_malformed_records_tell_no_more(name, held):
+    table = csr_array(X) if held == "csr" else X
+    model = WITHOUT_BOUNDS[name]
+    check(audit_replay(model, table, Y.astype(object), n_neighbours=16, trace="lines"))
+
+
+FRAME = pd.DataFrame(
+    {
+        "age": RNG.uniform(20, 80, 60),
+        "children": RNG.integers(0, 5, 60),
+        "city": np.array(["Ulm", "Bonn", None], dtype=object)[np.arange(60) % 3],
+        "owner": np.arange(60) % 2 == 0,
+        "since": pd.date_range("2020-01-01", periods=60),
+        "kind": pd.Categorical(np.array(["a", "b"])[np.arange(60) % 2]),
+    }
+)
+ENCODER = DeclaredEncoder(
+    {"age": (20, 80), "children": (0, 9), "since": ("2020-01-01", "2021-01-01")},
+    {"city": ["Ulm", "Bonn"], "kind": ["a", "b"]},
+)
+ENCODED = {
+    "classifier": DPSGDFClassifier(encoder=ENCODER, classes=[0, 1], max_iter=2),
+    "public columns": FeatureDPLogisticRegression(
+        encoder=ENCODER, classes=[0, 1], public_features=["age", "city"], max_iter=2
+    ),
+    "labels alone": FeatureDPLogisticRegression(
+        encoder=ENCODER, classes=[0, 1], public_features="all"
+    ),
+    "regressor": DPSGDFRegressor(encoder=ENCODER, target_bounds=(0, 1), max_iter=2),
+}
+
+
+@pytest.mark.parametrize("name", ENCODED)
+def test_raw_tables_tell_no_more(name):
+    check(audit_replay(ENCODED[name], FRAME, Y, trace="lines"))
+
+
+def test_lists_are_tables_too():
+    held = [["Ulm", 0.5], ["Bonn", 0.25], [None, 0.75]] * 20
+    encoder = DeclaredEncoder({1: (0, 1)}, {0: ["Ulm", "Bonn"]})
+    model = DPSGDFClassifier(encoder=encoder, classes=[0, 1], max_iter=2)
+    check(audit_replay(model, held, Y.tolist()))
+
+
+THREE = np.arange(60) % 3
+AROUND = {
+    "one for each class": (OneVsRestClassifier(MODEL), THREE),
+    "one for each target": (
+        MultiOutputClassifier(DPSGDFClassifier(**LOOP)),
+        np.column_stack([Y, THREE > 0]),
+    ),
+    "Pipeline": (
+        make_pipeline(
+            PrivateCenteringTransformer(bounds=(0, 1)),
+            DPSGDFClassifier(classes=[0, 1], bounds=False, max_iter=2),
+        ),
+        Y,
+    ),
+    "transformed target": (
+        TransformedTargetRegressor(
+            DPSGDFRegressor(target_bounds=(0, 2), **LOOP),
+            func=np.sqrt,
+            inverse_func=np.square,
+        ),
+        X.sum(axis=1),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", AROUND)
+def test_tools_around_private_fits(name):
+    made, y = AROUND[name]
+    if name == "transformed target":  # which refuses NaN by itself, and tells so
+        pairs = [(np.where(np.arange(60)[:, None] == 3, v, X), y) for v in (0, 1e9)]
+        check(audit_replay(made, X, y, neighbours=pairs))
+        return
+    check(audit_replay(made, X, y, n_neighbours=6))
+
+
+def state():
+    """Return what a fit could change around it."""
+    return (
+        repr(np.random.get_state()),  # noqa: NPY002
+        random.getstate(),
+        sys.gettrace(),
+        [
+            *logging.getLogger().handlers,
+            logging.getLogger().level,
+            *warnings.filters,
+        ],
+    )
+
+
+def test_nothing_of_the_user_is_changed():
+    ledger, table = PrivacyLedger(epsilon=0.1, delta=1e-5), X.copy()
+    model = DPSGDFClassifier(classes=[0, 1], ledger=ledger, random_state=3, **LOOP)
+    before = state()
+    check(audit_replay(model, table, Y, n_neighbours=2))  # above the ceiling
+    assert state() == before
+    assert not ledger.entries
+    assert not hasattr(model, "coef_")
+    assert (model.random_state, model.ledger) == (3, ledger)
+    np.testing.assert_array_equal(table, X)
+
+
+def test_the_result_is_a_finding_of_a_report():
+    result = audit_replay(MODEL, X, Y, n_neighbours=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = result.attach_to(MODEL.fit(X, Y).privacy_)
+    (finding,) = found.findings
+    assert (finding.audit, finding.passed, finding.n_trials) == ("replay", True, 3)
+    assert 0 < finding.lower_bound <= finding.claimed_epsilon
+    assert str(result) == str(finding)
+
+
+def test_the_plot_has_a_bar_for_each_label():
+    pytest.importorskip("matplotlib")
+    result = audit_replay(MODEL, X, Y, n_neighbours=2)
+    ax = result.plot()
+    assert [t.get_text() for t in ax.get_yticklabels()] == [
+        one.label for one in result.releases
+    ]
+    assert result.plot(ax) is ax
+
+
+def test_the_same_seed_makes_the_same_neighbours():
+    one, other, third = (
+        audit_replay(MODEL, X, Y, n_neighbours=3, random_state=seed)
+        for seed in (0, 0, 1)
+    )
+    assert one == other != third
+
+
+# ------------------------------------------------------------------- what it refuses
+def test_nothing_of_this_package_is_refused():
+    with pytest.raises(TypeError, match="must be an estimator of this package"):
+        audit_replay(LogisticRegression(), X, Y)
+
+
+@pytest.mark.parametrize(
+    "made", [DPSGDFClassifier, lambda **p: OneVsRestClassifier(DPSGDFClassifier(**p))]
+)
+def test_no_privacy_is_no_claim(made):
+    with pytest.raises(ValueError, match="epsilon=inf: a fit without privacy"):
+        audit_replay(made(epsilon=math.inf), X, Y)
+
+
+def test_an_error_of_the_user_is_passed_on():
+    with pytest.raises(ValueError, match="clip_norm=-1"):
+        audit_replay(DPSGDFClassifier(clip_norm=-1.0), X, Y)
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_fits_elsewhere_are_refused(backend):
+    joblib = pytest.importorskip("joblib")
+    with joblib.parallel_config(backend=backend):
+        with pytest.raises(ValueError, match="n_jobs=None"):
+            audit_replay(OneVsRestClassifier(MODEL, n_jobs=2), X, THREE)
+
+
+class Drawn(BaseEstimator, TransformerMixin):
+    """A step that draws from no fixed seed."""
+
+    def fit(self, X, y=None):
+        self.shift_ = np.random.default_rng().random()
+        return self
+
+    def transform(self, X):
+        return X + self.shift_
+
+
+def test_a_fit_that_cannot_be_repeated_is_refused():
+    with pytest.raises(ValueError, match=r"steps\[0\]\[1\].shift_.*fix the random"):
+        audit_replay(make_pipeline(Drawn(), MODEL), X, Y)
+
+
+def test_global_generators_are_fixed():
+    class Shifted(Drawn):
+        def fit(self, X, y=None):
+            self.shift_ = np.random.random() + random.random()  # noqa: NPY002
+            return self
+
+    check(audit_replay(make_pipeline(Shifted(), MODEL), X, Y, n_neighbours=2))
+
+
+def one_changed(table, record=5, value=0.5):
+    other = table.copy()
+    other[record] = value
+    return other
+
+
+PUBLIC = FeatureDPLogisticRegression(public_features=[0, 1], classes=[0, 1], **LOOP)
+COMING = DPSGDFClassifier(
+    classes=[0, 1], neighboring_relation="add_or_remove_one", n_records=60, **LOOP
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "pairs", "match"),
+    [
+        (MODEL, [], "neighbours is empty"),
+        (MODEL, [X], "must be a pair"),
+        (MODEL, [(X.tolist(), Y)], "of another type or width"),
+        (MODEL, [(X[:, :3], Y)], "of another type or width"),
+        (
+            MODEL,
+            [(X[:-1], Y[:-1])],
+            r"\[0\] has 59 records, and X has 60: their number",
+        ),
+        (MODEL, [(1 - X, Y)], "in 60 records"),
+        (MODEL, [(one_changed(X), np.roll(Y, 1))], "in 60 records"),
+        (PUBLIC, [(X, Y), (one_changed(X), Y)], r"\[1\] differs in a public column"),
+        (COMING, [(one_changed(X), Y)], "one comes or goes"),
+        (COMING, [(X[1:], Y[1:])], "put the one that comes or goes last"),
+    ],
+)
+def test_what_is_no_neighbour_is_refused(model, pairs, match):
+    with pytest.raises(ValueError, match=match) as caught:
+        audit_replay(model, X, Y, neighbours=pairs)
+    assert "0.5" not in str(caught.value)
+
+
+def test_neighbours_of_the_user():
+    pairs = [(one_changed(X, 7, v), one_changed(Y, 7, 1 - Y[7])) for v in (0, 1e9)]
+    found = audit_replay(MODEL, X, Y, neighbours=iter(pairs))
+    check(found)
+    assert found.n_trials == 2
+    pairs = [(X[:-1], Y[:-1]), (np.vstack([X, X[:1] * 1e9]), np.r_[Y, 1])]
+    check(audit_replay(COMING, X, Y, neighbours=pairs))
+    columns = one_changed(X.T, 3, 1e9).T
+    pairs = [(np.vstack([columns[:1], X[1:]]), Y)]
+    check(audit_replay(PUBLIC, X, Y, neighbours=pairs))
+
+
+def test_unknown_public_columns_need_neighbours():
+    """Nobody knows which columns of X are public behind this step."""
+    made = make_pipeline(PCA(3, random_state=0), PUBLIC)
+    with pytest.raises(ValueError, match="neighbours=None needs a report"):
+        audit_replay(made, X, Y)
+    assert not audit_replay(made, X, Y, neighbours=[(one_changed(X), Y)]).passed
+
+
+# ------------------------------------------------------------------ planted leaks
+def private_fact(X):
+    """Something that one record decides."""
+    return float(np.nan_to_num(np.asarray(X, dtype=float)).max()) > 1
+
+
+class Storing(DPSGDFClassifier):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self.kept_ = {"rows": [X]}
+        return self
+
+
+class Averaging(DPSGDFClassifier):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self.intercept_ = self.intercept_ + 1e-9 * np.nan_to_num(X).clip(0, 1).mean()
+        return self
+
+
+class Printing(DPSGDFClassifier):
+    def fit(self, X, y=None):
+        print("mean", X.mean())
+        return super().fit(X, y)
+
+
+class ToStderr(DPSGDFClassifier):
+    def fit(self, X, y=None):
+        if private_fact(X):
+            print("!", file=sys.stderr)
+        return super().fit(X, y)
+
+
+class Warning_(DPSGDFClassifier):  # noqa: N801
+    def fit(self, X, y=None):
+        if private_fact(X):
+            warnings.warn("values are large", UserWarning, stacklevel=2)
+        return super().fit(X, y)
+
+
+class Logging(DPSGDFClassifier):
+    def fit(self, X, y=None):
+        logging.getLogger("a user's").debug("largest: %s", private_fact(X))
+        return super().fit(X, y)
+
+
+class Refusing(DPSGDFClassifier):
+    def fit(self, X, y=None):
+        if private_fact(X):
+            raise ValueError("values are large")
+        return super().fit(X, y)
+
+
+class FromGlobal(DPSGDFClassifier):
+    def fit(self, X, y=None):
+        np.random.random(1 + private_fact(X))  # noqa: NPY002
+        return super().fit(X, y)
+
+
+class FromRandom(DPSGDFClassifier):
+    def fit(self, X, y=None):
+        random.random() if private_fact(X) else None
+        return super().fit(X, y)
+
+
+class ChargingTwice(DPSGDFClassifier):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        if private_fact(X):
+            self.ledger.charge(self.privacy_.events, label="once more")
+        return self
+
+
+class LabelsThatOccur(DPSGDFClassifier):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self.classes_ = np.unique(y)
+        return self
+
+
+class Looking(DPSGDFClassifier):
+    """Calls another function, without an effect."""
+
+    def fit(self, X, y=None):
+        if private_fact(X):
+            self.look()
+        return super().fit(X, y)
+
+    def look(self):
+        pass
+
+
+class Branching(DPSGDFClassifier):
+    """Runs another line."""
+
+    def fit(self, X, y=None):
+        seen = 0
+        if private_fact(X):
+            seen = 1
+        del seen
+        return super().fit(X, y)
+
+
+class NoiseFromData(DPSGDFClassifier):
+    def _records(self, X, y, planning=False):
+        self._large = private_fact(X)
+        return super()._records(X, y, planning)
+
+    def _budget(self, public):
+        return super()._budget(public).share(0.5 if self._large else 1)
+
+
+class Counting(DPSGDFClassifier):
+    """Publishes the number of rows."""
+
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self.n_ = X.shape[0]
+        return self
+
+
+class Remembering(DPSGDFClassifier):
+    """Answers by rows that it has seen."""
+
+    _seen = None
+
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        type(self)._seen = private_fact(X)
+        return self
+
+    def predict(self, X):
+        return super().predict(X) + int(self._seen)
+
+
+SUBCLASSES = [
+    (Storing, "attribute", "kept_[0][0]"),
+    (Averaging, "attribute", "intercept_"),
+    (Printing, "output", "the fit"),
+    (ToStderr, "output", "the fit"),
+    (Warning_, "warning", "the fit"),
+    (Logging, "log", "the fit"),
+    (Refusing, "exception", "the fit"),
+    (FromGlobal, "global generator", "the fit"),
+    (FromRandom, "global generator", "the fit"),
+    (ChargingTwice, "charge", "the ledger"),
+    (LabelsThatOccur, "attribute", "classes_"),
+    (Looking, "control flow", "test_replay.py: Looking"),
+    (Branching, "control flow", "test_replay.py: Branching.fit"),
+    (NoiseFromData, "release", "'class counts', its noise_std"),
+    (Remembering, "prediction", "predict"),
+]
+
+
+class TestSabotage:
+    """Each planted leak is found, and named for what it is."""
+
+    @pytest.mark.parametrize(
+        ("kind", "finds", "where"), SUBCLASSES, ids=[s[0].__name__ for s in SUBCLASSES]
+    )
+    def test_a_subclass_that_leaks(self, kind, finds, where):
+        model = kind(classes=[0, 1], **LOOP)
+        y = Y.astype(float) if kind is LabelsThatOccur else Y  # NaN among others
+        trace = "lines" if kind is Branching else "calls"
+        result = audit_replay(model, X, y, n_neighbours=12, trace=trace)
+        places = [d.where for d in result.differences if d.kind == finds]
+        assert any(place.startswith(where) for place in places), result
+        assert not result.passed
+        leaves = any(one.kind in LEAVES for one in result.differences)
+        assert (result.lower_bound == math.inf) == leaves
+        assert "1e+308" not in str(result)
+
+    def test_the_number_of_rows_where_it_is_private(self):
+        parameters = COMING.get_params()
+        result = audit_replay(Counting(**parameters), X, Y, n_neighbours=2)
+        assert [one.where for one in result.differences] == ["n_"]
+        assert audit_replay(Counting(classes=[0, 1], **LOOP), X, Y).passed
+
+    def test_a_step_that_learns_from_private_rows(self):
+        result = audit_replay(make_pipeline(StandardScaler(), MODEL), X, Y)
+        assert {"steps[0][1].mean_", "steps[0][1].scale_"} <= {
+            one.where for one in result.differences
+        }
+        assert result.lower_bound == math.inf
+
+    def test_a_learnt_scale_that_a_clip_hides_moves_the_others(self):
+        """Attributes of the step aside, all records move where one of them scales."""
+        result = audit_replay(make_pipeline(MinMaxScaler(), MODEL), X, Y)
+        assert "distance" in {one.kind for one in result.differences}
+
+
+def found(model, y=Y, **more):
+    """Return the differences of a replay by kind."""
+    result = audit_replay(model, X, y, **more)
+    assert not result.passed
+    return {one.kind for one in result.differences}, result
+
+
+REPLACED = DPSGDFClassifier(classes=[0, 1], neighboring_relation="replace_one", **LOOP)
+
+
+class TestSabotageOfThePackage:
+    """What a defect of this package would be is found, too."""
+
+    def test_half_the_sensitivity(self, monkeypatch):
+        from skfdp.queries.statistics import RowSum
+
+        full = RowSum.sensitivity
+        monkeypatch.setattr(RowSum, "sensitivity", lambda *a: full(*a) / 2)
+        model = PrivateCenteringTransformer(
+            bounds=False, neighboring_relation="replace_one"
+        )
+        kinds, result = found(model, None)
+        assert kinds == {"distance"}
+        assert 1 < result.releases[0].largest <= 2
+        assert math.isfinite(result.lower_bound) > 0
+
+    @pytest.mark.parametrize("model", [MODEL, REPLACED, COMING], ids=str)
+    def test_a_clip_left_out(self, model, monkeypatch):
+        from skfdp.queries.linear import LinearQuery
+
+        clip = LinearQuery._clip
+        monkeypatch.setattr(
+            LinearQuery,
+            "_clip",
+            lambda self, unit: clip(self, unit)._replace(clip_norm=1e6),
+        )
+        kinds, result = found(model)
+        assert kinds == {"distance"}
+        assert max(one.largest for one in result.releases) > 1
+
+    def test_a_clip_left_out_in_a_search(self, monkeypatch):
+        """Whose fits see a part of the records."""
+        from skfdp.queries.linear import LinearQuery
+
+        clip = LinearQuery._clip
+        monkeypatch.setattr(
+            LinearQuery,
+            "_clip",
+            lambda self, unit: clip(self, unit)._replace(clip_norm=1e6),
+        )
+        model = PrivateSearchCV(MODEL, {"clip_norm": [0.1]}, epsilon=2.0, mean_runs=2)
+        assert found(model)[0] == {"distance"}
+
+    def test_a_batch_of_the_data(self, monkeypatch):
+        from skfdp.releases.desk import Desk
+
+        batch = Desk._batch
+
+        def chosen(self, event, n_rows):
+            rows = batch(self, event, n_rows)
+            return rows[: len(rows) - chosen.fact] if event.sampling_rate < 1 else rows
+
+        class Choosing(DPSGDFClassifier):
+            def fit(self, X, y=None):
+                chosen.fact = private_fact(X)
+                return super().fit(X, y)
+
+        monkeypatch.setattr(Desk, "_batch", chosen)
+        model = Choosing(classes=[0, 1], batch_size=20, **LOOP)
+        assert "batch" in found(model)[0]
+        monkeypatch.setattr(Desk, "_batch", batch)
+        check(audit_replay(model, X, Y))
+
+    def test_a_release_that_a_private_value_decides(self, monkeypatch):
+        from skfdp.estimators.centring.methods import PrivateMean
+
+        run = PrivateMean.run
+
+        def again(self, records, prepared, plan, desk, on_step):
+            found = run(self, records, prepared, plan, desk, on_step)
+            if private_fact(records.X):
+                desk._released.clear()
+                run(self, records, prepared, plan, desk, on_step)
+            return found
+
+        def never(self, records, prepared, plan, desk, on_step):
+            if private_fact(records.X):
+                return self._centred(np.zeros(4), 1.0)
+            return run(self, records, prepared, plan, desk, on_step)
+
+        model = PrivateCenteringTransformer(bounds=(0, 1))
+        for leaky, where in (
+            (again, "'mean', which is one more"),
+            (never, "there are fewer"),
+        ):
+            monkeypatch.setattr(PrivateMean, "run", leaky)
+            kinds, result = found(model, None)
+            assert "release" in kinds
+            assert any(one.where.startswith(where) for one in result.differences)
+
+    def test_a_gradient_at_a_place_that_private_rows_tell(self, monkeypatch):
+        from skfdp.estimators.linear_model import descent as method
+
+        descent = method.descent
+
+        def started(desk, query, *args, **more):
+            mean = query.rows.values.mean(axis=0) * query.rows.unit
+            return descent(desk, query, *args, **more | {"start": mean[None]})
+
+        monkeypatch.setattr(method, "descent", started)
+        assert "theta" in found(MODEL)[0]
+
+    def test_the_true_number_of_rows_in_the_average(self, monkeypatch):
+        monkeypatch.setattr(
+            "skfdp.estimators.tables.public_count", lambda n_rows, *others: n_rows
+        )
+        assert "release" in found(COMING)[0]
+
+    def test_a_refusal_of_malformed_values(self):
+        model = DPSGDFClassifier(classes=[0, 1], on_invalid="raise", **LOOP)
+        check(audit_replay(model, X, Y))  # of which none are made
+        kinds, result = found(model, neighbours=[(one_changed(X, 5, np.nan), Y)])
+        assert kinds == {"exception"}
+        assert "NaN" not in str(result)
+
+
+def test_every_kind_of_difference_has_a_sabotage():
+    text = Path(__file__).read_text(encoding="utf-8")
+    for kind in LEAVES | INSIDE:
+        assert f'"{kind}"' in text, kind
+
+
+def test_both_traces_or_none():
+    looking = Looking(classes=[0, 1], **LOOP)
+    assert audit_replay(looking, X, Y, trace=None, n_neighbours=12).passed
+    with pytest.raises(ValueError, match="trace='every'"):
+        audit_replay(looking, X, Y, trace="every")
+
+
+def test_regressors_split_targets_and_columns():
+    model = FeatureDPRegressor(
+        public_features=[0], target_bounds=(0, 4), solver="one-shot", bounds=(0, 1)
+    )
+    found = audit_replay(model, X, X.sum(axis=1))
+    check(found)
+    assert found.neighboring_relation == report_of(model).neighboring_relation
+
+
+def report_of(model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return report(model.fit(X, X.sum(axis=1)))
