@@ -1,0 +1,429 @@
+"""The audit of mechanisms: what is seen of a desk's releases agrees with the claim."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skfdp import DPSGDFClassifier, calibrate
+from skfdp.audit import bounds, canary
+from skfdp.audit.mechanism import audit_mechanism
+from skfdp.privacy import (
+    RELATIONS,
+    Event,
+    Selection,
+    compose,
+    composition,
+    gdp_epsilon,
+)
+from skfdp.privacy.curves import GaussianCurve
+from skfdp.releases import desk
+from skfdp.releases.desk import Desk
+from skfdp.releases.noise import Streams
+
+FULL = Event(label="mean", noise_std=(2.0,), clip_norm=1.0, sensitivity=2.0)
+SCHEDULE = dataclasses.replace(
+    FULL, label="descent", n_steps=9, noise_std=(4.0,), noise_decay=0.75
+)
+SAMPLED = {
+    relation: Event(
+        label="descent",
+        noise_std=(1.0,),
+        clip_norm=1.0,
+        sensitivity=1.6 if relation == "replace_one" else 1.0,
+        n_steps=10,
+        sampling_rate=0.3,
+        neighboring_relation=relation,
+    )
+    for relation in RELATIONS
+}
+every_relation = pytest.mark.parametrize("event", SAMPLED.values(), ids=SAMPLED)
+
+
+# -- bounds ----------------------------------------------------------------------------
+@pytest.mark.parametrize("confidence", [0.9, 0.99])
+def test_clopper_pearson_is_that_of_scipy(confidence):
+    counts = np.array([0, 1, 17, 49, 50])
+    low, high = bounds.clopper_pearson(counts, 50, confidence)
+    for count, *found in zip(counts, low, high, strict=True):
+        wanted = stats.binomtest(int(count), 50).proportion_ci(confidence, "exact")
+        assert found == pytest.approx([wanted.low, wanted.high], rel=1e-9)
+        assert bounds.clopper_pearson(count, 50, confidence) == pytest.approx(found)
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.3, 0.97])
+def test_clopper_pearson_fails_no_more_often_than_said(rate):
+    """On each side, by summing the probabilities of all counts."""
+    counts = np.arange(201)
+    low, high = bounds.clopper_pearson(counts, 200, 0.9)
+    weights = stats.binom.pmf(counts, 200, rate)
+    assert weights[low > rate].sum() <= 0.05
+    assert weights[high < rate].sum() <= 0.05
+
+
+def test_bounds_of_epsilon_and_mu_hold_as_often_as_said():
+    mu, n, confidence, rng = 1.5, 300, 0.9, np.random.default_rng(0)
+    rates = stats.norm.sf(mu / 2)
+    counts = rng.binomial(n, rates, size=(2, 4000))
+    found = bounds.mu_lower_bound(*counts, n, confidence)
+    assert (found > mu).mean() < 0.1
+    assert np.median(found) > 1.1
+    found = bounds.epsilon_lower_bound(*counts, n, 1e-3, confidence)
+    # What this test alone shows, with all the trials in the world.
+    most = math.log((1 - 1e-3 - rates) / rates)
+    assert most < gdp_epsilon(1e-3, mu)
+    assert (found > most).mean() < 0.1
+    assert np.median(found) > 0.8
+
+
+def test_bounds_of_nothing_are_nothing():
+    assert bounds.mu_lower_bound(50, 50, 100) == 0
+    assert bounds.mu_lower_bound(100, 100, 100) == 0
+    assert bounds.epsilon_lower_bound(50, 50, 100, 1e-5) == 0
+    assert bounds.epsilon_lower_bound(100, 100, 100, 1e-5) == 0
+    assert bounds.mu_lower_bound(0, 0, 10**6) > 8
+
+
+@pytest.mark.parametrize("mu", [0.05, 1.0, 6.0])
+@pytest.mark.parametrize("gaussian", [True, False])
+def test_the_interval_of_the_parameter_covers_as_often_as_it_says(mu, gaussian):
+    rng, n, covered = np.random.default_rng(1), 200, []
+    for _ in range(1500):
+        found = bounds.separation(
+            rng.normal(size=n), rng.normal(mu, size=n), 0.9, gaussian=gaussian
+        )
+        covered.append([found.low < mu, mu < found.high])
+    # The error of a share of 1500 is .006; without normality it is asymptotic.
+    np.testing.assert_allclose(np.mean(covered, axis=0), 0.95, atol=0.02)
+
+
+@pytest.mark.parametrize("mu", [0.2, 5.0])
+def test_the_interval_of_the_parameter_is_that_of_the_noncentral_t(mu):
+    rng, n = np.random.default_rng(2), 150
+    found = bounds.separation(rng.normal(size=n), rng.normal(mu, size=n), 0.95)
+    t = found.value * math.sqrt(n / 2)
+    for end, tail in ((found.low, 0.975), (found.high, 0.025)):
+        law = stats.nct(2 * n - 2, end * math.sqrt(n / 2))
+        assert law.cdf(t) == pytest.approx(tail, abs=1e-3)
+
+
+def test_the_interval_covers_for_ratios_that_are_not_normal():
+    """Those of sampled batches: mixtures of a record that is in, or not."""
+    score = canary.Score(SAMPLED["replace_special"])
+    apart, variance = score.moments()
+    wanted, rng, covered = apart / math.sqrt(variance), np.random.default_rng(3), []
+    for _ in range(600):
+        shifts = 0.0, rng.random((200, 10)) < 0.3
+        ratios = [
+            score.of_step(rng.normal(size=(200, 10)) + shift, 1.0).sum(axis=1)
+            for shift in shifts
+        ]
+        found = bounds.separation(*ratios, 0.9, gaussian=False)
+        covered.append(found.low < wanted < found.high)
+    assert 0.86 < np.mean(covered) < 0.94
+
+
+def test_the_trade_off_of_a_gaussian_curve_is_the_gaussian_one():
+    for mu in (0.3, 2.0):
+        for rate in (0.01, 0.2, 0.5):
+            wanted = stats.norm.cdf(stats.norm.isf(rate) - mu)
+            found = bounds.trade_off(GaussianCurve(mu), rate, 10.0)
+            assert wanted - 2e-3 < found <= wanted + 1e-12
+
+
+# -- the canary ------------------------------------------------------------------------
+NEIGHBOURS = {"whole": FULL, "part": dataclasses.replace(FULL, sensitivity=0.7)}
+NEIGHBOURS |= SAMPLED
+
+
+@pytest.mark.parametrize("event", NEIGHBOURS.values(), ids=NEIGHBOURS)
+@pytest.mark.parametrize("std", [1e-3, 2.0, 1e9])
+def test_a_canary_is_moved_by_the_whole_sensitivity(event, std):
+    tables, theta = canary.neighbours(event), np.array([1, -1]) / math.sqrt(2)
+    unit = tables[0].unit(std)
+    assert unit == tables[1].unit(std)
+    assert math.frexp(unit)[0] == 0.5
+    without, with_it = (table.exact_sum(theta, None, unit) for table in tables)
+    assert with_it.dtype == np.int64
+    assert np.linalg.norm(with_it) * unit <= event.clip_norm
+    assert np.linalg.norm(without) * unit <= event.clip_norm
+    moved = np.linalg.norm(with_it - without) * unit
+    assert moved == pytest.approx(event.sensitivity, abs=4 * unit)
+    assert unit < 2e-9 * std
+    assert tables[1].sensitivity(event.relation) == event.sensitivity
+    for table in tables:
+        assert not table.exact_sum(theta, np.array([0, 2]), unit).any()
+        inside = table.exact_sum(theta, np.array([0, 1]), unit)
+        np.testing.assert_array_equal(inside, table.exact_sum(theta, None, unit))
+
+
+def test_one_record_comes_or_goes():
+    tables = canary.neighbours(SAMPLED["add_or_remove_one"])
+    assert [table.n_rows for table in tables] == [3, 4]
+    assert [table.n_rows for table in canary.neighbours(FULL)] == [4, 4]
+
+
+@pytest.mark.parametrize("event", [FULL, SCHEDULE], ids=["one", "schedule"])
+def test_moments_of_full_batches_are_those_of_the_parameter(event):
+    assert canary.Score(event).moments() == pytest.approx([event.mu**2] * 2, rel=1e-9)
+
+
+@every_relation
+def test_moments_of_sampled_batches_are_those_of_draws(event):
+    score, rng = canary.Score(event), np.random.default_rng(0)
+    ratios = [
+        score.of_step(length * (rng.random(10**6) < 0.3) + rng.normal(size=10**6), 1.0)
+        for length in canary.lengths(event)
+    ]
+    found = ratios[0].mean() - ratios[1].mean(), np.mean([r.var() for r in ratios])
+    assert np.multiply(found, 10) == pytest.approx(score.moments(), rel=0.02)
+
+
+# -- audits ----------------------------------------------------------------------------
+def check_full_batches(n_trials=1500):
+    """Agree to a tenth with what two releases, one of them a schedule, claim."""
+    result = audit_mechanism([FULL, SCHEDULE], n_trials=n_trials, random_state=0)
+    assert result.passed
+    assert [one.label for one in result.releases] == ["mean", "descent"]
+    for one, event in zip(result.releases, (FULL, SCHEDULE), strict=True):
+        assert one.claimed == event.mu
+        assert one.low < event.mu < one.high
+    assert result.whole.claimed == pytest.approx(math.hypot(FULL.mu, SCHEDULE.mu))
+    assert abs(result.whole.seen / result.whole.claimed - 1) < 0.1
+    # Threshold, halves, and confidence cost some of it.
+    assert 0.7 < result.lower_bound / result.claimed_epsilon <= 1
+    assert 0 < result.clopper_pearson < result.lower_bound
+
+
+def test_full_batches_show_what_they_claim():
+    check_full_batches()
+
+
+@every_relation
+def test_sampled_batches_show_what_they_claim(event):
+    """Ratios that agree, and a good part of epsilon."""
+    result = audit_mechanism(event, n_trials=500, random_state=0)
+    assert result.passed
+    (one,) = result.releases
+    assert one.low < one.claimed < one.high
+    assert one.standard_error < 0.09
+    assert 0.1 < result.lower_bound / result.claimed_epsilon <= 1
+
+
+def test_a_plan_of_both_kinds():
+    """One bound, from one curve, of a mean and a sampled loop."""
+    mean = dataclasses.replace(FULL, noise_std=(3.0,))
+    plan = calibrate(6.0, 1e-5, n_steps=10, sampling_rate=0.3, other_events=[mean])
+    result = audit_mechanism(plan, n_trials=500, random_state=0)
+    assert result.passed
+    assert result.claimed_epsilon == pytest.approx(plan.epsilon(1e-5), rel=1e-3)
+    assert [one.label for one in result.releases] == ["mean", "steps"]
+    assert 0.1 < result.lower_bound / result.claimed_epsilon <= 1
+
+
+def test_a_plan_of_an_estimator():
+    model = DPSGDFClassifier(epsilon=8.0, bounds=(0, 1), max_iter=5, classes=[0, 1])
+    plan = model.plan(np.full((300, 3), np.nan))
+    result = audit_mechanism(plan, n_trials=400, random_state=0)
+    assert result.subject == "DPSGDFClassifier"
+    assert result.delta == plan.delta
+    assert result.claimed_epsilon == pytest.approx(plan.epsilon)
+    assert result.whole.claimed == pytest.approx(plan.mu)
+    assert result.passed
+    X = np.random.default_rng(0).random((300, 3))
+    model.set_params(random_state=0).fit(X, np.arange(300) % 2)
+    (finding,) = result.attach_to(model.privacy_).findings
+    assert finding.passed
+    assert finding.audit == "mechanism"
+
+
+def test_a_run_of_a_search_is_audited_as_a_run():
+    search = Selection(label="search", noise_std=(1.0,), clip_norm=1.0, sensitivity=1.0)
+    with pytest.raises(
+        ValueError, match="a Selection, label='search', which is no rel"
+    ):
+        audit_mechanism(search)
+    run = search.run_event("score", 4.0)
+    result = audit_mechanism(run, n_trials=300, random_state=0)
+    assert result.whole.claimed == pytest.approx(search.run_mu)
+
+
+def test_events_of_one_label_are_told_apart():
+    result = audit_mechanism([FULL, FULL, FULL], n_trials=200, random_state=0)
+    labels = [one.label for one in result.releases]
+    assert labels == ["mean", "mean (2)", "mean (3)"]
+    assert len({one.seen for one in result.releases}) == 3
+    assert result.subject == "mean"
+
+
+def test_a_seed_repeats_the_result_and_nothing_else_does():
+    one, two, other, free = (
+        audit_mechanism(FULL, n_trials=100, random_state=seed)
+        for seed in (0, 0, 1, None)
+    )
+    assert one == two
+    assert len({result.whole.seen for result in (one, other, free)}) == 3
+
+
+def test_delta_and_confidence_are_those_given():
+    loose = audit_mechanism(FULL, n_trials=400, delta=1e-3, random_state=0)
+    assert loose.claimed_epsilon == gdp_epsilon(1e-3, 1.0)
+    sure = audit_mechanism(FULL, n_trials=400, confidence=0.999, random_state=0)
+    assert sure.confidence == 0.999
+    assert sure.whole.seen == loose.whole.seen
+    assert sure.whole.low < loose.whole.low
+    assert sure.delta == 1e-5
+
+
+def test_the_result_in_words_and_as_a_figure():
+    pytest.importorskip("matplotlib").use("Agg")
+    result = audit_mechanism([FULL, SCHEDULE], n_trials=100, random_state=0)
+    lines = result.table().splitlines()
+    labels = ["mean", "descent", "whole"]
+    assert [line.split()[0] for line in lines] == ["release", *labels]
+    assert len(set(map(len, lines))) == 1
+    assert "lower bound" in str(result)
+    assert "claimed 1, seen" in str(result.releases[0])
+    ax = result.plot()
+    assert [text.get_text() for text in ax.get_yticklabels()] == labels
+    assert result.plot(ax) is ax
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"n_trials": 99}, "n_trials=99 must be an integer of at least 100"),
+        ({"n_trials": 1e4}, "n_trials=10000.0 must be an integer"),
+        ({"n_trials": True}, "n_trials=True must be an integer"),
+        ({"confidence": 1.0}, "confidence=1.0 must be a number strictly between"),
+        ({"confidence": "most"}, "confidence='most' must be a number"),
+        ({"delta": 0.0}, "delta=0.0 must be a number strictly between 0 and 1"),
+        ({"random_state": "0"}, "random_state='0' must be None"),
+        ({"plan": []}, "has no events"),
+        ({"plan": 3}, "plan=3 must be a sequence of Event"),
+        ({"plan": [FULL, SAMPLED["replace_special"]]}, "do not compose"),
+    ],
+    ids=range(10),
+)
+def test_refusals(given, match):
+    with pytest.raises(ValueError, match=match):
+        audit_mechanism(**({"plan": FULL} | given))
+
+
+def test_counts_that_cannot_be():
+    with pytest.raises(ValueError, match="count must lie within 0 and n_trials=5"):
+        bounds.clopper_pearson(6, 5)
+
+
+# -- the lower bound of sampled batches ------------------------------------------------
+def test_the_family_of_a_claim_is_that_of_multiples_of_its_noise():
+    """For full batches it is the Gaussian one, whose bound is a closed form."""
+    for rates in ((0.2, 0.3), (0.01, 0.02)):
+        mu = stats.norm.isf(rates[0]) + stats.norm.isf(rates[1])
+        found = bounds.epsilon_of_family((FULL, SCHEDULE), *rates, 1e-5)
+        assert found == pytest.approx(gdp_epsilon(1e-5, mu), rel=0.01)
+    assert bounds.epsilon_of_family((FULL,), 0.5, 0.5, 1e-5) == 0
+
+
+def test_a_claim_is_refuted_when_its_own_curve_is():
+    """A little fewer errors than the curve allows, and a little more."""
+    events = (SAMPLED["replace_one"],)
+    curve = compose(events)
+    least = bounds.trade_off(curve, 0.2, curve.epsilon(1e-5))
+    for factor, refuted in ((0.97, True), (1.03, False)):
+        found = bounds.epsilon_of_family(events, 0.2, factor * least, 1e-5)
+        assert (found > curve.epsilon(1e-5)) == refuted
+
+
+# -- sabotage --------------------------------------------------------------------------
+def halve_the_noise(monkeypatch):
+    honest = Desk._next_std
+    monkeypatch.setattr(Desk, "_next_std", lambda *given: honest(*given) / 2)
+
+
+def repeat_the_noise(monkeypatch):
+    """Every release of a desk draws what the first one drew."""
+    honest = Desk._generator
+
+    def again(self, event, stream):
+        if stream == "coins":
+            return honest(self, event, stream)
+        return self.streams.private(stream, event)
+
+    monkeypatch.setattr(Desk, "_generator", again)
+
+
+def forget_the_count(monkeypatch):
+    """The accounting takes a schedule for its first step."""
+    first = property(lambda self: self.sensitivity / self.noise_std[0])
+    monkeypatch.setattr(Event, "mu", first)
+
+
+def draw_twice_as_many(monkeypatch):
+    honest = desk.PoissonBatches
+    monkeypatch.setattr(
+        desk, "PoissonBatches", lambda coins, n, rate: honest(coins, n, 2 * rate)
+    )
+
+
+@pytest.fixture
+def no_memory():
+    """Forget what events cost, before and after."""
+    composition.cost.cache_clear()
+    yield
+    composition.cost.cache_clear()
+
+
+@pytest.mark.usefixtures("no_memory")
+@pytest.mark.parametrize(
+    "sabotage", [halve_the_noise, repeat_the_noise, forget_the_count]
+)
+def test_sabotage_of_full_batches_is_noticed(sabotage, monkeypatch):
+    sabotage(monkeypatch)
+    result = audit_mechanism([FULL, SCHEDULE], n_trials=600, random_state=0)
+    assert not result.passed
+    assert not result.whole.passed
+    assert result.lower_bound > result.claimed_epsilon
+    with pytest.raises(AssertionError):
+        check_full_batches(300)
+
+
+@pytest.mark.parametrize(
+    "sabotage", [halve_the_noise, repeat_the_noise, draw_twice_as_many]
+)
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_sabotage_of_sampled_batches_is_noticed(sabotage, relation, monkeypatch):
+    sabotage(monkeypatch)
+    result = audit_mechanism(SAMPLED[relation], n_trials=300, random_state=0)
+    assert not result.passed
+
+
+def test_a_release_that_shows_too_much_is_refuted_alone(monkeypatch):
+    """Where the whole has room for it, too."""
+    honest = Desk._next_std
+
+    def halved(self, event):
+        return honest(self, event) / (2 if event.label == "mean" else 1)
+
+    monkeypatch.setattr(Desk, "_next_std", halved)
+    small = dataclasses.replace(FULL, noise_std=(5.0,))
+    large = dataclasses.replace(SCHEDULE, noise_std=(2.0,))
+    result = audit_mechanism([small, large], n_trials=2000, random_state=0)
+    assert not result.passed
+    assert [one.passed for one in result.releases] == [False, True]
+    assert result.lower_bound <= result.claimed_epsilon
+
+
+def test_a_canary_that_is_not_moved_does_not_agree(monkeypatch):
+    """An audit that sees nothing passes, but by nothing that it saw."""
+    monkeypatch.setattr(canary, "lengths", lambda event: (1.0, 1.0))
+    with pytest.raises(AssertionError):
+        check_full_batches(600)
+
+
+def test_streams_of_trials_differ():
+    owners = [("audit_mechanism", "table 0", f"trial {i}") for i in range(2)]
+    drawn = [Streams(0, one).private("mean", FULL).integers(2**63) for one in owners]
+    assert drawn[0] != drawn[1]
