@@ -1,0 +1,180 @@
+"""Canaries: the Gaussian-DP parameter claimed and seen, of every release and of plans.
+
+``python benchmarks/audits/canaries.py`` releases the canaries of
+``tests/audit/tight_canaries.py`` at the package's own desk, four times as often as the
+tests, and then whole plans by `skfdp.audit.audit_mechanism`. ``--output FILE`` writes
+what it prints, ``--times`` and ``--trials`` say how much of it, and ``--seed`` makes it
+repeatable; without it noise is that of the operating system.
+"""
+
+import argparse
+import datetime
+import platform
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import scipy
+
+import skfdp
+from skfdp.audit.mechanism import audit_mechanism
+from skfdp.privacy import Event, calibrate
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "audit"))
+
+import tight_runs  # noqa: E402
+from tight_canaries import CANARIES  # noqa: E402
+
+PRIVATE = np.full((1000, 6), np.nan)
+
+
+def plans(trials: int):
+    """Yield a name, a plan, and how often it is released."""
+    yield "one release", calibrate(1.0, 1e-5, n_steps=1), 4 * trials
+    loop = calibrate(4.0, 1e-5, n_steps=50, noise_decay=0.75)
+    yield "full batches, 50 steps", loop, trials
+    for relation in ("replace_one", "replace_special", "add_or_remove_one"):
+        sampled = calibrate(
+            4.0, 1e-5, n_steps=50, sampling_rate=0.1, neighboring_relation=relation
+        )
+        yield f"Poisson, 50 steps, {relation}", sampled, trials
+    orthant = Event(
+        label="steps",
+        noise_std=(1.5,),
+        clip_norm=1.0,
+        sensitivity=2**0.5,
+        n_steps=50,
+        sampling_rate=0.1,
+    )
+    yield "Poisson, 50 steps, sqrt(2) clip norms", orthant, trials
+    mean = Event(label="mean", noise_std=(3.0,), clip_norm=1.0, sensitivity=2.0)
+    both = calibrate(4.0, 1e-5, n_steps=50, sampling_rate=0.1, other_events=[mean])
+    yield "a mean and Poisson, 50 steps", both, trials
+    bounded = {"bounds": (0, 1), "classes": [0, 1], "epsilon": 4.0}
+    for name, model, share in (
+        ("DPSGDFClassifier", skfdp.DPSGDFClassifier(**bounded), 1),
+        (
+            "DPSGDFClassifier, batches of 100",
+            skfdp.DPSGDFClassifier(**bounded, batch_size=100),
+            1,
+        ),
+        (
+            "FeatureDPLogisticRegression",
+            skfdp.FeatureDPLogisticRegression(**bounded),
+            1,
+        ),
+        (
+            "PrivateCenteringTransformer",
+            skfdp.PrivateCenteringTransformer(4.0, bounds=(0, 1)),
+            4,
+        ),
+    ):
+        plan = model.plan(PRIVATE)
+        most = max(500, 2_000_000 // sum(event.n_steps for event in plan.events))
+        yield name, plan, min(share * trials, most)
+
+
+def of_releases(times: float, seed: int | None):
+    """Yield the lines of the table of releases."""
+    yield (
+        f"{'release':<44}{'times':>7}{'D/C':>7}{'reach':>7}{'seen':>8}{'s.e.':>8}"
+        f"{'from':>8}{'to':>8}"
+    )
+    worst = []
+    for canary in CANARIES:
+        pair = canary.pair()
+        sampled = pair.event.sampling_rate < 1
+        often = tight_runs.N_SAMPLED if sampled else tight_runs.N_FULL
+        seen = pair.seen(seed, round(times * often))
+        ratio, error = seen.ratio, seen.ratio_error
+        ends = ratio - 2 * error, ratio + 2 * error
+        worst.append((ends[0] / canary.reach, ends[1] / canary.reach, error))
+        moved = pair.event.sensitivity / pair.event.clip_norm
+        yield (
+            f"{canary.name:<44}{seen.n_releases:>7}{moved:>7.3f}{canary.reach:>7.3f}"
+            f"{ratio:>8.4f}{error:>8.4f}{ends[0]:>8.4f}{ends[1]:>8.4f}"
+        )
+    low, high, error = (
+        pick(column)
+        for pick, column in zip((min, max, max), zip(*worst, strict=True), strict=True)
+    )
+    yield ""
+    yield f"{len(worst)} releases. Over what is reached, the intervals lie within"
+    yield f"[{low:.4f}, {high:.4f}]; the largest standard error is {error:.4f}."
+
+
+def of_plans(trials: int, seed: int | None):
+    """Yield the lines of the table of plans."""
+    yield (
+        f"{'plan':<40}{'trials':>7}{'mu':>8}{'seen':>8}{'from':>8}{'to':>8}"
+        f"{'eps':>7}{'f-DP':>7}{'C-P':>7}"
+    )
+    for name, plan, often in plans(trials):
+        found = audit_mechanism(plan, n_trials=often, random_state=seed)
+        whole = found.whole
+        yield (
+            f"{name:<40}{often:>7}{whole.claimed:>8.4f}{whole.seen:>8.4f}"
+            f"{whole.low:>8.4f}{whole.high:>8.4f}{found.claimed_epsilon:>7.3f}"
+            f"{found.lower_bound:>7.3f}{found.clopper_pearson:>7.3f}"
+            f"{'' if found.passed else '  REFUTED'}"
+        )
+
+
+RELEASES = """
+Each release, claimed and seen
+==============================
+Two neighbours, each released `times` times. D/C: sensitivity over clip norm;
+reach: the supremum of what neighbours move, over the sensitivity; seen: the
+Gaussian-DP parameter in the outputs over the one claimed, its standard error,
+and two of them on either side. Of Poisson batches, the distance of the
+log-likelihood ratios, in standard deviations, over the one claimed.
+"""
+PLANS = """
+Whole plans, claimed and seen
+=============================
+Everything released `trials` times on each of two tables; delta is 1e-5. mu: the
+claimed Gaussian-DP parameter (with Poisson batches the distance of the ratios),
+seen and its interval, jointly at 95 per cent; eps: claimed; f-DP and C-P: lower
+bounds by the family of the claim, and by Clopper and Pearson alone.
+"""
+
+
+def report(times: float, trials: int, seed: int | None):
+    """Yield all lines."""
+    yield (
+        f"skfdp {skfdp.__version__}, NumPy {np.__version__}, SciPy {scipy.__version__},"
+        f" Python {platform.python_version()}, {datetime.date.today()}"
+    )
+    yield f"Noise {'of the system' if seed is None else f'seeded by {seed}'}."
+    yield from RELEASES.splitlines()
+    yield ""
+    yield from of_releases(times, seed)
+    yield from PLANS.splitlines()
+    yield ""
+    yield from of_plans(trials, seed)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--times", type=float, default=4.0, help="as often as the tests"
+    )
+    parser.add_argument("--trials", type=int, default=10_000, help="of a plan")
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--output", type=Path, default=None)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore", skfdp.UtilityWarning)
+    start, lines = time.perf_counter(), []
+    for line in report(given.times, given.trials, given.seed):
+        print(line, flush=True)
+        lines.append(line.rstrip())
+    if given.output is not None:
+        given.output.write_text("\n".join(lines) + "\n")
+    print(f"{time.perf_counter() - start:.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
