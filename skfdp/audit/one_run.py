@@ -1,0 +1,462 @@
+"""The one-run audit: coins that a fit must not tell, guessed from its model."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import math
+import numbers
+import warnings
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import clone
+
+from skfdp.audit.canaries import KINDS as KINDS
+from skfdp.audit.canaries import TAILS, Canaries, Parts, make_canaries, n_records
+from skfdp.audit.guesses import Claim, most_allowed, steinke_bound
+from skfdp.audit.results import AuditResult
+from skfdp.audit.scores import Score, default_score
+from skfdp.privacy.plotting import new_axes
+from skfdp.privacy.relations import Relation
+from skfdp.privacy.reporting import report
+from skfdp.records.checks import shown
+from skfdp.records.guards import UtilityWarning
+from skfdp.records.public_columns import public_mask
+
+#: Of the canaries guessed, by default; each number costs its part of the confidence.
+SHARES = (1.0, 0.5, 0.25, 0.125)
+_METHODS = 2
+_NO_CLAIM = "estimator claims no finite epsilon: there is nothing to audit; set one."
+_MOST_CANARIES = 1_000
+_CURVE_POINTS = 16
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OneRunResult(AuditResult):
+    """Result of `audit_estimator`.
+
+    Attributes
+    ----------
+    n_canaries : int
+    n_guesses, n_correct : int
+        Guesses and right ones of those that gave the lower bound.
+    counts : tuple of (int, int)
+        Numbers of guesses that were looked at, and how many were right.
+    steinke : float
+        Lower bound that holds for any mechanism.
+    f_dp : float
+        Lower bound among claims with the same releases and other noise.
+    reach : float
+        The lower bound if every guess had been right: no claim above it can be refuted
+        by so many canaries.
+    allowed : tuple of (int, int)
+        Numbers of guesses, and the most right ones that the claim allows.
+    kind : str
+        Kind of the canaries.
+    tails : {"other", "null", "out"}
+        What a coin puts in the place of a canary.
+    """
+
+    audit: ClassVar[str] = "one run"
+
+    n_canaries: int
+    n_guesses: int
+    n_correct: int
+    counts: tuple[tuple[int, int], ...]
+    steinke: float
+    f_dp: float
+    reach: float
+    allowed: tuple[tuple[int, int], ...]
+    kind: str
+    tails: str
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw right guesses against guesses, beside what the claim allows.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+        """
+        ax = new_axes(ax, "OneRunResult.plot")
+        guesses, most = zip(*self.allowed, strict=True)
+        chance = np.array(guesses) / 2
+        ax.plot(
+            guesses, most, label=f"most that epsilon {self.claimed_epsilon:.4g} allows"
+        )
+        ax.plot(guesses, chance, ":", label="coins guessed blindly")
+        ax.plot(*zip(*self.counts, strict=True), "o", label="right guesses")
+        ax.set(xlabel="guesses", ylabel="right guesses", title=self.subject)
+        ax.grid(True, alpha=0.3)
+        ax.legend()
+        return ax
+
+
+def audit_estimator(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    n_canaries: int | None = None,
+    n_guesses: int | None = None,
+    canaries: Any = None,
+    tails: str = "auto",
+    confidence: float = 0.95,
+    score: Score | None = None,
+    public_features: Any = None,
+    public_target: bool | None = None,
+    random_state: int | None = None,
+) -> OneRunResult:
+    r"""Fit once on records that coins chose, and guess the coins from the model.
+
+    The private part of each canary has two values, the public part one. A fair coin
+    chooses for each canary. A clone of the estimator is fitted to that table, once.
+    Each canary gets a score from the model, and the coins of those with the most
+    decided scores are guessed. A claim bounds how many guesses can be right; if more
+    are, it is refuted.
+
+    Parameters
+    ----------
+    estimator : estimator or Pipeline
+        Not changed: a clone is fitted, without its ledger and without a seed.
+    X : array-like, sparse or DataFrame of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,), default=None
+        **Use made-up records, or treat the result as you would treat the records**:
+        what it says of them is not private, and nothing is charged.
+    n_canaries : int, default=None
+        That many records, chosen at random; None: all of them, at most 1000.
+    n_guesses : int, default=None
+        Fixed beforehand. None looks at all, 1/2, 1/4 and 1/8 of the canaries, each at a
+        quarter of the error that `confidence` leaves.
+    canaries : {"flip", "mirror", "noise", "swap"}, tuple or None, default=None
+        The two values of a private part: "noise" is a random corner of the box of the
+        private columns and the corner opposite, both with one random label if that is
+        private; "mirror" the record's own columns and ``low + high - x``; "flip" a
+        random label and another one, of regressors the two ends of the target; "swap"
+        the private parts of the record and of another one. The box is that of
+        `bounds`, or of the columns as they are. ``(X, y)`` are other values for the
+        private parts of all records; what they hold of public parts is ignored. None:
+        "flip" under label-DP, "swap" where private columns are no numbers or an encoder
+        is declared, "noise" otherwise.
+    tails : {"auto", "other", "null"}, default="auto"
+        Under "replace_special", what a coin that shows tails puts in the place of a
+        canary: its other value, or null. "auto": null if the table can tell it.
+    confidence : float, default=0.95
+    score : callable, default=None
+        ``score(model, X_a, y_a, X_b, y_b)`` returns a number for each canary, the
+        larger the more the fitted model seems to have seen the first value. It must not
+        know the coins. None compares the margins of a classifier, or the squared errors
+        of a regressor, at the last iterate of the loop where scikit-learn has callbacks
+        (1.9), since every iterate is released; other estimators need a score.
+    public_features, public_target : default=None
+        What is public, as the estimators have these parameters. None: as the releases
+        say, which for a Pipeline takes one more fit.
+    random_state : int, default=None
+        Of canaries and coins, never of the noise.
+
+    Returns
+    -------
+    result : OneRunResult
+
+    Raises
+    ------
+    ValueError
+        For bad parameters, for an estimator without a finite epsilon, and where scores
+        are not one finite number for each canary.
+
+    Notes ----- **Guarantees.** `lower_bound` exceeds the epsilon that the releases cost
+    with probability at most ``1 - confidence``, whatever the score is: each number of
+    guesses and each method (`steinke`, `f_dp`) has its share of the error (Bonferroni),
+    by the exchange lemma in `skfdp.audit.guesses`.
+
+    The relations: under "replace_one" heads and tails are neighbours. Under
+    "replace_special" a value and null are: a private label that is none of the declared
+    `classes`, a target of a regressor that is NaN, or NaN in a column without bounds.
+    Where no table can tell null (NaN counts as the middle of its bounds, which is a
+    value) two values are two steps: `steinke` then asks for
+    :math:`(2\varepsilon, (1 + e^\varepsilon) \delta)`, `f_dp` for twice the
+    sensitivity, and both return the epsilon of one step. Under "add_or_remove_one" the
+    record is in the table or left out of it.
+
+    `steinke` holds for whatever the mechanism does. `f_dp` is the epsilon of the
+    largest noise, in proportion to the claimed one, that is refuted: it supposes that
+    what may be wrong is the scale of noise or sensitivity. As a refutation of the claim
+    it supposes nothing.
+
+    An audit that refutes nothing shows little: `reach` says what it could have shown.
+
+    References
+    ----------
+    Steinke, Nasr and Jagielski (2023), https://arxiv.org/abs/2305.08846; Mahloujifar,
+    Melis and Chaudhuri (2025), https://arxiv.org/abs/2410.22235.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfdp import FeatureDPLogisticRegression
+    >>> from skfdp.audit.one_run import audit_estimator
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.random((400, 400)), rng.integers(0, 2, 400)
+    >>> model = FeatureDPLogisticRegression(epsilon=8.0, bounds=(0, 1))
+    >>> result = audit_estimator(model, X, y, random_state=0)
+    >>> result.passed, result.n_canaries, result.kind
+    (True, 400, 'noise')
+    """
+    X, y = _table(X), _target(y)
+    own = _without_charge(estimator)
+    significance = _significance(confidence)
+    rng = np.random.default_rng(random_state)
+    parts = _parts(own, X, y, public_features, public_target)
+    n_canaries = _count("n_canaries", n_canaries, n_records(X), _MOST_CANARIES)
+    _count("n_guesses", n_guesses, n_canaries)
+    if tails not in TAILS:
+        raise ValueError(
+            f"tails={shown(tails)} is unknown; choose one of "
+            f"{', '.join(map(repr, TAILS))}."
+        )
+    made = make_canaries(
+        parts, X, y, n_canaries=n_canaries, kind=canaries, tails=tails, rng=rng
+    )
+    heads = rng.random(n_canaries) < 0.5
+    model, iterate = _fitted(own, *made.table(X, y, heads))
+    scores = _scores(model if score else iterate, made, score)
+    counts = _right_guesses(scores, heads, n_guesses)
+    return _result(report(model), made, counts, significance)
+
+
+class _LastIterate:
+    """A callback that keeps the model of the last step.
+
+    Every iterate of a loop is released; the model that a fit returns may be scaled
+    down to what its noise lets hope for, and shows less.
+    """
+
+    def __init__(self):
+        self.model = None
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context, **_):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None, **_):
+        if context.task_name == "step":
+            self.model = fitted_estimator
+        return False
+
+
+def _fitted(own: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Return a fitted clone, and with its last iterate, where there are callbacks."""
+    model, listener = clone(own), _LastIterate()
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    if hasattr(last, "set_callbacks"):
+        last.set_callbacks(listener)
+    with _unadvised():
+        model.fit(X, y)
+    if listener.model is None:
+        return model, model
+    if last is model:
+        return model, listener.model
+    iterate = copy.copy(model)
+    iterate.steps = [*model.steps[:-1], (model.steps[-1][0], listener.model)]
+    return model, iterate
+
+
+@contextlib.contextmanager
+def _unadvised() -> Iterator[None]:
+    """Keep quiet about utility: canaries teach nothing, and need not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)
+        yield
+
+
+def _result(found, made: Canaries, counts, significance: float) -> OneRunResult:
+    """Return what the numbers of right guesses say of a report."""
+    if not math.isfinite(found.epsilon):
+        raise ValueError(_NO_CLAIM)
+    n, delta = len(made.rows), found.delta
+    level = significance / (_METHODS * len(counts))
+    claim = Claim(found.events, made.n_steps)
+
+    def bounds(counts):
+        sure = [
+            steinke_bound(
+                n, *count, delta=delta, significance=level, n_steps=made.n_steps
+            )
+            for count in counts
+        ]
+        return sure, claim.bound(n, counts, delta=delta, significance=level)
+
+    steinke, f_dp = bounds(counts)
+    best = int(np.argmax(np.maximum(steinke, f_dp)))
+    least = claim.least()
+    numbers_of_guesses = np.unique(
+        np.linspace(1, n, _CURVE_POINTS).astype(int)
+    ).tolist()
+    return OneRunResult(
+        subject=found.subject,
+        neighboring_relation=found.neighboring_relation,
+        claimed_epsilon=found.epsilon,
+        delta=delta,
+        lower_bound=max(*steinke, *f_dp),
+        confidence=round(1 - significance, 12),
+        n_trials=n,
+        n_canaries=n,
+        n_guesses=counts[best][0],
+        n_correct=counts[best][1],
+        counts=tuple(counts),
+        steinke=max(steinke),
+        f_dp=max(f_dp),
+        reach=max(map(max, bounds([(guesses, guesses) for guesses, _ in counts]))),
+        allowed=tuple(
+            (k, most_allowed(n, k, least, level)) for k in numbers_of_guesses
+        ),
+        kind=made.kind,
+        tails=made.tails,
+    )
+
+
+def _right_guesses(
+    scores: np.ndarray, heads: np.ndarray, n_guesses: int | None
+) -> list[tuple[int, int]]:
+    """Return numbers of guesses, and how many of them are right.
+
+    Scores are compared with their median: half of the coins show heads, and a model may
+    like the first values better than the others whatever it saw.
+    """
+    decided = scores - np.median(scores)
+    order = np.argsort(-np.abs(decided), kind="stable")
+    right = np.cumsum(((decided > 0) == heads)[order])
+    sizes = {max(1, int(share * len(scores))) for share in SHARES}
+    chosen = sorted(sizes, reverse=True) if n_guesses is None else [n_guesses]
+    return [(size, int(right[size - 1])) for size in chosen]
+
+
+def _scores(model: Any, made: Canaries, score: Score | None) -> np.ndarray:
+    if score is None:
+        score = default_score(model)
+    found = np.asarray(
+        score(model, made.X_a, made.y_a, made.X_b, made.y_b), dtype=float
+    )
+    if found.shape != made.rows.shape or not np.isfinite(found).all():
+        raise ValueError(
+            f"score must return {len(made.rows)} finite numbers, one for each canary; "
+            f"it returned shape {found.shape}."
+        )
+    return found
+
+
+def _parts(own: Any, X: Any, y: Any, public_features: Any, public_target: Any) -> Parts:
+    """Return what is public, as it was given or as the releases say."""
+    steps = getattr(own, "steps", None)
+    last = own if steps is None else steps[-1][1]
+    if hasattr(own, "plan"):
+        with _unadvised():
+            events, names = own.plan(X, y).events, None
+    else:
+        found = report(_fitted(own, X, y)[0])
+        events, names = found.events, found.public_sources
+        if names is None and found.public_features and public_features is None:
+            if steps is None or len(steps) > 1:
+                raise ValueError(
+                    f"{type(own).__name__} has public columns that cannot be followed "
+                    "back to X: pass public_features, and public_target."
+                )
+    if not events:
+        raise ValueError(_NO_CLAIM)
+    if names is None:
+        names = {name for event in events for name in event.public_features}
+    labels = [str(label) for label in X.columns] if hasattr(X, "columns") else None
+    if public_features is not None:
+        mask = public_mask(public_features, X.shape[1], labels, X)
+    else:
+        declared = getattr(last, "names", None)
+        mask = _mask_of(names, X.shape[1], declared if labels is None else labels)
+    shows = any(event.public_target for event in events)
+    return Parts(
+        mask,
+        y is not None and not (shows if public_target is None else public_target),
+        Relation.of(events[0].neighboring_relation),
+        last,
+        direct=last is own,
+    )
+
+
+def _mask_of(names: Any, n_features: int, labels: Any) -> np.ndarray:
+    """Return the columns of these names or positions."""
+    places = {label: j for j, label in enumerate(labels or ())}
+    mask = np.zeros(n_features, dtype=bool)
+    for name in names:
+        place = places.get(name) if isinstance(name, str) else name
+        if place is None:
+            raise ValueError(
+                f"public column {name!r} is not among the names of X: pass "
+                "public_features as positions or as a mask."
+            )
+        mask[place] = True
+    return mask
+
+
+def _without_charge(estimator: Any) -> Any:
+    """Return a clone that has no ledger and no seed."""
+    if not hasattr(estimator, "get_params") or not hasattr(estimator, "fit"):
+        raise ValueError(
+            f"estimator={shown(estimator)} must be an estimator or a Pipeline of this "
+            "package's."
+        )
+    own = clone(estimator)
+    settings = own.get_params(deep=True)
+    private = {
+        name.removesuffix("epsilon")
+        for name in settings
+        if name == "epsilon" or name.endswith("__epsilon")
+    }
+    found = {
+        prefix + name
+        for prefix in private
+        for name in ("ledger", "random_state")
+        if prefix + name in settings
+    }
+    return own.set_params(**dict.fromkeys(sorted(found)))
+
+
+def _table(X: Any) -> Any:
+    return X if issparse(X) or hasattr(X, "iloc") else np.asarray(X)
+
+
+def _target(y: Any) -> Any:
+    return y if y is None or hasattr(y, "iloc") else np.asarray(y)
+
+
+def _significance(confidence: float) -> float:
+    real = isinstance(confidence, numbers.Real) and not isinstance(confidence, bool)
+    if not real or not 0 < confidence < 1:
+        raise ValueError(
+            f"confidence={shown(confidence)} must lie strictly between 0 and 1: 0.95 "
+            "is usual."
+        )
+    return 1 - float(confidence)
+
+
+def _count(name: str, value: Any, most: int, default: int | None = None) -> int:
+    """Return a count, checked; None is the default, as far as there are so many."""
+    if value is None:
+        return most if default is None else min(most, default)
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or not 1 <= value <= most:
+        raise ValueError(
+            f"{name}={shown(value)} must be a whole number from 1 to {most}, or None."
+        )
+    return int(value)

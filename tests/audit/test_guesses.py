@@ -1,0 +1,294 @@
+"""Bounds on right guesses: against brute force, simulations and linear programs."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from scipy.special import expit
+from scipy.stats import binom
+
+from skfdp import Event
+from skfdp.audit.guesses import (
+    Claim,
+    curve_least,
+    gaussian_least,
+    most_allowed,
+    refutes,
+    steinke_bound,
+    steinke_p_value,
+)
+from skfdp.privacy import GaussianCurve, gdp_epsilon, gdp_mu
+
+SIZES = ((20, 20), (60, 30), (1000, 1000), (1000, 100))
+
+
+def published(n_canaries, n_guesses, n_correct, epsilon, delta):
+    """The bound as Steinke, Nasr and Jagielski (2023) state it."""
+    chance = expit(epsilon)
+    beta = binom.sf(n_correct - 1, n_guesses, chance)
+    i = np.arange(1, n_correct + 1)
+    alpha = max((binom.sf(n_correct - i - 1, n_guesses, chance) - beta) / i)
+    return min(1.0, beta + 2 * n_canaries * delta * alpha)
+
+
+def by_linear_program(n_canaries, n, n_correct, epsilon, delta):
+    """The largest tail of any law that keeps to the exchange lemma, set by set."""
+    tail = np.arange(n + 1) >= n_correct
+    excess = np.zeros((n + 1, 2 * n + 1))
+    for j in range(n):
+        excess[j, [j + 1, j, n + 1 + j]] = j + 1, -math.exp(epsilon) * (n - j), -1
+    excess[n, n + 1 :] = 1
+    found = linprog(
+        -np.concatenate([tail, np.zeros(n)]),
+        A_ub=excess,
+        b_ub=[*[0] * n, n_canaries * delta],
+        A_eq=[np.concatenate([np.ones(n + 1), np.zeros(n)])],
+        b_eq=[1],
+    )
+    return -found.fun
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_without_delta_it_is_the_tail_of_randomized_response(size, epsilon):
+    for n_correct in range(1, size[1] + 1, 7):
+        found = steinke_p_value(*size, n_correct, epsilon, 0.0)
+        assert found == pytest.approx(binom.sf(n_correct - 1, size[1], expit(epsilon)))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("delta", [1e-6, 1e-3])
+def test_it_is_at_most_the_published_bound(size, epsilon, delta):
+    chance = expit(epsilon)
+    for n_correct in range(int(chance * size[1]) + 1, size[1] + 1):
+        found = steinke_p_value(*size, n_correct, epsilon, delta)
+        assert found <= published(*size, n_correct, epsilon, delta) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.5])
+@pytest.mark.parametrize("delta", [0.0, 1e-4, 1e-3])
+@pytest.mark.parametrize("n_correct", [14, 18, 20])
+def test_no_law_that_keeps_to_the_lemma_passes_it(epsilon, delta, n_correct):
+    given = 40, 20, n_correct, epsilon, delta
+    best = by_linear_program(*given)
+    assert best <= steinke_p_value(*given) * (1 + 1e-6) + 1e-9
+    assert best > 0.5 * steinke_p_value(*given)  # it is what the lemma tells
+
+
+def random_mechanism(rng, m, n_outputs, spread):
+    """Probabilities of outputs for each table of m coins; sometimes it tells all."""
+    logits = spread * rng.normal(size=(*(2,) * m, n_outputs))
+    found = np.exp(logits)
+    found /= found.sum(axis=-1, keepdims=True)
+    telling = np.zeros((*(2,) * m, n_outputs + 2**m))
+    telling[..., :n_outputs] = 0.97 * found
+    for index, coins in enumerate(itertools.product((0, 1), repeat=m)):
+        telling[(*coins, n_outputs + index)] = 0.03
+    return telling
+
+
+def neighbours(mechanism, m):
+    for i in range(m):
+        moved = np.moveaxis(mechanism, i, 0)
+        for a, b in ((0, 1), (1, 0)):
+            yield (
+                moved[a].reshape(-1, mechanism.shape[-1]),
+                moved[b].reshape(-1, mechanism.shape[-1]),
+            )
+
+
+def own_delta(mechanism, m, epsilon):
+    """The exact delta of a mechanism for one changed coin."""
+    return max(
+        np.maximum(a - math.exp(epsilon) * b, 0).sum(axis=-1).max()
+        for a, b in neighbours(mechanism, m)
+    )
+
+
+class OwnCurve:
+    """The exact privacy curve of a mechanism."""
+
+    mu = None
+
+    def __init__(self, mechanism, m):
+        self.mechanism, self.m = mechanism, m
+
+    def delta(self, epsilon):
+        return own_delta(self.mechanism, self.m, epsilon)
+
+
+def tails_of_guesses(mechanism, m, n_guesses):
+    """P[C >= v] for the best guesses of each output, v = 0 ... n_guesses."""
+    law = np.zeros(n_guesses + 1)
+    flat = mechanism.reshape(2**m, -1) / 2**m
+    coins = np.array(list(itertools.product((0, 1), repeat=m)))
+    for weights in flat.T:
+        heads = weights @ coins / max(weights.sum(), 1e-300)
+        order = np.argsort(-np.abs(heads - 0.5), kind="stable")[:n_guesses]
+        right = (coins[:, order] == (heads > 0.5)[order]).sum(axis=1)
+        np.add.at(law, right, weights)
+    return law[::-1].cumsum()[::-1]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("n_guesses", [5, 3])
+def test_exact_mechanisms_keep_to_both_bounds(seed, n_guesses):
+    m = 5
+    rng = np.random.default_rng(seed)
+    mechanism = random_mechanism(rng, m, 8, rng.choice([0.1, 0.5, 1.0]))
+    tails = tails_of_guesses(mechanism, m, n_guesses)
+    assert tails[0] == pytest.approx(1)
+    for epsilon in (0.0, 0.2, 0.5, 1.0, 2.0):
+        delta = own_delta(mechanism, m, epsilon)
+        for v in range(1, n_guesses + 1):
+            bound = steinke_p_value(m, n_guesses, v, epsilon, delta)
+            assert tails[v] <= bound + 1e-12
+    least = curve_least(OwnCurve(mechanism, m))
+    for v in range(1, n_guesses + 1):
+        if tails[v] > 0:
+            assert not refutes(m, n_guesses, v, least, tails[v] * (1 - 1e-9))
+
+
+def test_exact_mechanisms_break_bounds_of_smaller_claims():
+    """The test above can fail: without the delta, and with a smaller claim of f-DP."""
+    m, broken = 5, {"no delta": 0, "f-DP": 0}
+    for seed in range(12):
+        mechanism = random_mechanism(np.random.default_rng(seed), m, 8, 0.5)
+        tails, least = tails_of_guesses(mechanism, m, m), gaussian_least(0.3)
+        for v in range(1, m + 1):
+            broken["no delta"] += tails[v] > steinke_p_value(m, m, v, 0.2, 0.0)
+            broken["f-DP"] += refutes(m, m, v, least, tails[v] * (1 - 1e-9))
+    assert min(broken.values()) > 0, broken
+
+
+def guessed(rng, m, n_guesses, noisy):
+    """Numbers of right guesses in one run each."""
+    heads = rng.random((len(noisy), m)) < 0.5
+    seen = np.where(heads, 1.0, -1.0) * noisy[:, None] + rng.normal(
+        size=(len(noisy), m)
+    )
+    order = np.argsort(-np.abs(seen), axis=1)[:, :n_guesses]
+    right = (seen > 0) == heads
+    return np.take_along_axis(right, order, axis=1).sum(axis=1)
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("n_guesses", [200, 50])
+def test_coverage_of_a_gaussian_mechanism(mu, n_guesses):
+    rng = np.random.default_rng(3)
+    m, significance, delta = 200, 0.2, 1e-5
+    counts = guessed(rng, m, n_guesses, np.full(400, mu / 2))
+    least, epsilon = gaussian_least(mu), gdp_epsilon(delta, mu)
+    refuted = [refutes(m, n_guesses, int(c), least, significance) for c in counts]
+    given = {"delta": delta, "significance": significance}
+    bounds = {c: steinke_bound(m, n_guesses, c, **given) for c in np.unique(counts)}
+    assert np.mean(refuted) <= significance
+    assert np.mean([bounds[c] > epsilon for c in counts]) <= significance
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("n_guesses", [200, 40])
+def test_coverage_of_randomized_response_is_almost_used_up(epsilon, n_guesses):
+    rng = np.random.default_rng(4)
+    counts = rng.binomial(n_guesses, expit(epsilon), 4000)
+    bounds = {
+        c: steinke_bound(200, n_guesses, c, delta=0.0, significance=0.2)
+        for c in np.unique(counts).tolist()
+    }
+    above = np.mean([bounds[c] > epsilon for c in counts.tolist()])
+    assert 0.08 < above <= 0.2 + 0.02
+    wrong = np.mean([bounds[c] > epsilon / 2 for c in counts.tolist()])
+    assert wrong > 0.25  # had the claim been half of what is spent
+
+
+def test_coverage_of_a_mechanism_that_seldom_tells_much_is_used_up():
+    """Few guesses could be right more often: the f-DP bound gives nothing away."""
+    rng, m, mu, tau = np.random.default_rng(5), 100, 1.0, 0.05
+    least = gaussian_least(mu)
+    most = most_allowed(m, m, least, tau)
+    # With probability tau, randomized response with so many right guesses on average.
+    right = most / m
+    telling = rng.random(4000) < tau
+    counts = rng.binomial(m, np.where(telling, right, 0.5))
+    assert np.mean(counts > most) <= tau
+    assert np.mean(counts >= most - 3) > tau / 2
+    assert tau * right <= 1 - least(1 - tau * (1 - right)) + 1e-2
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_bounds_grow_with_right_guesses_and_with_the_error_allowed(delta):
+    for counts in ((200, 200), (200, 50)):
+        found = [
+            steinke_bound(*counts, c, delta=delta, significance=0.05)
+            for c in range(counts[1] + 1)
+        ]
+        assert found == sorted(found)
+        assert found[0] == 0 < found[-1]
+        lax = steinke_bound(*counts, counts[1], delta=delta, significance=0.2)
+        assert lax > found[-1]
+
+
+def test_the_f_dp_bound_is_monotone():
+    for n in (200, 50):
+        for mu in (0.3, 1.0, 2.0):
+            least = gaussian_least(mu)
+            found = [refutes(200, n, c, least, 0.05) for c in range(n + 1)]
+            assert found == sorted(found)
+            most = most_allowed(200, n, least, 0.05)
+            assert not found[most]
+            assert most == n or found[most + 1]
+    allowed = [most_allowed(200, 200, gaussian_least(mu), 0.05) for mu in (0.3, 1, 2)]
+    assert allowed == sorted(allowed)
+    assert allowed[0] < allowed[-1]
+
+
+def test_two_steps_are_at_most_one_step_and_at_least_half_of_it():
+    for n_correct in (60, 80, 95, 100):
+        given = {"delta": 1e-6, "significance": 0.05}
+        one = steinke_bound(100, 100, n_correct, **given)
+        two = steinke_bound(100, 100, n_correct, **given, n_steps=2)
+        assert two <= one / 2 + 1e-9
+        assert two > 0.9 * one / 2
+
+
+def claim(between=1, **changed):
+    given = {
+        "label": "sum",
+        "noise_std": (2.0,),
+        "clip_norm": 1.0,
+        "sensitivity": 1.0,
+        "neighboring_relation": "replace_special",
+    }
+    return Claim((Event(**{**given, **changed}),), between)
+
+
+def test_the_curve_of_a_gaussian_says_what_the_closed_form_says():
+    for mu in (0.1, 1.0, 3.0):
+        least, closed = curve_least(GaussianCurve(mu)), gaussian_least(mu)
+        for right in (1e-4, 0.01, 0.3, 0.9, 0.999):
+            assert least(right) <= closed(right) + 1e-9
+            assert least(right) == pytest.approx(closed(right), rel=0.01, abs=1e-7)
+
+
+def test_claims_scale_and_double():
+    assert claim().mu == 0.5
+    assert claim().epsilon(1e-5, 2.0) == pytest.approx(gdp_epsilon(1e-5, 1.0))
+    assert claim(2).least()(0.3) == pytest.approx(gaussian_least(1.0)(0.3))
+    assert claim(2).epsilon(1e-5) == claim().epsilon(1e-5)
+    bound = claim().bound(500, [(500, 480), (500, 250)], delta=1e-5, significance=0.01)
+    assert bound[0] > claim().epsilon(1e-5) > bound[1] == 0
+    halved = claim(2).bound(500, [(500, 480)], delta=1e-5, significance=0.01)
+    mus = gdp_mu(bound[0], 1e-5), gdp_mu(halved[0], 1e-5)
+    assert mus[1] == pytest.approx(mus[0] / 2, rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("between", [1, 2])
+def test_sampled_claims_have_a_curve(between):
+    one = claim(between, sampling_rate=0.1, n_steps=20)
+    assert one.mu is None
+    found = one.bound(500, [(500, 500), (500, 250)], delta=1e-5, significance=0.01)
+    assert found[0] > one.epsilon(1e-5) > found[1] == 0
