@@ -1,0 +1,1 @@
+"""Made-up tables, targets and parameters, for fuzzing."""
