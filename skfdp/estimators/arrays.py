@@ -10,7 +10,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from skfdp.privacy.relations import Relation
 from skfdp.records.blocks import row_blocks
-from skfdp.records.checks import is_missing
+from skfdp.records.checks import is_missing, within_floats
 
 # Kept as they are: a float64 copy of X would double the memory of a fit.
 _DTYPES = [
@@ -99,7 +99,10 @@ def check_arrays(
         )
     if _lacks_labels(y):
         raise ValueError(_MISSING_LABELS)
-    checked = _validated(estimator, X, y, reset, accept_sparse, finite)
+    settings = reset, accept_sparse, finite
+    checked = _validated(estimator, X, y, *settings, last=False)
+    if checked is None:
+        checked = _validated(estimator, _within_floats(X), y, *settings)
     n_rows = (checked[0] if isinstance(checked, tuple) else checked).shape[0]
     _check_enough(estimator, n_rows, reset)
     if not issparse(X):
@@ -140,8 +143,13 @@ def check_finite(X: np.ndarray | csr_array, public: np.ndarray) -> None:
             raise ValueError(_INSTEAD["Input X contains infinity"])
 
 
-def _validated(estimator, X, y, reset: bool, accept_sparse: bool, finite: bool):
-    """Return what scikit-learn makes of X and y; its errors without a datum."""
+def _validated(
+    estimator, X, y, reset: bool, accept_sparse: bool, finite: bool, last: bool = True
+):
+    """Return what scikit-learn makes of X and y; its errors without a datum.
+
+    `last=False` returns None where a number beyond the floats may be why not.
+    """
     try:
         # A sum that overflows in the check for finite numbers would warn.
         with np.errstate(all="ignore"):
@@ -161,8 +169,25 @@ def _validated(estimator, X, y, reset: bool, accept_sparse: bool, finite: bool):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
         text = str(error)
+    if not last and not any(text.startswith(start) for start in _INSTEAD):
+        return None
     # Outside the handler, so that the original is not kept as a context either.
     raise kind(_without_data(text))
+
+
+def _within_floats(X):
+    """Return X with infinity for whole numbers beyond the floats; see the records."""
+    if issparse(X):
+        return X
+    try:
+        values = np.asarray(X, dtype=object)
+        if values.dtype.kind == "O" and values.ndim == 2:
+            values = np.frompyfunc(within_floats, 1, 1)(values)
+            named = hasattr(X, "iloc")  # pandas alone holds such numbers
+            return type(X)(values, columns=X.columns) if named else values
+    except Exception:  # what is no table is refused as it stands
+        return X
+    return X
 
 
 def shaped_target(y, n_rows: int) -> np.ndarray:

@@ -18,9 +18,11 @@ from skfdp.privacy.relations import Relation
 from skfdp.records.checks import (
     check_choice,
     check_clip_norm,
+    check_flag,
     check_n_jobs,
     check_number,
     check_size,
+    is_auto,
     shown,
 )
 from skfdp.records.guards import UtilityWarning, warn_caller
@@ -168,6 +170,8 @@ def check_privacy_parameters(given: Mapping[str, Any]) -> None:
     check_random_state(given["random_state"])
     if "on_invalid" in given:
         check_choice("on_invalid", given["on_invalid"], ("replace", "raise"))
+    if "normalize" in given and not is_auto(given["normalize"]):
+        check_flag("normalize", given["normalize"])
     if "n_jobs" in given:
         check_n_jobs(given["n_jobs"])
     n_records = given.get("n_records")

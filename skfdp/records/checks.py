@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 import numbers
 from collections.abc import Collection
@@ -21,7 +22,9 @@ _NARROWEST = 1e-12
 
 def check_flag(name: str, value: Any) -> None:
     """Raise ValueError unless value is True or False, in any spelling."""
-    if not isinstance(value, bool) and not (np.ndim(value) == 0 and value in (0, 1)):
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if not (isinstance(value, (numbers.Real, np.bool_)) and value in (0, 1)):
         raise ValueError(f"{name}={shown(value)} must be True or False.")
 
 
@@ -54,7 +57,8 @@ def check_number(
     if any(value is other or (value == other) is True for other in also):
         return
     kind = numbers.Integral if integral else numbers.Real
-    fits = isinstance(value, kind) and not isinstance(value, bool)
+    # A timedelta64 calls itself an integer, and compares with none.
+    fits = isinstance(value, kind) and not isinstance(value, (bool, np.timedelta64))
     if fits and (low < value < high or (include_low and value == low)):
         return
     noun = "an int" if integral else "a number"
@@ -141,5 +145,24 @@ def is_missing(value: Any) -> bool:
         return True
     try:
         return bool(value != value)  # noqa: PLR0124 -- NaN and NaT
-    except (TypeError, ValueError):
+    except ArithmeticError:
+        return isinstance(value, decimal.Decimal)  # a signalling NaN
+    except Exception:  # whatever the comparison of a user's object raises
         return type(value).__name__ == "NAType"
+
+
+def within_floats(value: Any) -> Any:
+    """Return a number that has no float as infinity, or NaN; anything else as it is.
+
+    NumPy refuses the whole array for one whole number beyond the floats, or one
+    signalling NaN: a private number would stop a fit by its size.
+    """
+    if not isinstance(value, (numbers.Real, decimal.Decimal)):
+        return value
+    try:
+        float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except (ValueError, ArithmeticError):
+        return math.nan
+    return value

@@ -84,13 +84,17 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
     """Encode y over the declared classes, or over those that it holds."""
     # Not `check_classification_targets`: its warning about many classes would tell how
     # many occur, and silencing it is not safe where threads fit at the same time.
-    kind = type_of_target(y, input_name="y")
+    kind, seen, codes = _kind_and_codes(y)
+    if seen is None:
+        raise ValueError(
+            "y holds labels of several types, which have no order: convert them to one "
+            "type."
+        )
     if kind not in ("binary", "multiclass"):
         raise ValueError(
             f"Unknown label type: {kind}. A classifier expects discrete classes: use a "
             "regressor for continuous values."
         )
-    seen, codes = np.unique(y, return_inverse=True)
     _check_number(seen)
     if classes is None:
         if len(seen) < 2:
@@ -108,6 +112,14 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
             "label that can occur."
         )
     return Labels(declared, np.asarray(places, dtype=np.int64)[codes], "declared")
+
+
+def _kind_and_codes(y: np.ndarray) -> tuple:
+    """Return the kind of y, its labels and their codes; None of each without order."""
+    try:
+        return type_of_target(y, input_name="y"), *np.unique(y, return_inverse=True)
+    except TypeError:  # not raised from here: its context may be of values
+        return None, None, None
 
 
 def _check_number(labels: np.ndarray) -> None:

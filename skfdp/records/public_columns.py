@@ -156,6 +156,11 @@ def _sliced(spec: slice, mask: np.ndarray, labels: list | None) -> np.ndarray:
             f"public_features={spec!r} must be a slice of positions: list the names "
             "of the public columns instead."
         )
+    if spec.step == 0:
+        raise ValueError(
+            f"public_features={spec!r} has step 0, which names nothing: leave the step "
+            "out."
+        )
     if ends and not _counted(labels):
         raise ValueError(_ODD_LABELS.format(shown=shown(spec)))
     mask[spec] = True

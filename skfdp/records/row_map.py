@@ -309,7 +309,7 @@ def resolve_bounds(
         low, high = np.full(n_features, -np.inf), np.full(n_features, np.inf)
         for name, pair in bounds.items():
             index = _column(name, n_features, names)
-            low[index], high[index] = _pair(pair, f"bounds[{name!r}]")
+            low[index], high[index] = _scalars(pair, f"bounds[{name!r}]")
     else:
         pair = _pair(bounds, "bounds")
         low, high = (np.asarray(side, dtype=np.float64) for side in pair)
@@ -341,11 +341,23 @@ def _pair(value: Any, name: str) -> tuple:
             None if isinstance(value, dict) or hasattr(value, "columns") else value
         )
         np.asarray(low, dtype=float), np.asarray(high, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"{name}={shown(value)} must be a pair (low, high) of numbers or arrays, "
             "or a mapping from column names to such pairs; False declares none."
         ) from None
+    return low, high
+
+
+def _scalars(value: Any, name: str) -> tuple[float, float]:
+    """Return a pair for one column."""
+    pair = tuple(np.asarray(side, dtype=float) for side in _pair(value, name))
+    if any(side.size != 1 for side in pair):
+        raise ValueError(
+            f"{name}={shown(value)} must be a pair (low, high) of two numbers: it is "
+            "for one column."
+        )
+    low, high = (float(side.item()) for side in pair)
     return low, high
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skfdp.addresses import public
-from skfdp.records.checks import check_interval, is_missing, shown
+from skfdp.records.checks import check_interval, is_missing, shown, within_floats
 
 # A target that is a straight line away from zero needs no logarithm of zero.
 _SMALLEST = 1e-12
@@ -86,7 +86,7 @@ def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, 
             float,
             None if hasattr(bounds, "columns") or isinstance(bounds, dict) else bounds,
         )
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         low, high = math.nan, math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(
@@ -111,8 +111,12 @@ def check_target(
     tell of a private target. `finite=False` lets NaN and infinity pass.
     """
     y = np.asarray(y)
-    if y.dtype.kind == "O" and not finite:
-        y = np.array([math.nan if is_missing(v) else v for v in y], dtype=object)
+    if y.dtype.kind == "O":
+        plain = np.empty(y.shape, dtype=object)
+        for place, value in enumerate(y):
+            missing = not finite and is_missing(value)
+            plain[place] = math.nan if missing else within_floats(value)
+        y = plain
     try:
         numbers = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,5 +1,8 @@
 """Every refusal: one sentence, with name, value, expectation and remedy."""
 
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -311,3 +314,78 @@ def test_one_release_of_a_regression_needs_dense_rows(small, public_features):
     with pytest.raises(ValueError, match="sparse X is not supported by solver="):
         model.fit(sp.csr_array(X), y)
     assert len(ledger) == 0
+
+
+FUZZED = [
+    (EVERY, {"bounds": (0, 10**400)}, "bounds=<tuple> must be a pair"),
+    (EVERY, {"bounds": {0: (np.zeros(3), 1)}}, "bounds.0. must be a pair|bounds.0.="),
+    (EVERY, {"feature_bound": np.timedelta64(3, "s")}, "feature_bound=.*a number > 0"),
+    (EVERY, {"epsilon": np.timedelta64(3, "s")}, "epsilon=.* must be a positive"),
+    (BOTH, {"learning_rate": np.timedelta64(3, "s")}, "must be a number > 0"),
+    (BOTH, {"max_iter": np.timedelta64(3, "s")}, "must be an int > 0"),
+    (EVERY, {"normalize": pd.NA}, "normalize=.*(must be True or False|is unknown)"),
+    (BOTH, {"normalize": "no"}, "normalize='no' must be True or False"),
+    (BOTH, {"fit_intercept": pd.NA}, "fit_intercept=.* must be True or False"),
+    (FEATURE, {"public_features": slice(0, 2, 0)}, "has step 0, which names nothing"),
+]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "parameters", "message"),
+    [(cls, kw, message) for classes, kw, message in FUZZED for cls in classes],
+    ids=lambda part: None if isinstance(part, str) else "",
+)
+def test_parameters_that_fuzzing_found(estimator, parameters, message, small, releases):
+    with pytest.raises(ValueError, match=message):
+        estimator(**{"bounds": (0, 1)} | parameters).fit(*small)
+    assert not releases
+
+
+def test_target_bounds_beyond_the_floats_are_refused(small):
+    with pytest.raises(ValueError, match="must be a pair"):
+        DPSGDFRegressor(target_bounds=(0, 10**400), bounds=(0, 1)).fit(*small)
+
+
+def test_labels_without_an_order_are_refused(small, releases):
+    X, _ = small
+    y = np.array(["secret", 1, 0.5] * 100, dtype=object)
+    with pytest.raises(ValueError, match="labels of several types") as caught:
+        DPSGDFClassifier(bounds=(0, 1)).fit(X, y)
+    assert caught.value.__context__ is None
+    assert not releases
+
+
+BEYOND = [10**400, -(10**400), Fraction(10**400), Decimal("sNaN"), Decimal("1e999")]
+
+
+@pytest.mark.parametrize("value", BEYOND, ids=["int", "-int", "fraction", "snan", "e"])
+@pytest.mark.parametrize("form", [np.asarray, pd.DataFrame, lambda X: X.tolist()])
+def test_private_numbers_beyond_the_floats_stop_no_fit(value, form, small, releases):
+    X, y = small
+    X, target = X.astype(object), X[:, 0].astype(object)
+    X[3, 1], target[5] = value, value
+    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2)
+    model.fit(form(X), y).predict(form(X))
+    DPSGDFRegressor(bounds=(0, 1), target_bounds=(0, 1), max_iter=2).fit(X, target)
+    released = len(releases)
+    assert released
+    for X_bad, y_bad in ((X, y), (np.ones((300, 2)), target)):
+        model = DPSGDFRegressor(
+            bounds=(0, 1), target_bounds=(0, 1), on_invalid="raise", max_iter=2
+        )
+        with pytest.raises(ValueError, match="contains NaN|infinity"):
+            model.fit(X_bad, y_bad)
+    assert len(releases) == released
+
+
+def test_they_count_as_infinity_does(small):
+    X, y = small
+    infinite = X.copy()
+    infinite[3, 1] = np.inf
+    beyond = X.astype(object)
+    beyond[3, 1] = 10**400
+    fits = [
+        DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], random_state=0).fit(rows, y)
+        for rows in (infinite, beyond)
+    ]
+    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
