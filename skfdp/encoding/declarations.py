@@ -233,7 +233,7 @@ class Declarations:
         key = self._keys[place]
         name = f"n_knots[{key!r}]"
         given = self._setting("n_knots", place, "auto")
-        if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str):
+        if _is_listed(given):
             return _given_knots(name, given, bounds, cyclic)
         check_number(name, given, low=1, integral=True, also=("auto",))
         n_knots = automatic_knots(smooth) if isinstance(given, str) else int(given)
@@ -336,8 +336,7 @@ def _levels(name: str, values: Any) -> tuple[str, ...]:
 
 
 def _bounds(name: str, pair: Any) -> Bounds:
-    listed = isinstance(pair, (Sequence, np.ndarray)) and not isinstance(pair, str)
-    sides = [_side(value) for value in pair] if listed else []
+    sides = [_side(value) for value in pair] if _is_listed(pair) else []
     if len(sides) == 2 and all(sides) and sides[0][1] == sides[1][1]:
         (low, is_date), (high, _) = sides
         if low < high:
@@ -346,6 +345,13 @@ def _bounds(name: str, pair: Any) -> Bounds:
         f"{name}={shown(pair)} must be two finite numbers, or two dates such as "
         "'2020-01-31', the lower one first."
     )
+
+
+def _is_listed(given: Any) -> bool:
+    """Whether there are several values, in an order."""
+    if isinstance(given, np.ndarray):
+        return given.ndim > 0
+    return isinstance(given, Sequence) and not isinstance(given, str)
 
 
 def _side(value: Any) -> tuple[float, bool] | None:

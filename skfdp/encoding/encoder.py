@@ -161,6 +161,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
 
         There may be no row: the number of rows is private in some estimators.
         """
+        vars(self).pop("blocks_", None)  # a fit that fails leaves none
         X = check_table(X, least=0)
         validate_data(self, X, skip_check_array=True)
         names = getattr(self, "feature_names_in_", None)
@@ -225,14 +226,22 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         if input_features is not None:
             own = getattr(self, "feature_names_in_", None)
             if own is not None and not np.array_equal(own, input_features):
-                raise ValueError("input_features is not equal to feature_names_in_")
+                raise ValueError(
+                    "input_features is not equal to feature_names_in_: give the names "
+                    "of the raw columns, or leave them out."
+                )
             if len(input_features) != self.n_features_in_:
                 raise ValueError(
                     "input_features should have length equal to number of features "
-                    f"({self.n_features_in_}), got {len(input_features)}"
+                    f"({self.n_features_in_}), got {len(input_features)}: give the "
+                    "names of the raw columns, or leave them out."
                 )
         names = [name for block in self.blocks_ for name in block.feature_names]
         return np.array(names, dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether a fit came to its end."""
+        return hasattr(self, "blocks_")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -44,7 +44,8 @@ def spread_knots(low: float, high: float, n_knots: int, spacing: str) -> np.ndar
     knots : float64 ndarray of shape (n_knots,)
         In ascending order; the first is low and the last is high.
     """
-    with np.errstate(over="ignore"):  # of the last digit, near the largest float
+    # Of the last digit, near the largest float or the smallest.
+    with np.errstate(over="ignore", under="ignore"):
         if spacing == "even":
             share = np.arange(n_knots) / (n_knots - 1)
             # Not low + share * (high - low): the difference may overflow.

@@ -45,11 +45,14 @@ def check_table(X: Any, least: int = 1) -> Any:
     if not is_frame(X):
         if not hasattr(X, "__array__"):
             X = np.array(X, dtype=object)
-        if np.asarray(X).ndim < 2:  # scikit-learn would quote what it holds
+        values = np.asarray(X)
+        if values.ndim < 2:  # scikit-learn would quote what it holds
             raise ValueError(
                 "Expected 2D array as X, with rows of one length. Reshape your data to "
                 "(n_samples, n_features)."
             )
+        if values.dtype.kind == "c":  # and here too
+            raise ValueError("Complex data not supported: pass real numbers.")
         return check_array(
             X, dtype=None, ensure_all_finite=False, ensure_min_samples=least
         )

@@ -13,6 +13,7 @@ import sklearn
 from packaging.version import Version
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 from skfdp import DeclaredEncoder, FeatureDPLogisticRegression
@@ -265,3 +266,35 @@ def test_a_table_of_ignored_columns_has_no_blocks():
     for sparse in (False, True):
         model = DeclaredEncoder(ignore=[0], sparse_output=sparse)
         assert model.fit_transform([[1], [2]]).shape == (2, 0)
+
+
+def test_complex_tables_are_refused_without_a_datum():
+    X = np.full((4, 2), 0.735194j)
+    with pytest.raises(ValueError, match="Complex data not supported") as caught:
+        DeclaredEncoder(bounds=(0, 1)).fit(X)
+    assert "735194" not in str(caught.value)
+
+
+def test_a_fit_that_fails_leaves_no_fitted_encoder():
+    X = np.zeros((4, 2))
+    encoder = DeclaredEncoder(bounds=(0, 1)).fit(X)
+    for bounds in ((1, 0), np.array("auto")):
+        encoder.set_params(bounds=bounds)
+        with pytest.raises(ValueError, match="must be two finite numbers"):
+            encoder.fit(X)
+        for call in (lambda: encoder.transform(X), encoder.get_feature_names_out):
+            with pytest.raises(NotFittedError):
+                call()
+
+
+def test_knots_are_spread_whatever_numpy_traps():
+    encoder = DeclaredEncoder(bounds=(0, 1), spacing="geometric")
+    with np.errstate(all="raise"):
+        encoder.fit(np.zeros((4, 1)))
+    assert encoder.blocks_[0].knots[0] == 0
+
+
+def test_knots_in_an_array_without_dimensions_are_refused():
+    encoder = DeclaredEncoder(bounds=(0, 1), n_knots={0: np.array("auto")})
+    with pytest.raises(ValueError, match="n_knots"):
+        encoder.fit(np.zeros((4, 1)))

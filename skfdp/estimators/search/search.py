@@ -7,7 +7,7 @@ from typing import Any
 
 import joblib
 import numpy as np
-from sklearn.base import ClassifierMixin, MetaEstimatorMixin
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -243,7 +243,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
             raise TypeError(runs.NOT_OURS.format(shown(self.estimator)))
         parts = runs.private_parts(self.estimator)
         prefix, last = runs.last_step(self.estimator)
-        if prefix not in parts or not hasattr(last, "predict"):
+        if prefix not in parts or not is_classifier(last):
             raise TypeError(runs.NOT_OURS.format(shown(self.estimator)))
         return parts
 
