@@ -10,10 +10,12 @@ import logging
 import pickle
 import re
 import signal
+import sys
 import threading
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -106,7 +108,8 @@ def check_call(
     packages : sequence of str
         Who may refuse. Add your own package for a subclass.
     refusals : tuple of type
-        With which exceptions.
+        With which exceptions. With OSError among them, for calls that read files, those
+        of the operating system are refusals too.
 
     Returns
     -------
@@ -173,6 +176,8 @@ def judge_refusal(
     faults : list of str
     """
     name, text = type(error).__name__, str(error)
+    if isinstance(error, OSError) and OSError in refusals and error.errno is not None:
+        return []  # what the operating system says of a file
     if not isinstance(error, refusals):
         return [f"{name} is no refusal: {_start(text)}"]
     frame, raised = _origin(error)
@@ -261,8 +266,18 @@ def _watched(texts: list[str], faults: list[str]) -> Iterator[None]:
             faults += [
                 f"{w.category.__name__}: {_start(str(w.message))}"
                 for w in seen
-                if issubclass(w.category, DEFECTS)
+                if issubclass(w.category, DEFECTS) or _is_foreign(w)
             ]
+
+
+def _is_foreign(warning: warnings.WarningMessage) -> bool:
+    """Whether a library warned of what was asked of it, not of what the user asked."""
+    names = ("numpy", "scipy", "pandas", "polars", "skfdp")
+    files = (getattr(sys.modules.get(name), "__file__", None) for name in names)
+    roots = {Path(file).parent for file in files if file is not None}
+    return warning.category is UserWarning and bool(
+        roots & {*Path(warning.filename).parents}
+    )
 
 
 class _Log(logging.Handler):

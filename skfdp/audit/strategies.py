@@ -291,6 +291,31 @@ class EstimatorCall:
             rows, copied = self.other.build(), copy.copy(model)
             yield step, functools.partial(STEPS[step], copied, rows, y)
 
+    def simpler(self) -> Iterator[EstimatorCall]:
+        """Yield calls with one thing less, to reduce one that has a fault."""
+        for step in self.steps:
+            left = tuple(one for one in self.steps if one != step)
+            yield dataclasses.replace(self, steps=left)
+        known = parameters_of(self.estimator_class)
+        for name, text in self.spelled.items():
+            left = {k: v for k, v in self.spelled.items() if k != name}
+            if name in SENSIBLE and text != SENSIBLE[name]:
+                yield dataclasses.replace(self, spelled=left | {name: SENSIBLE[name]})
+            elif name not in SENSIBLE and known[name].default is not known[name].empty:
+                yield dataclasses.replace(self, spelled=left)
+        n_rows = self.table.n_rows
+        kinds = ("unit",) * len(self.table.kinds)
+        plain = Table(kinds=kinds, n_rows=n_rows)
+        for name, value in (
+            ("table", plain),
+            ("other", plain),
+            ("table", dataclasses.replace(self.table, kinds=kinds)),
+            ("target", Target(n_rows=n_rows)),
+            ("target", dataclasses.replace(self.target, holder="array")),
+        ):
+            if value != getattr(self, name):
+                yield dataclasses.replace(self, **{name: value})
+
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={text}" for name, text in self.spelled.items())
         steps = f", {', '.join(self.steps)} of {self.other}" if self.steps else ""
@@ -336,19 +361,16 @@ STEPS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 def _has(estimator_class: type, step: str) -> bool:
-    """Whether an estimator has the method that a step is called after, if any."""
-    methods = (
-        "predict",
-        "decision",
-        "transform",
-        "fit_",
-        "score",
-        "get_",
-        "coef",
-        "set_o",
-    )
-    name = "get_feature_names_out" if step == "names of others" else step
-    return not name.startswith(methods) or hasattr(estimator_class, name)
+    """Whether an estimator has the method that a step calls, if it is one of some."""
+    name = {"names of others": "get_feature_names_out"}.get(step, step.split()[0])
+    return name not in _METHODS or hasattr(estimator_class, name)
+
+
+_METHODS = (
+    *("predict", "predict_proba", "predict_log_proba", "decision_function", "score"),
+    *("transform", "fit_transform", "get_feature_names_out", "set_output", "plan"),
+    "coefficients_table",
+)
 
 
 @st.composite

@@ -102,6 +102,10 @@ _NAMES: dict[str, tuple[str, str | None]] = {
     "PoissonRegressor": ("sklearn.linear_model", "PoissonRegressor"),
     "GaussianNB": ("sklearn.naive_bayes", "GaussianNB"),
     "DummyRegressor": ("sklearn.dummy", "DummyRegressor"),
+    "DPSGDFClassifier": ("skfdp", "DPSGDFClassifier"),
+    "DPSGDFRegressor": ("skfdp", "DPSGDFRegressor"),
+    "FeatureDPLogisticRegression": ("skfdp", "FeatureDPLogisticRegression"),
+    "make_pipeline": ("sklearn.pipeline", "make_pipeline"),
     "StandardScaler": ("sklearn.preprocessing", "StandardScaler"),
 }
 

@@ -1,0 +1,503 @@
+"""Calls that read files: reports, ledgers, data sets, and tables of the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import gzip
+import io
+import itertools
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from hypothesis import strategies as st
+
+import skfdp
+from skfdp import PrivacyLedger, datasets
+from skfdp.cli import main
+from skfdp.inspection import LedgerDisplay
+
+_COUNT = itertools.count()
+#: What may happen to the bytes of a file.
+BYTES: dict[str, Callable[[bytes], bytes]] = {
+    "as it is": lambda data: data,
+    "empty": lambda data: b"",
+    "half": lambda data: data[: len(data) // 2],
+    "first byte": lambda data: bytes([data[0] ^ 255]) + data[1:] if data else b"x",
+    "middle byte": lambda data: _flipped(data, len(data) // 2),
+    "late byte": lambda data: _flipped(data, len(data) * 9 // 10),
+    "zeros": lambda data: bytes(len(data)),
+    "twice": lambda data: data + data,
+    "utf-16": lambda data: data.decode("latin1").encode("utf-16"),
+    "byte order mark": lambda data: b"\xef\xbb\xbf" + data,
+    "latin1": lambda data: b"\xe9\xff" + data,
+    "NUL": lambda data: data[:20] + b"\x00" + data[20:],
+    "deep": lambda data: b"[" * 100_000,
+    "long number": lambda data: b"1" * 100_000,
+    "text": lambda data: b"s3cr3t-1\n" * 5,
+    "lines": lambda data: data.replace(b"\n", b"\r\n\r\n"),
+    "no first line": lambda data: data.partition(b"\n")[2],
+    "first line": lambda data: data.partition(b"\n")[0] + b"\n",
+    "two lines": lambda data: b"\n".join(data.split(b"\n")[:2]) + b"\n",
+    "first line twice": lambda data: data.partition(b"\n")[0] + b"\n" + data,
+    "semicolons": lambda data: data.replace(b",", b";"),
+    "tabs": lambda data: data.replace(b",", b"\t"),
+    "open quote": lambda data: data.replace(b",", b',"', 9),
+    "one more field": lambda data: data.replace(b"\n", b",1\n", 4),
+    "one field less": lambda data: data.replace(b",", b"", 7),
+    "long field": lambda data: data + b"s3cr3t" * 50_000 + b"\n",
+    "one name twice": lambda data: data.replace(b"town", b"age"),
+    "no name": lambda data: data.replace(b"town", b""),
+    "gzip": lambda data: gzip.compress(data),
+}
+#: Values of JSON that take the place of others.
+JSON_VALUES = (
+    *(
+        "null",
+        "true",
+        "-1",
+        "0",
+        "1",
+        "2.5",
+        "1e308",
+        "1e999",
+        "-1e999",
+        "NaN",
+        "1e-320",
+    ),
+    *(
+        "123456789012345678901234567890",
+        '"x"',
+        '""',
+        '"inf"',
+        '"é"',
+        '"\\ud800"',
+        '"1"',
+    ),
+    *("[]", "{}", "[[]]", '{"a": 1}', "[null]", '["x", "x"]', '"' + "a" * 400 + '"'),
+)
+_SQL = (
+    "UPDATE {table} SET {column} = {value}",
+    "UPDATE {table} SET {column} = {value} WHERE rowid = 1",
+    "DELETE FROM {table}",
+    "DELETE FROM {table} WHERE rowid = 1",
+    "DROP TABLE {table}",
+    "ALTER TABLE {table} RENAME TO renamed",
+    "ALTER TABLE {table} ADD COLUMN more TEXT",
+    "PRAGMA user_version = {value}",
+    "PRAGMA application_id = 7",
+)
+_SQL_VALUES = ("NULL", "-1", "1e999", "'x'", "''", "X'00ff'", "'{{}}'", "'[]'", "9e18")
+
+
+class RefusedError(ValueError):
+    """A refusal of the command line."""
+
+
+class FailedError(Exception):
+    """A failure of the command line that is no refusal."""
+
+
+def _flipped(data: bytes, place: int) -> bytes:
+    return data[:place] + bytes([(data[place] ^ 16) if data else 0]) + data[place + 1 :]
+
+
+def _new(suffix: str) -> Path:
+    return Path(f"file{next(_COUNT)}{suffix}")
+
+
+@functools.cache
+def _report_text() -> str:
+    X = np.random.default_rng(0).random((60, 3))
+    model = skfdp.FeatureDPLogisticRegression(
+        bounds=(0, 1),
+        max_iter=2,
+        public_features=[0],
+        ledger="reported.sqlite",
+        names=["a", "b", "c"],
+        target_name="y",
+    )
+    return model.fit(X, np.arange(60) % 2).privacy_.to_json()
+
+
+@functools.cache
+def _ledger_file() -> Path:
+    path = Path("base.sqlite")
+    ledger = PrivacyLedger(path, epsilon=9.0, delta=1e-5)
+    plan = skfdp.calibrate(0.5, 1e-5, n_steps=5)
+    for start in (0, 50):
+        part = ledger.part(rows=range(start, start + 60))
+        part.charge([plan.event], label="fit", plan=plan)
+    return path
+
+
+def _ledger_text() -> str:
+    return PrivacyLedger(_ledger_file()).to_json()
+
+
+def _places(values) -> list[tuple]:
+    """Return the paths of all values below a value of JSON."""
+    found: list[tuple] = [()]
+    items = values.items() if isinstance(values, dict) else enumerate(values)
+    for key, value in items:
+        deeper = _places(value) if isinstance(value, dict | list) else [()]
+        found += [(key, *place) for place in deeper]
+    return found
+
+
+def _edited_json(text: str, place: int, value: str) -> str:
+    """Return a text with one value replaced; "" deletes it."""
+    values = json.loads(text)
+    path = _places(values)[place % len(_places(values))]
+    if not path:
+        return value or "7"
+    holder = values
+    for key in path[:-1]:
+        holder = holder[key]
+    if value:
+        holder[path[-1]] = "\u2603"
+        return json.dumps(values).replace('"\\u2603"', value)
+    del holder[path[-1]]
+    return json.dumps(values)
+
+
+def _edited_sqlite(place: int, statement: str, value: str) -> Path:
+    """Return a copy of the ledger's file after one statement."""
+    path = _new(".sqlite")
+    shutil.copy(_ledger_file(), path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        triggers = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall()
+        for (name,) in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        cells = [
+            (table, row[1])
+            for (table,) in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table'"
+            ).fetchall()
+            for row in connection.execute(f"PRAGMA table_info({table})").fetchall()
+        ]
+        table, column = cells[place % len(cells)]
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute(
+                statement.format(table=table, column=column, value=value)
+            )
+        connection.commit()
+    return path
+
+
+def _written(data: bytes, edit: str, suffix: str) -> Path:
+    path = _new(suffix)
+    if edit == "folder":
+        path.mkdir()
+    elif edit != "no file":
+        path.write_bytes(BYTES[edit](data))
+    return path
+
+
+@dataclasses.dataclass(frozen=True)
+class FileCall:
+    """A call that reads a file, after one edit of it."""
+
+    subject: str
+    edit: str
+    place: int = 0
+    value: str = ""
+
+    def calls(self) -> Iterator[tuple[str, Callable]]:
+        """Yield the calls."""
+        yield from _READERS[self.subject](self)
+
+    def simpler(self) -> Iterator[FileCall]:
+        """Yield nothing: there is one edit."""
+        yield from ()
+
+
+def _edited_text(call: FileCall, text: str, suffix: str) -> Path:
+    """Return a file of the text, edited as JSON or as bytes."""
+    if call.edit == "json":
+        edited = _edited_json(text, call.place, call.value)
+        return _written(edited.encode("utf-8", "surrogatepass"), "as it is", suffix)
+    return _written(text.encode(), call.edit, suffix)
+
+
+def _reports(call: FileCall):
+    path = _edited_text(call, _report_text(), ".json")
+    yield "read_report", lambda: skfdp.read_report(path).statement()
+    yield (
+        "check_report",
+        lambda: PrivacyLedger(_ledger_file()).check_report(skfdp.read_report(path)),
+    )
+
+
+def _ledger_texts(call: FileCall):
+    path = _edited_text(call, _ledger_text(), ".json")
+    text = path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
+    yield "from_json", lambda: PrivacyLedger.from_json(text).spent()
+    yield "from_json to a file", lambda: PrivacyLedger.from_json(text, _new(".sqlite"))
+
+
+def _ledger_files(call: FileCall):
+    if call.edit == "sqlite":
+        statement = _SQL[int(call.value.partition(" ")[0])]
+        path = _edited_sqlite(call.place, statement, call.value.partition(" ")[2])
+    else:
+        path = _written(_ledger_file().read_bytes(), call.edit, ".sqlite")
+    yield "open", lambda: PrivacyLedger(path).spent(1e-5)
+    yield "entries", lambda: PrivacyLedger(path).entries
+    yield "repr", lambda: repr(PrivacyLedger(path))
+    yield "report", lambda: skfdp.report(PrivacyLedger(path), delta=1e-5).statement()
+    yield "display", lambda: LedgerDisplay.from_ledger(path, delta=1e-5)
+    event = skfdp.calibrate(0.1, 1e-5, n_steps=1).event
+    yield "charge", lambda: PrivacyLedger(path).charge([event])
+
+
+def _data_sets(call: FileCall):
+    rows = b"".join(b"%d,1,0,1\n" % (1 + i % 3) for i in range(9))
+    text = _written(rows, call.edit, ".csv")
+    yield "load_purchase100", lambda: datasets.load_purchase100(text)
+    arrays = io.BytesIO()
+    np.savez(arrays, features=np.ones((9, 3), np.uint8), labels=np.arange(9) % 3)
+    binary = _written(arrays.getvalue(), call.edit, ".npz")
+    yield "load_purchase100 of arrays", lambda: datasets.load_purchase100(binary)
+    home = _home(call.edit)
+    yield (
+        "fetch_mnist",
+        lambda: datasets.fetch_mnist(data_home=home, download_if_missing=False),
+    )
+    yield (
+        "fetch_adult",
+        lambda: datasets.fetch_adult(data_home=home, download_if_missing=False),
+    )
+
+
+def _home(edit: str) -> Path:
+    """Return a folder of data sets whose files are damaged."""
+    home = _new("")
+    images = b"\x00\x00\x08\x03" + np.array([2, 2, 2], ">u4").tobytes() + bytes(8)
+    labels = b"\x00\x00\x08\x01" + np.array([2], ">u4").tobytes() + bytes(2)
+    adult = b"39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, "
+    adult += b"Not-in-family, White, Male, 2174, 0, 40, United-States, <=50K\n"
+    files = {}
+    for split in ("train", "t10k"):
+        files[f"mnist/{split}-images-idx3-ubyte.gz"] = images
+        files[f"mnist/{split}-labels-idx1-ubyte.gz"] = labels
+    for name in ("adult.data.gz", "adult.test.gz"):
+        files[f"adult/{name}"] = adult
+    for name, data in files.items():
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        edited = b"" if edit in ("folder", "no file") else BYTES[edit](data)
+        zipped = name.endswith("gz") and edit != "half"
+        path.write_bytes(gzip.compress(edited) if zipped else edited)
+    return home
+
+
+_READERS = {
+    "report files": _reports,
+    "ledger texts": _ledger_texts,
+    "ledger files": _ledger_files,
+    "data set files": _data_sets,
+}
+
+
+@st.composite
+def file_calls(draw, subject: str) -> FileCall:
+    """Draw a file and what is wrong with it."""
+    edits = [*BYTES, "folder", "no file"]
+    kind = {"report files": "json", "ledger texts": "json", "ledger files": "sqlite"}
+    if subject in kind and draw(st.integers(0, 4)):
+        place = draw(st.integers(0, 400))
+        if kind[subject] == "json":
+            return FileCall(
+                subject, "json", place, draw(st.sampled_from(("", *JSON_VALUES)))
+            )
+        which = draw(st.integers(0, len(_SQL) - 1))
+        value = draw(st.sampled_from(_SQL_VALUES))
+        return FileCall(subject, "sqlite", place, f"{which} {value}")
+    return FileCall(subject, draw(st.sampled_from(edits)))
+
+
+# -- the command line ------------------------------------------------------------------
+_PEOPLE_ROWS = 60
+_DECLARED = ("--bounds", "hours=0:1", "--categories", "sector=a,b", "--public", "age")
+_BASE = ("--target", "income", "--classes", "high,low", "--no-evaluate", *_DECLARED)
+_BASE = (*_BASE, "--drop", "town")
+#: Options of a fit: drawn ones come after those of the base, and replace them.
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "--target": ("income", "nobody", "", "hours", "town"),
+    "--classes": ("high,low", "a", "", '"', "high,low,low", "1,2", ","),
+    "--target-bounds": ("0:1", "1:0", "x", "0:inf", ":", "nan:1"),
+    "--public": ("age", "all", "a*", "nobody", "income", "hours", ""),
+    "--drop": ("town", "nobody", "income", "age town hours sector", "*"),
+    "--bounds": (
+        "hours=0:1",
+        "hours=1:0",
+        "hours",
+        "=0:1",
+        "hours=x:y",
+        "hours=0:inf",
+        "nobody=0:1",
+        "sector=0:1",
+        "hours=2020-01-01:2021-01-01",
+        "hours=0:1:2",
+    ),
+    "--categories": (
+        "sector=a,b",
+        "sector=",
+        "sector",
+        "nobody=a",
+        "sector=a,a",
+        "hours=a,b",
+        'sector="',
+    ),
+    "--task": ("classification", "regression", "x"),
+    "--epsilon": ("1", "0", "-1", "nan", "inf", "1e400", "x", "1e-9"),
+    "--delta": ("1e-5", "0", "1", "2", "nan", "x"),
+    "--relation": ("replace_one", "replace_special", "add_or_remove_one", "x"),
+    "--n-records": ("60", "0", "-1", "x", "1000000000000000000000000"),
+    "--ledger": ("cli.sqlite", "", "no/folder/l.sqlite", "."),
+    "--ceiling": ("1", "0", "nan", "x"),
+    "--seed": ("0", "-1", "x", "99999999999999999999999"),
+    "--test-size": ("0.25", "0", "1", "0.999", "nan", "x"),
+    "--repeats": ("1", "0", "-1", "x"),
+    "--report": ("cli.json", "no/folder/r.json", ".", ""),
+    "--model": ("cli.joblib", "cli.skops", "cli.pkl", "no/folder/m.skops", "."),
+    "--plot": ("cli.png", "cli.x", "no/folder/p.png"),
+    "--sep": (";", ",", "tab", "", "ab", "\\"),
+    "--decimal": (",", ".", "", "ab"),
+    "--encoding": ("latin1", "utf-16", "nobody", ""),
+    "--schema": ("schema.toml", "nobody.toml", ".", "broken.toml"),
+    "--evaluate": ("",),
+    "--public-target": ("",),
+    "--debug": ("",),
+    "--nobody": ("1",),
+}
+_SCHEMAS = (
+    "",
+    "[",
+    "target = 1",
+    "target = 'income'\nclasses = ['high', 'low']\n",
+    "[columns]\nhours = {bounds = [0, 1]}\n",
+    "[columns.hours]\nbounds = [1, 0]\n[columns.sector]\ncategories = ['a']\n",
+    "epsilon = 'x'\n",
+    "columns = 3\n",
+    "nobody = 1\n",
+    "interactions = [['age', 'hours']]\n",
+    "interactions = 'age'\n",
+)
+_COMMANDS = (
+    "fit",
+    "fit",
+    "fit",
+    "fit",
+    "predict",
+    "score",
+    "report",
+    "schema",
+    "x",
+    "",
+)
+
+
+def _people() -> bytes:
+    rng = np.random.default_rng(0)
+    lines = ["age,town,hours,sector,income"]
+    for i in range(_PEOPLE_ROWS):
+        hours = (0.735194 + int(rng.integers(10, 90)) * 1e-8) / 10 ** (i % 3)
+        cells = [
+            str(20 + i),
+            ("Rome", "Oslo")[i % 2],
+            "s3cr3t-1" if i == 5 else f"{hours:.8f}",
+            "s3cr3t-2" if i == 7 else "ab"[i % 2],
+            "s3cr3t-3" if i == 9 else ("high", "low")[i % 2],
+        ]
+        lines.append(",".join(cells))
+    return ("\n".join(lines) + "\n").encode()
+
+
+@functools.cache
+def _saved() -> str:
+    Path("people.csv").write_bytes(_people())
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main(["fit", "people.csv", *_BASE, "--model", "saved.joblib"]) == 0
+    return "saved.joblib"
+
+
+@dataclasses.dataclass(frozen=True)
+class CommandCall:
+    """A command, its table and its options."""
+
+    command: str
+    edit: str
+    suffix: str
+    options: tuple[str, ...]
+    schema: int = 0
+
+    def calls(self) -> Iterator[tuple[str, Callable]]:
+        """Yield the call."""
+        Path("broken.toml").write_text("[", encoding="utf-8")
+        Path("schema.toml").write_text(_SCHEMAS[self.schema], encoding="utf-8")
+        saved = _saved()
+        path = str(_written(_people(), self.edit, self.suffix))
+        arguments = {
+            "fit": ["fit", path, *_BASE],
+            "predict": ["predict", saved, path],
+            "score": ["score", saved, path],
+            "report": ["report", path if len(self.options) % 2 else saved],
+            "schema": ["schema", path, "--target", "income", "--public", "age"],
+        }
+        argv = [*arguments.get(self.command, [self.command]), *self.options]
+        yield f"skfdp {self.command}", lambda: run_command(argv)
+
+    def simpler(self) -> Iterator[CommandCall]:
+        """Yield the call with one thing less."""
+        for place in range(0, len(self.options), 2):
+            left = self.options[:place] + self.options[place + 2 :]
+            yield dataclasses.replace(self, options=left)
+        if self.edit != "as it is":
+            yield dataclasses.replace(self, edit="as it is")
+        if self.suffix != ".csv":
+            yield dataclasses.replace(self, suffix=".csv")
+
+
+def run_command(argv: list[str]) -> int:
+    """Run a command; RefusedError is its status 2, FailedError any other but 0."""
+    err = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(err):
+            status = main(argv)
+    except SystemExit as leaving:
+        status = leaving.code
+    text = err.getvalue()
+    print(text)  # looked through for data by who called
+    if status == 2:
+        told = [line for line in text.splitlines() if line.startswith("skfdp: error:")]
+        raise RefusedError(told[-1] if told else "no word")
+    if status not in (0, None):
+        raise FailedError(f"status {status}: {text}")
+    return 0
+
+
+@st.composite
+def command_calls(draw) -> CommandCall:
+    """Draw a command line."""
+    edit = "as it is"
+    if draw(st.integers(0, 2)) == 0:
+        edit = draw(st.sampled_from([*BYTES, "folder", "no file"]))
+    options: list[str] = []
+    for name in draw(st.lists(st.sampled_from(list(OPTIONS)), max_size=1 + (edit == "as it is"))):
+        options += [name, draw(st.sampled_from(OPTIONS[name]))]
+    return CommandCall(
+        command=draw(st.sampled_from(_COMMANDS)),
+        edit=edit,
+        suffix=draw(st.sampled_from((*(".csv",) * 9, ".parquet", ".gz", ""))),
+        options=tuple(options),
+        schema=draw(st.integers(0, len(_SCHEMAS) - 1)),
+    )
