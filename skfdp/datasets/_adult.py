@@ -1,10 +1,13 @@
 """Adult, also known as Census Income."""
 
+import zlib
+
 from sklearn.utils import Bunch
 
 from skfdp.datasets._sources import (
     PathOrNone,
     Subset,
+    check_flag,
     fetch_frame,
     find_folder,
     import_pandas,
@@ -169,6 +172,7 @@ def fetch_adult(
     (17, 90)
     """
     pd = import_pandas("fetch_adult")
+    check_flag("return_X_y", return_X_y)
     splits = splits_of(subset)
     files = [FILES[split] for split in splits]
     folder = find_folder("adult", files, data_home)
@@ -201,16 +205,22 @@ def fetch_adult(
 
 
 def _read_csv(pd, path):
-    frame = pd.read_csv(
-        path,
-        names=[*FEATURE_NAMES, TARGET],
-        dtype=dict.fromkeys(BOUNDS, "int64"),
-        skipinitialspace=True,
-        na_filter=False,
-        comment="|",  # the first line of adult.test is a remark
-    )
-    # adult.test ends its labels with a dot.
-    frame[TARGET] = frame[TARGET].str.rstrip(".")
+    frame = None
+    try:
+        frame = pd.read_csv(
+            path,
+            names=[*FEATURE_NAMES, TARGET],
+            dtype=dict.fromkeys(BOUNDS, "int64"),
+            skipinitialspace=True,
+            na_filter=False,
+            comment="|",  # the first line of adult.test is a remark
+        )
+        # adult.test ends its labels with a dot.
+        frame[TARGET] = frame[TARGET].str.rstrip(".")
+    except (ArithmeticError, AttributeError, EOFError, OSError, ValueError, zlib.error):
+        frame = None  # raised outside: messages of pandas quote the file
+    if frame is None or frame.empty:
+        raise ValueError(f"{path} is not the whole file of Adult: download it again.")
     return frame
 
 

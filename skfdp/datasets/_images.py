@@ -10,6 +10,7 @@ from sklearn.utils import Bunch
 from skfdp.datasets._sources import (
     PathOrNone,
     Subset,
+    check_flag,
     fetch_frame,
     find_folder,
     splits_of,
@@ -177,6 +178,7 @@ def fetch_fashion_mnist(
 
 def _fetch_images(name, data_home, subset, return_X_y, download_if_missing):
     openml_name, target_names, descr = SETS[name]
+    check_flag("return_X_y", return_X_y)
     splits = splits_of(subset)
     files = [file for split in splits for file in _files(split)]
     folder = find_folder(name, files, data_home)

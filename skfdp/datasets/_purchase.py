@@ -1,13 +1,14 @@
 """Purchase100: a loader of the user's own copy, and a generator of the same shape."""
 
 import os
-from pathlib import Path
+import warnings
+import zipfile
 
 import numpy as np
 from sklearn.cluster import KMeans
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch
 
-from skfdp.datasets._sources import check_count
+from skfdp.datasets._sources import check_count, check_flag, generator_of, path_of
 
 PURCHASE_DESCR = """\
 Shopping baskets: 600 columns, each 1 if the customer bought the product, and the
@@ -52,7 +53,12 @@ def load_purchase100(
     >>> from skfdp.datasets import load_purchase100
     >>> X, y = load_purchase100("purchase100.npz", return_X_y=True)  # doctest: +SKIP
     """
-    path = Path(path).expanduser()
+    check_flag("return_X_y", return_X_y)
+    path = path_of("path", path)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"path={str(path)!r} is no file: give the path of your copy."
+        )
     X, y = _from_npz(path) if path.suffix == ".npz" else _from_text(path)
     if len(X) != len(y) or not len(X):
         raise ValueError(
@@ -68,13 +74,22 @@ def load_purchase100(
 
 
 def _from_npz(path):
-    with np.load(path, allow_pickle=False) as arrays:
-        if not {"features", "labels"} <= set(arrays.files):
-            raise ValueError(
-                f"path={str(path)!r} holds the arrays {sorted(arrays.files)}: expected "
-                "'features' and 'labels'."
-            )
-        X, y = arrays["features"], arrays["labels"]
+    found = names = None
+    # Errors are raised outside of the handler: their context may quote the file.
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+            names = sorted(arrays.files)
+            found = [arrays[name] for name in ("features", "labels") if name in names]
+    except (EOFError, OSError, TypeError, ValueError, zipfile.BadZipFile):
+        pass
+    if found is None:
+        raise ValueError(f"path={str(path)!r} is no whole .npz file: copy it again.")
+    if len(found) < 2:
+        raise ValueError(
+            f"path={str(path)!r} holds the arrays {names}: expected 'features' and "
+            "'labels'."
+        )
+    X, y = found
     if X.ndim != 2 or y.ndim not in (1, 2):
         raise ValueError(
             f"path={str(path)!r} has features of {X.ndim} and labels of {y.ndim} "
@@ -84,13 +99,18 @@ def _from_npz(path):
 
 
 def _from_text(path):
+    table = None
     try:
-        table = np.loadtxt(path, delimiter=",", dtype=np.int16, ndmin=2)
-    except ValueError as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of an empty file
+            table = np.loadtxt(path, delimiter=",", dtype=np.int16, ndmin=2)
+    except (OverflowError, ValueError):
+        pass
+    if table is None:
         raise ValueError(
             f"path={str(path)!r} is not a comma-separated table of integers: expected "
             "'label, f1, f2, ...' on each line, or an .npz file."
-        ) from error
+        )
     if table.shape[1] < 2:
         raise ValueError(
             f"path={str(path)!r} has {table.shape[1]} columns: expected a label and "
@@ -158,11 +178,12 @@ def make_purchase100(
     check_count("n_samples", n_samples)
     check_count("n_features", n_features)
     check_count("n_classes", n_classes)
+    check_flag("return_X_y", return_X_y)
     if n_classes > n_samples:
         raise ValueError(
             f"n_classes={n_classes!r} must be at most n_samples={n_samples!r}."
         )
-    rng = check_random_state(random_state)
+    rng = generator_of(random_state)
     profiles = _profiles(n_classes, n_features, rng)
     tastes = np.arange(1, n_classes + 1) ** -0.7
     tastes /= tastes.sum()

@@ -4,9 +4,9 @@ import math
 from numbers import Real
 
 import numpy as np
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch
 
-from skfdp.datasets._sources import check_count
+from skfdp.datasets._sources import check_count, check_flag, generator_of, shown
 
 OFFSET_CLASSES_DESCR = """\
 Two classes whose difference is small compared with their common offset: plain
@@ -98,11 +98,13 @@ def make_offset_classes(
     _check_length("offset", offset)
     _check_length("separation", separation, positive=True)
     _check_length("noise", noise)
-    rng = check_random_state(random_state)
+    check_flag("return_X_y", return_X_y)
+    rng = generator_of(random_state)
     y = rng.permutation(np.arange(n_samples) % 2)
-    X = rng.normal(scale=noise, size=(n_samples, n_features))
-    X[:, 0] += offset
-    X[:, 1] += separation * (y - 0.5)
+    with np.errstate(all="ignore"):  # of the smallest and the largest numbers
+        X = rng.normal(scale=noise, size=(n_samples, n_features))
+        X[:, 0] += offset
+        X[:, 1] += separation * (y - 0.5)
     if return_X_y:
         return X, y
     return Bunch(
@@ -122,4 +124,4 @@ def _check_length(name, value, *, positive=False):
         or (positive and value == 0)
     ):
         kind = "positive" if positive else "non-negative"
-        raise ValueError(f"{name} must be a finite {kind} number, got {value!r}.")
+        raise ValueError(f"{name} must be a finite {kind} number, got {shown(value)}.")

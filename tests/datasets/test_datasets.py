@@ -17,7 +17,9 @@ from skfdp.datasets import (
     fetch_adult,
     fetch_fashion_mnist,
     fetch_mnist,
+    load_purchase100,
     make_offset_classes,
+    make_purchase100,
 )
 
 ALL_FETCHERS = [fetch_mnist, fetch_fashion_mnist, fetch_adult]
@@ -393,3 +395,58 @@ def test_offset_classes_bunch():
 def test_offset_classes_bad_input(parameters, message):
     with pytest.raises(ValueError, match=message):
         make_offset_classes(**parameters)
+
+
+LOCAL = {"download_if_missing": False}
+ODD_CALLS = [
+    (fetch_mnist, {"data_home": 7, **LOCAL}, TypeError, "data_home=7 must be the path"),
+    (fetch_adult, {"data_home": "a\0", **LOCAL}, ValueError, "holds a null character"),
+    (fetch_adult, {"subset": np.eye(2), **LOCAL}, ValueError, "got a ndarray"),
+    (
+        fetch_mnist,
+        {"return_X_y": np.array([]), **LOCAL},
+        ValueError,
+        "must be True or False",
+    ),
+    (make_offset_classes, {"random_state": -1}, ValueError, "random_state=-1 must be"),
+    (make_offset_classes, {"offset": iter([])}, ValueError, "got a list_iterator"),
+    (make_offset_classes, {"return_X_y": "x"}, ValueError, "must be True or False"),
+    (make_purchase100, {"random_state": 2**32}, ValueError, "must be None, a Rand"),
+    (load_purchase100, {"path": None}, TypeError, "path=None must be the path"),
+    (load_purchase100, {"path": "nobody.npz"}, FileNotFoundError, "is no file"),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "kind", "message"),
+    ODD_CALLS,
+    ids=lambda part: getattr(part, "__name__", ""),
+)
+def test_odd_arguments_are_refused_in_a_sentence(call, given, kind, message):
+    with pytest.raises(kind, match=message) as caught:
+        call(**given)
+    assert " at 0x" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.csv"])
+@pytest.mark.parametrize("content", [b"", b"s3cr3t,1\n", b"PK\x03\x04x", b"9" * 9999])
+def test_damaged_copies_of_purchase100(name, content, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match="path=.* (is no|has|holds)") as caught:
+        load_purchase100(tmp_path / name)
+    assert "s3cr3t" not in f"{caught.value} {caught.value.__context__}"
+
+
+@pytest.mark.parametrize("content", [b"", b"s3cr3t,1\n", b"9" * 9999 + b"\n"])
+def test_damaged_files_of_adult(content, tmp_path):
+    (tmp_path / "adult").mkdir()
+    for path in ("adult.data.gz", "adult.test.gz"):
+        (tmp_path / "adult" / path).write_bytes(gzip.compress(content))
+    with pytest.raises(ValueError, match="is not the whole file of Adult") as caught:
+        fetch_adult(data_home=tmp_path)
+    assert "s3cr3t" not in f"{caught.value} {caught.value.__context__}"
+
+
+def test_the_smallest_numbers_raise_no_trap():
+    with np.errstate(all="raise"):
+        make_offset_classes(4, 2, offset=5e-324, separation=5e-324, noise=5e-324)
