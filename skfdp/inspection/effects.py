@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from skfdp.estimators.linear_model.coefficient_noise import (
 from skfdp.estimators.linear_model.coefficients import QUANTILE, names
 from skfdp.inspection.panels import draw
 from skfdp.privacy.plotting import new_grid
+from skfdp.records.checks import shown
 
 #: Points of a curve, and along each side of a map.
 POINTS, SIDE = 201, 41
@@ -322,7 +324,16 @@ def _parts(estimator: Any, encoder: Any) -> tuple[Any, Any]:
 def _chosen(effects: dict[str, Effect], columns: Any) -> dict[str, Effect]:
     if columns is None:
         return effects
-    unknown = [name for name in columns if name not in effects]
+    listed = isinstance(columns, Iterable) and not isinstance(columns, str)
+    # Text has no dimensions, and neither has a masked constant.
+    if not listed or np.ndim(columns) > 1 or getattr(columns, "shape", None) == ():
+        raise ValueError(
+            f"columns={shown(columns)} must be a list of names: choose from "
+            f"{list(effects)!r}."
+        )
+    columns = list(columns)
+    known = list(effects)
+    unknown = [name for name in columns if name not in known]
     if unknown:
         raise ValueError(
             f"columns={list(columns)!r} names no effect by {unknown[0]!r}: choose from "

@@ -7,8 +7,10 @@ import math
 import numpy as np
 
 from skfdp.privacy.composition import worst
+from skfdp.privacy.curves import check_delta
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.plotting import new_axes
+from skfdp.records.checks import shown
 
 
 class LedgerDisplay:
@@ -86,6 +88,7 @@ class LedgerDisplay:
             raise ValueError(
                 "delta=None needs a ledger with a ceiling: pass delta=1e-5, say."
             )
+        delta = check_delta(delta)
         entries = ledger.entries
         charges = [entry.charge for entry in entries]
         # Positions after the last event of each charge.
@@ -117,8 +120,8 @@ class LedgerDisplay:
         -------
         display : LedgerDisplay
         """
-        if against not in ("time", "charge"):
-            raise ValueError(f"against={against!r} must be 'time' or 'charge'.")
+        if not isinstance(against, str) or against not in ("time", "charge"):
+            raise ValueError(f"against={shown(against)} must be 'time' or 'charge'.")
         ax = new_axes(ax, "LedgerDisplay.plot")
         charges = np.arange(1, len(self.epsilons) + 1)
         where = self.times if against == "time" else charges

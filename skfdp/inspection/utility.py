@@ -18,8 +18,8 @@ from sklearn.model_selection import (
     cross_val_score,
 )
 
-from skfdp.privacy.plotting import new_axes
-from skfdp.records.checks import check_number
+from skfdp.privacy.plotting import new_axes, points
+from skfdp.records.checks import check_choice, check_number
 
 _STRATIFIED = (
     RepeatedStratifiedKFold,
@@ -149,10 +149,12 @@ class PrivacyUtilityDisplay:
         >>> display.scores.shape
         (2, 2)
         """
-        epsilons = np.sort(np.asarray(epsilons, dtype=np.float64).ravel())
+        epsilons = np.sort(points("epsilons", epsilons))
         for epsilon in epsilons:
             check_number("epsilons", float(epsilon))
         check_number("n_repeats", n_repeats, integral=True)
+        known = estimator.get_params() if hasattr(estimator, "get_params") else ()
+        check_choice("parameter", parameter, [*known])
         scored = functools.partial(
             cross_val_score,
             X=X,

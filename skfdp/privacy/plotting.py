@@ -10,6 +10,7 @@ import numpy as np
 
 from skfdp.privacy.composition import curves
 from skfdp.privacy.report_facts import ReportFacts
+from skfdp.privacy.values import shown
 
 
 def new_axes(ax: Any, caller: str) -> Any:
@@ -20,7 +21,26 @@ def new_axes(ax: Any, caller: str) -> Any:
         raise ImportError(
             f"{caller} needs matplotlib: pip install 'skfdp[plot]'."
         ) from None
-    return plt.subplots()[1] if ax is None else ax
+    return plt.subplots()[1] if ax is None else _axes(ax)
+
+
+def _axes(ax: Any) -> Any:
+    """Return ax; TypeError unless it can be drawn into."""
+    if not (hasattr(ax, "plot") and hasattr(ax, "figure")):
+        raise TypeError(f"ax={shown(ax)} must be None or a matplotlib Axes.")
+    return ax
+
+
+def points(name: str, values: Any) -> np.ndarray:
+    """Return numbers to draw at, at least one, as float64 ndarray of one dimension."""
+    found = None
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    if found is None or found.ndim != 1 or not found.size or np.isnan(found).any():
+        raise ValueError(f"{name}={shown(values)} must be a list of numbers.")
+    return found
 
 
 def shade(colour: str, alpha: float) -> tuple[float, ...]:
@@ -39,7 +59,7 @@ def plot_curve(report: ReportFacts, ax: Any, epsilons: Any) -> Any:
     ax = new_axes(ax, "PrivacyReport.plot_curve")
     if epsilons is None:
         epsilons = np.linspace(0.0, 2 * report.epsilon or 1.0, 101)
-    epsilons = np.asarray(epsilons, dtype=np.float64)
+    epsilons = points("epsilons", epsilons)
     found = curves(report.events, report.parts or (None,) * len(report.events))
     deltas = [max(one.delta(float(eps)) for one in found) for eps in epsilons]
     ax.plot(epsilons, deltas, label=report.subject)
@@ -57,6 +77,8 @@ def plot_curve(report: ReportFacts, ax: Any, epsilons: Any) -> Any:
 
 def new_grid(n_panels: int, ax: Any, caller: str) -> list[Any]:
     """Return one axes for each panel: those given, or those of a new figure."""
+    if not n_panels:
+        raise ValueError("there is no effect to draw: choose at least one.")
     if ax is not None:
         given = list(np.ravel(np.asarray(ax, dtype=object)))
         if len(given) != n_panels:
@@ -64,7 +86,7 @@ def new_grid(n_panels: int, ax: Any, caller: str) -> list[Any]:
                 f"ax has {len(given)} axes, but there are {n_panels} effects: pass one "
                 "for each, or None for a new figure."
             )
-        return given
+        return [_axes(one) for one in given]
     try:
         import matplotlib.pyplot as plt
     except ImportError:

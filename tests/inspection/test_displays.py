@@ -6,6 +6,7 @@ import sys
 import matplotlib as mpl
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -13,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skfdp import DPSGDFClassifier, PrivacyBudgetError, PrivacyLedger, report
-from skfdp.inspection import LedgerDisplay, PrivacyUtilityDisplay
+from skfdp.inspection import EffectsDisplay, LedgerDisplay, PrivacyUtilityDisplay
 from skfdp.privacy import Event, compose, gdp_epsilon
 
 mpl.use("Agg")
@@ -228,3 +229,62 @@ def test_without_matplotlib(monkeypatch):
     display = LedgerDisplay(times=np.array([]), epsilons=np.array([]), delta=DELTA)
     with pytest.raises(ImportError, match=r"needs matplotlib: pip install 'skfdp\[pl"):
         display.plot()
+
+
+class TestOddArguments:
+    """What fuzzing found: a sentence, and no error of matplotlib or NumPy."""
+
+    MODEL = DPSGDFClassifier(bounds=(0, 1), max_iter=2)
+
+    @pytest.fixture
+    def data(self):
+        return np.random.default_rng(0).random((40, 2)), np.arange(40) % 2
+
+    @pytest.mark.parametrize("ax", [7, "x", False, (0, 1), np.array(1.0)])
+    def test_axes(self, ax, data):
+        model = clone(self.MODEL).fit(*data)
+        ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
+        calls = [
+            lambda: model.privacy_.plot_curve(ax),
+            lambda: LedgerDisplay.from_ledger(ledger, ax=ax),
+            lambda: PrivacyUtilityDisplay.from_estimator(
+                self.MODEL, *data, epsilons=[1.0], n_repeats=1, ax=ax
+            ),
+        ]
+        for call in calls:
+            with pytest.raises(TypeError, match="must be None or a matplotlib Axes"):
+                call()
+        with pytest.raises((TypeError, ValueError), match="must be None or a|ax has"):
+            EffectsDisplay.from_estimator(model, ax=ax)
+
+    @pytest.mark.parametrize("epsilons", [[], "x", True, object(), [np.nan], [[1.0]]])
+    def test_epsilons(self, epsilons, data):
+        report = clone(self.MODEL).fit(*data).privacy_
+        with pytest.raises(ValueError, match="epsilons=.* must be a list of numbers"):
+            report.plot_curve(epsilons=epsilons)
+        with pytest.raises(ValueError, match="epsilons=.* must be a list of numbers"):
+            PrivacyUtilityDisplay.from_estimator(self.MODEL, *data, epsilons=epsilons)
+
+    @pytest.mark.parametrize("parameter", [None, [0.1], "nobody"])
+    def test_parameter(self, parameter, data):
+        with pytest.raises(ValueError, match="parameter=.* is unknown"):
+            PrivacyUtilityDisplay.from_estimator(
+                self.MODEL, *data, epsilons=[1.0], parameter=parameter
+            )
+
+    @pytest.mark.parametrize("columns", [True, 3, "coefficients", np.ma.masked])
+    def test_columns(self, columns, data):
+        model = clone(self.MODEL).fit(*data)
+        with pytest.raises(ValueError, match="columns=.* must be a list of names"):
+            EffectsDisplay.from_estimator(model, columns=columns)
+
+    def test_no_columns(self, data):
+        with pytest.raises(ValueError, match="there is no effect to draw"):
+            EffectsDisplay.from_estimator(clone(self.MODEL).fit(*data), columns=[])
+
+    def test_delta_and_axis(self):
+        ledger = PrivacyLedger()
+        with pytest.raises(ValueError, match="delta=.* must be a number strictly"):
+            LedgerDisplay.from_ledger(ledger, delta=iter([0, 1]))
+        with pytest.raises(ValueError, match="must be 'time' or 'charge'"):
+            LedgerDisplay.from_ledger(ledger, delta=DELTA, against=np.eye(2))
