@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from skfdp.privacy import facts
 from skfdp.privacy.events import Event, PrivacyBudgetError
 from skfdp.privacy.parts import Part, check_part, check_parts
 from skfdp.privacy.public_sets import Disclosed, promise, set_text
 from skfdp.privacy.store import LedgerEntry, Terms
+from skfdp.privacy.values import shown
 
 
 def events_of(entries: Sequence[LedgerEntry]) -> tuple[Event, ...]:
@@ -83,11 +86,14 @@ def checked_names(public: Sequence[str] | None) -> tuple[str, ...] | None:
     """Return a declared public set as it is stored: sorted, each name once."""
     if public is None:
         return None
-    names = [] if isinstance(public, str) else list(public)
-    if isinstance(public, str) or not all(isinstance(name, str) for name in names):
+    names: list[Any] = [None]
+    if isinstance(public, Iterable) and not isinstance(public, str):
+        with contextlib.suppress(TypeError):  # an array without dimensions
+            names = list(public)
+    if not all(isinstance(name, str) for name in names):
         raise TypeError(
-            f"public={public!r} must be a list of names of columns and targets, such "
-            "as ['age', 'sex'], or None."
+            f"public={shown(public)} must be a list of names of columns and targets, "
+            "such as ['age', 'sex'], or None."
         )
     names = [facts.spelling(name) for name in names]
     if "" in names:

@@ -16,10 +16,11 @@ from __future__ import annotations
 import collections
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
+from scipy import special
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
@@ -29,8 +30,13 @@ from skfdp.privacy.events import Event
 
 # Bisection within brentq: some curves are flat, or steps, over most of the floats.
 _ITERATIONS = 5_000
-# Tails that vanish are not an error, whatever np.seterr says.
-_tails = np.errstate(under="ignore", over="ignore")
+
+
+@contextlib.contextmanager
+def tails() -> Iterator[None]:
+    """Let tails vanish, whatever np.seterr and scipy.special.seterr have set."""
+    with np.errstate(under="ignore", over="ignore"), special.errstate(all="ignore"):
+        yield
 
 
 def check_delta(delta: float) -> float:
@@ -87,6 +93,7 @@ def gdp_delta(epsilon: float, mu: float) -> float:
     return _delta(check_epsilon(epsilon), _check_mu(mu))
 
 
+@tails()
 def _delta(epsilon: float, mu: float) -> float:
     if mu == 0 or epsilon == math.inf:
         return 0.0
@@ -198,7 +205,7 @@ class PLDCurve:
         self._rounding = rounding
         self.accountant = accountant
 
-    @_tails
+    @tails()
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon known to hold at delta."""
         delta = check_delta(delta)
@@ -210,7 +217,7 @@ class PLDCurve:
             )
         return float(self._pld.get_epsilon_for_delta(delta - self._rounding))
 
-    @_tails
+    @tails()
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta known to hold at epsilon."""
         # At an epsilon beyond 700 the factor of what is left is 0, not an overflow.
@@ -261,9 +268,10 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
         if type(event) is Event
         for std, count in _grouped(event)
     ]
-    return PLDCurve(
-        *pld.compose(steps, full_batch_mu=math.sqrt(full_batch), curves=selections)
-    )
+    with tails():
+        return PLDCurve(
+            *pld.compose(steps, full_batch_mu=math.sqrt(full_batch), curves=selections)
+        )
 
 
 def check_accountant(accountant: str) -> None:

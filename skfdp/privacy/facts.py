@@ -14,6 +14,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
+import numpy as np
+
 #: More steps or runs than this are refused; below, squares and sums stay finite.
 MOST = 2**53
 #: What to do with a file that holds what is gone; no version was released before.
@@ -66,8 +68,9 @@ def number(name: str, value: Any, expected: str) -> float:
     value : object
         Anything; bools, strings and None are not numbers.
     """
-    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if real:
+    real = isinstance(value, numbers.Real)
+    # A timedelta64 calls itself an integer.
+    if real and not isinstance(value, bool | np.timedelta64):
         try:
             return float(value)
         except OverflowError:  # an int beyond the floats
@@ -95,7 +98,8 @@ def extended(name: str, value: Any) -> float:
 
 def count(name: str, value: Any, least: int = 1) -> int:
     """Return an int of at least `least`."""
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    whole = isinstance(value, numbers.Integral)
+    whole = whole and not isinstance(value, bool | np.timedelta64)
     if not whole or not least <= int(value) <= MOST:
         raise ValueError(
             f"{name}={shown(value)} must be an int of at least {least}, and at most "

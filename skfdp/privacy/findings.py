@@ -9,6 +9,7 @@ from typing import Any
 
 from skfdp.addresses import public
 from skfdp.privacy import facts
+from skfdp.privacy.events import check_fields, check_mapping
 
 
 @public("skfdp.privacy")
@@ -62,6 +63,8 @@ class Finding:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:
         """Rebuild a finding; ValueError for fields of another type or out of range."""
+        check_mapping("Finding", values)
+        check_fields("Finding", cls, values)
         found = cls(
             audit=facts.text("audit", values["audit"]),
             subject=facts.text("subject", values["subject"]),

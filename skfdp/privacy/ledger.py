@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 # Epsilon is the root of an equation solved in float64: a relative excess of this size
 # is rounding.
 _ROUNDING = 1e-9
+# Fits of one question: their events are listed.
+_MOST_TIMES = 100_000
 
 
 @public("skfdp.privacy")
@@ -366,8 +369,10 @@ class PrivacyLedger:
         >>> ledger.what_if(plan, times=4).reason.partition(":")[0]
         'budget exhausted'
         """
-        if not isinstance(times, int) or times < 1:
-            raise ValueError(f"times={times!r} must be a positive int.")
+        if not isinstance(times, int) or not 1 <= times <= _MOST_TIMES:
+            raise ValueError(
+                f"times={shown(times)} must be a positive int, at most {_MOST_TIMES}."
+            )
         terms, recorded = self._store.read()
         if delta is None and terms.delta is None and isinstance(plan, FitPlan):
             delta = plan.delta
@@ -680,9 +685,12 @@ def _planned_events(
 
 
 def _checked_events(events: Iterable[Event]) -> tuple[Event, ...]:
-    events = tuple(events)
-    if not events or not all(isinstance(event, Event) for event in events):
+    found: tuple[Any, ...] = ()
+    if isinstance(events, Iterable):
+        with contextlib.suppress(TypeError):  # an array without dimensions
+            found = tuple(events)
+    if not found or not all(isinstance(event, Event) for event in found):
         raise TypeError(
-            f"events={events!r} must hold at least one Event: pass [plan.event]."
+            f"events={shown(events)} must hold at least one Event: pass [plan.event]."
         )
-    return events
+    return found

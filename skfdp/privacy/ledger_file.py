@@ -15,10 +15,11 @@ from typing import Any
 
 from skfdp._version import __version__
 from skfdp.privacy import chain, schema
-from skfdp.privacy.events import Event
+from skfdp.privacy.events import Event, check_budget, check_relation
 from skfdp.privacy.parts import Part
 from skfdp.privacy.plan import PrivacyPlan
 from skfdp.privacy.store import Check, LedgerEntry, Receipt, Terms, dumps, numbered
+from skfdp.privacy.values import shown
 
 # How long a charge waits for other processes, each of which may be composing curves.
 _BUSY_SECONDS = 60.0
@@ -197,12 +198,12 @@ class FileStore:
             "AND neighboring_relation IS NOT NULL LIMIT 1",
             (self._dataset,),
         ).fetchone()
-        return Terms(
-            epsilon=epsilon,
-            delta=delta,
-            neighboring_relation=pinned or (recorded[0] if recorded else None),
-            public=None if public is None else tuple(json.loads(public)),
-        )
+        try:
+            return _stored_terms(
+                epsilon, delta, pinned or (recorded[0] if recorded else None), public
+            )
+        except (TypeError, ValueError, RecursionError):
+            raise self._edited("holds terms that no version wrote") from None
 
     def _entries(
         self, connection: sqlite3.Connection, receipts: Iterable[Receipt] = ()
@@ -242,6 +243,11 @@ class FileStore:
             _from_row(row) for row in record.rows if row[place] == self._dataset
         )
 
+    def _edited(self, how: str) -> ValueError:
+        return ValueError(
+            f"ledger {str(self.path)!r} {how}: it was edited; restore a copy."
+        )
+
     def _lost(self, charge: int) -> ValueError:
         return ValueError(
             f"ledger {str(self.path)!r} does not hold charge {charge} as it was "
@@ -271,6 +277,8 @@ class FileStore:
 
     def _refuse_newer(self, connection: sqlite3.Connection) -> None:
         version = schema.version_of(connection)
+        if version < 1:
+            raise self._edited("has no schema version")
         if version > schema.SCHEMA_VERSION:
             raise ValueError(
                 f"ledger {str(self.path)!r} has schema version {version}, newer than "
@@ -339,11 +347,11 @@ class FileStore:
 
 
 def _resolved(path: str | os.PathLike[str]) -> Path:
-    text = os.fspath(path)
-    if not isinstance(text, str) or not text or text == ":memory:":
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str) or text in ("", ":memory:") or "\0" in text:
         raise ValueError(
-            f"path={path!r} must be the path of a file; leave it out for a ledger in "
-            "memory."
+            f"path={shown(path)} must be the path of a file; leave it out for a ledger "
+            "in memory."
         )
     if text.startswith("file:"):
         raise ValueError(
@@ -351,6 +359,25 @@ def _resolved(path: str | os.PathLike[str]) -> Path:
         )
     # A link that is changed later must not bring a fresh budget.
     return Path(text).expanduser().resolve()
+
+
+def _stored_terms(
+    epsilon: Any, delta: Any, neighboring_relation: Any, public: Any
+) -> Terms:
+    """Return the terms of a row; TypeError or ValueError if they are none."""
+    if epsilon is not None or delta is not None:
+        check_budget(epsilon, delta)
+    if neighboring_relation is not None:
+        check_relation(neighboring_relation)
+    names = None if public is None else json.loads(public)
+    if names is not None and not all(isinstance(name, str) for name in names):
+        raise TypeError
+    return Terms(
+        epsilon=epsilon,
+        delta=delta,
+        neighboring_relation=neighboring_relation,
+        public=None if names is None else tuple(names),
+    )
 
 
 def _to_row(entry: LedgerEntry, dataset: str) -> tuple:

@@ -6,6 +6,7 @@ import math
 
 from scipy.special import ndtr, ndtri
 
+from skfdp.privacy.curves import tails
 from skfdp.privacy.report_facts import ReportFacts
 
 # What somebody knows, what they try to tell, and what they detect if they are right.
@@ -33,7 +34,8 @@ def attack_power(report: ReportFacts, false_alarms: float = 0.01) -> float:
     if math.isinf(report.epsilon):
         return 1.0
     if report.mu is not None:  # exact trade-off curve (Dong, Roth and Su 2022)
-        return float(ndtr(ndtri(false_alarms) + report.mu))
+        with tails():
+            return float(ndtr(ndtri(false_alarms) + report.mu))
     growth, delta = math.exp(min(report.epsilon, 700.0)), report.delta
     return min(
         1.0,

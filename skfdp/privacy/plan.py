@@ -18,6 +18,7 @@ from skfdp.privacy.curves import (
     check_events,
     compose,
     gdp_mu,
+    tails,
 )
 from skfdp.privacy.events import (
     Event,
@@ -361,7 +362,8 @@ def _central_limit_scale(
     # mu = q sqrt(T (exp((reach / noise)**2) - 1)): Bu, Dong, Long and Su 2020. In
     # logarithms: the square of mu / q may be beyond the floats.
     log_growth = 2 * (math.log(mu) - math.log(q)) - math.log(n_steps)
-    return reach / math.sqrt(float(np.logaddexp(0.0, log_growth)))
+    with tails():
+        return reach / math.sqrt(float(np.logaddexp(0.0, log_growth)))
 
 
 def _nudge(

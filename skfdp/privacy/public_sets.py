@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 from skfdp.addresses import public
 from skfdp.privacy.events import Event, Nameless, PrivacyBudgetError
+from skfdp.privacy.values import shown
 
 # More names than this are counted, not listed, in a message.
 _LISTED = 5
@@ -88,11 +90,12 @@ def promise(
     discloses by name, so that the two do not compose; and positions are nested in other
     positions only if they are the same.
     """
-    events = tuple(events)
+    events = _checked(events)
+    everything = None if public is None else _members(public)
     relation = _only("neighboring_relation", {e.neighboring_relation for e in events})
     unit = _only("unit", {event.unit for event in events})
     disclosed = sorted((event.disclosed for event in events), key=len)
-    everything = frozenset(disclosed[-1] if public is None else public)
+    everything = disclosed[-1] if everything is None else everything
     for own in disclosed:
         _check_inside(own, everything, declared=public is not None)
     if everything:
@@ -134,6 +137,31 @@ def set_text(public: Collection[Disclosed]) -> str:
     listed = ", ".join(repr(name) for name in names[:_LISTED])
     more = len(names) - _LISTED
     return (f"{listed} and {more} more" if more > 0 else listed) or "empty"
+
+
+def _checked(events: Any) -> tuple[Event, ...]:
+    found = tuple(events) if _is_listed(events) else ()
+    if not found or not all(isinstance(event, Event) for event in found):
+        raise TypeError(
+            f"events={shown(events)} must hold at least one Event: pass [plan.event]."
+        )
+    return found
+
+
+def _members(public: Any) -> frozenset[Disclosed]:
+    names = list(public) if _is_listed(public) else [None]
+    if not all(isinstance(name, str | int | Nameless) for name in names):
+        raise TypeError(
+            f"public={shown(public)} must be a collection of names, or of positions "
+            "of columns without one: write public=['age'], say."
+        )
+    return frozenset(names)
+
+
+def _is_listed(values: Any) -> bool:
+    """Whether there may be several values, each for itself."""
+    several = isinstance(values, Iterable) and not isinstance(values, str | bytes)
+    return several and getattr(values, "shape", None) != ()  # NumPy's scalars
 
 
 def _only(parameter: str, values: set[str]) -> str:

@@ -12,6 +12,7 @@ from skfdp.privacy.composed import report_of
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.store import LedgerEntry
+from skfdp.privacy.values import shown
 
 
 def read_report(path: str | os.PathLike[str]) -> PrivacyReport:
@@ -22,9 +23,11 @@ def read_report(path: str | os.PathLike[str]) -> PrivacyReport:
     ValueError
         If the file is not a report, has a newer schema, or was edited.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path={shown(path)} must be the path of a file.")
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    except (ValueError, RecursionError):  # of JSON, UTF-8, a path; deep, or too long
         raise ValueError(
             f"path={str(path)!r} is not a JSON file: pass what to_json wrote."
         ) from None

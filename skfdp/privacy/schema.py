@@ -105,11 +105,12 @@ def is_ours(connection: sqlite3.Connection) -> bool:
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """Return the schema version of a ledger file."""
-    (version,) = connection.execute(
+    """Return the schema version of a ledger file, 0 where there is none."""
+    row = connection.execute(
         "SELECT value FROM meta WHERE key = 'schema_version'"
     ).fetchone()
-    return int(version)
+    text = "" if row is None else str(row[0])
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
 def identity_of(connection: sqlite3.Connection) -> str | None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from skfdp._version import __version__
 from skfdp.addresses import public
+from skfdp.privacy import facts
 from skfdp.privacy.events import Event
 from skfdp.privacy.parts import Part
 from skfdp.privacy.plan import PrivacyPlan
@@ -68,9 +69,10 @@ class Receipt:
         types = [type(self.ledger), type(self.charge), type(self.head)]
         if types != [str, int, str] or self.charge < 1:
             raise ValueError(
-                f"receipt of ledger={self.ledger!r}, charge={self.charge!r} and "
-                f"head={self.head!r} must hold a text, a number from 1 on and a text: "
-                "pass what charge returned."
+                f"receipt of ledger={facts.shown(self.ledger)}, charge="
+                f"{facts.shown(self.charge)} and head={facts.shown(self.head)} must "
+                "hold a text, a number from 1 on and a text: pass what charge "
+                "returned."
             )
 
 
@@ -108,7 +110,7 @@ class LedgerEntry:
 
     def __post_init__(self) -> None:
         # Here, so that what older versions wrote is coarse wherever it is read.
-        object.__setattr__(self, "time", _day(self.time))
+        object.__setattr__(self, "time", _day(facts.text("time", self.time)))
 
     @property
     def seeded(self) -> bool:
@@ -230,8 +232,18 @@ class MemoryStore:
             )
 
 
+_MOST_SPACES = 100
+
+
 def dumps(values: Any, **kwargs: Any) -> str:
     """Return strict JSON of what JSON knows, of our facts, and of NumPy's scalars."""
+    indent = kwargs.get("indent")
+    several = isinstance(indent, int) and indent > _MOST_SPACES
+    if several or not isinstance(indent, int | str | None):
+        raise TypeError(
+            f"indent={facts.shown(indent)} must be a number of spaces, at most "
+            f"{_MOST_SPACES}, or None."
+        )
     return json.dumps(
         values, allow_nan=False, ensure_ascii=False, default=_plain, **kwargs
     )

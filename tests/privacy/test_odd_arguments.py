@@ -1,0 +1,164 @@
+"""Arguments that fuzzing found: refused in a sentence, not by a library."""
+
+import json
+import math
+import sqlite3
+
+import numpy as np
+import pytest
+from scipy import special
+
+from skfdp import Event, PrivacyLedger, calibrate, read_report, report
+from skfdp.privacy import (
+    Finding,
+    LedgerEntry,
+    Receipt,
+    compose,
+    gdp_delta,
+    gdp_epsilon,
+    gdp_mu,
+    promise,
+)
+
+EVENT = Event(label="x", noise_std=(9.0,), clip_norm=1.0, sensitivity=1.0)
+NO_EVENTS = [None, 3, True, "auto", EVENT, [], [None], {"a": 1}, np.array(1.0)]
+
+
+@pytest.fixture
+def ledger():
+    ledger = PrivacyLedger(epsilon=9.0, delta=1e-5)
+    ledger.charge([EVENT])
+    return ledger
+
+
+def one_sentence(caught):
+    return "\n" not in str(caught.value) and " at 0x" not in str(caught.value)
+
+
+@pytest.mark.parametrize("events", NO_EVENTS, ids=lambda events: type(events).__name__)
+def test_what_holds_no_events(events, ledger):
+    calls = [lambda: promise(events), lambda: ledger.charge(events)]
+    calls += [lambda: ledger.what_if(events)] * (events is not EVENT)
+    for call in calls:
+        with pytest.raises(TypeError, match="must hold at least one Event") as caught:
+            call()
+        assert one_sentence(caught)
+    assert len(ledger) == 1
+
+
+@pytest.mark.parametrize("public", [3, "age", [None], [[1]], np.array(1.0)])
+def test_what_names_no_public_set(public):
+    with pytest.raises(TypeError, match="public=.* must be a"):
+        promise([EVENT], public)
+    with pytest.raises(TypeError, match="public=.* must be a list of names"):
+        PrivacyLedger(public=public if public != "age" else 3)
+
+
+@pytest.mark.parametrize("times", [10**30, 2.0, "2", None])
+def test_times(times, ledger):
+    with pytest.raises(ValueError, match="must be a positive int, at most"):
+        ledger.what_if(EVENT, times=times)
+
+
+@pytest.mark.parametrize("indent", [0.5, np.array(1.0), [], 10**30])
+def test_indent(indent, ledger):
+    for told in (ledger, report(ledger)):
+        with pytest.raises(TypeError, match="indent=.* must be a number of spaces"):
+            told.to_json(indent=indent)
+
+
+@pytest.mark.parametrize("path", [7, b"a", "\0", ""])
+def test_paths_of_ledgers(path, ledger):
+    with pytest.raises(
+        (TypeError, ValueError), match="must be the path of a file|None"
+    ):
+        PrivacyLedger(path)
+    with pytest.raises(ValueError, match="must be the path of a file"):
+        PrivacyLedger.from_json(ledger.to_json(), path)
+
+
+CONTENTS = {"deep": "[" * 100_000, "long": "1" * 100_000, "no": "{"}
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+def test_reports_that_are_no_json(content, tmp_path):
+    path = tmp_path / "report.json"
+    path.write_text(CONTENTS[content], encoding="utf-8")
+    with pytest.raises(ValueError, match="is not a JSON file") as caught:
+        read_report(path)
+    assert one_sentence(caught)
+
+
+@pytest.mark.parametrize("path", [7, None])
+def test_paths_of_reports(path):
+    with pytest.raises(TypeError, match="must be the path of a file"):
+        read_report(path)
+
+
+def test_findings_of_other_types():
+    for values in (3, None, "x", np.uint8(3)):
+        with pytest.raises(ValueError, match="Finding must be a mapping"):
+            Finding.from_dict(values)
+    with pytest.raises(ValueError, match="Finding lacks the field 'audit'"):
+        Finding.from_dict({})
+
+
+def test_entries_and_receipts_of_other_types():
+    with pytest.raises(ValueError, match="time=a list must be a str"):
+        LedgerEntry(time=[], label=None, event=None, versions={})
+    with pytest.raises(ValueError, match="charge=a ndarray and head='x'") as caught:
+        Receipt(ledger="x", charge=np.eye(2), head="x")
+    assert one_sentence(caught)
+
+
+def test_a_timedelta_is_no_number():
+    for name in ("epsilon", "n_steps", "clip_norm"):
+        given = {"epsilon": 1.0, "n_steps": 3} | {name: np.timedelta64(3, "s")}
+        with pytest.raises(ValueError, match=f"{name}=.* must be"):
+            calibrate(given.pop("epsilon"), 1e-5, **given)
+
+
+def test_tails_vanish_whatever_the_traps():
+    sampled = Event(
+        label="x",
+        noise_std=(9.0,),
+        clip_norm=1.0,
+        sensitivity=1.0,
+        n_steps=3,
+        sampling_rate=0.1,
+    )
+    with np.errstate(all="raise"), special.errstate(all="raise"):
+        assert gdp_delta(1.0, 1e8) == pytest.approx(1.0)
+        assert gdp_delta(0.0, 1e-200) == 0
+        assert math.isfinite(gdp_epsilon(1e-5, 1e8))
+        assert gdp_mu(8.0, 1e-5) > 0
+        assert compose([EVENT]).delta(1e300) == 0
+        assert compose([sampled]).epsilon(1e-5) > 0
+        assert calibrate(1.0, 1e-5, n_steps=3, sampling_rate=1e-300).n_steps == 3
+
+
+EDITS = {
+    "no version": "DELETE FROM meta WHERE key = 'schema_version'",
+    "odd version": "UPDATE meta SET value = '[]' WHERE key = 'schema_version'",
+    "no number": "UPDATE datasets SET epsilon = X'00ff'",
+    "half a ceiling": "UPDATE datasets SET delta = NULL",
+    "no JSON": "UPDATE datasets SET public = ''",
+    "no names": "UPDATE datasets SET public = '[1]'",
+    "no relation": "UPDATE datasets SET neighboring_relation = 'x'",
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_terms_of_an_edited_file(edit, tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    PrivacyLedger(path, epsilon=1.0, delta=1e-5, public=["a"]).charge([EVENT])
+    connection = sqlite3.connect(path)
+    for name in ("terms_keep", "terms_fixed", "public_fixed"):
+        connection.execute(f"DROP TRIGGER {name}")
+    connection.execute(EDITS[edit])
+    connection.commit()
+    connection.close()
+    with pytest.raises(ValueError, match="it was edited; restore a copy") as caught:
+        PrivacyLedger(path)
+    assert one_sentence(caught)
+    assert json.dumps(str(path))[1:-1] in str(caught.value).replace("\\\\", "\\")
