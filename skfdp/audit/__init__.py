@@ -1,1 +1,23 @@
-"""Audits: what the outputs of a fit show of the privacy that it claims."""
+"""Audits: attempts to refute what a fit claims, and never a proof of it.
+
+What they return is computed from the records without noise: audit made-up records. The
+strategies of `skfdp.audit.strategies` need hypothesis and are imported by themselves.
+"""
+
+from skfdp.audit.mechanism import MechanismResult, ReleaseAudit, audit_mechanism
+from skfdp.audit.one_run import OneRunResult, audit_estimator
+from skfdp.audit.replay import Difference, Moved, ReplayResult, audit_replay
+from skfdp.audit.results import AuditResult
+
+__all__ = [
+    "AuditResult",
+    "Difference",
+    "MechanismResult",
+    "Moved",
+    "OneRunResult",
+    "ReleaseAudit",
+    "ReplayResult",
+    "audit_estimator",
+    "audit_mechanism",
+    "audit_replay",
+]

@@ -126,7 +126,7 @@ def test_edited_findings_are_refused(edit, match):
 def test_a_finding_of_another_form_is_refused():
     values = json.loads(result().attach_to(report()).to_json())
     values["findings"] = [{"audit": "replay"}]
-    with pytest.raises(ValueError, match="a field 'findings' of another form"):
+    with pytest.raises(ValueError, match="Finding lacks the field 'subject'"):
         PrivacyReport.from_dict(values)
 
 
