@@ -187,27 +187,33 @@ def _cell(
     values: np.ndarray, column: Any, kind: str, number: int, rng: np.random.Generator
 ) -> Any:
     """Return what a cell becomes, in the type of its column."""
+    another, dtype = values[rng.integers(len(values))], getattr(column, "dtype", None)
+    if dtype is not None and not isinstance(dtype, np.dtype):  # of pandas
+        if str(dtype).startswith("str") and kind not in _KNOWN:
+            return _TEXTS[number % len(_TEXTS)]
+        return dtype.na_value if kind in MALFORMED else another
     if values.dtype.kind == "f":
         return _number(values, kind, rng)
     if values.dtype.kind in "iu":
-        limits = np.iinfo(values.dtype)
-        found = _number(values.astype(float), kind, rng)
-        if np.isnan(found):  # which no integer is
-            return rng.choice(values)
-        # Not beyond the type: its limits are no floats.
-        low, high = int(limits.min), int(limits.max)
-        if found >= high or found <= low:
-            return values.dtype.type(high if found >= high else low)
-        return values.dtype.type(int(found))
-    if values.dtype.kind == "b":
-        return bool(rng.integers(2))
-    another = values[rng.integers(len(values))]
-    dtype = getattr(column, "dtype", None)
-    if values.dtype.kind != "O" or hasattr(dtype, "categories") or kind in _KNOWN:
-        return another
-    if dtype is not None and dtype.kind == "O" and str(dtype) != "object":  # of pandas
-        return _TEXTS[number % len(_TEXTS)] if str(dtype).startswith("str") else another
-    return _NO_NUMBERS[number % len(_NO_NUMBERS)]
+        return _integer(values, kind, rng)
+    if values.dtype.kind == "M" and kind in MALFORMED:
+        return np.datetime64("NaT")
+    if values.dtype.kind == "O" and kind not in _KNOWN:
+        return _NO_NUMBERS[number % len(_NO_NUMBERS)]
+    return another
+
+
+def _integer(values: np.ndarray, kind: str, rng: np.random.Generator) -> Any:
+    """Return an integer of the type of some others."""
+    found = _number(values.astype(float), kind, rng)
+    if np.isnan(found):  # which no integer is
+        return rng.choice(values)
+    # Not beyond the type: its limits are no floats.
+    limits = np.iinfo(values.dtype)
+    low, high = int(limits.min), int(limits.max)
+    if found >= high or found <= low:
+        return values.dtype.type(high if found >= high else low)
+    return values.dtype.type(int(found))
 
 
 def _number(values: np.ndarray, kind: str, rng: np.random.Generator) -> Any:

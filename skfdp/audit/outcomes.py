@@ -170,16 +170,16 @@ def performed(
     """Fit a copy inside a rehearsal, and return all that leaves."""
     model, charges = prepared(estimator)
     error, complete, told, predictions = None, True, {}, {}
-    with _heard(told), rehearsal.opened(around):
+    with _heard(told):
         try:
-            with contextlib.nullcontext() if trace is None else trace:
+            with rehearsal.opened(around), trace or contextlib.nullcontext():
                 model.fit(X, y, **fit_params)
         except Parted:
             complete = False
         except Exception as found:
             error = found
-    if complete and error is None:
-        predictions = _predictions(model, probe)
+        if complete and error is None:
+            predictions = _predictions(model, probe)
     return Outcome(model, error, complete, charges, told, predictions, trace)
 
 
@@ -242,13 +242,11 @@ class _Log(logging.Handler):
 def _predictions(model: Any, probe: Any) -> dict[str, Any]:
     """Return what a model says of rows that are always the same."""
     found: dict[str, Any] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for method in _METHODS:
-            try:
-                found[method] = getattr(model, method)(probe)
-            except Exception as error:  # or there is no such method
-                found[method] = type(error), str(error)
+    for method in _METHODS:
+        try:
+            found[method] = getattr(model, method)(probe)
+        except Exception as error:  # or there is no such method
+            found[method] = type(error), str(error)
     return found
 
 

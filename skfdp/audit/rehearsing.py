@@ -211,7 +211,7 @@ class Repeating(_Fixed):
         query, unit = asked.query, asked.query.unit(asked.noise_std)
         total, whole = _sums(asked)
         if relation.name == "replace_special":
-            distance = self._nulled(wanted, asked, whole, unit)
+            distance = self._nulled(wanted, asked, whole)
         else:
             distance = _distance(wanted.whole, whole)
             if wanted.asked.query.n_rows == query.n_rows:  # else they share no batch
@@ -223,9 +223,7 @@ class Repeating(_Fixed):
             noise_std=asked.noise_std,
         )
 
-    def _nulled(
-        self, wanted: Release, asked: Asked, whole: np.ndarray, unit: float
-    ) -> float:
+    def _nulled(self, wanted: Release, asked: Asked, whole: np.ndarray) -> float:
         """Return how far both tables are from the one whose record is null.
 
         Its sum lacks what the record adds, in the one table and in the other. What the
@@ -233,19 +231,13 @@ class Repeating(_Fixed):
         """
         if self._changed is None:
             return _distance(wanted.whole, whole)
-        place: int | None = self._changed
-        if asked.query.n_rows != self._n_records:  # a part of the table, in a search
-            place = _place(wanted, asked, unit)
-        if place is None:
-            return 0.0
-        added = [
-            np.zeros_like(whole)
-            if one.void is not None and one.void[place]
-            else one.query.exact_sum(asked.theta, np.array([place]), unit).copy()
-            for one in (wanted.asked, asked)
-        ]
-        others = _distance(wanted.whole - added[0], whole - added[1])
-        return max(map(_length, added)) + others
+        if asked.query.n_rows == self._n_records:
+            added, others = _added(wanted, asked, self._changed)
+            if not others:
+                return added
+        # A part of the table, in a search, or rows in another order.
+        place = _place(wanted, asked)
+        return 0.0 if place is None else sum(_added(wanted, asked, place))
 
 
 def _facts(asked: Asked) -> dict[str, Any]:
@@ -275,30 +267,40 @@ def _sums(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
     return total, query.exact_sum(asked.theta, rows, unit).copy()
 
 
-def _place(wanted: Release, asked: Asked, unit: float) -> int | None:
+def _added(wanted: Release, asked: Asked, place: int) -> tuple[float, float]:
+    """Return how much a record adds at most, and how far the sums of others are."""
+    both, one_row = (wanted.asked, asked), np.array([place])
+    sums = [_partial(one, asked.theta, one_row) for one in both]
+    rows = np.delete(np.arange(asked.query.n_rows), place)
+    rest = [_partial(one, asked.theta, rows) for one in both]
+    return max(map(_length, sums)), _distance(*rest)
+
+
+def _place(wanted: Release, asked: Asked) -> int | None:
     """Return the position of the record that adds something else, None if none does.
 
     By halves: all others add the same at the same place.
     """
+
+    def differ(rows: np.ndarray) -> bool:
+        one, other = (_partial(a, asked.theta, rows) for a in (wanted.asked, asked))
+        return bool((one != other).any())
+
     rows = np.arange(asked.query.n_rows)
-
-    def differ(part: np.ndarray) -> bool:
-        sums = [
-            one.query.exact_sum(
-                asked.theta,
-                part if one.void is None else part[~one.void[part]],
-                unit,
-            ).copy()
-            for one in (wanted.asked, asked)
-        ]
-        return bool((sums[0] != sums[1]).any())
-
     if not differ(rows):
         return None
     while len(rows) > 1:
         half = rows[: len(rows) // 2]
         rows = half if differ(half) else rows[len(half) :]
     return int(rows[0])
+
+
+def _partial(asked: Asked, theta: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
+    """Return the exact sum over some rows, without those that are void."""
+    if asked.void is not None:
+        rows = rows[~asked.void[rows]]
+    unit = asked.query.unit(asked.noise_std)
+    return asked.query.exact_sum(theta, rows, unit).copy()
 
 
 def _members(asked: Asked) -> np.ndarray:

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import inspect
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -120,12 +121,15 @@ class ReplayResult(AuditResult):
         Number of replays.
     differences : tuple of Difference
     releases : tuple of Moved
+    neighbours : tuple of str
+        What was tried: one name for each replay.
     """
 
     audit = "replay"
 
     differences: tuple[Difference, ...] = ()
     releases: tuple[Moved, ...] = ()
+    neighbours: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -187,9 +191,7 @@ class _Recorded:
         """Fit to another table, with the releases of this one."""
         trace = None
         if self.trace is not None:
-            parts = private_parts(self.estimator).values()
-            files = {_file(type(part)) for part in parts}
-            trace = Trace(files, lines=self.trace == "lines")
+            trace = Trace(_files(self.estimator), lines=self.trace == "lines")
         around = Repeating(self.releases, tables.n_records(self.X), changed, trace)
         outcome = performed(
             self.estimator,
@@ -333,7 +335,7 @@ def audit_replay(
     else:
         public = None if told is None else _public(estimator, X, told)
         found = tables.checked(neighbours, *base, public, whole)
-    return _result(recorded, told, found, whole)
+    return _result(recorded, told, found)
 
 
 def _check(estimator: Any) -> None:
@@ -372,7 +374,7 @@ def _recorded(
     found = _Recorded(estimator, X, y, fit_params, trace, around.releases)
     baseline, again = found.replay(X, y, None)
     differ = [*again.differences, *first.differences(baseline)]
-    if not baseline.complete or any(kind in _REPEATABLE for kind, _ in differ):
+    if not baseline.complete or any(kind in _REPEATED for kind, _ in differ):
         places = ", ".join(dict.fromkeys(place for _, place in differ))
         raise ValueError(
             f"two fits on one table differ ({places}): fix the random_state of every "
@@ -383,7 +385,7 @@ def _recorded(
 
 #: What a first fit may do otherwise than a second one is to load code, and to warn or
 #: log of that; neither is a random choice.
-_REPEATABLE = frozenset(LEAVES | INSIDE) - {"warning", "log", "output", "control flow"}
+_REPEATED = frozenset(LEAVES | INSIDE) - {"warning", "log", "output", "control flow"}
 
 
 def _told(outcome: Outcome) -> PrivacyReport | None:
@@ -452,15 +454,16 @@ def _result(
     recorded: _Recorded,
     told: PrivacyReport | None,
     found: Iterable[Neighbour],
-    whole: bool,
 ) -> ReplayResult:
     """Replay every neighbour, and put together what was seen."""
     assert recorded.baseline is not None
     seen: dict[tuple[str, str], list[str]] = {}
     moves: list[list[Move]] = []
+    names: list[str] = []
     for neighbour in found:
         outcome, around = recorded.replay(neighbour.X, neighbour.y, neighbour.changed)
         moves.append(around.moves)
+        names.append(neighbour.name)
         differ = [*around.differences, *recorded.baseline.differences(outcome)]
         for key in dict.fromkeys(differ):
             seen.setdefault(key, []).append(neighbour.name)
@@ -468,8 +471,8 @@ def _result(
         raise ValueError("neighbours is empty: give at least one pair (X, y).")
     order = [*LEAVES, *INSIDE]
     differences = tuple(
-        Difference(kind, where, names[0], len(names))
-        for (kind, where), names in sorted(
+        Difference(kind, where, shown_by[0], len(shown_by))
+        for (kind, where), shown_by in sorted(
             seen.items(), key=lambda item: order.index(item[0][0])
         )
     )
@@ -489,6 +492,7 @@ def _result(
         n_trials=len(moves),
         differences=differences,
         releases=tuple(_moved(recorded.releases, moves)),
+        neighbours=tuple(names),
     )
 
 
@@ -525,8 +529,20 @@ def _own(values: Any) -> Any:
     return values.copy() if hasattr(values, "iloc") else copy.deepcopy(values)
 
 
-def _file(kind: type) -> str:
-    try:
-        return inspect.getfile(kind)
-    except (TypeError, OSError):  # made in a notebook or at a prompt
-        return ""
+#: Whose classes are no user's.
+_KNOWN_ROOMS = {"skfdp", "sklearn", *sys.stdlib_module_names}
+
+
+def _files(estimator: Any) -> set[str]:
+    """Return the files of users' classes in an estimator, as their code names them."""
+    parts = [estimator, *estimator.get_params(deep=True).values()]
+    kinds = {
+        kind for part in parts if hasattr(part, "fit") for kind in type(part).__mro__
+    }
+    found = set()
+    for kind in kinds:
+        if kind.__module__.partition(".")[0] in _KNOWN_ROOMS:
+            continue
+        functions = [inspect.unwrap(v) for v in vars(kind).values() if callable(v)]
+        found |= {f.__code__.co_filename for f in functions if hasattr(f, "__code__")}
+    return found

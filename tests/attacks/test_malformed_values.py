@@ -30,8 +30,7 @@ from skfdp.estimators.base import PrivateEstimator
 from skfdp.privacy import Relation
 from skfdp.records.labels import encode_any
 from skfdp.records.row_map import RowMap
-from skfdp.releases import desk
-from skfdp.releases.noise import Streams
+from skfdp.releases import desk, rehearsal
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
 N = 24
@@ -177,43 +176,38 @@ def tables(name):
 
 
 class Replay:
-    """The desk's sums: the first fit is given noise, the others are given the same."""
+    """A rehearsal: the first fit is given noise, the others are given the same."""
 
-    def __init__(self, monkeypatch):
-        self.given, self.sums, self._noisy = [], [], desk._noisy_sum
-        monkeypatch.setattr(desk, "_noisy_sum", self)
-        monkeypatch.setattr(desk, "PoissonBatches", EveryOther)
-        monkeypatch.setattr(Streams, "public", lambda *_: np.random.default_rng(0))
+    def __init__(self):
+        self.given, self.sums = [], []
 
-    def __call__(self, query, theta, *, noise_std, generator, batch):
-        unit = query.unit(noise_std)
-        self.sums.append((query, query.exact_sum(theta, batch, unit), unit))
-        step = len(self.sums) - 1
-        if step == len(self.given):
-            noise = {"noise_std": noise_std, "generator": generator, "batch": batch}
-            self.given.append(self._noisy(query, theta, **noise))
-        return self.given[step].copy()
+    def key(self, stream):
+        return 0
+
+    def release(self, asked, noisy_sum):
+        unit = asked.query.unit(asked.noise_std)
+        # Over every row: a batch need not hold record 0.
+        rows = None if asked.void is None else np.flatnonzero(~asked.void)
+        total = asked.query.exact_sum(asked.theta, rows, unit)
+        self.sums.append((asked.query, total.copy(), unit))
+        if len(self.sums) > len(self.given):
+            self.given.append(noisy_sum())
+        return self.given[len(self.sums) - 1].copy()
 
     def of(self, model, rows, target):
         """Return the sums of a fit."""
         self.sums = []
-        with np.errstate(all="raise"), warnings.catch_warnings():
+        with (
+            np.errstate(all="raise"),
+            warnings.catch_warnings(),
+            rehearsal.opened(self),
+        ):
             warnings.simplefilter("error")
             warnings.filterwarnings(
                 "ignore", message="bounds=None|bounds leave|the budget|delta="
             )
             model.fit(rows, target)
         return self.sums
-
-
-class EveryOther:
-    """Batches that hold record 0."""
-
-    def __init__(self, coins, n_rows, rate):
-        self._rows = np.arange(0, n_rows, 2)
-
-    def draw(self):
-        return self._rows
 
 
 def nulled(monkeypatch):
@@ -243,7 +237,7 @@ def check_moves(name, bounds, relation, sparse, monkeypatch):
     Under "replace_one" from any other table, else from the one whose record is null.
     """
     convert = csr_array if sparse else np.asarray
-    replay, found = Replay(monkeypatch), []
+    replay, found = Replay(), []
     for rows, target in tables(name):
         found.append(replay.of(made(name, bounds, relation), convert(rows), target))
     origins = found
@@ -288,7 +282,7 @@ def test_nor_in_sparse_rows(name, bounds, monkeypatch):
 def check_null(name, monkeypatch):
     """Check that record 0 adds nothing to any sum where nothing can stand in."""
     _, public, shows_target, y, _ = CASES[name]
-    replay, rows, target = Replay(monkeypatch), X.copy(), y
+    replay, rows, target = Replay(), X.copy(), y
     private = np.setdiff1d(np.arange(4), public)
     if len(private):
         rows[0, private[0]] = np.inf

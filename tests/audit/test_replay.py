@@ -3,6 +3,7 @@
 The counts are those of CI; ``benchmarks/audits/replays.py`` makes many more.
 """
 
+import importlib
 import logging
 import math
 import random
@@ -35,6 +36,7 @@ from skfdp import (
     report,
 )
 from skfdp.audit.replay import INSIDE, LEAVES, audit_replay
+from skfdp.audit.tracing import LED_BY_VALUES, LINES_LED_BY_VALUES
 
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
 
@@ -279,6 +281,25 @@ def test_a_fit_that_cannot_be_repeated_is_refused():
         audit_replay(make_pipeline(Drawn(), MODEL), X, Y)
 
 
+class Reversing(Drawn):
+    """A step after which record i is another row, beside the target of a third."""
+
+    def fit(self, X, y=None):
+        self.n_ = len(X)
+        return self
+
+    def transform(self, X):
+        return X[::-1]
+
+
+def test_rows_in_another_order_are_no_leak_but_torn_records_are():
+    model = make_pipeline(Reversing(), MODEL)
+    pairs = [(one_changed(X, 7, value), Y) for value in (0, 1e9, np.nan)]
+    check(audit_replay(model, X, Y, neighbours=pairs))
+    kinds, _ = found(model, n_neighbours=12)  # of which some are two rows each
+    assert kinds == {"distance"}
+
+
 def test_global_generators_are_fixed():
     class Shifted(Drawn):
         def fit(self, X, y=None):
@@ -448,6 +469,18 @@ class Branching(DPSGDFClassifier):
         return super().fit(X, y)
 
 
+class Peeking(BaseEstimator, TransformerMixin):
+    """A step that runs another line."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        if private_fact(X):
+            return X + 0.0
+        return X
+
+
 class NoiseFromData(DPSGDFClassifier):
     def _records(self, X, y, planning=False):
         self._large = private_fact(X)
@@ -529,6 +562,14 @@ class TestSabotage:
             one.where for one in result.differences
         }
         assert result.lower_bound == math.inf
+
+    def test_a_step_of_the_user_that_looks(self):
+        result = audit_replay(make_pipeline(Peeking(), MODEL), X, Y, trace="lines")
+        (found,) = result.differences
+        assert (found.kind, found.where) == (
+            "control flow",
+            "test_replay.py: Peeking.transform",
+        )
 
     def test_a_learnt_scale_that_a_clip_hides_moves_the_others(self):
         """Attributes of the step aside, all records move where one of them scales."""
@@ -666,6 +707,23 @@ def test_every_kind_of_difference_has_a_sabotage():
     text = Path(__file__).read_text(encoding="utf-8")
     for kind in LEAVES | INSIDE:
         assert f'"{kind}"' in text, kind
+
+
+@pytest.mark.parametrize("file, name", [*LED_BY_VALUES, *LINES_LED_BY_VALUES])
+def test_what_values_may_lead_is_there(file, name):
+    module = importlib.import_module(
+        f"skfdp.{file.removesuffix('.py')}".replace("/", ".")
+    )
+    found = module
+    for part in name.split("."):
+        found = getattr(found, part)
+    assert callable(found)
+
+
+def test_without_the_list_of_what_values_lead_the_control_flow_differs(monkeypatch):
+    monkeypatch.setattr("skfdp.audit.tracing.LED_BY_VALUES", {})
+    model = WITHOUT_BOUNDS["labels"]
+    assert found(model, Y.astype(object), trace="lines")[0] == {"control flow"}
 
 
 def test_both_traces_or_none():

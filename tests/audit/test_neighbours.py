@@ -1,0 +1,117 @@
+"""Neighbours that an audit makes differ in the private part of one record alone."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+
+from skfdp.audit.neighbours import FINITE, MALFORMED, Split, neighbours
+
+RNG = np.random.default_rng(0)
+X = RNG.random((30, 4)) * (RNG.random((30, 4)) < 0.7)
+LABELS, NUMBERS = np.arange(30) % 3, X.sum(axis=1)
+FRAME = pd.DataFrame(X, columns=list("abcd")).assign(
+    city=np.array(["Ulm", "Bonn", None], dtype=object)[LABELS],
+    kind=pd.Categorical(np.array(["a", "b", "c"])[LABELS]),
+    n=pd.array([None, *range(29)], dtype="Int64"),
+    since=pd.date_range("2020-01-01", periods=30),
+    owner=LABELS == 1,
+)
+#: A table, its target, what the target is.
+TABLES = {
+    "dense": (X, LABELS, "labels"),
+    "float32": (X.astype(np.float32), NUMBERS, "numbers"),
+    "uint8": ((X * 255).astype(np.uint8), LABELS, "labels"),
+    "int64": ((X * 255).astype(np.int64), LABELS, "labels"),
+    "csr": (csr_array(X), NUMBERS, "numbers"),
+    "frame": (FRAME, pd.Series(LABELS), "labels"),
+    "list": (X.tolist(), LABELS.tolist(), "labels"),
+    "objects": (X.astype(object), LABELS.astype(object), "labels"),
+    "text": (X, np.array(["no", "yes", "maybe"])[LABELS], "labels"),
+    "two targets": (X, np.column_stack([LABELS, LABELS]), "labels"),
+    "no target": (X, None, None),
+}
+
+
+def split(table, target, **more):
+    width = len(table[0]) if isinstance(table, list) else table.shape[1]
+    private = np.arange(width) != 1
+    given = {"declared": True, "malformed": True, "whole": False} | more
+    return Split(private, target, **given)
+
+
+def cells(values):
+    """Return rows of text, NaN being NaN."""
+    if values is None:
+        return None
+    if hasattr(values, "toarray"):
+        values = values.toarray()
+    if hasattr(values, "iloc"):
+        values = values.to_numpy(dtype=object)
+    rows = [v if isinstance(v, list) else np.atleast_1d(v) for v in list(values)]
+    return np.array([[repr(v) for v in row] for row in rows])
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_one_record_changes_and_its_public_part_does_not(name):
+    table, y, target = TABLES[name]
+    rows, labels = cells(table), cells(y)
+    changed = 0
+    made = neighbours(table, y, split(table, target), np.random.default_rng(0), 60)
+    for one in made:
+        assert type(one.X) is type(table)
+        assert getattr(one.X, "dtype", None) == getattr(table, "dtype", None)
+        if hasattr(table, "dtypes"):
+            assert (one.X.dtypes == table.dtypes).all()
+        other, theirs = cells(one.X), cells(one.y)
+        kept = np.arange(len(rows)) != one.changed
+        np.testing.assert_array_equal(other[kept], rows[kept])
+        np.testing.assert_array_equal(other[:, 1], rows[:, 1])
+        changed += (other != rows).any()
+        if y is not None:
+            assert type(one.y) is type(y)
+            np.testing.assert_array_equal(theirs[kept], labels[kept])
+            changed += (theirs != labels).any()
+    assert changed > 30
+    np.testing.assert_array_equal(cells(table), rows)  # nothing in place
+
+
+def test_every_kind_is_made():
+    made = [*neighbours(X, LABELS, split(X, "labels"), np.random.default_rng(0), 45)]
+    names = {one.name.partition(" of record")[0] for one in made}
+    assert names == {
+        f"{kind} in the {part}"
+        for kind in FINITE | MALFORMED
+        for part in ("row", "target", "row and target")
+    }
+
+
+def test_undeclared_labels_keep_the_set_of_labels():
+    y = np.array([7, *LABELS[1:]])  # one label occurs once
+    given = split(X, "labels", declared=False)
+    for one in neighbours(X, y, given, np.random.default_rng(0), 200):
+        assert set(one.y) == set(y)
+
+
+def test_malformed_values_are_made_where_they_are_taken():
+    for malformed in (True, False):
+        given = split(X, "numbers", malformed=malformed)
+        made = [*neighbours(X, NUMBERS, given, np.random.default_rng(0), 60)]
+        finite = all(np.isfinite(one.X).all() for one in made)
+        finite &= all(np.isfinite(one.y).all() for one in made)
+        assert finite != malformed
+
+
+def test_whole_records_differ_in_the_last_one():
+    given = split(X, "labels", whole=True)
+    made = neighbours(X, LABELS, given, np.random.default_rng(0), 9)
+    assert {one.changed for one in made} == {29}
+
+
+def test_a_table_of_another_library_is_refused():
+    class Table:
+        shape = (3, 2)
+
+    given = Split(np.ones(2, dtype=bool), None, True, True, False)
+    with pytest.raises(ValueError, match="X is a Table, of which no neighbours"):
+        next(neighbours(Table(), None, given, np.random.default_rng(0), 1))
