@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -62,10 +63,10 @@ class Rehearsal(Protocol):
 
 @dataclasses.dataclass
 class _Stage:
-    """A rehearsal, the thread in which it was opened, and whether it is still open."""
+    """A rehearsal, None as soon as it is closed, and where it was opened."""
 
-    rehearsal: Any  # mypy: a Rehearsal, or None as soon as it is closed
-    thread: int
+    rehearsal: Rehearsal | None
+    place: tuple[int, int]
 
 
 _STAGE: ContextVar[_Stage | None] = ContextVar("skfdp_rehearsal", default=None)
@@ -76,14 +77,17 @@ def current() -> Rehearsal | None:
 
     Notes
     -----
-    **Guarantees.** None outside of `opened`, in every other thread and task, and after
-    it was closed, even where a copy of its context lives on: threads and tasks that
-    were begun inside draw real noise.
+    **Guarantees.** None outside of `opened`, in every other thread and process, and
+    after it was closed, even where a copy of its context lives on: threads, forks, and
+    tasks that outlive it draw real noise.
     """
     stage = _STAGE.get()
-    if stage is None or stage.thread != threading.get_ident():
-        return None
-    return stage.rehearsal
+    return stage.rehearsal if stage is not None and stage.place == _here() else None
+
+
+def _here() -> tuple[int, int]:
+    """Return the process and the thread of this call."""
+    return os.getpid(), threading.get_ident()
 
 
 @contextlib.contextmanager
@@ -98,7 +102,7 @@ def opened(rehearsal: Rehearsal) -> Iterator[None]:
     """
     if current() is not None:
         raise RuntimeError("an audit is running around this one: run one at a time.")
-    stage = _Stage(rehearsal, threading.get_ident())
+    stage = _Stage(rehearsal, _here())
     token = _STAGE.set(stage)
     try:
         yield

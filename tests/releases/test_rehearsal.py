@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import math
+import os
 import threading
 from pathlib import Path
 
@@ -93,6 +94,15 @@ def test_a_fit_in_another_thread_has_real_noise():
         # Even where the context is handed over, as an executor may do.
         context = contextvars.copy_context()
         assert in_thread(lambda: context.run(real_noise))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_fork_is_another_process():
+    with rehearsal.opened(Quiet()):
+        child = os.fork()
+        if not child:
+            os._exit(0 if rehearsal.current() is None else 1)
+        assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_context_that_lives_on_is_no_rehearsal():
