@@ -1,7 +1,7 @@
 """Canaries: the Gaussian-DP parameter claimed and seen, of every release and of plans.
 
 ``python benchmarks/audits/canaries.py`` releases the canaries of
-``tests/audit/tight_canaries.py`` at the package's own desk, four times as often as the
+``tests/audit/tight_canaries.py`` at the package's own desk, three times as often as the
 tests, and then whole plans by `skfdp.audit.audit_mechanism`. ``--output FILE`` writes
 what it prints, ``--times`` and ``--trials`` say how much of it, and ``--seed`` makes it
 repeatable; without it noise is that of the operating system.
@@ -160,9 +160,9 @@ def report(times: float, trials: int, seed: int | None):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--times", type=float, default=4.0, help="as often as the tests"
+        "--times", type=float, default=3.0, help="as often as the tests"
     )
-    parser.add_argument("--trials", type=int, default=10_000, help="of a plan")
+    parser.add_argument("--trials", type=int, default=8_000, help="of a plan")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--output", type=Path, default=None)
     given = parser.parse_args()

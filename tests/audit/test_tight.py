@@ -7,17 +7,22 @@ times, on fixed streams. ``benchmarks/audits/canaries.py`` does the same with mo
 import dataclasses
 import functools
 import json
+import math
 import sys
+import warnings
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE))
+sys.path.append(str(HERE.parent / "golden"))
 
 from tight_canaries import CANARIES  # noqa: E402
 
 from skfdp.privacy import Relation  # noqa: E402
+from skfdp.records.grid import SparseGridRows  # noqa: E402
 from skfdp.releases.desk import Desk  # noqa: E402
 
 BY_NAME = {canary.name: canary for canary in CANARIES}
@@ -79,6 +84,48 @@ def test_every_release_of_the_golden_fits_has_a_canary():
         for release in case["releases"]
     }
     assert drawn == {canary.stream or canary.label for canary in CANARIES}
+
+
+def kind(event, query, label, stream):
+    """Return what tells one kind of release from another."""
+    loss = getattr(query, "loss", None)
+    return (
+        type(query).__name__,
+        stream or label,
+        getattr(loss, "name", "no loss"),
+        "replaced" if event.relation.replaces else "nulled or gone",
+        *(["Poisson"] * (event.sampling_rate < 1)),
+        *(["sparse"] * isinstance(getattr(query, "rows", None), SparseGridRows)),
+        *(
+            name
+            for name in ("padded", "orthant", "label_bound", "nonnegative")
+            if getattr(query, name, None) not in (None, False)
+        ),
+    )
+
+
+@pytest.mark.slow
+def test_every_kind_of_release_of_the_golden_fits_has_a_canary():
+    """By query, stream, loss, relation, lemma, sampling and format."""
+    from golden_cases import CASES, fit
+
+    drawn, honest = set(), Desk.release
+
+    def release(self, label, query, theta=None, *, stream=None):
+        drawn.add(kind(self.event(label), query, label, stream))
+        return honest(self, label, query, theta, stream=stream)
+
+    with mock.patch.object(Desk, "release", release), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case in CASES:
+            if case["params"].get("epsilon") != math.inf:
+                fit(case)
+    found = set()
+    for canary in CANARIES:
+        skip_without_torch(canary.name)
+        pair = pair_of(canary.name)
+        found.add(kind(pair.event, pair.queries[0], canary.label, canary.stream))
+    assert drawn <= found
 
 
 # -- sabotage --------------------------------------------------------------------------

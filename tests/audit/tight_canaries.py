@@ -17,6 +17,7 @@ REPLACED = {"neighboring_relation": "replace_one"}
 NULLED = {"neighboring_relation": "replace_special"}
 GONE = {"neighboring_relation": "add_or_remove_one", "n_records": N_ROWS}
 RELATIONS = {"replaced": REPLACED, "nulled": NULLED, "gone": GONE}
+TWO_RELATIONS = {"replaced": REPLACED, "nulled": NULLED}
 #: Which columns are private.
 EVERY, SOME, NONE = (np.arange(N_COLUMNS) >= first for first in (0, 2, N_COLUMNS))
 COLUMNS = {"public_features": [0, 1]}
@@ -30,6 +31,7 @@ HALVES = np.kron([[0, 1, 0], [0, 0, 1]], [1, 1])
 
 _rng = np.random.default_rng(0)
 X = _rng.random((N_ROWS, N_COLUMNS)) * (_rng.random((N_ROWS, N_COLUMNS)) < 0.7)
+HALF_BATCHES = {"batch_size": N_ROWS // 2}
 #: Networks take longer.
 FEW = 12
 Y = {
@@ -55,6 +57,11 @@ def fitted(kind, **params):
 def logistic(**more):
     short = {"epsilon": 8.0, "bounds": (0, 1), "max_iter": 2, "clip_norm": 0.05}
     return fitted(skfdp.FeatureDPLogisticRegression, **(short | more))
+
+
+def as_csr(fit):
+    """Return the fit of a CSR table."""
+    return lambda X, y: fit(csr_array(X), y)
 
 
 def sgd(**more):
@@ -91,8 +98,10 @@ def centring(**more):
     return fitted(skfdp.PrivateCenteringTransformer, **(short | more))
 
 
-def search(**more):
-    inner = skfdp.FeatureDPLogisticRegression(bounds=(0, 1), max_iter=2)
+def search(relation="replace_one", **more):
+    inner = skfdp.FeatureDPLogisticRegression(
+        bounds=(0, 1), max_iter=2, neighboring_relation=relation
+    )
     grid = {"clip_norm": [0.3, 1.0]}
     return fitted(
         lambda **params: skfdp.PrivateSearchCV(inner, grid, **params),
@@ -197,7 +206,7 @@ for relation, more in RELATIONS.items():
     )
     canary(
         f"descent, Poisson batches, {relation}",
-        sgd(**more, batch_size=N_ROWS // 2),
+        sgd(**more, **HALF_BATCHES),
         (HIGH, 0),
         (HIGH, 1) if replaced else None,
         "descent",
@@ -205,14 +214,15 @@ for relation, more in RELATIONS.items():
         alone=True,
     )
 for loss in ("log_loss", "hinge", "squared_hinge"):
-    canary(
-        f"descent, {loss}",
-        sgd(loss=loss, **REPLACED),
-        (HIGH, 0),
-        (HIGH, 1),
-        "descent",
-        y="two",
-    )
+    for relation, more in TWO_RELATIONS.items():
+        canary(
+            f"descent, {loss}, {relation}",
+            sgd(loss=loss, **more),
+            (HIGH, 0),
+            (HIGH, 1) if relation == "replaced" else None,
+            "descent",
+            y="two",
+        )
 
 
 def two_classes(query):
@@ -242,14 +252,26 @@ canary(
     y="three",
     theta=two_classes,
 )
-canary(
-    "descent, CSR",
-    lambda X, y: logistic()(csr_array(X), y),
-    (HIGH, 0),
-    (HIGH, 1),
-    "descent",
-    y="two",
-)
+for relation, more in TWO_RELATIONS.items():
+    other = (HIGH, 1) if relation == "replaced" else None
+    for batches, size in {"": {}, "Poisson batches, ": HALF_BATCHES}.items():
+        canary(
+            f"descent, CSR, {batches}{relation}",
+            as_csr(sgd(**more, **size)),
+            (HIGH, 0),
+            other,
+            "descent",
+            y="two",
+            alone=bool(size),
+        )
+    canary(
+        f"descent, squared error, CSR, {relation}",
+        as_csr(loop(**more)),
+        (HIGH, -2),
+        (HIGH, 6) if relation == "replaced" else None,
+        "descent",
+        y="real",
+    )
 canary(
     "descent, class weights",
     logistic(class_weight={0: 2.0, 1: 0.5}),
@@ -314,42 +336,66 @@ for y in ("two", "three"):
         private=NONE,
         theta=two_classes if y == "three" else None,
     )
-canary(
-    "descent, zero padding",
-    logistic(**COLUMNS, public_loss="zero"),
-    (HIGH, 0),
-    (HIGH, 1),
-    "descent",
-    y="two",
-    private=SOME,
-)
+PADDED = logistic(**COLUMNS, public_loss="zero")
+IMPUTED = logistic(**COLUMNS, public_loss="impute")
+SAMPLED = {"solver": "dp-sgd", **HALF_BATCHES}
+for name, fit in {
+    "zero padding": PADDED,
+    "zero padding, CSR": as_csr(PADDED),
+    "imputed": IMPUTED,
+    "imputed, Poisson batches": logistic(**COLUMNS, public_loss="impute", **SAMPLED),
+}.items():
+    canary(
+        f"descent, {name}",
+        fit,
+        (HIGH, 0),
+        (HIGH, 1),
+        "descent",
+        y="two",
+        private=SOME,
+        alone="Poisson" in name,
+    )
 for target, losses in {
     "real": ("squared_error", "huber"),
     "counts": ("poisson",),
 }.items():
     for loss in losses:
         limits = (0, 6) if loss == "poisson" else (-2, 6)
-        canary(
-            f"descent, {loss}",
-            loop(loss=loss, target_bounds=limits),
-            (HIGH, limits[0]),
-            (HIGH, limits[1]),
-            "descent",
-            y=target,
-        )
+        for relation, more in TWO_RELATIONS.items():
+            replaced = relation == "replaced"
+            canary(
+                f"descent, {loss}, {relation}",
+                loop(loss=loss, target_bounds=limits, **more),
+                (HIGH, limits[0]),
+                (HIGH, limits[1]) if replaced else None,
+                "descent",
+                y=target,
+            )
+for relation, more in TWO_RELATIONS.items():
+    canary(
+        f"descent, squared_error, Poisson batches, {relation}",
+        loop(**more, **SAMPLED),
+        (HIGH, -2),
+        (HIGH, 6) if relation == "replaced" else None,
+        "descent",
+        y="real",
+        alone=True,
+    )
 
 # -- labels and targets in one release -------------------------------------------------
-for y in ("two", "three"):
-    canary(
-        f"label statistic, {y}",
-        logistic(**LABELS, solver="one-shot", max_iter="auto", clip_norm="auto"),
-        (None, 0),
-        (None, 1),
-        "label statistic",
-        y=y,
-        X=BRIGHT,
-        private=NONE,
-    )
+ONE_SHOT = {**LABELS, "solver": "one-shot", "max_iter": "auto", "clip_norm": "auto"}
+for relation, more in TWO_RELATIONS.items():
+    for y in ("two", "three"):
+        canary(
+            f"label statistic, {y}, {relation}",
+            logistic(**ONE_SHOT, **more),
+            (None, 0),
+            (None, 1) if relation == "replaced" else None,
+            "label statistic",
+            y=y,
+            X=BRIGHT,
+            private=NONE,
+        )
 canary(
     "target statistic",
     regressor(**LABELS, solver="one-shot"),
@@ -393,26 +439,29 @@ for relation, more in RELATIONS.items():
         edit=number_at(1.0, -1.0 if replaced else None),
         **scale,
     )
-canary(
-    "mean rate",
-    loop(loss="poisson", target_bounds=(0, 6)),
-    (LOW, 0.0),
-    (HIGH, 6.0),
-    "mean rate",
-    stream="mean rate",
-    y="counts",
-    edit=number_at(1.0, -1.0),
-)
+for relation, more in TWO_RELATIONS.items():
+    replaced = relation == "replaced"
+    canary(
+        f"mean rate, {relation}",
+        loop(loss="poisson", target_bounds=(0, 6), **more),
+        (LOW, 0.0),
+        (HIGH, 6.0) if replaced else None,
+        "mean rate",
+        stream="mean rate",
+        y="counts",
+        edit=number_at(1.0, -1.0 if replaced else 1.0),
+    )
 
 # -- moments of a regression -----------------------------------------------------------
-canary(
-    "cross moments of a regression",
-    regressor(solver="one-shot", **SIGNED),
-    (FAR, -2.0),
-    (-FAR, 6.0),
-    "cross moments",
-    y="real",
-)
+for relation, more in TWO_RELATIONS.items():
+    canary(
+        f"cross moments of a regression, {relation}",
+        regressor(solver="one-shot", **SIGNED, **more),
+        (FAR, -2.0),
+        (-FAR, 6.0) if relation == "replaced" else None,
+        "cross moments",
+        y="real",
+    )
 # Rows of norm 1 at an angle of about 60 degrees, and opposite targets.
 ANGLE = math.acos(12**2 / 17**2)
 ASLANT = np.array(
@@ -425,21 +474,34 @@ def aslant(query, side):
 
     What is left of a record after a projection, which is released, may be anything.
     """
+    return with_row(query, ASLANT[side])
+
+
+def even(query, side):
+    """Return moments of which record 0 has a row of equal entries."""
+    return with_row(query, np.r_[np.full(N_COLUMNS, N_COLUMNS**-0.5), 1])
+
+
+def with_row(query, row):
+    """Return the query with another row of record 0, truncated to the grid."""
     values = query.rows.values.copy()
-    values[0] = np.trunc(ASLANT[side] / GRID)
+    values[0] = np.trunc(row / GRID)
     rows = dataclasses.replace(query.rows, values=values)
     return dataclasses.replace(query, rows=rows)
 
 
-canary(
-    "second moments of a regression",
-    regressor(solver="one-shot"),
-    (LOW, -2.0),
-    (HIGH, 6.0),
-    "second moments",
-    y="real",
-    edit=aslant,
-)
+for relation, more in TWO_RELATIONS.items():
+    canary(
+        f"second moments of a regression, {relation}",
+        regressor(solver="one-shot", **more),
+        (LOW, -2.0),
+        (HIGH, 6.0) if relation == "replaced" else None,
+        "second moments",
+        y="real",
+        # A square weighs less than a product, by 12 over 17 / sqrt(2): a null goes
+        # furthest as a row of two equal entries.
+        edit=aslant if relation == "replaced" else even,
+    )
 
 # -- the temperature -------------------------------------------------------------------
 
@@ -462,7 +524,7 @@ def sure_and_wrong(query, side):
 
 
 for y in ("two", "three"):
-    for relation, more in {"replaced": REPLACED, "nulled": NULLED}.items():
+    for relation, more in TWO_RELATIONS.items():
         canary(
             f"temperature, {y}, {relation}",
             logistic(**COLUMNS, **TARGET, **more),
@@ -473,6 +535,17 @@ for y in ("two", "three"):
             private=SOME,
             edit=sure_and_wrong,
         )
+for relation, more in TWO_RELATIONS.items():
+    canary(
+        f"temperature, CSR, {relation}",
+        as_csr(logistic(**COLUMNS, **TARGET, **more)),
+        (HIGH, None),
+        (LOW, None) if relation == "replaced" else None,
+        "temperature",
+        y="two",
+        private=SOME,
+        edit=sure_and_wrong,
+    )
 
 # -- sums for completion, centring and networks ----------------------------------------
 for name, fit in {
@@ -506,6 +579,20 @@ canary(
     y="two",
     private=SOME,
 )
+for name, fit, label in (
+    ("class sums", completion(**NULLED), "class sums"),
+    ("second moments for completion", completion(**NULLED), "second moments"),
+    ("cross moments of centring", centring(**COLUMNS, **NULLED), "cross moments"),
+):
+    canary(
+        f"{name}, nulled",
+        fit,
+        (HIGH, None),
+        None,
+        label,
+        y=None if "centring" in name else "two",
+        private=SOME,
+    )
 canary(
     "cross moments of centring, bounded",
     centring(**COLUMNS, **REPLACED),
@@ -523,7 +610,6 @@ canary(
     private=SOME,
     X=BRIGHT,
 )
-IMPUTED = logistic(**COLUMNS, public_loss="impute")
 canary(
     "cross moments, imputed",
     IMPUTED,
@@ -655,6 +741,15 @@ def score_at(*ends):
 canary(
     "score, accuracy",
     search(),
+    (None, None),
+    (None, None),
+    "score",
+    y="two",
+    edit=score_at(1.0, 0.0),
+)
+canary(
+    "score, accuracy, nulled",
+    search("replace_special"),
     (None, None),
     (None, None),
     "score",

@@ -18,6 +18,7 @@ import numpy as np
 from skfdp.audit import bounds
 from skfdp.audit.canary import Score
 from skfdp.privacy import Event
+from skfdp.records.grid import SparseGridRows
 from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams
 
@@ -141,11 +142,10 @@ class Canary:
         if self.edit is not None:
             queries = [self.edit(query, side) for side, query in enumerate(queries)]
         if self.alone:
-            keep = [slice(0, 1)] * 2
-            if not replaced and void is None:
-                keep[1] = slice(0, 0)
+            counts = 1, int(replaced or void is not None)
             queries = [
-                rows_of(query, one) for query, one in zip(queries, keep, strict=True)
+                rows_of(query, count)
+                for query, count in zip(queries, counts, strict=True)
             ]
             void = None if void is None else void[:1]
         theta = asked.theta if self.theta is None else self.theta(asked.query)
@@ -171,15 +171,31 @@ class Canary:
         return asked
 
 
-def rows_of(query, keep: slice):
-    """Return the query over some of its records."""
-    parts = {
-        part.name: getattr(query.rows, part.name)[keep]
-        for part in dataclasses.fields(query.rows)
-        if np.ndim(getattr(query.rows, part.name))
-    }
-    rows = dataclasses.replace(query.rows, **parts)
-    return dataclasses.replace(query, rows=rows, target=query.target[keep])
+def rows_of(query, count: int):
+    """Return the query over its first records."""
+    kept = {"rows": first_rows(query.rows, count), "target": query.target[:count]}
+    if query.padded is not None:
+        kept["padded"] = first_rows(query.padded, count)
+    return dataclasses.replace(query, **kept)
+
+
+def first_rows(rows, count: int):
+    """Return the first rows, of whatever kind."""
+    if not isinstance(rows, SparseGridRows):
+        parts = {
+            part.name: getattr(rows, part.name)[:count]
+            for part in dataclasses.fields(rows)
+            if np.ndim(getattr(rows, part.name))
+        }
+        return dataclasses.replace(rows, **parts)
+    end = rows.indptr[count]
+    return dataclasses.replace(
+        rows,
+        data=rows.data[:end],
+        indices=rows.indices[:end],
+        indptr=rows.indptr[: count + 1],
+        squared_norms=rows.squared_norms[:count],
+    )
 
 
 @dataclasses.dataclass(frozen=True)
