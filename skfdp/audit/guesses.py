@@ -55,6 +55,7 @@ and Chaudhuri (2025), https://arxiv.org/abs/2410.22235.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -69,9 +70,9 @@ from skfdp.privacy.events import Event
 # Beyond it no number of guesses that a fit has room for shows anything.
 _LARGEST_EPSILON = 60.0
 _BISECTIONS = 50
-_CURVE_POINTS = 400
-# Noise of sampled releases is scaled by powers of 2**(1/16), from 1/64 to 4.
-_FACTORS = tuple(2 ** (k / 16) for k in range(-96, 33))
+_CURVE_POINTS = 150
+# By which noise of sampled releases is divided: each curve takes a moment.
+_FACTORS = tuple(2 ** (k / 8) for k in range(-40, 9))
 
 #: Smallest share of wrong guesses that goes with a share of right ones.
 Least = Callable[[float], float]
@@ -243,7 +244,9 @@ class Claim:
     @property
     def mu(self) -> float | None:
         """Gaussian-DP parameter of one step, None where it is not Gaussian."""
-        return compose(self.events).mu
+        mus = [event.mu for event in self.events]
+        sampled = any(mu is None for mu in mus)
+        return None if sampled else math.hypot(*(mu or 0.0 for mu in mus))
 
     def epsilon(self, delta: float, factor: float = 1.0) -> float:
         """Return what one step costs at delta."""
@@ -256,9 +259,9 @@ class Claim:
         if self.mu is not None:
             return gaussian_least(self.n_steps * factor * self.mu)
         events = self._scaled(factor)
-        if self.n_steps == 2:
-            events = tuple(map(_doubled, events))
-        return curve_least(compose(events))
+        return _sampled_least(
+            tuple(map(_doubled, events)) if self.n_steps == 2 else events
+        )
 
     def bound(
         self,
@@ -278,18 +281,14 @@ class Claim:
         delta, significance : float
             The significance is that of one count.
         """
-        cached: dict[float, Least] = {}
 
         def refuted(factor: float, count: tuple[int, int]) -> bool:
-            if factor not in cached:
-                cached[factor] = self.least(factor)
-            return refutes(n_canaries, *count, cached[factor], significance)
+            return refutes(n_canaries, *count, self.least(factor), significance)
 
-        found = []
-        for count in counts:
-            factor = self._largest(lambda f, count=count: refuted(f, count))
-            found.append(self.epsilon(delta, factor) if factor > 0 else 0.0)
-        return found
+        factors = [
+            self._largest(functools.partial(refuted, count=count)) for count in counts
+        ]
+        return [self.epsilon(delta, one) if one > 0 else 0.0 for one in factors]
 
     def _largest(self, refuted: Callable[[float], bool]) -> float:
         """Return the largest factor that is refuted, 0 if none is."""
@@ -312,6 +311,11 @@ class Claim:
             )
             for event in self.events
         )
+
+
+@functools.lru_cache(maxsize=64)
+def _sampled_least(events: tuple[Event, ...]) -> Least:
+    return curve_least(compose(events))
 
 
 def _doubled(event: Event) -> Event:

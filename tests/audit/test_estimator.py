@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 import skfdp
 from skfdp.audit.canaries import Parts, make_canaries
 from skfdp.audit.guesses import Claim
-from skfdp.audit.one_run import audit_estimator
+from skfdp.audit.one_run import _fitted, audit_estimator
 from skfdp.privacy import PrivacyLedger
 from skfdp.privacy.relations import Relation
 from skfdp.releases import desk
@@ -456,3 +456,28 @@ def test_what_cannot_be_audited(table):
         audit_estimator(make("label-DP"), *table, canaries="noise")
     with pytest.raises(ValueError, match="needs a null that this table can tell"):
         audit_estimator(make("dpsgd-f, two steps"), *table, tails="null")
+
+
+def test_a_search_shows_its_best_model_and_no_iterate(table):
+    inner = LOGISTIC(bounds=(0, 1), public_target=True)
+    search = skfdp.PrivateSearchCV(inner, {"clip_norm": [0.3, 1.0]}, epsilon=16.0)
+    model, iterate = _fitted(search, *table)
+    assert iterate is model
+    result = audit_estimator(search, *table, random_state=0)
+    assert result.passed
+    assert result.claimed_epsilon == pytest.approx(16.0, rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["columns public", "dpsgd-f, two steps"])
+def test_sampled_batches(name, table, monkeypatch):
+    model = make(name, batch_size=30, max_iter=50)
+    if name == "columns public":
+        model.set_params(solver="dp-sgd")
+    honest = audit_estimator(model, *table, random_state=0)
+    assert honest.passed
+    assert honest.reach > 3
+    pytest.importorskip("sklearn.callback")
+    divide_noise(monkeypatch, 1e4)
+    model.set_params(epsilon=0.5)
+    assert not audit_estimator(model, *table, random_state=0).passed

@@ -270,7 +270,7 @@ def test_the_curve_of_a_gaussian_says_what_the_closed_form_says():
         least, closed = curve_least(GaussianCurve(mu)), gaussian_least(mu)
         for right in (1e-4, 0.01, 0.3, 0.9, 0.999):
             assert least(right) <= closed(right) + 1e-9
-            assert least(right) == pytest.approx(closed(right), rel=0.01, abs=1e-7)
+            assert least(right) == pytest.approx(closed(right), rel=0.03, abs=1e-7)
 
 
 def test_claims_scale_and_double():
