@@ -45,7 +45,7 @@ def means(model, X_a, y_a, X_b, y_b):
 #: Estimator, its parameters, shape of the table, and what is not the default.
 CASES = {
     "logistic, all private": (LOGISTIC, {}, SIZE, {}),
-    "logistic, more canaries": (LOGISTIC, {}, LARGE, {}),
+    "logistic, 2000 canaries": (LOGISTIC, {}, LARGE, {"n_canaries": LARGE[0]}),
     "logistic, null": (LOGISTIC, {**SPECIAL, "classes": [0, 1]}, SIZE, {}),
     "logistic, half public": (
         LOGISTIC,
@@ -129,7 +129,7 @@ def head(seed, n_runs):
     )
     return (
         f"One-run audits at 95 %, delta 1e-5; seed {seed}, {n_runs} runs a row\n"
-        f"(1 of 2000 canaries).\n"
+        f"(1 with 2000 canaries).\n"
         f"{datetime.date.today()}; Python {platform.python_version()}, {versions}\n\n"
         "guesses, right: of the number of guesses that gave the better bound.\n"
         "Steinke, f-DP: lower bounds of epsilon, the median run; reach: all right.\n\n"

@@ -9,43 +9,11 @@ import numpy as np
 from scipy.sparse import issparse, vstack
 from sklearn.base import is_classifier, is_regressor
 
-from skfdp.privacy.relations import Relation
+from skfdp.audit.fits import Parts
 from skfdp.records.checks import shown
 
 KINDS = ("flip", "mirror", "noise", "swap")
 TAILS = ("auto", "other", "null")
-
-
-@dataclasses.dataclass(frozen=True)
-class Parts:
-    """What of a table is public, and the last step that learns from it.
-
-    Attributes
-    ----------
-    mask : bool ndarray of shape (n_features,)
-        Public columns.
-    private_target : bool
-    relation : Relation
-    last : estimator
-        The last step of a Pipeline, or the estimator itself.
-    direct : bool
-        Whether it sees the table itself, and no step before it does.
-    """
-
-    mask: np.ndarray
-    private_target: bool
-    relation: Relation
-    last: Any
-    direct: bool
-
-    @property
-    def columns(self) -> np.ndarray:
-        """Positions of the private columns."""
-        return np.flatnonzero(~self.mask)
-
-    def setting(self, name: str) -> Any:
-        """Return a parameter of the last step, None if it has none."""
-        return getattr(self.last, name, None)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import dataclasses
 import math
 import numbers
-import warnings
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import clone
 
-from skfdp.audit.canaries import KINDS as KINDS
-from skfdp.audit.canaries import TAILS, Canaries, Parts, make_canaries, n_records
+from skfdp.audit.canaries import TAILS, Canaries, make_canaries, n_records
+from skfdp.audit.fits import NO_CLAIM, fitted, parts_of, without_charge
 from skfdp.audit.guesses import Claim, most_allowed, steinke_bound
 from skfdp.audit.results import AuditResult
 from skfdp.audit.scores import Score, default_score
 from skfdp.privacy.plotting import new_axes
-from skfdp.privacy.relations import Relation
 from skfdp.privacy.reporting import report
 from skfdp.records.checks import shown
-from skfdp.records.guards import UtilityWarning
-from skfdp.records.public_columns import public_mask
 
 #: Of the canaries guessed, by default; each number costs its part of the confidence.
 SHARES = (1.0, 0.5, 0.25, 0.125)
 _METHODS = 2
-_NO_CLAIM = "estimator claims no finite epsilon: there is nothing to audit; set one."
 _MOST_CANARIES = 1_000
 _CURVE_POINTS = 16
 
@@ -211,10 +202,10 @@ def audit_estimator(
     (True, 400, 'noise')
     """
     X, y = _table(X), _target(y)
-    own = _without_charge(estimator)
+    own = without_charge(estimator)
     significance = _significance(confidence)
     rng = np.random.default_rng(random_state)
-    parts = _parts(own, X, y, public_features, public_target)
+    parts = parts_of(own, X, y, public_features, public_target)
     n_canaries = _count("n_canaries", n_canaries, n_records(X), _MOST_CANARIES)
     _count("n_guesses", n_guesses, n_canaries)
     if tails not in TAILS:
@@ -226,66 +217,16 @@ def audit_estimator(
         parts, X, y, n_canaries=n_canaries, kind=canaries, tails=tails, rng=rng
     )
     heads = rng.random(n_canaries) < 0.5
-    model, iterate = _fitted(own, *made.table(X, y, heads))
+    model, iterate = fitted(own, *made.table(X, y, heads))
     scores = _scores(model if score else iterate, made, score)
     counts = _right_guesses(scores, heads, n_guesses)
     return _result(report(model), made, counts, significance)
 
 
-class _LastIterate:
-    """A callback that keeps the model of the last step.
-
-    Every iterate of a loop is released; the model that a fit returns may be scaled
-    down to what its noise lets hope for, and shows less.
-    """
-
-    def __init__(self):
-        self.model = None
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context, **_):
-        pass
-
-    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None, **_):
-        if context.task_name == "step":
-            self.model = fitted_estimator
-        return False
-
-
-def _fitted(own: Any, X: Any, y: Any) -> tuple[Any, Any]:
-    """Return a fitted clone, and with its last iterate, where there are callbacks."""
-    model, listener = clone(own), _LastIterate()
-    last = model.steps[-1][1] if hasattr(model, "steps") else model
-    if hasattr(last, "set_callbacks"):
-        last.set_callbacks(listener)
-    with _unadvised():
-        model.fit(X, y)
-    if listener.model is None:
-        return model, model
-    if last is model:
-        return model, listener.model
-    iterate = copy.copy(model)
-    iterate.steps = [*model.steps[:-1], (model.steps[-1][0], listener.model)]
-    return model, iterate
-
-
-@contextlib.contextmanager
-def _unadvised() -> Iterator[None]:
-    """Keep quiet about utility: canaries teach nothing, and need not."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UtilityWarning)
-        yield
-
-
 def _result(found, made: Canaries, counts, significance: float) -> OneRunResult:
     """Return what the numbers of right guesses say of a report."""
     if not math.isfinite(found.epsilon):
-        raise ValueError(_NO_CLAIM)
+        raise ValueError(NO_CLAIM)
     n, delta = len(made.rows), found.delta
     level = significance / (_METHODS * len(counts))
     claim = Claim(found.events, made.n_steps)
@@ -356,80 +297,6 @@ def _scores(model: Any, made: Canaries, score: Score | None) -> np.ndarray:
             f"it returned shape {found.shape}."
         )
     return found
-
-
-def _parts(own: Any, X: Any, y: Any, public_features: Any, public_target: Any) -> Parts:
-    """Return what is public, as it was given or as the releases say."""
-    steps = getattr(own, "steps", None)
-    last = own if steps is None else steps[-1][1]
-    if hasattr(own, "plan"):
-        with _unadvised():
-            events, names = own.plan(X, y).events, None
-    else:
-        found = report(_fitted(own, X, y)[0])
-        events, names = found.events, found.public_sources
-        if names is None and found.public_features and public_features is None:
-            if steps is None or len(steps) > 1:
-                raise ValueError(
-                    f"{type(own).__name__} has public columns that cannot be followed "
-                    "back to X: pass public_features, and public_target."
-                )
-    if not events:
-        raise ValueError(_NO_CLAIM)
-    if names is None:
-        names = {name for event in events for name in event.public_features}
-    labels = [str(label) for label in X.columns] if hasattr(X, "columns") else None
-    if public_features is not None:
-        mask = public_mask(public_features, X.shape[1], labels, X)
-    else:
-        declared = getattr(last, "names", None)
-        mask = _mask_of(names, X.shape[1], declared if labels is None else labels)
-    shows = any(event.public_target for event in events)
-    return Parts(
-        mask,
-        y is not None and not (shows if public_target is None else public_target),
-        Relation.of(events[0].neighboring_relation),
-        last,
-        direct=last is own,
-    )
-
-
-def _mask_of(names: Any, n_features: int, labels: Any) -> np.ndarray:
-    """Return the columns of these names or positions."""
-    places = {label: j for j, label in enumerate(labels or ())}
-    mask = np.zeros(n_features, dtype=bool)
-    for name in names:
-        place = places.get(name) if isinstance(name, str) else name
-        if place is None:
-            raise ValueError(
-                f"public column {name!r} is not among the names of X: pass "
-                "public_features as positions or as a mask."
-            )
-        mask[place] = True
-    return mask
-
-
-def _without_charge(estimator: Any) -> Any:
-    """Return a clone that has no ledger and no seed."""
-    if not hasattr(estimator, "get_params") or not hasattr(estimator, "fit"):
-        raise ValueError(
-            f"estimator={shown(estimator)} must be an estimator or a Pipeline of this "
-            "package's."
-        )
-    own = clone(estimator)
-    settings = own.get_params(deep=True)
-    private = {
-        name.removesuffix("epsilon")
-        for name in settings
-        if name == "epsilon" or name.endswith("__epsilon")
-    }
-    found = {
-        prefix + name
-        for prefix in private
-        for name in ("ledger", "random_state")
-        if prefix + name in settings
-    }
-    return own.set_params(**dict.fromkeys(sorted(found)))
 
 
 def _table(X: Any) -> Any:

@@ -12,9 +12,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import skfdp
-from skfdp.audit.canaries import Parts, make_canaries
+from skfdp.audit.canaries import make_canaries
+from skfdp.audit.fits import Parts, fitted
 from skfdp.audit.guesses import Claim
-from skfdp.audit.one_run import _fitted, audit_estimator
+from skfdp.audit.one_run import audit_estimator
 from skfdp.privacy import PrivacyLedger
 from skfdp.privacy.relations import Relation
 from skfdp.releases import desk
@@ -461,7 +462,7 @@ def test_what_cannot_be_audited(table):
 def test_a_search_shows_its_best_model_and_no_iterate(table):
     inner = LOGISTIC(bounds=(0, 1), public_target=True)
     search = skfdp.PrivateSearchCV(inner, {"clip_norm": [0.3, 1.0]}, epsilon=16.0)
-    model, iterate = _fitted(search, *table)
+    model, iterate = fitted(search, *table)
     assert iterate is model
     result = audit_estimator(search, *table, random_state=0)
     assert result.passed

@@ -63,7 +63,7 @@ def test_without_delta_it_is_the_tail_of_randomized_response(size, epsilon):
 @pytest.mark.parametrize("delta", [1e-6, 1e-3])
 def test_it_is_at_most_the_published_bound(size, epsilon, delta):
     chance = expit(epsilon)
-    for n_correct in range(int(chance * size[1]) + 1, size[1] + 1):
+    for n_correct in range(int(chance * size[1]) + 1, size[1] + 1, size[1] // 20):
         found = steinke_p_value(*size, n_correct, epsilon, delta)
         assert found <= published(*size, n_correct, epsilon, delta) * (1 + 1e-9)
 
@@ -223,7 +223,7 @@ def test_bounds_grow_with_right_guesses_and_with_the_error_allowed(delta):
     for counts in ((200, 200), (200, 50)):
         found = [
             steinke_bound(*counts, c, delta=delta, significance=0.05)
-            for c in range(counts[1] + 1)
+            for c in range(0, counts[1] + 1, counts[1] // 25)
         ]
         assert found == sorted(found)
         assert found[0] == 0 < found[-1]
