@@ -178,8 +178,9 @@ def _given(parts: Parts, X, y, rows, given) -> tuple[Any, Any, Any, Any]:
 def _flipped(parts: Parts, y, n: int, rng) -> tuple[np.ndarray, np.ndarray]:
     """Return random labels, or ends of the target's bounds, and other ones."""
     if is_regressor(parts.last):
-        low, high = parts.setting("target_bounds") or (np.nanmin(y), np.nanmax(y))
-        labels = np.array([float(low), float(high)])
+        bounds = parts.setting("target_bounds")
+        seen = _ends(np.asarray(y, dtype=float)[:, None])
+        labels = np.ravel(seen if bounds is None else bounds).astype(float)
     else:
         classes = parts.setting("classes")
         labels = np.unique(np.asarray(y)) if classes is None else np.asarray(classes)
@@ -216,13 +217,26 @@ def _ranges(parts: Parts, X) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of the private columns: declared, or else seen."""
     columns, bounds = parts.columns, parts.setting("bounds")
     declared = isinstance(bounds, tuple | list) and len(bounds) == 2
-    if declared and parts.direct and parts.setting("encoder") is None:
-        return tuple(
-            np.broadcast_to(np.asarray(end, dtype=float), len(parts.mask))[columns]
-            for end in bounds
-        )
-    values = _dense(X, np.arange(n_records(X)), columns)
-    return np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+    seen = _ends(_dense(X, np.arange(n_records(X)), columns))
+    if not (declared and parts.direct and parts.setting("encoder") is None):
+        return seen
+    ends = [
+        np.broadcast_to(np.asarray(end, dtype=float), len(parts.mask))[columns]
+        for end in bounds
+    ]
+    low, high = (
+        np.where(np.isfinite(a), a, b) for a, b in zip(ends, seen, strict=True)
+    )
+    return low, high
+
+
+def _ends(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the largest finite number of each column, or 0."""
+    known = np.isfinite(values)
+    low = np.where(known, values, np.inf).min(axis=0)
+    high = np.where(known, values, -np.inf).max(axis=0)
+    some = known.any(axis=0)
+    return np.where(some, low, 0.0), np.where(some, high, 0.0)
 
 
 def _dense(X, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -244,12 +258,13 @@ def _with_private(X, rows: np.ndarray, parts: Parts, values) -> Any:
     columns = parts.columns
     whole = values.shape[1] == len(parts.mask)
     if hasattr(X, "iloc"):
-        found, frame = X.iloc[rows].reset_index(drop=True), hasattr(values, "iloc")
-        named = {}
+        found = _rows(X, rows)
         for k, j in enumerate(columns):
-            told = values.iloc[:, j].to_numpy() if frame else values[:, k]
-            named[found.columns[j]] = told.astype(X.dtypes.iloc[j])
-        return found.assign(**named)
+            if hasattr(values, "iloc"):
+                found[found.columns[j]] = values.iloc[:, j].to_numpy()
+            else:
+                found[found.columns[j]] = values[:, k]
+        return found.astype(dict(X.dtypes))
     dense = X.tocsr()[rows].toarray() if issparse(X) else X[rows].copy()
     if issparse(values):
         values = values.toarray()
@@ -262,7 +277,9 @@ def _rows(table: Any, rows: np.ndarray) -> Any:
         return None
     if issparse(table):
         return table.tocsr()[rows]
-    return table.iloc[rows] if hasattr(table, "iloc") else table[rows]
+    if hasattr(table, "iloc"):
+        return table.iloc[rows].reset_index(drop=True)
+    return table[rows]
 
 
 def _like(y: Any, values: np.ndarray) -> Any:

@@ -71,8 +71,9 @@ from skfdp.privacy.events import Event
 _LARGEST_EPSILON = 60.0
 _BISECTIONS = 50
 _CURVE_POINTS = 150
-# By which noise of sampled releases is divided: each curve takes a moment.
-_FACTORS = tuple(2 ** (k / 8) for k in range(-40, 9))
+# By which noise of sampled releases is divided: each curve takes a moment. One is a
+# little above 1, so that a claim that is refuted shows a larger epsilon.
+_FACTORS = tuple(1.001 * 2 ** (k / 8) for k in range(-40, 9))
 
 #: Smallest share of wrong guesses that goes with a share of right ones.
 Least = Callable[[float], float]

@@ -416,6 +416,68 @@ def test_canaries_are_far_apart(table):
     assert set(flip.y_a.tolist()) == {-5.0, 12.0}
 
 
+def test_canaries_are_finite_where_a_table_is_not(table):
+    X, y = table
+    X = X.copy()
+    X[:, 0], X[::2, 1], X[1, 2] = np.nan, np.nan, np.inf
+    given = {"n_canaries": N, "tails": "auto", "rng": np.random.default_rng(0)}
+    for bounds in (False, (0, [np.inf] * D)):
+        made = make_canaries(
+            parts(last=LOGISTIC(bounds=bounds)), X, y, kind="noise", **given
+        )
+        for one in (made.X_a, made.X_b):
+            assert np.isfinite(one).all()
+            assert (np.ptp(one, axis=0) > 0).sum() == D - 1
+
+
+@pytest.mark.parametrize("columns", ["text", "numbers"])
+def test_frames_keep_their_types(columns):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, 60),
+            "score": rng.random(60).astype(np.float32),
+            "town": pd.Categorical(rng.choice(["A", "B"], 60)),
+        }
+    )
+    if columns == "numbers":
+        X.columns = [0, 1, 2]
+    y, heads = rng.integers(0, 2, 60), rng.random(60) < 0.5
+    mask = np.array([False, False, True])
+    given = {"n_canaries": 60, "tails": "auto", "rng": rng}
+    for kind in ("noise", "mirror", "swap"):
+        made = make_canaries(
+            parts(mask=mask, last=LOGISTIC()), X, y, kind=kind, **given
+        )
+        told, _ = made.table(X, y, heads)
+        assert told.dtypes.equals(X.dtypes)
+        assert told.columns.equals(X.columns)
+        assert told.iloc[:, 2].equals(X.iloc[:, 2])
+        assert (told.iloc[:, 0] != X.iloc[:, 0]).any()
+    swapped = make_canaries(
+        parts(mask=~mask, last=LOGISTIC()), X, y, kind="swap", **given
+    )
+    told, _ = swapped.table(X, y, heads)
+    assert told.dtypes.equals(X.dtypes)
+    assert not told.iloc[:, 2].equals(X.iloc[:, 2])
+    assert told.iloc[:, :2].equals(X.iloc[:, :2])
+
+
+@pytest.mark.parametrize("n_canaries", [1, 2, 5])
+def test_few_canaries_refute_nothing(n_canaries, table):
+    for kind in ("noise", "swap", "flip"):
+        result = audit_estimator(
+            make("nothing public", epsilon=1.0),
+            *table,
+            n_canaries=n_canaries,
+            canaries=kind,
+        )
+        assert result.passed
+        assert result.n_canaries == n_canaries
+        assert max(guesses for guesses, _ in result.counts) == n_canaries
+
+
 ERRORS = {
     "kind": ({"canaries": "mole"}, "canaries='mole' is unknown"),
     "shape": ({"canaries": (np.zeros((2, 2)), None)}, "of the shape of X and y"),
