@@ -120,7 +120,9 @@ def _default_kind(parts: Parts, X: Any) -> str:
     return "noise" if numeric and not encoded else "swap"
 
 
-def _made(parts: Parts, X, y, rows, kind, rng) -> tuple[Any, Any, Any, Any]:
+def _made(
+    parts: Parts, X: Any, y: Any, rows: np.ndarray, kind: Any, rng: np.random.Generator
+) -> tuple[Any, Any, Any, Any]:
     """Return X_a, y_a, X_b, y_b of a kind."""
     if kind not in KINDS:
         raise ValueError(
@@ -160,7 +162,9 @@ def _made(parts: Parts, X, y, rows, kind, rng) -> tuple[Any, Any, Any, Any]:
     )
 
 
-def _given(parts: Parts, X, y, rows, given) -> tuple[Any, Any, Any, Any]:
+def _given(
+    parts: Parts, X: Any, y: Any, rows: np.ndarray, given: Any
+) -> tuple[Any, Any, Any, Any]:
     """Return the pairs of a table and the user's other values of its private parts."""
     fits = isinstance(given, tuple) and len(given) == 2 and hasattr(given[0], "shape")
     if not fits or given[0].shape != X.shape:
@@ -175,7 +179,9 @@ def _given(parts: Parts, X, y, rows, given) -> tuple[Any, Any, Any, Any]:
     return _rows(X, rows), _rows(y, rows), X_b, y_b
 
 
-def _flipped(parts: Parts, y, n: int, rng) -> tuple[np.ndarray, np.ndarray]:
+def _flipped(
+    parts: Parts, y: Any, n: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Return random labels, or ends of the target's bounds, and other ones."""
     if is_regressor(parts.last):
         bounds = parts.setting("target_bounds")
@@ -189,7 +195,9 @@ def _flipped(parts: Parts, y, n: int, rng) -> tuple[np.ndarray, np.ndarray]:
     return labels[first], labels[second]
 
 
-def _null(parts: Parts, X, y, rows, pair) -> tuple[Any, Any] | None:
+def _null(
+    parts: Parts, X: Any, y: Any, rows: np.ndarray, pair: Any
+) -> tuple[Any, Any] | None:
     """Return records that count as null, None if a table cannot tell them."""
     special = parts.relation.counts_are_public and not parts.relation.replaces
     if not special or parts.setting("on_invalid") == "raise":
@@ -213,7 +221,7 @@ def _null(parts: Parts, X, y, rows, pair) -> tuple[Any, Any] | None:
     return None
 
 
-def _ranges(parts: Parts, X) -> tuple[np.ndarray, np.ndarray]:
+def _ranges(parts: Parts, X: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of the private columns: declared, or else seen."""
     columns, bounds = parts.columns, parts.setting("bounds")
     declared = isinstance(bounds, tuple | list) and len(bounds) == 2
@@ -239,7 +247,7 @@ def _ends(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(some, low, 0.0), np.where(some, high, 0.0)
 
 
-def _dense(X, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def _dense(X: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     if issparse(X):
         return X.tocsr()[rows].tocsc()[:, columns].toarray().astype(float)
     found = (
@@ -248,7 +256,7 @@ def _dense(X, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return found.astype(float)
 
 
-def _with_private(X, rows: np.ndarray, parts: Parts, values) -> Any:
+def _with_private(X: Any, rows: np.ndarray, parts: Parts, values: Any) -> Any:
     """Return rows of X with other private columns.
 
     Parameters

@@ -84,8 +84,8 @@ class _LastIterate:
     down to what its noise lets hope for, and shows less.
     """
 
-    def __init__(self):
-        self.model = None
+    def __init__(self) -> None:
+        self.model: Any = None
 
     def setup(self, estimator, context):
         pass

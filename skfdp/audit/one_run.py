@@ -16,12 +16,15 @@ from skfdp.audit.guesses import Claim, most_allowed, steinke_bound
 from skfdp.audit.results import AuditResult
 from skfdp.audit.scores import Score, default_score
 from skfdp.privacy.plotting import new_axes
+from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.reporting import report
 from skfdp.records.checks import shown
 
 #: Of the canaries guessed, by default; each number costs its part of the confidence.
 SHARES = (1.0, 0.5, 0.25, 0.125)
 _METHODS = 2
+#: Numbers of guesses, and how many of them are right.
+Counts = list[tuple[int, int]]
 _MOST_CANARIES = 1_000
 _CURVE_POINTS = 16
 
@@ -163,8 +166,10 @@ def audit_estimator(
         For bad parameters, for an estimator without a finite epsilon, and where scores
         are not one finite number for each canary.
 
-    Notes ----- **Guarantees.** `lower_bound` exceeds the epsilon that the releases cost
-    with probability at most ``1 - confidence``, whatever the score is: each number of
+    Notes
+    -----
+    **Guarantees.** `lower_bound` exceeds the epsilon that the releases cost with
+    probability at most ``1 - confidence``, whatever the score is: each number of
     guesses and each method (`steinke`, `f_dp`) has its share of the error (Bonferroni),
     by the exchange lemma in `skfdp.audit.guesses`.
 
@@ -177,10 +182,11 @@ def audit_estimator(
     sensitivity, and both return the epsilon of one step. Under "add_or_remove_one" the
     record is in the table or left out of it.
 
-    `steinke` holds for whatever the mechanism does. `f_dp` is the epsilon of the
-    largest noise, in proportion to the claimed one, that is refuted: it supposes that
-    what may be wrong is the scale of noise or sensitivity. As a refutation of the claim
-    it supposes nothing.
+    `steinke` holds for whatever the mechanism does; its test is that of the paper, with
+    a last term that is proved anew and, wherever the tests look, not larger. `f_dp` is
+    the epsilon of the smallest noise, in proportion to the claimed one, that is
+    refuted: it supposes that what may be wrong is the scale of noise or sensitivity. As
+    a refutation of the claim it supposes nothing.
 
     An audit that refutes nothing shows little: `reach` says what it could have shown.
 
@@ -201,10 +207,10 @@ def audit_estimator(
     >>> result.passed, result.n_canaries, result.kind
     (True, 400, 'noise')
     """
-    X, y = _table(X), _target(y)
+    X, y = _table(X, y)
     own = without_charge(estimator)
     significance = _significance(confidence)
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(_seed(random_state))
     parts = parts_of(own, X, y, public_features, public_target)
     n_canaries = _count("n_canaries", n_canaries, n_records(X), _MOST_CANARIES)
     _count("n_guesses", n_guesses, n_canaries)
@@ -223,34 +229,30 @@ def audit_estimator(
     return _result(report(model), made, counts, significance)
 
 
-def _result(found, made: Canaries, counts, significance: float) -> OneRunResult:
+def _result(
+    found: PrivacyReport, made: Canaries, counts: Counts, significance: float
+) -> OneRunResult:
     """Return what the numbers of right guesses say of a report."""
     if not math.isfinite(found.epsilon):
         raise ValueError(NO_CLAIM)
-    n, delta = len(made.rows), found.delta
+    n, n_steps = len(made.rows), made.n_steps
     level = significance / (_METHODS * len(counts))
-    claim = Claim(found.events, made.n_steps)
+    claim = Claim(found.events, n_steps)
+    given = {"delta": found.delta, "significance": level}
 
-    def bounds(counts):
-        sure = [
-            steinke_bound(
-                n, *count, delta=delta, significance=level, n_steps=made.n_steps
-            )
-            for count in counts
-        ]
-        return sure, claim.bound(n, counts, delta=delta, significance=level)
+    def bounds(counts: Counts) -> tuple[list[float], list[float]]:
+        sure = [steinke_bound(n, *one, **given, n_steps=n_steps) for one in counts]
+        return sure, claim.bound(n, counts, **given)
 
     steinke, f_dp = bounds(counts)
     best = int(np.argmax(np.maximum(steinke, f_dp)))
+    sizes = np.unique(np.linspace(1, n, _CURVE_POINTS).astype(int)).tolist()
     least = claim.least()
-    numbers_of_guesses = np.unique(
-        np.linspace(1, n, _CURVE_POINTS).astype(int)
-    ).tolist()
     return OneRunResult(
         subject=found.subject,
         neighboring_relation=found.neighboring_relation,
         claimed_epsilon=found.epsilon,
-        delta=delta,
+        delta=found.delta,
         lower_bound=max(*steinke, *f_dp),
         confidence=round(1 - significance, 12),
         n_trials=n,
@@ -261,9 +263,7 @@ def _result(found, made: Canaries, counts, significance: float) -> OneRunResult:
         steinke=max(steinke),
         f_dp=max(f_dp),
         reach=max(map(max, bounds([(guesses, guesses) for guesses, _ in counts]))),
-        allowed=tuple(
-            (k, most_allowed(n, k, least, level)) for k in numbers_of_guesses
-        ),
+        allowed=tuple((k, most_allowed(n, k, least, level)) for k in sizes),
         kind=made.kind,
         tails=made.tails,
     )
@@ -271,7 +271,7 @@ def _result(found, made: Canaries, counts, significance: float) -> OneRunResult:
 
 def _right_guesses(
     scores: np.ndarray, heads: np.ndarray, n_guesses: int | None
-) -> list[tuple[int, int]]:
+) -> Counts:
     """Return numbers of guesses, and how many of them are right.
 
     Scores are compared with their median: half of the coins show heads, and a model may
@@ -288,6 +288,10 @@ def _right_guesses(
 def _scores(model: Any, made: Canaries, score: Score | None) -> np.ndarray:
     if score is None:
         score = default_score(model)
+    if not callable(score):
+        raise ValueError(
+            f"score={shown(score)} must be None or score(model, X_a, y_a, X_b, y_b)."
+        )
     found = np.asarray(
         score(model, made.X_a, made.y_a, made.X_b, made.y_b), dtype=float
     )
@@ -299,12 +303,26 @@ def _scores(model: Any, made: Canaries, score: Score | None) -> np.ndarray:
     return found
 
 
-def _table(X: Any) -> Any:
-    return X if issparse(X) or hasattr(X, "iloc") else np.asarray(X)
+def _table(X: Any, y: Any) -> tuple[Any, Any]:
+    """Return X and y as something with rows."""
+    X = X if issparse(X) or hasattr(X, "iloc") else np.asarray(X)
+    y = y if y is None or hasattr(y, "iloc") else np.asarray(y)
+    if len(X.shape) != 2 or (y is not None and y.shape != X.shape[:1]):
+        raise ValueError(
+            f"X and y have shapes {X.shape} and {None if y is None else y.shape}: "
+            "expected rows with columns, and one target for each row."
+        )
+    return X, y
 
 
-def _target(y: Any) -> Any:
-    return y if y is None or hasattr(y, "iloc") else np.asarray(y)
+def _seed(random_state: int | None) -> int | None:
+    whole = isinstance(random_state, numbers.Integral)
+    if random_state is None or (whole and random_state >= 0):
+        return random_state
+    raise ValueError(
+        f"random_state={shown(random_state)} must be None or a whole number of at "
+        "least 0: it is of canaries and coins alone."
+    )
 
 
 def _significance(confidence: float) -> float:

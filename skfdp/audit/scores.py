@@ -31,7 +31,7 @@ def default_score(model: Any) -> Score:
     )
 
 
-def linear_score(model, X_a, y_a, X_b, y_b) -> np.ndarray:
+def linear_score(model: Any, X_a: Any, y_a: Any, X_b: Any, y_b: Any) -> np.ndarray:
     r"""Return how far the coefficients of a linear model lean toward first values.
 
     The first gradient of a record is its residual at the start times its mapped row.
@@ -58,7 +58,7 @@ def linear_score(model, X_a, y_a, X_b, y_b) -> np.ndarray:
     return _separated(z, gram)
 
 
-def _first_residuals(model, y_a, y_b) -> tuple[np.ndarray, np.ndarray]:
+def _first_residuals(model: Any, y_a: Any, y_b: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the residuals of targets, one column for each output, at the start."""
     targets = [np.asarray(y) for y in (y_a, y_b)]
     if not is_classifier(model):
@@ -89,7 +89,7 @@ def _separated(z: np.ndarray, gram: np.ndarray) -> np.ndarray:
     return vectors @ (seen / (values + ratio * usual))
 
 
-def margin_score(model, X_a, y_a, X_b, y_b) -> np.ndarray:
+def margin_score(model: Any, X_a: Any, y_a: Any, X_b: Any, y_b: Any) -> np.ndarray:
     """Return how much more the first value is on the side of its label."""
     return _sides(model, X_a, y_a) - _sides(model, X_b, y_b)
 
@@ -107,7 +107,7 @@ def _sides(model: Any, X: Any, y: Any) -> np.ndarray:
     return own - (margins.sum(axis=1) - own) / (margins.shape[1] - 1)
 
 
-def error_score(model, X_a, y_a, X_b, y_b) -> np.ndarray:
+def error_score(model: Any, X_a: Any, y_a: Any, X_b: Any, y_b: Any) -> np.ndarray:
     """Return the squared error at the other value, less that at the first."""
     errors = [
         (np.asarray(y, dtype=float) - model.predict(X)) ** 2

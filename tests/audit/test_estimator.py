@@ -479,6 +479,8 @@ def test_few_canaries_refute_nothing(n_canaries, table):
 
 
 ERRORS = {
+    "seed": ({"random_state": -1}, "random_state=-1 must be None or a whole number"),
+    "no score": ({"score": "margins"}, "score='margins' must be None or"),
     "kind": ({"canaries": "mole"}, "canaries='mole' is unknown"),
     "shape": ({"canaries": (np.zeros((2, 2)), None)}, "of the shape of X and y"),
     "tails": ({"tails": "heads"}, "tails='heads' is unknown"),
@@ -511,6 +513,8 @@ def test_what_cannot_be_audited(table):
         audit_estimator(make("nothing public", epsilon=np.inf), *table)
     with pytest.raises(ValueError, match="has privacy_"):
         audit_estimator(LogisticRegression(), *table)
+    with pytest.raises(ValueError, match="one target for each row"):
+        audit_estimator(make("dpsgd-f"), table[0], table[1][:-1])
     with pytest.raises(ValueError, match="must be an estimator"):
         audit_estimator("model", *table)
     with pytest.raises(ValueError, match="here they are public"):
