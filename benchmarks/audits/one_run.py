@@ -45,7 +45,6 @@ def means(model, X_a, y_a, X_b, y_b):
 #: Estimator, its parameters, shape of the table, and what is not the default.
 CASES = {
     "logistic, all private": (LOGISTIC, {}, SIZE, {}),
-    "logistic, 2000 canaries": (LOGISTIC, {}, LARGE, {"n_canaries": LARGE[0]}),
     "logistic, null": (LOGISTIC, {**SPECIAL, "classes": [0, 1]}, SIZE, {}),
     "logistic, half public": (
         LOGISTIC,
@@ -69,6 +68,7 @@ CASES = {
     "DPSGD-F regressor": (skfdp.DPSGDFRegressor, REAL, SIZE, {}),
     "network": (skfdp.FeatureDPMLPClassifier, {}, SMALL, {}),
     "centring": (skfdp.PrivateCenteringTransformer, {}, SIZE, {"score": means}),
+    "logistic, 2000 canaries": (LOGISTIC, {}, LARGE, {"n_canaries": LARGE[0]}),
 }
 
 

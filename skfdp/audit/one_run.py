@@ -27,6 +27,7 @@ _METHODS = 2
 Counts = list[tuple[int, int]]
 _MOST_CANARIES = 1_000
 _CURVE_POINTS = 16
+_ROUNDS = 30
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -272,17 +273,28 @@ def _result(
 def _right_guesses(
     scores: np.ndarray, heads: np.ndarray, n_guesses: int | None
 ) -> Counts:
-    """Return numbers of guesses, and how many of them are right.
-
-    Scores are compared with their median: half of the coins show heads, and a model may
-    like the first values better than the others whatever it saw.
-    """
-    decided = scores - np.median(scores)
+    """Return numbers of guesses, and how many of them are right."""
+    decided = scores - _middle(scores)
     order = np.argsort(-np.abs(decided), kind="stable")
     right = np.cumsum(((decided > 0) == heads)[order])
     sizes = {max(1, int(share * len(scores))) for share in SHARES}
     chosen = sorted(sizes, reverse=True) if n_guesses is None else [n_guesses]
     return [(size, int(right[size - 1])) for size in chosen]
+
+
+def _middle(scores: np.ndarray) -> float:
+    """Return the middle between two clusters of scores: two means, from the median.
+
+    A model may like the first values better than the others whatever it saw; and where
+    clusters lie apart, the median would cut into the larger one.
+    """
+    middle = float(np.median(scores))
+    for _ in range(_ROUNDS):
+        above = scores > middle
+        if above.all() or not above.any():
+            break
+        middle = float(scores[above].mean() + scores[~above].mean()) / 2
+    return middle
 
 
 def _scores(model: Any, made: Canaries, score: Score | None) -> np.ndarray:

@@ -15,7 +15,7 @@ import skfdp
 from skfdp.audit.canaries import make_canaries
 from skfdp.audit.fits import Parts, fitted
 from skfdp.audit.guesses import Claim
-from skfdp.audit.one_run import audit_estimator
+from skfdp.audit.one_run import _right_guesses, audit_estimator
 from skfdp.privacy import PrivacyLedger
 from skfdp.privacy.relations import Relation
 from skfdp.releases import desk
@@ -548,3 +548,12 @@ def test_sampled_batches(name, table, monkeypatch):
     divide_noise(monkeypatch, 1e4)
     model.set_params(epsilon=0.5)
     assert not audit_estimator(model, *table, random_state=0).passed
+
+
+def test_clusters_of_unequal_size_are_told_apart():
+    heads = np.arange(500) < 180
+    noise = np.random.default_rng(0).normal(size=500)
+    for offset in (0.0, 7.0):  # a model may like the first values better
+        scores = np.where(heads, 1.0, -1.0) + offset + 0.1 * noise
+        assert _right_guesses(scores, heads, None)[0] == (500, 500)
+    assert _right_guesses(np.zeros(4), heads[:4], None)[0] == (4, 0)
