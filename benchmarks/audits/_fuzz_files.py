@@ -1,4 +1,4 @@
-"""Calls that read files: reports, ledgers, data sets, and tables of the command line."""
+"""Calls that read files: reports, ledgers, data sets, and the command line."""
 
 from __future__ import annotations
 
@@ -492,7 +492,9 @@ def command_calls(draw) -> CommandCall:
     if draw(st.integers(0, 2)) == 0:
         edit = draw(st.sampled_from([*BYTES, "folder", "no file"]))
     options: list[str] = []
-    for name in draw(st.lists(st.sampled_from(list(OPTIONS)), max_size=1 + (edit == "as it is"))):
+    for name in draw(
+        st.lists(st.sampled_from(list(OPTIONS)), max_size=1 + (edit == "as it is"))
+    ):
         options += [name, draw(st.sampled_from(OPTIONS[name]))]
     return CommandCall(
         command=draw(st.sampled_from(_COMMANDS)),

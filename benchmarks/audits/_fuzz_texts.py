@@ -5,16 +5,20 @@ from __future__ import annotations
 import dataclasses
 import functools
 import string
+import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skfdp
-from skfdp import privacy
+from skfdp import datasets, inspection, privacy
 from skfdp.audit.made_up.expressions import ODD, value_of
 from skfdp.audit.made_up.parameters import BY_NAME
 
@@ -236,7 +240,7 @@ DOMAINS: dict[str, tuple[str, ...]] = {
     "test_size": ("0.25", "0", "1", "0.999"),
     "features_out": ("None", "['c0', 'c1']", "['a']", "[]", "'ab'"),
 }
-#: By public name: texts of calls; ``$slot`` is drawn from `DOMAINS`, the odd values too.
+#: Texts of calls by public name; ``$slot`` is one of `DOMAINS`, or an odd value.
 TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "calibrate": (
         "calibrate($epsilon, $delta, n_steps=$n_steps, sampling_rate=$sampling_rate, "
@@ -413,7 +417,7 @@ class TextCall:
 
     def calls(self) -> Iterator[tuple[str, Callable]]:
         """Yield the call."""
-        names = _names()
+        names = names_of(self.text)
         yield self.text.partition("(")[0], lambda: value_of(self.text, **names)
 
     def simpler(self) -> Iterator[TextCall]:
@@ -440,9 +444,49 @@ def text_calls(draw, name: str) -> TextCall:
     return TextCall(template, found)
 
 
+# What texts may name. Each is made when it is first used: fits take a while.
+_FACTS = {"label": "x", "noise_std": (9.0,), "clip_norm": 1.0, "sensitivity": 1.0}
+_SMALL = {"bounds": (0, 1), "max_iter": 2, "delta": 1e-3}
+_ROWS = np.random.default_rng(0).random((12, 2)) * (np.arange(12) % 2)[:, None]
+_X, _Y = 0.735194 + 1e-6 * _ROWS, np.arange(12) % 2
+_MADE: Mapping[str, Callable] = {
+    "tmp": lambda: Path(tempfile.mkdtemp(dir=".")),
+    "EVENT": lambda: privacy.Event(**_FACTS),
+    "OTHER": lambda: privacy.Event(**_FACTS, neighboring_relation="replace_special"),
+    "SAMPLED": lambda: privacy.Event(**_FACTS, n_steps=5, sampling_rate=0.1),
+    "PUBLIC": lambda: privacy.Event(**_FACTS, public_features=("a",)),
+    "NAMED": lambda: privacy.Event(**_FACTS, public_features=("a",), target_name="y"),
+    "SELECTION": lambda: privacy.Selection(**_FACTS, gamma=0.5),
+    "PLAN": lambda: privacy.calibrate(1.0, 1e-5, n_steps=3),
+    "FITPLAN": lambda: _made("UNFITTED").plan(_X, _Y),
+    "REPORT": lambda: _made("MODEL").privacy_,
+    "FINDING": lambda: privacy.Finding(
+        audit="replay",
+        subject="x",
+        claimed_epsilon=1.0,
+        delta=1e-5,
+        lower_bound=0.0,
+        confidence=1.0,
+        n_trials=1,
+        passed=True,
+        version="0",
+    ),
+    "UNFITTED": lambda: skfdp.DPSGDFClassifier(**_SMALL),
+    "MODEL": lambda: skfdp.DPSGDFClassifier(**_SMALL).fit(_X, _Y),
+    "REGRESSOR": lambda: skfdp.DPSGDFRegressor(**_SMALL, target_bounds=(0, 1)).fit(
+        _X, _Y
+    ),
+    "MULTICLASS": lambda: skfdp.DPSGDFClassifier(**_SMALL).fit(_X, np.arange(12) % 3),
+    "NETWORK": lambda: skfdp.FeatureDPMLPClassifier(
+        **_SMALL, hidden_layer_sizes=(3,)
+    ).fit(_X, _Y),
+    "PIPELINE": lambda: make_pipeline(StandardScaler(), _made("UNFITTED")).fit(_X, _Y),
+}
+
+
 def _ledger():
     ledger = privacy.PrivacyLedger(epsilon=5.0, delta=1e-5)
-    ledger.charge([_names()["EVENT"]], label="first")
+    ledger.charge([_made("EVENT")], label="first")
     return ledger
 
 
@@ -460,68 +504,31 @@ def _axes():
 
 
 @functools.cache
-def _names() -> dict:
-    """Return what texts may name; models are fitted once in a process."""
-    import tempfile
-    from pathlib import Path
+def _made(name: str):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _MADE[name]()
 
-    from sklearn.model_selection import KFold, StratifiedKFold
 
-    from skfdp import datasets, inspection
-
-    rng = np.random.default_rng(0)
-    X = 0.735194 + 1e-6 * rng.random((12, 2)) * (np.arange(12) % 2)[:, None]
-    y = np.arange(12) % 2
-    settings = {"bounds": (0, 1), "max_iter": 2}
-    unfitted = skfdp.DPSGDFClassifier(**settings, delta=1e-3)
-    model = skfdp.DPSGDFClassifier(**settings, delta=1e-3).fit(X, y)
-    event = privacy.Event(label="x", noise_std=(9.0,), clip_norm=1.0, sensitivity=1.0)
-    replaced = {"public_features": ("a",)}
-    facts = {"label": "x", "noise_std": (9.0,), "clip_norm": 1.0, "sensitivity": 1.0}
-    names = {name: getattr(privacy, name) for name in privacy.__all__}
-    names |= {name: getattr(datasets, name) for name in datasets.__all__}
-    names |= {name: getattr(inspection, name) for name in inspection.__all__}
-    return names | {
+@functools.cache
+def _known() -> dict:
+    """Return the public names, and what is made anew by each call."""
+    found = {}
+    for room in (privacy, datasets, inspection):
+        found |= {name: getattr(room, name) for name in room.__all__}
+    return found | {
         "skfdp": skfdp,
-        "tmp": Path(tempfile.mkdtemp(dir=".")),
-        "X": X,
-        "y": y,
+        "X": _X,
+        "y": _Y,
         "KFold": KFold,
         "StratifiedKFold": StratifiedKFold,
-        "EVENT": event,
-        "OTHER": privacy.Event(**facts, neighboring_relation="replace_special"),
-        "SAMPLED": privacy.Event(**facts, n_steps=5, sampling_rate=0.1),
-        "PUBLIC": privacy.Event(**facts, **replaced),
-        "NAMED": privacy.Event(**facts, **replaced, target_name="y"),
-        "SELECTION": privacy.Selection(**facts, gamma=0.5),
-        "PLAN": privacy.calibrate(1.0, 1e-5, n_steps=3),
-        "FITPLAN": model.plan(X, y),
-        "REPORT": model.privacy_,
-        "FINDING": privacy.Finding(
-            audit="replay",
-            subject="x",
-            claimed_epsilon=1.0,
-            delta=1e-5,
-            lower_bound=0.0,
-            confidence=1.0,
-            n_trials=1,
-            passed=True,
-            version="0",
-        ),
+        "LogisticRegression": LogisticRegression,
         "LEDGER": _ledger,
         "AX": _axes,
         "MERGED": _merged,
-        "UNFITTED": unfitted,
-        "MODEL": model,
-        "REGRESSOR": skfdp.DPSGDFRegressor(
-            **settings, delta=1e-3, target_bounds=(0, 1)
-        ).fit(X, y),
-        "MULTICLASS": skfdp.DPSGDFClassifier(**settings, delta=1e-3).fit(
-            X, np.arange(12) % 3
-        ),
-        "NETWORK": skfdp.FeatureDPMLPClassifier(
-            **settings, delta=1e-3, hidden_layer_sizes=(3,)
-        ).fit(X, y),
-        "PIPELINE": make_pipeline(StandardScaler(), unfitted).fit(X, y),
-        "LogisticRegression": LogisticRegression,
     }
+
+
+def names_of(text: str) -> dict:
+    """Return what a text names."""
+    return _known() | {name: _made(name) for name in _MADE if name in text}

@@ -6,11 +6,11 @@ Usage::
 
 Calls are drawn by hypothesis: estimators with parameters, tables and targets by
 ``skfdp.audit.strategies``; functions and classes from templates; and files, among them
-tables of the command line, after an edit. ``skfdp.audit.fuzzing.check_call`` is the rule.
-Besides, functions that read files may raise the OSError of the operating system.
+tables of the command line, after an edit. `skfdp.audit.fuzzing.check_call` is the rule;
+besides, what reads files may raise the OSError of the operating system.
 
-Every subject has a process of its own, in a temporary folder, so that a crash, or a call
-that no signal stops, is counted and ends nothing else. A find is printed with the
+Every subject has a process of its own, in a temporary folder, so that a crash, or a
+call that no signal stops, is counted and ends nothing else. A find is printed with the
 smallest call that still shows it. ``--only`` names subjects.
 """
 
@@ -32,6 +32,7 @@ import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
+from string import Template
 
 import hypothesis
 import numpy as np
@@ -43,7 +44,8 @@ from skfdp import datasets, inspection, privacy
 HERE = Path(__file__).resolve()
 sys.path.insert(0, str(HERE.parent))
 from _fuzz_files import command_calls, file_calls  # noqa: E402
-from _fuzz_texts import TEMPLATES, text_calls  # noqa: E402
+from _fuzz_texts import DOMAINS as SLOTS  # noqa: E402
+from _fuzz_texts import TEMPLATES, names_of, text_calls  # noqa: E402
 
 from skfdp.audit.fuzzing import REFUSALS, Outcome, check_call  # noqa: E402
 from skfdp.audit.made_up.expressions import value_of  # noqa: E402
@@ -51,7 +53,7 @@ from skfdp.audit.made_up.parameters import SENSIBLE  # noqa: E402
 from skfdp.audit.strategies import estimator_calls  # noqa: E402
 
 #: Seconds for one call, and for a worker to say anything at all.
-LIMIT, SILENCE = 20.0, 120.0
+LIMIT, SILENCE = 60.0, 240.0
 #: Memory of a worker, in bytes.
 MEMORY = 8 * 2**30
 #: Public names that cannot be called.
@@ -203,9 +205,9 @@ def _warm_up(name: str) -> None:
     matplotlib.use("Agg")
     matplotlib.rcParams["figure.max_open_warning"] = 0
     if name in TEMPLATES:
-        from _fuzz_texts import _names
-
-        _names()
+        for text in ("PIPELINE", "MULTICLASS", "NETWORK", "REGRESSOR"):
+            if any(text in one for one in _slots(name)):
+                names_of(text)
     kind = getattr(skfdp, name, None)
     if isinstance(kind, type) and hasattr(kind, "fit"):
         rng = np.random.default_rng(0)
@@ -214,6 +216,14 @@ def _warm_up(name: str) -> None:
         names = inspect.signature(kind).parameters
         settings |= {k: value_of(v) for k, v in SENSIBLE.items() if k in names}
         kind(**settings).fit(rng.random((60, 3)), np.arange(60) % 2)
+
+
+def _slots(name: str) -> list[str]:
+    """Return all texts that may be part of the calls of a name."""
+    slots = {
+        slot for one in TEMPLATES[name] for slot in Template(one).get_identifiers()
+    }
+    return [*TEMPLATES[name], *(text for slot in slots for text in SLOTS[slot])]
 
 
 def _smallest(drawn, step: str, fault: str) -> str:

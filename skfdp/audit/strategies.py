@@ -11,6 +11,7 @@ import copy
 import dataclasses
 import functools
 import importlib.util
+import inspect
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from skfdp.audit.made_up.expressions import ODD, value_of
 from skfdp.audit.made_up.parameters import BY_NAME, SENSIBLE
 from skfdp.audit.made_up.tables import FORMS, FRAMES, NAMES, Table
 from skfdp.audit.made_up.targets import HOLDERS, TARGETS, Target
+from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.parameters import parameters_of
 from skfdp.privacy.reporting import report
 
@@ -167,6 +169,17 @@ def targets(n_rows: int = 30):
     return target_specs(n_rows).map(Target.build)
 
 
+def _accepted(estimator_class: type) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters that a constructor takes.
+
+    A subclass may take those of its bases as ``**parameters``, or leave some out.
+    """
+    own = inspect.signature(estimator_class).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in own.values()):
+        return parameters_of(estimator_class)
+    return own
+
+
 def _values(name: str, usual: Sequence[str]) -> st.SearchStrategy:
     """Return expressions for one parameter."""
     if name == "ledger":  # text is a path there, and makes a file
@@ -197,7 +210,7 @@ def expressions(
     parameters : strategy of dict from str to str
         At most three of them differ from the base.
     """
-    names = list(parameters_of(estimator_class))
+    names = list(_accepted(estimator_class))
     known = BY_NAME | {name: tuple(each) for name, each in (domains or {}).items()}
     start = {name: SENSIBLE[name] for name in names if name in SENSIBLE} | {
         **(base or {})
@@ -296,7 +309,7 @@ class EstimatorCall:
         for step in self.steps:
             left = tuple(one for one in self.steps if one != step)
             yield dataclasses.replace(self, steps=left)
-        known = parameters_of(self.estimator_class)
+        known = _accepted(self.estimator_class)
         for name, text in self.spelled.items():
             left = {k: v for k, v in self.spelled.items() if k != name}
             if name in SENSIBLE and text != SENSIBLE[name]:
@@ -362,6 +375,8 @@ STEPS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 def _has(estimator_class: type, step: str) -> bool:
     """Whether an estimator has the method that a step calls, if it is one of some."""
+    if step == "fit with weights":  # a subclass may have another signature
+        return estimator_class.fit is PrivateEstimator.fit
     name = {"names of others": "get_feature_names_out"}.get(step, step.split()[0])
     return name not in _METHODS or hasattr(estimator_class, name)
 
