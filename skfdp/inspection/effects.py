@@ -207,8 +207,7 @@ class _Told:
         if classes is not None:
             labels = classes.tolist()
             unit = "effect on the log odds"
-            if target is not None and target not in labels:
-                raise ValueError(f"target={target!r} must be one of {labels!r}.")
+            target = _label(target, labels)
             if len(coef) == 1:
                 of = labels[1] if target is None else target
                 unit += f" of {of}"
@@ -218,7 +217,9 @@ class _Told:
             else:
                 rows, unit = np.array([labels.index(target)]), f"{unit} of {target}"
         elif target is not None:
-            raise ValueError(f"target={target!r} is for classifiers: leave it out.")
+            raise ValueError(
+                f"target={shown(target)} is for classifiers: leave it out."
+            )
         elif model.target_map_.log:
             unit = "effect on the log of the rate"
         if model.row_map_.normalize:
@@ -306,6 +307,17 @@ class _Told:
             estimate = self.sign * estimate
             low, high = estimate - QUANTILE * error, estimate + QUANTILE * error
         return Effect(name, kind, places, values, std, low, high, apart)
+
+
+def _label(target: Any, labels: list) -> Any:
+    """Return the label that a target is, None where it is None."""
+    if target is None:
+        return None
+    plain = target.item() if isinstance(target, np.generic) else target
+    found = [one for one in labels if (one == plain) is True]  # NA is no answer
+    if not found:
+        raise ValueError(f"target={shown(target)} must be one of {labels!r}.")
+    return found[0]
 
 
 def _parts(estimator: Any, encoder: Any) -> tuple[Any, Any]:

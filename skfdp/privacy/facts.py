@@ -26,7 +26,7 @@ _SHOWN = 6
 
 def shown(value: Any) -> str:
     """Return a value for a message: its type, unless it is one short scalar."""
-    value = value.item() if _is_scalar(value) else value
+    value = plain(value)
     if isinstance(value, int) and abs(value) > 10**60:  # Python refuses to print some
         return f"a long {_kind(value)}"
     if value is None or isinstance(value, str | int | float | complex):
@@ -56,6 +56,11 @@ def without_gone(
                 f"know: {READ_BY}"
             )
     return kept
+
+
+def plain(value: Any) -> Any:
+    """Return a scalar of NumPy as one of Python, anything else as it is."""
+    return value.item() if _is_scalar(value) else value
 
 
 def number(name: str, value: Any, expected: str) -> float:
@@ -110,10 +115,10 @@ def count(name: str, value: Any, least: int = 1) -> int:
 
 def flag(name: str, value: Any) -> bool:
     """Return a bool."""
-    plain = value.item() if _is_scalar(value) else value
-    if not isinstance(plain, bool):
+    found = plain(value)
+    if not isinstance(found, bool):
         raise ValueError(f"{name}={shown(value)} must be True or False.")
-    return plain
+    return found
 
 
 def text(name: str, value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from skfdp.addresses import public
 from skfdp.privacy import facts
 from skfdp.privacy.events import Event, PrivacyBudgetError
+from skfdp.privacy.values import shown
 
 
 @public("skfdp.privacy")
@@ -49,10 +50,10 @@ class Part:
             proper = _is_name(self.column) and isinstance(self.value, str)
         if not proper:
             raise ValueError(
-                f"part with rows={self.rows!r}, column={self.column!r} and "
-                f"value={self.value!r} names no records: give either rows, the first "
-                "position and the one after the last, or a column and its value as "
-                "text."
+                f"part with rows={shown(self.rows)}, column={shown(self.column)} and "
+                f"value={shown(self.value)} names no records: give either rows, the "
+                "first position and the one after the last, or a column and its value "
+                "as text."
             )
         if isinstance(self.column, str):
             object.__setattr__(self, "column", facts.spelling(self.column))
@@ -78,26 +79,26 @@ class Part:
         """
         if (rows is None) == (column is None) or (column is None) != (value is None):
             raise ValueError(
-                f"rows={rows!r}, column={column!r} and value={value!r} must name one "
-                "part: give either rows, or a public column and its value."
+                f"rows={shown(rows)}, column={shown(column)} and value={shown(value)} "
+                "must name one part: give either rows, or a public column and its "
+                "value."
             )
         if rows is not None:
             proper = isinstance(rows, range) and rows.step == 1
             if not proper or not 0 <= rows.start < rows.stop:
                 raise ValueError(
-                    f"rows={rows!r} must be a range of positions with step 1, such as "
-                    "range(0, 1000): other choices of rows may depend on private "
-                    "values."
+                    f"rows={shown(rows)} must be a range of positions with step 1, "
+                    "such as range(0, 1000): other choices of rows may depend on "
+                    "private values."
                 )
             return cls(rows=(rows.start, rows.stop))
-        value = getattr(value, "item", lambda: value)()  # NumPy scalars
+        value = facts.plain(value)
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise ValueError(
-                f"value={value!r} must be a str or an int, the value that column "
-                f"{column!r} has in every record of the part."
+                f"value={shown(value)} must be a str or an int, the value that column "
+                f"{shown(column)} has in every record of the part."
             )
-        column = getattr(column, "item", lambda: column)()
-        return cls(column=column, value=str(value))
+        return cls(column=facts.plain(column), value=str(value))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Part:
@@ -105,7 +106,7 @@ class Part:
         names = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(values, Mapping) or set(values) != names:
             raise ValueError(
-                f"part {values!r} must have the fields {sorted(names)}: pass what "
+                f"part {shown(values)} must have the fields {sorted(names)}: pass what "
                 "skfdp wrote, and upgrade if it was written by a newer version."
             )
         rows = values["rows"]

@@ -832,6 +832,7 @@ BAD = [
     ({"scoring": len}, ValueError, "has no bound of what one record changes"),
     ({"estimator": LogisticRegression()}, TypeError, NOT_OURS),
     ({"estimator": PrivateCenteringTransformer()}, TypeError, NOT_OURS),
+    ({"estimator": DPSGDFClassifier}, TypeError, NOT_OURS),
     ({"estimator": DPSGDFRegressor(target_bounds=(0, 1))}, TypeError, NOT_OURS),
     ({"estimator": 3}, TypeError, NOT_OURS),
     (

@@ -5,6 +5,7 @@ import sys
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
@@ -277,6 +278,13 @@ class TestOddArguments:
         model = clone(self.MODEL).fit(*data)
         with pytest.raises(ValueError, match="columns=.* must be a list of names"):
             EffectsDisplay.from_estimator(model, columns=columns)
+
+    def test_target(self, data):
+        model = clone(self.MODEL).fit(*data)
+        EffectsDisplay.from_estimator(model, target=np.int64(1))
+        for target in (pd.NA, [0], np.eye(2), "a"):
+            with pytest.raises(ValueError, match=r"target=.* must be one of \[0, 1\]"):
+                EffectsDisplay.from_estimator(model, target=target)
 
     def test_no_columns(self, data):
         with pytest.raises(ValueError, match="there is no effect to draw"):

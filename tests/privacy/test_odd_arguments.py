@@ -54,6 +54,18 @@ def test_what_names_no_public_set(public):
         PrivacyLedger(public=public if public != "age" else 3)
 
 
+@pytest.mark.parametrize("odd", [np.array([]), np.eye(2), [1], object()])
+def test_parts(odd, ledger):
+    for given in (
+        {"rows": odd},
+        {"column": odd, "value": 1},
+        {"column": 0, "value": odd},
+    ):
+        with pytest.raises(ValueError, match="part|must be") as caught:
+            ledger.part(**given)
+        assert one_sentence(caught)
+
+
 @pytest.mark.parametrize("times", [10**30, 2.0, "2", None])
 def test_times(times, ledger):
     with pytest.raises(ValueError, match="must be a positive int, at most"):

@@ -239,7 +239,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
 
     def _parts(self) -> dict[str, Any]:
         """Return the private estimators inside; the last step must be one."""
-        if not hasattr(self.estimator, "get_params"):
+        unmade = isinstance(self.estimator, type)
+        if unmade or not hasattr(self.estimator, "get_params"):
             raise TypeError(runs.NOT_OURS.format(shown(self.estimator)))
         parts = runs.private_parts(self.estimator)
         prefix, last = runs.last_step(self.estimator)
