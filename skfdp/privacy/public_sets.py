@@ -149,7 +149,7 @@ def _checked(events: Any) -> tuple[Event, ...]:
 
 
 def _members(public: Any) -> frozenset[Disclosed]:
-    names = list(public) if _is_listed(public) else [None]
+    names: list[Any] = list(public) if _is_listed(public) else [None]
     if not all(isinstance(name, str | int | Nameless) for name in names):
         raise TypeError(
             f"public={shown(public)} must be a collection of names, or of positions "
