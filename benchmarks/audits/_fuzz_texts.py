@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skfdp
-from skfdp import datasets, inspection, privacy
+from skfdp import audit, datasets, inspection, privacy
 from skfdp.audit.made_up.expressions import ODD, value_of
 from skfdp.audit.made_up.parameters import BY_NAME
 
@@ -121,6 +121,68 @@ DOMAINS: dict[str, tuple[str, ...]] = {
     "column": ("None", "'a'", "0", "''"),
     "part_value": ("None", "'x'", "1", "1.5", "''"),
     "step": ("'scale: StandardScaler'", "''"),
+    "audited": (
+        "UNFITTED",
+        "PIPELINE",
+        "MODEL",
+        "skfdp.DPSGDFClassifier",
+        "skfdp.DPSGDFClassifier(epsilon=math.inf)",
+        "skfdp.DPSGDFClassifier(bounds=(0, 1), max_iter=2, random_state=0)",
+        "skfdp.FeatureDPLogisticRegression(bounds=(0, 1), max_iter=2, "
+        "public_features=[0])",
+        "skfdp.FeatureDPRegressor(target_bounds=(0, 1), max_iter=2)",
+        "skfdp.PrivateCenteringTransformer(bounds=(0, 1))",
+        "LogisticRegression()",
+        "None",
+        "'x'",
+    ),
+    "rows": (
+        "X",
+        "X.tolist()",
+        "X[:0]",
+        "X[:, 0]",
+        "None",
+        "X.astype(object)",
+        "X * 1j",
+    ),
+    "target": ("y", "None", "y[:3]", "y * 0", "y.astype(str)", "X[:, 0]"),
+    "neighbours": (
+        "None",
+        "[]",
+        "[(X, y)]",
+        "[(X + (np.arange(12) == 3)[:, None] / 9, y)]",
+        "[(X + 1, y)]",
+        "[X]",
+        "X",
+        "3",
+        "[(X[:3], y[:3])]",
+        "iter([])",
+    ),
+    "n_neighbours": ("3", "0", "-1", "1.5", "None"),
+    "trace": ("'calls'", "None", "'lines'", "'x'"),
+    "fit_params": ("None", "{}", "{'sample_weight': [1]}", "3"),
+    "n_trials": ("100", "99", "0", "101.5", "10**30"),
+    "confidence": ("0.95", "1", "0", "0.999999", "1e-9", "math.nan"),
+    "n_canaries": ("None", "3", "0", "1", "13", "2.5"),
+    "canaries": (
+        "None",
+        "'flip'",
+        "'mirror'",
+        "'noise'",
+        "'swap'",
+        "'x'",
+        "(X, y)",
+        "(X,)",
+        "3",
+    ),
+    "tails": ("'auto'", "'other'", "'null'", "'x'"),
+    "score": (
+        "None",
+        "lambda *a: np.zeros(12)",
+        "lambda *a: 0.0",
+        "lambda *a: [math.nan] * 12",
+        "3",
+    ),
     "learns": ("'rows'", "'nothing'", "'x'"),
     "times": ("1", "2", "1000", "0", "2.0"),
     "plan": (
@@ -374,6 +436,32 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
         "return_X_y=$return_X_y, download_if_missing=False)",
     ),
     "Finding": ("Finding.from_dict(MERGED(FINDING.to_dict(), $finding))",),
+    "audit_replay": (
+        "audit_replay($audited, $rows, $target, neighbours=$neighbours, "
+        "n_neighbours=$n_neighbours, trace=$trace, fit_params=$fit_params, "
+        "random_state=$random_state)",
+    ),
+    "audit_mechanism": (
+        "audit_mechanism($plan, n_trials=$n_trials, confidence=$confidence, "
+        "delta=$delta_or_none, random_state=$random_state)",
+        "audit_mechanism($events, n_trials=100, random_state=0)",
+    ),
+    "audit_estimator": (
+        "audit_estimator($audited, $rows, $target, n_canaries=$n_canaries, "
+        "n_guesses=$n_canaries, canaries=$canaries, tails=$tails, "
+        "confidence=$confidence, score=$score)",
+        "audit_estimator($audited, X, y, public_features=$public_features, "
+        "public_target=$public_target, random_state=$random_state)",
+    ),
+    "AuditResult": (
+        "MECHANISM.attach_to($report)",
+        "MECHANISM.plot($ax)",
+        "REPLAY.attach_to($report)",
+        "str(REPLAY) + str(MECHANISM) + repr(RUN)",
+        "RUN.plot($ax)",
+        "REPLAY.plot($ax)",
+        "RUN.attach_to($report)",
+    ),
     "PrivacyWarning": ("repr(PrivacyWarning($label))",),
     "UtilityWarning": ("repr(skfdp.UtilityWarning($label))",),
     "PrivacyBudgetError": ("repr(PrivacyBudgetError($label))",),
@@ -390,6 +478,9 @@ DOMAINS["finding"] = (
 )
 #: Slots whose odd texts would be paths, or arrays of gigabytes.
 _NO_ODD = (
+    "n_trials",
+    "n_neighbours",
+    "n_canaries",
     "ledger_path",
     "path",
     "folder",
@@ -471,6 +562,11 @@ _MADE: Mapping[str, Callable] = {
         passed=True,
         version="0",
     ),
+    "MECHANISM": lambda: audit.audit_mechanism(
+        _made("FITPLAN"), n_trials=100, random_state=0
+    ),
+    "REPLAY": lambda: audit.audit_replay(_made("UNFITTED"), _X, _Y, n_neighbours=2),
+    "RUN": lambda: audit.audit_estimator(_made("UNFITTED"), _X, _Y, random_state=0),
     "UNFITTED": lambda: skfdp.DPSGDFClassifier(**_SMALL),
     "MODEL": lambda: skfdp.DPSGDFClassifier(**_SMALL).fit(_X, _Y),
     "REGRESSOR": lambda: skfdp.DPSGDFRegressor(**_SMALL, target_bounds=(0, 1)).fit(
@@ -514,7 +610,7 @@ def _made(name: str):
 def _known() -> dict:
     """Return the public names, and what is made anew by each call."""
     found = {}
-    for room in (privacy, datasets, inspection):
+    for room in (privacy, datasets, inspection, audit):
         found |= {name: getattr(room, name) for name in room.__all__}
     return found | {
         "skfdp": skfdp,

@@ -20,12 +20,14 @@ from skfdp.privacy.composition import cost
 from skfdp.privacy.curves import check_delta, check_events, compose
 from skfdp.privacy.fit_plan import FitPlan
 from skfdp.privacy.plotting import new_axes
+from skfdp.privacy.values import shown
 from skfdp.releases.noise import check_random_state
 
 # Of a plan that names none.
 _DELTA = 1e-5
 # Fewer releases of a table could not be halved and say anything.
 _LEAST_TRIALS = 100
+_MOST_TRIALS = 10_000_000
 _ROUNDING = 1e-9
 
 
@@ -261,10 +263,11 @@ def audit_mechanism(
 
 def _check_trials(n_trials: int) -> int:
     integral = isinstance(n_trials, numbers.Integral)
-    if not integral or isinstance(n_trials, bool) or n_trials < _LEAST_TRIALS:
+    integral = integral and not isinstance(n_trials, bool | np.timedelta64)
+    if not integral or not _LEAST_TRIALS <= n_trials <= _MOST_TRIALS:
         raise ValueError(
-            f"n_trials={n_trials!r} must be an integer of at least {_LEAST_TRIALS}: "
-            "thousands tell more."
+            f"n_trials={shown(n_trials)} must be an integer of at least "
+            f"{_LEAST_TRIALS}, and at most {_MOST_TRIALS}: thousands tell more."
         )
     return int(n_trials)
 

@@ -317,6 +317,20 @@ def audit_replay(
     """
     check_choice("trace", trace, ("calls", "lines", None))
     check_number("n_neighbours", n_neighbours, integral=True)
+    check_number(
+        "random_state", random_state, include_low=True, integral=True, also=(None,)
+    )
+    if not (hasattr(X, "shape") or isinstance(X, list | tuple)):
+        raise TypeError(f"X={shown(X)} must be a table: an array, a frame or a list.")
+    if not isinstance(fit_params, Mapping | None):
+        raise TypeError(
+            f"fit_params={shown(fit_params)} must be None or a dict of arguments by "
+            "name."
+        )
+    if neighbours is not None and not isinstance(neighbours, Iterable):
+        raise TypeError(
+            f"neighbours={shown(neighbours)} must be None or a list of pairs (X, y)."
+        )
     _check(estimator)
     whole = any(
         not Relation.of(part.neighboring_relation).counts_are_public
@@ -340,7 +354,8 @@ def audit_replay(
 
 def _check(estimator: Any) -> None:
     """Raise unless there is something private to audit."""
-    parts = private_parts(estimator) if hasattr(estimator, "get_params") else {}
+    made = hasattr(estimator, "get_params") and not isinstance(estimator, type)
+    parts = private_parts(estimator) if made else {}
     if not parts:
         raise TypeError(
             f"estimator={shown(estimator)} must be an estimator of this package, or "

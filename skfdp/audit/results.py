@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from skfdp._version import __version__
 from skfdp.privacy.findings import Finding
 from skfdp.privacy.report import PrivacyReport
+from skfdp.privacy.values import shown
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,6 +78,11 @@ class AuditResult(abc.ABC):
         ValueError
             If the report has another subject or another relation.
         """
+        if not isinstance(report, PrivacyReport):
+            raise TypeError(
+                f"report={shown(report)} must be a PrivacyReport: pass privacy_ of the "
+                "fitted estimator."
+            )
         about = {
             "subject": (self.subject, report.subject),
             "neighboring_relation": (
