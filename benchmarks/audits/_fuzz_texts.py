@@ -136,7 +136,7 @@ DOMAINS: dict[str, tuple[str, ...]] = {
         "None",
         "'x'",
     ),
-    "rows": (
+    "audited_rows": (
         "X",
         "X.tolist()",
         "X[:0]",
@@ -437,7 +437,7 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
     ),
     "Finding": ("Finding.from_dict(MERGED(FINDING.to_dict(), $finding))",),
     "audit_replay": (
-        "audit_replay($audited, $rows, $target, neighbours=$neighbours, "
+        "audit_replay($audited, $audited_rows, $target, neighbours=$neighbours, "
         "n_neighbours=$n_neighbours, trace=$trace, fit_params=$fit_params, "
         "random_state=$random_state)",
     ),
@@ -447,7 +447,7 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
         "audit_mechanism($events, n_trials=100, random_state=0)",
     ),
     "audit_estimator": (
-        "audit_estimator($audited, $rows, $target, n_canaries=$n_canaries, "
+        "audit_estimator($audited, $audited_rows, $target, n_canaries=$n_canaries, "
         "n_guesses=$n_canaries, canaries=$canaries, tails=$tails, "
         "confidence=$confidence, score=$score)",
         "audit_estimator($audited, X, y, public_features=$public_features, "
