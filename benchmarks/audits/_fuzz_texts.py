@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 
 import skfdp
 from skfdp import audit, datasets, inspection, privacy
-from skfdp.audit.made_up.expressions import ODD, value_of
-from skfdp.audit.made_up.parameters import BY_NAME
+from skfdp.audit.fuzz.expressions import ODD, value_of
+from skfdp.audit.fuzz.parameters import BY_NAME
 
 _EVENTS = (
     "[EVENT]",

@@ -6,8 +6,8 @@ Usage::
 
 Calls are drawn by hypothesis: estimators with parameters, tables and targets by
 ``skfdp.audit.strategies``; functions and classes from templates; and files, among them
-tables of the command line, after an edit. `skfdp.audit.fuzzing.check_call` is the rule;
-besides, what reads files may raise the OSError of the operating system.
+tables of the command line, after an edit. `skfdp.audit.fuzz.rule.check_call` is the
+rule; besides, what reads files may raise the OSError of the operating system.
 
 Every subject has a process of its own, in a temporary folder, so that a crash, or a
 call that no signal stops, is counted and ends nothing else. A find is printed with the
@@ -47,9 +47,9 @@ from _fuzz_files import command_calls, file_calls  # noqa: E402
 from _fuzz_texts import DOMAINS as SLOTS  # noqa: E402
 from _fuzz_texts import TEMPLATES, names_of, text_calls  # noqa: E402
 
-from skfdp.audit.fuzzing import REFUSALS, Outcome, check_call  # noqa: E402
-from skfdp.audit.made_up.expressions import value_of  # noqa: E402
-from skfdp.audit.made_up.parameters import SENSIBLE  # noqa: E402
+from skfdp.audit.fuzz.expressions import value_of  # noqa: E402
+from skfdp.audit.fuzz.parameters import SENSIBLE  # noqa: E402
+from skfdp.audit.fuzz.rule import REFUSALS, Outcome, check_call  # noqa: E402
 from skfdp.audit.strategies import estimator_calls  # noqa: E402
 
 #: Seconds for one call, and for a worker to say anything at all.

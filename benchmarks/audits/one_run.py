@@ -25,7 +25,7 @@ import scipy
 import sklearn
 
 import skfdp
-from skfdp.audit.one_run import audit_estimator
+from skfdp.audit.one_run.one_run import audit_estimator
 from skfdp.releases import desk
 
 SIZE, SMALL, LARGE = (500, 1000), (500, 200), (2000, 4000)

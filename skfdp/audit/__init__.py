@@ -4,9 +4,13 @@ What they return is computed from the records without noise: audit made-up recor
 strategies of `skfdp.audit.strategies` need hypothesis and are imported by themselves.
 """
 
-from skfdp.audit.mechanism import MechanismResult, ReleaseAudit, audit_mechanism
-from skfdp.audit.one_run import OneRunResult, audit_estimator
-from skfdp.audit.replay import Difference, Moved, ReplayResult, audit_replay
+from skfdp.audit.mechanism.mechanism import (
+    MechanismResult,
+    ReleaseAudit,
+    audit_mechanism,
+)
+from skfdp.audit.one_run.one_run import OneRunResult, audit_estimator
+from skfdp.audit.replay.replay import Difference, Moved, ReplayResult, audit_replay
 from skfdp.audit.results import AuditResult
 
 __all__ = [

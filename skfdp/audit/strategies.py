@@ -2,7 +2,7 @@
 
 They are for tests of skfdp and of your own subclasses. They need hypothesis, which the
 extra ``test`` brings, and draw frames of pandas, polars and pyarrow where these are
-installed. The rule for every call is `skfdp.audit.fuzzing.check_call`.
+installed. The rule for every call is `skfdp.audit.fuzz.rule.check_call`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 
 from sklearn.base import clone
 
-from skfdp.audit.made_up.columns import COLUMNS, PANDAS_COLUMNS
-from skfdp.audit.made_up.expressions import ODD, value_of
-from skfdp.audit.made_up.parameters import BY_NAME, SENSIBLE
-from skfdp.audit.made_up.tables import FORMS, FRAMES, NAMES, Table
-from skfdp.audit.made_up.targets import HOLDERS, TARGETS, Target
+from skfdp.audit.fuzz.columns import COLUMNS, PANDAS_COLUMNS
+from skfdp.audit.fuzz.expressions import ODD, value_of
+from skfdp.audit.fuzz.parameters import BY_NAME, SENSIBLE
+from skfdp.audit.fuzz.tables import FORMS, FRAMES, NAMES, Table
+from skfdp.audit.fuzz.targets import HOLDERS, TARGETS, Target
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.parameters import parameters_of
 from skfdp.privacy.reporting import report
@@ -75,7 +75,7 @@ def _often(usual: Sequence, rest: Sequence, share: float = 0.85) -> st.SearchStr
 def table_specs(
     draw: Callable, n_rows: int | None = None, n_columns: int | None = None
 ) -> Table:
-    """Draw tables as `skfdp.audit.made_up.tables.Table`, whose repr reproduces them.
+    """Draw tables as `skfdp.audit.fuzz.tables.Table`, whose repr reproduces them.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def table_specs(
 
 @st.composite
 def target_specs(draw: Callable, n_rows: int = 30) -> Target:
-    """Draw targets as `skfdp.audit.made_up.targets.Target`, whose repr reproduces them.
+    """Draw targets as `skfdp.audit.fuzz.targets.Target`, whose repr reproduces them.
 
     Parameters
     ----------
@@ -137,13 +137,13 @@ def tables(n_rows: int | None = None, n_columns: int | None = None):
     Returns
     -------
     X : strategy of object
-        Values that no message may quote have `skfdp.audit.fuzzing.SECRETS` in them.
+        Values that no message may quote have `skfdp.audit.fuzz.rule.SECRETS` in them.
 
     Examples
     --------
     >>> from hypothesis import given, settings
     >>> from skfdp import DPSGDFClassifier
-    >>> from skfdp.audit.fuzzing import check_call
+    >>> from skfdp.audit.fuzz.rule import check_call
     >>> from skfdp.audit.strategies import tables
     >>> @settings(max_examples=5, derandomize=True, deadline=None, database=None)
     ... @given(tables(n_rows=30))
@@ -200,7 +200,7 @@ def expressions(
         Its parameters are those of its signature and of its bases'.
     base : mapping from str to str, default=None
         Expressions of parameters that are given in every call, unless they are drawn;
-        beside `skfdp.audit.made_up.parameters.SENSIBLE`, which makes small fits.
+        beside `skfdp.audit.fuzz.parameters.SENSIBLE`, which makes small fits.
     domains : mapping from str to sequence of str, default=None
         Expressions to draw from, by name; beside those of this package. Any other
         parameter gets the odd values alone.
@@ -415,7 +415,7 @@ def estimator_calls(
     --------
     >>> from hypothesis import given, settings
     >>> from skfdp import FeatureDPRegressor
-    >>> from skfdp.audit.fuzzing import check_call
+    >>> from skfdp.audit.fuzz.rule import check_call
     >>> from skfdp.audit.strategies import estimator_calls
     >>> class Mine(FeatureDPRegressor):
     ...     pass

@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parent))
 from tight_canaries import BRIGHT, FAR, X, Y
 
 import skfdp
-from skfdp.audit import bounds
+from skfdp.audit.mechanism import bounds
 from skfdp.privacy.composition import cost
 from skfdp.releases.desk import Desk
 

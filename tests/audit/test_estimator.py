@@ -12,10 +12,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import skfdp
-from skfdp.audit.canaries import make_canaries
-from skfdp.audit.fits import Parts, fitted
-from skfdp.audit.guesses import Claim
-from skfdp.audit.one_run import _right_guesses, audit_estimator
+from skfdp.audit.one_run.canaries import make_canaries
+from skfdp.audit.one_run.fits import Parts, fitted
+from skfdp.audit.one_run.guesses import Claim
+from skfdp.audit.one_run.one_run import _right_guesses, audit_estimator
 from skfdp.privacy import PrivacyLedger
 from skfdp.privacy.relations import Relation
 from skfdp.releases import desk
@@ -152,7 +152,7 @@ def spied(name, table, monkeypatch, **given):
 
     monkeypatch.setattr("skfdp.estimators.base.Desk", Spy)
     monkeypatch.setattr(KINDS[name][0], "fit", kept)
-    monkeypatch.setattr("skfdp.audit.one_run.make_canaries", made)
+    monkeypatch.setattr("skfdp.audit.one_run.one_run.make_canaries", made)
     seen["result"] = audit_estimator(make(name), *table, **given)
     return seen
 

@@ -18,12 +18,12 @@ from sklearn.linear_model import LogisticRegression
 
 import skfdp
 from skfdp.audit import audit_estimator, audit_mechanism, audit_replay
-from skfdp.audit.fuzzing import REFUSALS, SECRETS, check_call
-from skfdp.audit.made_up.columns import COLUMNS, PANDAS_COLUMNS
-from skfdp.audit.made_up.expressions import ODD, value_of
-from skfdp.audit.made_up.parameters import BY_NAME, SENSIBLE
-from skfdp.audit.made_up.tables import FORMS, FRAMES, NAMES, Table
-from skfdp.audit.made_up.targets import HOLDERS, TARGETS, Target
+from skfdp.audit.fuzz.columns import COLUMNS, PANDAS_COLUMNS
+from skfdp.audit.fuzz.expressions import ODD, value_of
+from skfdp.audit.fuzz.parameters import BY_NAME, SENSIBLE
+from skfdp.audit.fuzz.rule import REFUSALS, SECRETS, check_call
+from skfdp.audit.fuzz.tables import FORMS, FRAMES, NAMES, Table
+from skfdp.audit.fuzz.targets import HOLDERS, TARGETS, Target
 from skfdp.audit.strategies import (
     STEPS,
     EstimatorCall,
@@ -340,7 +340,7 @@ def test_hypothesis_is_asked_for_by_name(monkeypatch):
 
 
 def test_the_package_does_not_import_hypothesis():
-    code = "import sys, skfdp.audit.fuzzing; print('hypothesis' in sys.modules)"
+    code = "import sys, skfdp.audit.fuzz.rule; print('hypothesis' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr
 

@@ -10,7 +10,7 @@ from scipy.special import expit
 from scipy.stats import binom
 
 from skfdp import Event
-from skfdp.audit.guesses import (
+from skfdp.audit.one_run.guesses import (
     Claim,
     curve_least,
     gaussian_least,

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from skfdp import DPSGDFClassifier, calibrate
-from skfdp.audit import bounds, canary
-from skfdp.audit.mechanism import audit_mechanism
+from skfdp.audit.mechanism import bounds, canary
+from skfdp.audit.mechanism.mechanism import audit_mechanism
 from skfdp.privacy import (
     RELATIONS,
     Event,

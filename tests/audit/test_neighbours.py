@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
-from skfdp.audit.neighbours import FINITE, MALFORMED, Split, neighbours
+from skfdp.audit.replay.neighbours import FINITE, MALFORMED, Split, neighbours
 
 RNG = np.random.default_rng(0)
 X = RNG.random((30, 4)) * (RNG.random((30, 4)) < 0.7)

@@ -35,8 +35,8 @@ from skfdp import (
     PrivateSearchCV,
     report,
 )
-from skfdp.audit.replay import INSIDE, LEAVES, audit_replay
-from skfdp.audit.tracing import LED_BY_VALUES, LINES_LED_BY_VALUES
+from skfdp.audit.replay.replay import INSIDE, LEAVES, audit_replay
+from skfdp.audit.replay.tracing import LED_BY_VALUES, LINES_LED_BY_VALUES
 
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
 
@@ -721,7 +721,7 @@ def test_what_values_may_lead_is_there(file, name):
 
 
 def test_without_the_list_of_what_values_lead_the_control_flow_differs(monkeypatch):
-    monkeypatch.setattr("skfdp.audit.tracing.LED_BY_VALUES", {})
+    monkeypatch.setattr("skfdp.audit.replay.tracing.LED_BY_VALUES", {})
     model = WITHOUT_BOUNDS["labels"]
     assert found(model, Y.astype(object), trace="lines")[0] == {"control flow"}
 

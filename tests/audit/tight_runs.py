@@ -15,8 +15,8 @@ from unittest import mock
 
 import numpy as np
 
-from skfdp.audit import bounds
-from skfdp.audit.canary import Score
+from skfdp.audit.mechanism import bounds
+from skfdp.audit.mechanism.canary import Score
 from skfdp.privacy import Event
 from skfdp.records.grid import SparseGridRows
 from skfdp.releases.desk import Desk

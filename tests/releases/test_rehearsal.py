@@ -155,4 +155,4 @@ def test_nobody_but_audits_opens_one():
         if "rehearsal.opened(" in path.read_text()
         or "import opened" in path.read_text()
     ]
-    assert users == ["audit/outcomes.py"]
+    assert users == ["audit/replay/outcomes.py"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.audit.tracing import Trace
+from skfdp.audit.replay.tracing import Trace
 from skfdp.privacy.events import Event
 from skfdp.releases.rehearsal import Asked
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from skfdp.audit.made_up.columns import COLUMNS, PANDAS_COLUMNS, marked
+from skfdp.audit.fuzz.columns import COLUMNS, PANDAS_COLUMNS, marked
 
 
 def _array(columns: list, order: str = "C") -> np.ndarray:
@@ -175,7 +175,7 @@ class Table:
 
     Examples
     --------
-    >>> from skfdp.audit.made_up.tables import Table
+    >>> from skfdp.audit.fuzz.tables import Table
     >>> Table(form="csr_array", kinds=("unit", "0/1"), n_rows=4).build().shape
     (4, 2)
     """

@@ -1,6 +1,7 @@
 """Columns of a made-up table, by kind; private values can be recognised.
 
-A message that quotes one gives itself away: `skfdp.audit.fuzzing.SECRETS` says by what.
+A message that quotes one gives itself away: `SECRETS` in `skfdp.audit.fuzz.rule` says
+by what.
 """
 
 from __future__ import annotations

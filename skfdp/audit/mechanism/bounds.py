@@ -62,7 +62,7 @@ def clopper_pearson(
 
     Examples
     --------
-    >>> from skfdp.audit.bounds import clopper_pearson
+    >>> from skfdp.audit.mechanism.bounds import clopper_pearson
     >>> low, high = clopper_pearson(0, 100)
     >>> print(f"{low:.3f} {high:.3f}")
     0.000 0.036
@@ -114,7 +114,7 @@ def epsilon_lower_bound(
 
     Examples
     --------
-    >>> from skfdp.audit.bounds import epsilon_lower_bound
+    >>> from skfdp.audit.mechanism.bounds import epsilon_lower_bound
     >>> print(f"{epsilon_lower_bound(10, 10, 1000, 1e-5):.2f}")
     3.98
     """
@@ -163,7 +163,7 @@ def mu_lower_bound(
 
     Examples
     --------
-    >>> from skfdp.audit.bounds import mu_lower_bound
+    >>> from skfdp.audit.mechanism.bounds import mu_lower_bound
     >>> print(f"{mu_lower_bound(100, 100, 1000):.2f}")
     2.35
     """
@@ -334,7 +334,7 @@ def separation(
     Examples
     --------
     >>> import numpy as np
-    >>> from skfdp.audit.bounds import separation
+    >>> from skfdp.audit.mechanism.bounds import separation
     >>> normal = np.random.default_rng(0).normal(size=(2, 10_000))
     >>> found = separation(normal[0], normal[1] + 1.0)
     >>> found.low < 1 < found.high

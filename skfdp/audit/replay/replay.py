@@ -14,12 +14,12 @@ import numpy as np
 from sklearn.base import is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 
-from skfdp.audit import neighbours as tables
-from skfdp.audit.neighbours import Neighbour, Split
-from skfdp.audit.outcomes import Outcome, performed, private_parts, probe_of
-from skfdp.audit.rehearsing import Move, Recording, Release, Repeating
+from skfdp.audit.replay import neighbours as tables
+from skfdp.audit.replay.neighbours import Neighbour, Split
+from skfdp.audit.replay.outcomes import Outcome, performed, private_parts, probe_of
+from skfdp.audit.replay.rehearsing import Move, Recording, Release, Repeating
+from skfdp.audit.replay.tracing import Trace
 from skfdp.audit.results import AuditResult
-from skfdp.audit.tracing import Trace
 from skfdp.privacy.assumptions import CLASSES_READ
 from skfdp.privacy.composition import cost
 from skfdp.privacy.curves import gdp_epsilon

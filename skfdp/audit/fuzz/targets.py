@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from skfdp.audit.made_up.columns import DAY, FIRST, Opaque, marked, objects, text
+from skfdp.audit.fuzz.columns import DAY, FIRST, Opaque, marked, objects, text
 
 
 def _classes(*labels: Any) -> Callable:
@@ -100,7 +100,7 @@ class Target:
 
     Examples
     --------
-    >>> from skfdp.audit.made_up.targets import Target
+    >>> from skfdp.audit.fuzz.targets import Target
     >>> Target(kind="letters", n_rows=3).build().tolist()
     ['a', 'b', 'a']
     """

@@ -93,7 +93,7 @@ def steinke_p_value(
 
     Examples
     --------
-    >>> from skfdp.audit.guesses import steinke_p_value
+    >>> from skfdp.audit.one_run.guesses import steinke_p_value
     >>> round(steinke_p_value(10, 10, 10, epsilon=0.0, delta=0.0) * 2**10, 6)
     1.0
     """

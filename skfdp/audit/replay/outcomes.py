@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skfdp.audit.comparing import Comparison, differ
-from skfdp.audit.rehearsing import Parted
-from skfdp.audit.tracing import Trace, parting
+from skfdp.audit.replay.comparing import Comparison, differ
+from skfdp.audit.replay.rehearsing import Parted
+from skfdp.audit.replay.tracing import Trace, parting
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.search.search import PrivateSearchCV
 from skfdp.privacy.events import Event

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skfdp.addresses import public
-from skfdp.audit import bounds
-from skfdp.audit.canary import Score, statistics
+from skfdp.audit.mechanism import bounds
+from skfdp.audit.mechanism.canary import Score, statistics
 from skfdp.audit.results import AuditResult
 from skfdp.privacy import Event, PrivacyPlan, gdp_epsilon
 from skfdp.privacy.composition import cost
@@ -204,8 +204,8 @@ def audit_mechanism(
     -----
     **What the numbers rest on.** The log-likelihood ratio of all releases is the
     statistic; no test tells more. For full batches it is a weighted sum of Gaussians,
-    and *seen* is the Gaussian-DP parameter, with the interval of
-    `skfdp.audit.bounds.separation`. For the bounds a threshold is chosen on the first
+    and *seen* is the Gaussian-DP parameter, with the interval of `separation` in
+    `skfdp.audit.mechanism.bounds`. For the bounds a threshold is chosen on the first
     half of the trials, and its errors are counted on the second. Their Clopper-Pearson
     bounds give `clopper_pearson` without any assumption; `lower_bound` is the epsilon
     of the noisiest plan, a multiple of this one's noise, whose trade-off curve allows

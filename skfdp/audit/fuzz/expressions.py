@@ -140,7 +140,7 @@ def value_of(text: str, **names: Any) -> Any:
 
     Examples
     --------
-    >>> from skfdp.audit.made_up.expressions import value_of
+    >>> from skfdp.audit.fuzz.expressions import value_of
     >>> value_of("np.array([0, 1])").tolist()
     [0, 1]
     """

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import issparse, vstack
 from sklearn.base import is_classifier, is_regressor
 
-from skfdp.audit.fits import Parts
+from skfdp.audit.one_run.fits import Parts
 from skfdp.records.checks import shown
 
 KINDS = ("flip", "mirror", "noise", "swap")

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import issparse
 
-from skfdp.audit.canaries import TAILS, Canaries, make_canaries, n_records
-from skfdp.audit.fits import NO_CLAIM, fitted, parts_of, without_charge
-from skfdp.audit.guesses import Claim, most_allowed, steinke_bound
+from skfdp.audit.one_run.canaries import TAILS, Canaries, make_canaries, n_records
+from skfdp.audit.one_run.fits import NO_CLAIM, fitted, parts_of, without_charge
+from skfdp.audit.one_run.guesses import Claim, most_allowed, steinke_bound
+from skfdp.audit.one_run.scores import Score, default_score
 from skfdp.audit.results import AuditResult
-from skfdp.audit.scores import Score, default_score
 from skfdp.privacy.plotting import new_axes
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.reporting import report
@@ -172,7 +172,7 @@ def audit_estimator(
     **Guarantees.** `lower_bound` exceeds the epsilon that the releases cost with
     probability at most ``1 - confidence``, whatever the score is: each number of
     guesses and each method (`steinke`, `f_dp`) has its share of the error (Bonferroni),
-    by the exchange lemma in `skfdp.audit.guesses`.
+    by the exchange lemma in `skfdp.audit.one_run.guesses`.
 
     The relations: under "replace_one" heads and tails are neighbours. Under
     "replace_special" a value and null are: a private label that is none of the declared
@@ -200,7 +200,7 @@ def audit_estimator(
     --------
     >>> import numpy as np
     >>> from skfdp import FeatureDPLogisticRegression
-    >>> from skfdp.audit.one_run import audit_estimator
+    >>> from skfdp.audit import audit_estimator
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.random((400, 400)), rng.integers(0, 2, 400)
     >>> model = FeatureDPLogisticRegression(epsilon=8.0, bounds=(0, 1))

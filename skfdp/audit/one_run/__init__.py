@@ -1,0 +1,1 @@
+"""Audits of whole fits in one run."""

@@ -1,0 +1,1 @@
+"""Replays: fits that are repeated on neighbours with frozen releases."""
