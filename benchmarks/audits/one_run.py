@@ -7,9 +7,10 @@
 Each estimator is audited by `skfdp.audit.audit_estimator` on made-up records that are
 all canaries, at four budgets: with its own noise, with half of it, and with none that
 matters (divided by 10,000). A lower bound above the claim refutes it. The first may be
-refuted in at most 5 % of runs, the last should be wherever the claim is below the
-reach; half of the noise need not be, and seldom is: that is what an audit of one run
-can do. The table shows the median run, and how many of the runs refuted the claim.
+refuted in at most 5 % of runs. The last can be where the claim is below the reach, if
+scores find the canaries: those of a network are too weak. Half of the noise seldom is:
+that is what an audit of one run can do. A row shows the median run, and how many of
+the runs refuted the claim. Noise and coins come from fixed streams.
 """
 
 from __future__ import annotations
