@@ -7,11 +7,13 @@ import dataclasses
 from typing import Any, ClassVar
 
 from skfdp._version import __version__
+from skfdp.addresses import public
 from skfdp.privacy.findings import Finding
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.values import shown
 
 
+@public("skfdp.audit")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AuditResult(abc.ABC):
     """Result of an audit: a claim, and a lower bound of what was spent.

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import issparse
 
+from skfdp.addresses import public
 from skfdp.audit.one_run.canaries import TAILS, Canaries, make_canaries, n_records
 from skfdp.audit.one_run.fits import NO_CLAIM, fitted, parts_of, without_charge
 from skfdp.audit.one_run.guesses import Claim, most_allowed, steinke_bound
@@ -30,6 +31,7 @@ _CURVE_POINTS = 16
 _ROUNDS = 30
 
 
+@public("skfdp.audit")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OneRunResult(AuditResult):
     """Result of `audit_estimator`.
@@ -95,6 +97,7 @@ class OneRunResult(AuditResult):
         return ax
 
 
+@public("skfdp.audit")
 def audit_estimator(
     estimator: Any,
     X: Any,

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 
+from skfdp.addresses import public
 from skfdp.audit.replay import neighbours as tables
 from skfdp.audit.replay.neighbours import Neighbour, Split
 from skfdp.audit.replay.outcomes import Outcome, performed, private_parts, probe_of
@@ -51,6 +52,7 @@ INSIDE = {
 }
 
 
+@public("skfdp.audit")
 @dataclasses.dataclass(frozen=True)
 class Difference:
     """A difference between neighbours that no release explains.
@@ -79,6 +81,7 @@ class Difference:
         return f"{told} ({self.n_replays} replays, the first one with {self.first})."
 
 
+@public("skfdp.audit")
 @dataclasses.dataclass(frozen=True)
 class Moved:
     """How far the neighbours of a replay moved the releases of one label.
@@ -99,6 +102,7 @@ class Moved:
     largest: float
 
 
+@public("skfdp.audit")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReplayResult(AuditResult):
     """Result of `audit_replay`: differences, and how far the sums moved.
@@ -204,6 +208,7 @@ class _Recorded:
         return outcome, around
 
 
+@public("skfdp.audit")
 def audit_replay(
     estimator: Any,
     X: Any,
