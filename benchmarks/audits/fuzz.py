@@ -31,6 +31,7 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from string import Template
 
@@ -364,6 +365,7 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", metavar="SUBJECT")
+    parser.add_argument("--jobs", type=int, default=1, help="subjects at a time")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
@@ -374,11 +376,14 @@ def main() -> int:
     known = subjects()
     names = given.only or list(known)
     shares = sum(known[name][1] for name in names)
-    tallies = {}
-    for name in names:
-        calls = -(-given.calls * known[name][1] // shares)
-        tallies[name] = run(name, calls, given.seed)
-        print(_row(name, tallies[name]), file=sys.stderr, flush=True)
+
+    def tallied(name: str) -> Tally:
+        found = run(name, -(-given.calls * known[name][1] // shares), given.seed)
+        print(_row(name, found), file=sys.stderr, flush=True)
+        return found
+
+    with ThreadPoolExecutor(given.jobs) as pool:
+        tallies = dict(zip(names, pool.map(tallied, names), strict=True))
     text = table(tallies, given.seed)
     print(text)
     if given.output is not None:

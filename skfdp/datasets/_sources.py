@@ -127,7 +127,9 @@ def path_of(name, value):
 def generator_of(random_state):
     """Return scikit-learn's generator of a seed."""
     whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
-    if whole and not 0 <= random_state < 2**32:
+    # A timedelta calls itself an integer.
+    odd = isinstance(random_state, np.timedelta64)
+    if odd or (whole and not 0 <= random_state < 2**32):
         raise ValueError(
             f"random_state={shown(random_state)} must be None, a RandomState or an "
             "integer from 0 on below 2**32."

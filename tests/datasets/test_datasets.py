@@ -409,6 +409,7 @@ ODD_CALLS = [
         "must be True or False",
     ),
     (make_offset_classes, {"random_state": -1}, ValueError, "random_state=-1 must be"),
+    (make_purchase100, {"random_state": np.timedelta64(3, "s")}, ValueError, "must be"),
     (make_offset_classes, {"offset": iter([])}, ValueError, "got a list_iterator"),
     (make_offset_classes, {"return_X_y": "x"}, ValueError, "must be True or False"),
     (make_purchase100, {"random_state": 2**32}, ValueError, "must be None, a Rand"),
