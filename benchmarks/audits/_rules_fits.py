@@ -1,0 +1,378 @@
+"""Rules for what estimators charge, release and give to others."""
+
+from _mutants import Each, Line, Move
+from _rules_nodes import called, inverted, keyword
+
+CHARGES = [
+    Move(
+        "ledger charged after",
+        "a fit that fails, or is refused, has looked at the data",
+        "estimators/base.py",
+        r"if ledger is not None:",
+        r"found = method\.run",
+    ),
+    Line(
+        "charge left out",
+        "fits are free",
+        "estimators/base.py",
+        r"receipt = ledger\.charge\(.*\)",
+        "receipt = None",
+    ),
+    Line(
+        "last event not charged",
+        "the descent is free",
+        "estimators/base.py",
+        r"ledger\.charge\(told\.events,",
+        "ledger.charge(told.events[:1],",
+    ),
+    Line(
+        "last event not reported",
+        "the report is of less than was released",
+        "estimators/base.py",
+        r"events=told\.events,",
+        "events=told.events[:1],",
+    ),
+    Line(
+        "fits without privacy not recorded",
+        "a ledger that does not know of them",
+        "estimators/base.py",
+        r"receipt = ledger\.charge_nonprivate\(.*\)",
+        "receipt = None",
+    ),
+    Line(
+        "seeds not recorded",
+        "a fit that anybody can redo passes for private",
+        "estimators/base.py",
+        r'"seeded": self\.random_state is not None',
+        '"seeded": False',
+    ),
+    Line(
+        "seed not told",
+        "a fit that anybody can redo gives no warning",
+        "estimators/base.py",
+        r"warn_of_seed\(self\.random_state\)",
+        "pass",
+    ),
+    Line(
+        "void records kept",
+        "the desk does not know which records are null",
+        "estimators/base.py",
+        r"Desk\(plan\.releases, streams, records\.void\)",
+        "Desk(plan.releases, streams, None)",
+    ),
+    Line(
+        "keys of public models left out",
+        "two public models, one noise",
+        "estimators/base.py",
+        r"self\._streams\(records, prepared\.keys\)",
+        "self._streams(records, {})",
+    ),
+    Line(
+        "data left out of the keys",
+        "one seed on two tables gives one noise",
+        "estimators/base.py",
+        r"self\._data\(records\),",
+        "(),",
+    ),
+    Line(
+        "public columns not told",
+        "the event promises more than is kept",
+        "estimators/base.py",
+        r"^            public\.mask,",
+        "            public.mask & False,",
+    ),
+    Line(
+        "public target not told",
+        "the event promises more than is kept",
+        "estimators/base.py",
+        r"public_target=public\.has_target,",
+        "public_target=False,",
+    ),
+    Line(
+        "plan from the data",
+        "a plan reads private columns",
+        "estimators/base.py",
+        r"own\._records\(X, y, planning=True\)",
+        "own._records(X, y)",
+    ),
+    Line(
+        "callbacks not guarded",
+        "traps of the user's state stop a fit",
+        "estimators/base.py",
+        r"@guarded_fit",
+        "@(lambda fit: fit)",
+        least=2,
+    ),
+]
+
+PLANS = [
+    Each(
+        "sensitivity halved",
+        "the plan is for half of what neighbours move",
+        "estimators/*.py",
+        keyword("sensitivity", "({}) / 2", scope=r"(plan|event|_plan\w*)$"),
+        least=10,
+    ),
+    Each(
+        "clip norm of another query",
+        "the plan is for half of what a record contributes",
+        "estimators/*.py",
+        keyword("clip_norm", "({}) / 2", r"^\w+\.clip_norm$|^clip_norm$"),
+        least=8,
+    ),
+    Each(
+        "count dropped",
+        "releases of a scale are charged once",
+        "estimators/linear_model/scales.py",
+        keyword("n_steps", "1", r"n_means"),
+        least=2,
+    ),
+    Each(
+        "earlier releases left out of the budget",
+        "they come on top of epsilon",
+        "estimators/*.py",
+        keyword("other_events", "()"),
+        least=5,
+    ),
+    Line(
+        "orthant bound beside a subtracted mean",
+        "sqrt 2 is claimed where entries have any sign",
+        "estimators/linear_model/descent.py",
+        r"and not self\.centring\.can_learn_mean\(public, replaced\)",
+        "",
+    ),
+    Line(
+        "orthant bound beside a public loss",
+        "sqrt 2 is claimed for differences",
+        "estimators/linear_model/descent.py",
+        r"and self\.padding is None$",
+        "",
+    ),
+    Line(
+        "orthant bound of a private target",
+        "sqrt 2 is claimed where the signs of the errors are private",
+        "estimators/neural_network/training.py",
+        r'signs = layers == "last" and public\.has_target',
+        'signs = layers == "last"',
+    ),
+    Line(
+        "label bound where columns are private",
+        "what a label moves stands for what a record moves",
+        "estimators/linear_model/descent.py",
+        r"return self\.scales is None and bool\(public\.mask\.all\(\)\)",
+        "return self.scales is None and bool(public.mask.any())",
+    ),
+    Line(
+        "label bound beside private margins",
+        "the plan under one bound, the query under another",
+        "estimators/linear_model/descent.py",
+        r"label_bound=plan\.label_bound,",
+        "label_bound=None,",
+    ),
+    Line(
+        "orthant not handed on",
+        "the plan under one bound, the query under another",
+        "estimators/linear_model/descent.py",
+        r"orthant=plan\.orthant,",
+        "orthant=False,",
+    ),
+    Line(
+        "public target claimed",
+        "the public gradient reads private labels",
+        "estimators/*.py",
+        r"public_target=public\.has_target,",
+        "public_target=True,",
+        scope="_query",
+        least=2,
+    ),
+    Line(
+        "whole share of mu",
+        "the share of the second moments is all of the budget",
+        "estimators/completion/method.py",
+        r"budget\.mu \* math\.sqrt\(_SECOND_SHARE\)",
+        "budget.mu",
+    ),
+    Line(
+        "batch of another rate",
+        "the loop is for a rate that was not charged",
+        "estimators/method.py",
+        r"self\.epsilon,$",
+        "2 * self.epsilon,",
+        scope="calibrate",
+    ),
+    Line(
+        "relation of another name",
+        "plans under the relation of nulls",
+        "estimators/method.py",
+        r"neighboring_relation=self\.relation\.name",
+        'neighboring_relation="replace_special"',
+    ),
+    Line(
+        "share of epsilon for a share of mu",
+        "two parts of the budget add up to more than it",
+        "estimators/method.py",
+        r"math\.sqrt\(share\) \* self\.mu",
+        "math.sqrt(2 * share) * self.mu",
+    ),
+]
+
+_EXACT = (
+    "(lambda query, unit: query.exact_sum(None, None, unit) * unit)({1}, {1}.unit(0.0))"
+)
+
+RELEASES = [
+    Each(
+        "released without noise",
+        "an exact private sum",
+        "estimators/*.py",
+        called(r".*(desk|Desk\(.*\))\.release", _EXACT),
+        least=10,
+    ),
+    Line(
+        "rounding away from zero",
+        "regressors are a little longer than 1",
+        "estimators/centring/conditional.py",
+        r"np\.trunc\(scaled\)",
+        "np.sign(scaled) * np.ceil(np.abs(scaled))",
+    ),
+    Line(
+        "regressors not weighted",
+        "regressors of any length: leverage has no bound",
+        "estimators/centring/conditional.py",
+        r"weights = 1 / np\.linalg\.norm\(rows, axis=1\)",
+        "weights = 1 / np.minimum(1.0, np.linalg.norm(rows, axis=1))",
+    ),
+    Line(
+        "private columns learnt in public",
+        "the start of a fit reads private columns",
+        "estimators/centring/methods.py",
+        r"public\.row_map\.of_public\(public\.mask\)\.scale\(public\.X\)",
+        "public.row_map.scale(public._table)",
+    ),
+    Each(
+        "mask inverted",
+        "private columns where public ones are meant, or the other way round",
+        "estimators/arrays.py estimators/tables.py estimators/linear_model/*.py "
+        "estimators/completion/*.py estimators/centring/*.py "
+        "estimators/neural_network/start.py",
+        inverted(r"public|mask|private"),
+        least=10,
+    ),
+    Line(
+        "plans see private columns",
+        "a table for planning holds private values",
+        "estimators/arrays.py",
+        r"shown\[:, public\] = X\[:, public\]",
+        "shown[:] = X",
+    ),
+    Line(
+        "plans see the zeros of private columns",
+        "the pattern of a sparse table is private",
+        "estimators/arrays.py",
+        r"kept = public\[X\.indices\]",
+        "kept = public[X.indices] | True",
+    ),
+]
+
+SEARCH = [
+    Line(
+        "runs are not checked",
+        "a run releases more than was charged for it",
+        "estimators/search/runs.py",
+        r"self\._share\.check\(tuple\(self\._released\)\)",
+        "pass",
+    ),
+    Line(
+        "releases of a run forgotten",
+        "each step of a run has the whole share",
+        "estimators/search/runs.py",
+        r"self\._released \+= events",
+        "self._released[:] = events",
+    ),
+    Line(
+        "missing square root of the candidates",
+        "all candidates are published, each at the whole share",
+        "estimators/search/runs.py",
+        r"mu = mu / math\.sqrt\(together\) \* \(1 - MARGIN\)",
+        "mu = mu * (1 - MARGIN)",
+    ),
+    Line(
+        "share of a run not compared",
+        "a candidate may spend more than its share",
+        "estimators/search/runs.py",
+        r"<= self\.mu\*\*2:",
+        "<= 4 * self.mu**2:",
+    ),
+    Line(
+        "spent share forgotten",
+        "the last step has the whole share",
+        "estimators/search/runs.py",
+        r"self\.mu\*\*2 - math\.fsum\(.*\)",
+        "self.mu**2",
+    ),
+    Line(
+        "Poisson batches in a search",
+        "a run without a Gaussian parameter",
+        "estimators/search/runs.py",
+        r"if any\(event\.mu is None for event in events\):",
+        "if False:",
+    ),
+    Line(
+        "other public columns in a candidate",
+        "a candidate discloses more than was charged",
+        "estimators/search/runs.py",
+        r"if frozenset\(event\.public_features\) != columns:",
+        "if False:",
+    ),
+    Line(
+        "other relation in a candidate",
+        "a candidate protects less than was charged",
+        "estimators/search/runs.py",
+        r"if other or event\.public_target > promise\.public_target:",
+        "if False:",
+    ),
+    Line(
+        "records in both parts",
+        "the score is of records that were fitted",
+        "estimators/search/runs.py",
+        r"np\.sort\(order\[n_score:\]\), np\.sort\(order\[:n_score\]\)",
+        "np.sort(order), np.sort(order[:n_score])",
+    ),
+    Line(
+        "fixed seed",
+        "the number of runs and their candidates are known",
+        "estimators/search/method.py",
+        r'streams\.private\("candidates"\)',
+        "np.random.default_rng(0)",
+    ),
+    Line(
+        "seed of a run shared",
+        "runs of one candidate have one noise",
+        "estimators/search/method.py",
+        r'streams\.private\("fit", number\)',
+        'streams.private("fit")',
+    ),
+    Line(
+        "fixed number of runs",
+        "the theorem is for a random number",
+        "estimators/search/method.py",
+        r"n_runs = 1 \+ int\(np\.searchsorted\(.*\)",
+        "n_runs = max(2, int(plan.share.promise.mean_runs))",
+    ),
+    Line(
+        "runs share their noise",
+        "with a seed the scores of all runs have one noise",
+        "estimators/search/method.py",
+        r'streams\.add\("run", \(number, params, share\.mu\)\)',
+        "pass",
+    ),
+    Line(
+        "message of a failed run",
+        "what a step raises may quote the data",
+        "estimators/search/runs.py",
+        r"raise RuntimeError\(_WITHHELD\)",
+        "raise",
+    ),
+]
+
+RULES = [*CHARGES, *PLANS, *RELEASES, *SEARCH]
