@@ -191,6 +191,38 @@ class TestComposition:
         assert epsilon(high) <= epsilon(high, sampling_rate=1.0) * slack + 1e-4
 
 
+class TestResolution:
+    """What transforms and grids cannot tell counts against the claim."""
+
+    MANY = event(8.0, sampling_rate=0.001, n_steps=100_000)  # errs by 2e-11
+
+    def test_a_delta_below_the_rounding_is_refused(self):
+        curve = compose([self.MANY])
+        with pytest.raises(ValueError, match="delta=2e-11 is below the numerical res"):
+            curve.epsilon(2e-11)
+        assert 0 < curve.epsilon(5e-11) < math.inf
+
+    def test_the_rounding_comes_off_delta(self):
+        curve, delta = compose([self.MANY]), 5e-11
+        # Without it the epsilon of delta would be one at which delta is not enough.
+        assert curve.delta(curve.epsilon(delta)) <= delta * (1 + 1e-6)
+        assert curve.delta(20.0) > 1e-11
+
+    def test_the_dots_are_those_of_the_curve(self):
+        # The distribution through points of a curve has that curve, in both
+        # directions, and all that is left of it at the last point is infinite loss.
+        gap, epsilons = 0.25, 0.25 * np.arange(-8, 9)
+        deltas = np.array([gdp_delta(e, 1.0) if e >= 0 else np.nan for e in epsilons])
+        alpha = np.exp(epsilons[:8])
+        deltas[:8] = 1 - alpha + alpha * deltas[:8:-1]
+        pmf = pld._pmf(gap, -8, deltas)
+        found = privacy_loss_distribution.PrivacyLossDistribution(pmf)
+        for epsilon, delta in zip(epsilons, deltas, strict=True):
+            assert found.get_delta_for_epsilon(epsilon) == pytest.approx(delta)
+        assert deltas[-1] > 0.01
+        assert found.get_delta_for_epsilon(50.0) == pytest.approx(deltas[-1])
+
+
 # Divergences of mixtures with collinear centres, by quadrature in high precision.
 
 
