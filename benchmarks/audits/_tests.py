@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 from _mutants import Mutant, Source
@@ -107,7 +107,7 @@ class Coverage:
             found = set(self._by_file[mutant.file])
         names = (self.names[number] for number in found)
         asked = [Asked(name, self.seconds[name]) for name in names]
-        return sorted(asked, key=lambda one: (*_rank(one.name, mutant), one.seconds))
+        return _in_order(asked, mutant)
 
     def _of_lines(self, lines) -> set[int]:
         found: set[int] = set()
@@ -176,6 +176,18 @@ def _reads(function: ast.FunctionDef):
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 yield alias.name, node.lineno
+
+
+def _in_order(asked: list[Asked], mutant: Mutant) -> list[Asked]:
+    """Return the tests in order: one case of each function, then the next of each."""
+    cases: Counter[str] = Counter()
+    keys = {}
+    for one in sorted(asked, key=lambda one: (one.seconds, one.name)):
+        function = one.name.partition("[")[0]
+        first, near = _rank(one.name, mutant)
+        keys[one.name] = first, cases[function], near, one.seconds
+        cases[function] += 1
+    return sorted(asked, key=lambda one: keys[one.name])
 
 
 def _rank(test: str, mutant: Mutant) -> tuple[int, int]:

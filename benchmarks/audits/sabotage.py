@@ -98,7 +98,7 @@ def entry(mutant: Mutant, found: Outcome | None, told: str = "") -> str:
     }[found.kind]
     lines.append(f"    {outcome} after {found.seconds:.1f} s" + ":" * bool(found.test))
     if found.test:
-        lines.append(f"    {found.test}")
+        lines += _of_test(found.test)
     return "\n".join(lines + [f"    {told}"] * bool(told)) + "\n"
 
 
@@ -119,16 +119,25 @@ def _wrapped(first: str, old: str, new: str) -> list[str]:
     return lines
 
 
+def _of_test(name: str) -> list[str]:
+    """Return the lines of a test: its file, and the rest in the lines after."""
+    file, _, rest = name.partition("::")
+    width = _WIDE - 8
+    parts = [rest[i : i + width] for i in range(0, len(rest), width)]
+    return [f"    {file}", *(f"      ::{part}" for part in parts)]
+
+
 def killers(path: Path) -> dict[tuple[str, str], list[Asked]]:
     """Return the test that killed each mutant of a table, by file and new line."""
     found: dict[tuple[str, str], list[Asked]] = {}
     for block in path.read_text(encoding="utf-8").split("\n\n"):
         lines = block.strip("\n").split("\n")
         head = re.match(r"(skfdp/\S+):\d+  (.*)", lines[0])
-        test = lines[-1].strip()
-        if head and re.match(r"tests/\S+\.py::", test):
-            key = head[1], "\n".join(line for line in lines if line[:4] == "  + ")
-            found[key] = [Asked(test, 1.0)]
+        rest = "".join(line[8:] for line in lines if line.startswith("      ::"))
+        if head and rest:
+            file = next(line for line in lines if line.startswith("    tests/"))
+            new = next(line for line in lines if line.startswith("  + "))
+            found[head[1], new] = [Asked(f"{file.strip()}::{rest}", 1.0)]
     return found
 
 
@@ -154,12 +163,10 @@ def asked_of(
         _tests.record(first.tree, first.cache, options.jobs, path)
     coverage = Coverage(path, ROOT, sources)
     for mutant, own in zip(mutants, found, strict=True):
-        left, first_ones = options.limit, {one.name for one in own}
+        left, known_ones = options.limit, {one.name for one in own}
         for one in coverage.tests_of(mutant):
             left -= one.seconds
-            if left < 0 and own:
-                break
-            if one.name not in first_ones:
+            if one.name not in known_ones and (left > 0 or not own):
                 own.append(one)
     return found
 
