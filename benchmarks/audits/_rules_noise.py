@@ -155,11 +155,11 @@ STREAMS = [
         "",
     ),
     Line(
-        "private and public streams shared",
-        "what is disclosed tells the noise",
+        "public stream of private data",
+        "draws that may be disclosed tell the data",
         "releases/noise.py",
         r'f"public/\{label\}"\.encode\(\)',
-        'f"private/{label}/".encode()',
+        'f"public/{label}".encode() + self._digest_of_data()',
     ),
     Line(
         "estimator left out of the keys",

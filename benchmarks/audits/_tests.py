@@ -179,22 +179,23 @@ def _reads(function: ast.FunctionDef):
 
 
 def _in_order(asked: list[Asked], mutant: Mutant) -> list[Asked]:
-    """Return the tests in order: one case of each function, then the next of each."""
+    """Return the tests in order: those of the file, then one case of each function."""
     cases: Counter[str] = Counter()
     keys = {}
     for one in sorted(asked, key=lambda one: (one.seconds, one.name)):
         function = one.name.partition("[")[0]
-        first, near = _rank(one.name, mutant)
-        keys[one.name] = first, cases[function], near, one.seconds
+        first, own, near = _rank(one.name, mutant)
+        keys[one.name] = first, own, cases[function], near, one.seconds
         cases[function] += 1
     return sorted(asked, key=lambda one: keys[one.name])
 
 
-def _rank(test: str, mutant: Mutant) -> tuple[int, int]:
-    """Return whether a test is about the file of a mutant, and about privacy."""
+def _rank(test: str, mutant: Mutant) -> tuple[int, int, int]:
+    """Return whether a test is about privacy, about a mutant's file, in its room."""
     file = test.partition("::")[0]
     if any(word in file for word in _COMPARISONS):
-        return 2, 0
+        return 2, 0, 0
     room, stem = mutant.file.split("/")[1], Path(mutant.file).stem
-    near = file.startswith(f"tests/{room}/") or stem in file
-    return 0 if file.startswith(_ABOUT_PRIVACY) or near else 1, 0 if near else 1
+    own, near = stem in Path(file).stem, file.startswith(f"tests/{room}/")
+    first = file.startswith(_ABOUT_PRIVACY) or near or own
+    return 1 - first, 1 - own, 1 - near

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 import skfdp
 from skfdp.privacy import Event, PrivacyBudgetError, Relation, Selection
 from skfdp.releases import desk
+from skfdp.releases.coins import PoissonBatches
 from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams
 
@@ -104,6 +105,31 @@ def test_the_desk_draws_the_batches():
     full = Query()
     desk.release("mean", full)
     assert full.batches == [None]
+
+
+def test_noise_and_coins_have_streams_of_their_own():
+    # What leaves is the exact sum of the batch, plus the noise of the label's stream;
+    # batches are those of the coins of the event, whatever else was released before.
+    other = dataclasses.replace(SAMPLED, label="sampled again", sampling_rate=0.1)
+    one, queries = make_desk(MEAN, SAMPLED, other), {}
+    streams, coins, noise = Streams(0, "test"), {}, {}
+    for event in (MEAN, SAMPLED, other):
+        noise[event.label] = streams.private(event.label, event)
+        if event.sampling_rate < 1:
+            generator = streams.private("coins", event)
+            batches = PoissonBatches(generator, 400, event.sampling_rate)
+            coins[event.label] = batches
+    for label in ("sampled", "mean", "sampled again", "sampled", "sampled again"):
+        query = queries.setdefault(label, Query())
+        found = one.release(label, query)
+        size = 400
+        if label in coins:
+            batch = coins[label].draw()
+            np.testing.assert_array_equal(query.batches[-1], batch)
+            size = len(batch)
+        total = np.full(query.shape, size * 2**20, dtype=np.int64)
+        honest = desk.add_integer_gaussian(total, 3.0 * 2.0**20, noise[label])
+        np.testing.assert_array_equal(found, honest * 2.0**-20)
 
 
 def test_void_records_are_left_out_of_every_release():

@@ -37,6 +37,22 @@ def test_unseeded_streams_never_repeat():
     assert not streams.seeded
 
 
+def test_unseeded_keys_are_128_bits_of_the_operating_system(monkeypatch):
+    asked = []
+
+    def randbits(size):
+        asked.append(size)
+        return 2**127 + len(asked)
+
+    monkeypatch.setattr(noise.secrets, "randbits", randbits)
+    streams = Streams(None, "Estimator")
+    drawn = [streams.private("noise", 1), streams.public("batch")]
+    assert asked == [128, 128]
+    for count, stream in enumerate(drawn, 1):
+        bits = randomgen.AESCounter(key=2**127 + count)
+        np.testing.assert_array_equal(random_words(stream, 8), bits.random_raw(8))
+
+
 def first(stream):
     return stream.integers(2**62)
 
@@ -60,6 +76,16 @@ def test_seeded_streams_repeat_only_for_the_same_fit():
     draws = [first(stream) for stream in different]
     assert base not in draws
     assert len(set(draws)) == len(draws)
+
+
+def test_parts_of_a_fit_share_no_noise():
+    streams = Streams(0, "A", (np.arange(3.0),))
+    parts = [streams, streams.under("a"), streams.under("b"), streams.under("a")]
+    drawn = [first(part.private("noise")) for part in parts]
+    assert drawn[1] == drawn[3]
+    assert len(set(drawn)) == 3
+    nested = first(streams.under("a").under("b").private("noise"))
+    assert nested not in drawn
 
 
 def test_parameters_are_told_apart_in_full():
