@@ -71,6 +71,7 @@ class Slot:
     def of(cls, root: Path, folder: Path) -> "Slot":
         """Copy the checkout."""
         tree, cache = folder / "tree", folder / "compiled"
+        shutil.rmtree(tree, ignore_errors=True)
         cache.mkdir(parents=True, exist_ok=True)
         for name in tracked(root):
             target = tree / name

@@ -107,7 +107,7 @@ class Coverage:
             found = set(self._by_file[mutant.file])
         names = (self.names[number] for number in found)
         asked = [Asked(name, self.seconds[name]) for name in names]
-        return _in_order(asked, mutant)
+        return self._in_order(asked, mutant)
 
     def _of_lines(self, lines) -> set[int]:
         found: set[int] = set()
@@ -155,10 +155,37 @@ class Coverage:
                 found.add(number)
         return found
 
+    def _in_order(self, asked: list[Asked], mutant: Mutant) -> list[Asked]:
+        """Return the tests of the file first, then one case of each function."""
+        cases: Counter[str] = Counter()
+        keys = {}
+        for one in sorted(asked, key=lambda one: (one.seconds, one.name)):
+            function = one.name.partition("[")[0]
+            first, own, near = self._rank(one.name, mutant)
+            keys[one.name] = first, own, cases[function], near, one.seconds
+            cases[function] += 1
+        return sorted(asked, key=lambda one: keys[one.name])
+
+    def _rank(self, test: str, mutant: Mutant) -> tuple[int, int, int]:
+        """Return ranks: about privacy, about a mutant's file, about its room."""
+        file = test.partition("::")[0]
+        if any(word in file for word in _COMPARISONS):
+            return 2, 0, 0
+        path = Path(mutant.file).with_suffix("")
+        near = file.startswith(f"tests/{path.parts[1]}/")
+        own = path.name in Path(file).stem
+        own = own or near and ".".join(path.parts[1:]) in self._text(file)
+        first = file.startswith(_ABOUT_PRIVACY) or near or own
+        return 1 - first, 1 - own, 1 - near
+
+    @functools.cache  # noqa: B019 -- one object for a run
+    def _text(self, file: str) -> str:
+        return (self._root / file).read_text(encoding="utf-8")
+
     @functools.cache  # noqa: B019 -- one object for a run
     def _mentions(self, file: str, kernel: str) -> frozenset[str]:
         """Return the names in a test file that imports a kernel's file."""
-        text = (self._root / file).read_text(encoding="utf-8")
+        text = self._text(file)
         if Path(kernel).stem not in text or "kernels" not in text:
             return frozenset()
         names = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
@@ -176,26 +203,3 @@ def _reads(function: ast.FunctionDef):
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 yield alias.name, node.lineno
-
-
-def _in_order(asked: list[Asked], mutant: Mutant) -> list[Asked]:
-    """Return the tests in order: those of the file, then one case of each function."""
-    cases: Counter[str] = Counter()
-    keys = {}
-    for one in sorted(asked, key=lambda one: (one.seconds, one.name)):
-        function = one.name.partition("[")[0]
-        first, own, near = _rank(one.name, mutant)
-        keys[one.name] = first, own, cases[function], near, one.seconds
-        cases[function] += 1
-    return sorted(asked, key=lambda one: keys[one.name])
-
-
-def _rank(test: str, mutant: Mutant) -> tuple[int, int, int]:
-    """Return whether a test is about privacy, about a mutant's file, in its room."""
-    file = test.partition("::")[0]
-    if any(word in file for word in _COMPARISONS):
-        return 2, 0, 0
-    room, stem = mutant.file.split("/")[1], Path(mutant.file).stem
-    own, near = stem in Path(file).stem, file.startswith(f"tests/{room}/")
-    first = file.startswith(_ABOUT_PRIVACY) or near or own
-    return 1 - first, 1 - own, 1 - near

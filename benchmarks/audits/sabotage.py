@@ -17,6 +17,7 @@ of the form of the source are never asked.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import datetime
 import importlib.metadata
@@ -59,6 +60,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     add("--limit", type=float, default=LIMIT, help="seconds of tests for one (300)")
     add("--coverage", type=Path, help="lines of each test: read, or written, here")
     add("--killers", type=Path, help="an earlier table: ask those tests first")
+    add("--folder", type=Path, help="keep the copies and their compiled loops here")
     add("--output", type=Path, help="write the table here, too")
     add("--list", action="store_true", help="print the mutants, and run no test")
     return parser.parse_args(given)
@@ -228,9 +230,13 @@ def main() -> int:
         print("\n".join(entry(mutant, None) for mutant in mutants))
         print(f"{len(mutants)} mutants")
         return 0
-    with tempfile.TemporaryDirectory(prefix="skfdp-sabotage-") as folder:
+    with contextlib.ExitStack() as stack:
+        folder = options.folder
+        if folder is None:
+            own = tempfile.TemporaryDirectory(prefix="skfdp-sabotage-")
+            folder = Path(stack.enter_context(own))
         n_slots = max(1, min(options.jobs, len(mutants)))
-        slots = [Slot.of(ROOT, Path(folder) / f"{n}") for n in range(n_slots)]
+        slots = [Slot.of(ROOT, folder.resolve() / f"{n}") for n in range(n_slots)]
         asked = asked_of(mutants, sources, options, slots[0])
         _slots.warm()
         found: dict[int, Outcome] = {}

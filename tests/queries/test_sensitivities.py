@@ -1,5 +1,6 @@
 """The table of sensitivities, by brute force in grid integers; see also one-shot."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -9,8 +10,10 @@ from skfdp.privacy import Relation
 from skfdp.queries import statistics
 from skfdp.queries.linear import LinearQuery, gradient_sensitivity
 from skfdp.queries.losses import LOSSES
+from skfdp.queries.sensitivity import has_public_signs
 from skfdp.queries.statistics import RowSum
 from skfdp.records.grid import GridRows
+from skfdp.records.records import PublicRecords
 from skfdp.records.row_map import RowMap
 
 SIGN_FIXING = ("log_loss", "hinge", "squared_hinge")
@@ -72,6 +75,27 @@ def test_non_negative_rows_with_a_public_target_stay_in_an_orthant(
     bound = gradient_sensitivity(Relation.of("replace_one"), 1.0, orthant=True)
     assert largest <= bound
     assert largest > 0.97 * bound
+
+
+@pytest.mark.parametrize("has_target", [True, False])
+@pytest.mark.parametrize("sign_fixed", [True, False])
+@pytest.mark.parametrize("span", ["bounded", "one column unbounded", "no bounds"])
+def test_the_orthant_is_claimed_under_all_its_conditions(has_target, sign_fixed, span):
+    spans = {
+        "bounded": np.array([1.0, 1.0, np.inf]),
+        "one column unbounded": np.array([1.0, np.inf, 1.0]),
+        "no bounds": None,
+    }
+    public = PublicRecords(
+        mask=np.array([False, False, True]),
+        row_map=RowMap(low=np.zeros(3), span=spans[span]),
+        n_records=2,
+        columns=tuple("abc"),
+        target=np.array([0, 1]) if has_target else None,
+    )
+    loss = dataclasses.replace(LOSSES["log_loss"], sign_fixed=sign_fixed)
+    expected = has_target and sign_fixed and span == "bounded"
+    assert has_public_signs(public, loss) is expected
 
 
 @pytest.mark.parametrize("loss", SIGN_FIXING)
