@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from skfdp import FeatureDPLogisticRegression, calibrate
+from skfdp.queries import SAFE_STD
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.losses import LOSSES
 from skfdp.queries.sensitivity import label_bound
-from skfdp.records.grid import GridRows
+from skfdp.records.grid import GRID, GridRows
 from skfdp.records.records import PublicRecords
 from skfdp.records.row_map import RowMap
 
@@ -75,6 +76,51 @@ def test_no_label_moves_a_sum_further(n_outputs, clip_norm, noise_std):
     largest, bound = largest_move(LOG_LOSS, n_outputs, clip_norm, noise_std)
     assert 0.6 < largest <= 1
     assert bound <= 2 * clip_norm
+
+
+def test_what_rounding_adds_is_in_the_bound():
+    """One label is just clipped: ten small residuals then round to the other side."""
+    grid, n_classes, close = 2.0**-6, 12, 1e-4
+    units = np.r_[5.3 - 10 * close, 3.7, np.full(10, 5.5 + close)]
+    chances = units * grid
+    rows = GridRows.build(np.ones((1, 1)), lambda block: block)
+    lengths = [np.linalg.norm(chances - np.eye(n_classes)[k]) for k in (0, 1)]
+    # Half a unit in every residual is taken off the clip norm before.
+    room = grid * math.sqrt(n_classes) / 2 * (1 + 1e-9)
+    clip_norm = lengths[1] * (1 - 1e-4) + room
+    assert lengths[0] < clip_norm - room
+    noise_std = grid * GRID * SAFE_STD
+    public = PublicRecords(
+        mask=np.ones(1, dtype=bool),
+        row_map=RowMap(),
+        n_records=1,
+        columns=("a",),
+        classes=np.arange(n_classes),
+        class_weight=np.ones(n_classes),
+    )
+    query = LinearQuery(
+        rows=rows,
+        target=np.zeros(1, dtype=np.int64),
+        loss=LOG_LOSS,
+        n_outputs=n_classes,
+        clip_norm=clip_norm,
+        capacity=public.capacity,
+        offset=np.log(chances)[None],
+    )
+    unit = query.unit(noise_std)
+    assert unit == grid * GRID
+    first, second = (
+        dataclasses.replace(query, target=np.full(1, k)).exact_sum(
+            np.zeros(query.shape), None, unit
+        )
+        for k in (0, 1)
+    )
+    moved = math.sqrt(sum(int(entry) ** 2 for entry in (first - second).ravel())) * unit
+    plan = SimpleNamespace(
+        noise_std=np.array([noise_std]), clip_norm=clip_norm, sensitivity=2 * clip_norm
+    )
+    assert moved > math.sqrt(2) * (1 + 1e-4)
+    assert moved <= label_bound(public, LOG_LOSS, rows, plan) < 2 * clip_norm
 
 
 def test_a_bound_of_half_the_reach_is_noticed():

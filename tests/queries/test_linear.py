@@ -261,6 +261,12 @@ def test_a_clamp_of_differences_is_refused():
         dataclasses.replace(make_query(kind="padded"), orthant=True)
 
 
+def test_two_lemmas_at_once_are_refused():
+    """The orthant lemma is about a public target, the other one about a private."""
+    with pytest.raises(ValueError, match="orthant=True and label_bound exclude"):
+        dataclasses.replace(make_query(), orthant=True, label_bound=0.1)
+
+
 def test_an_iterate_that_has_diverged_contributes_nothing_and_does_not_fail():
     rows = GridRows(np.ones((203, 20), dtype=np.int16), np.full(203, 20.0), 2.0**30)
     query = dataclasses.replace(make_query(), rows=rows)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 from scipy.special import expit, softmax
 
 from skfdp.privacy import RELATIONS, Relation
@@ -265,6 +266,54 @@ def test_huge_weights_give_bounded_contributions_and_no_warning(huge, kind, back
             total = query.exact_sum(theta, None, unit)
         assert (np.linalg.norm(alone * unit, axis=1) <= query.clip_norm).all()
         np.testing.assert_array_equal(total, alone.sum(axis=0))
+
+
+def test_both_sides_of_a_difference_saturate_together():
+    """Two long gradients whose difference is short: both are beyond their integers."""
+    p, weight = precision("float64", 1), 2e3
+    rows, padded = (
+        Rows.build(GridRows.build(x, lambda block: block), 1.0, p.activation)
+        for x in (np.array([[0.99]]), np.array([[0.5]]))
+    )
+    long, short = (rows.values * rows.scale for rows in (rows, padded))
+
+    def apart(weight):
+        error = expit(np.array([long * weight, short * weight]).ravel()) - 1
+        return float(error[0] * long[0, 0] - error[1] * short[0, 0])
+
+    theta = np.array([brentq(apart, 0.1, 10.0, xtol=1e-15)])
+    query = MLPQuery(
+        rows=rows,
+        target=np.array([1]),
+        loss=LOSSES["log_loss"],
+        widths=(1, 1),
+        bias=1.0,
+        clip_norm=0.5,
+        capacity=1,
+        class_weight=np.full(2, weight),
+        precision=p,
+        padded=padded,
+        public_target=True,
+    )
+    unit = query.unit(0.0)
+    side = gradients(query, theta, rows)
+    largest = unit * 2.0**p.residual * np.abs(padded.values).max()
+    assert np.abs(side).max() > 0.6 * largest > 30 * query.clip_norm
+    assert np.abs(query.exact_sum(theta, None, unit)).max() * unit <= query.clip_norm
+
+
+def test_a_record_whose_norm_is_no_number_contributes_nothing():
+    query = make_query((), n=2)
+    errors, inputs = np.ones((2, 3)), np.ones((2, 10))
+    squares = np.full(2, 10.0)
+    # A layer whose errors are 0 at an infinite scale, beside one that is long.
+    lost = Layer(inputs, 0 * errors, np.array([np.inf, 1.0]), squares)
+    with np.errstate(all="ignore"):
+        factor = query._clip_factor(
+            [lost, Layer(inputs, errors, squares, squares)], None, 2.0**-20
+        )
+    assert factor[0] == 0
+    assert 0 < factor[1] < 0.5
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308])

@@ -127,6 +127,17 @@ def test_moments_match_their_definition_and_ignore_the_order():
     assert not query.exact_sum(None, order[:0], unit).any()
 
 
+def test_nan_counts_as_zero_and_takes_nothing_else_of_its_record():
+    rows = np.random.default_rng(0).uniform(-0.4, 0.4, size=(40, 5))
+    holes = np.random.default_rng(1).random(rows.shape) < 0.3
+    malformed, zero = np.where(holes, np.nan, rows), np.where(holes, 0.0, rows)
+    unit = make_moments(rows).unit(1.0)
+    found, expected = (
+        make_moments(table).exact_sum(None, None, unit) for table in (malformed, zero)
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_a_long_record_is_scaled_as_a_whole():
     query = make_moments(np.array([[3.0, 4.0, 2.0], [0.3, 0.4, 5.0]]))
     unit = query.unit(1.0)

@@ -10,12 +10,23 @@ from hypothesis import strategies as st
 
 from skfdp.privacy import Relation
 from skfdp.queries import statistics
-from skfdp.queries.statistics import CrossSum
+from skfdp.queries.statistics import CrossSum, RowSum
 from skfdp.records.grid import GRID
 from skfdp.records.row_map import RowMap
 
 SIGNED, NONNEGATIVE = RowMap(), RowMap(np.zeros(3), np.ones(3))
 STDS = (0.0, 1.0, 3e2, 1e4, 1e6)
+
+
+@pytest.mark.parametrize(
+    "row_map", [RowMap(shortens=False), RowMap(feature_bound=math.inf)]
+)
+def test_maps_that_leave_rows_as_long_as_they_are_cannot_be_summed(row_map):
+    X = np.ones((3, 2))
+    with pytest.raises(ValueError, match="has to cut rows to norm 1"):
+        RowSum(X, row_map, 3)
+    with pytest.raises(ValueError, match="has to cut rows to norm 1"):
+        CrossSum(X, row_map, np.ones((3, 1), np.int16), nonnegative=False)
 
 
 def regressor_rows(rng, n, k):
