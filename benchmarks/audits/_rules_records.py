@@ -3,18 +3,24 @@
 from _mutants import Each, Line
 from _rules_nodes import called, inverted
 
+# What the temperature truncates is cut to its bound afterwards.
+_TRUNCATED = (
+    "queries/class_sums.py queries/moments.py queries/scores.py queries/statistics.py "
+    "records/grid.py"
+)
+
 ROUNDING = [
     Each(
         "rounding away from zero",
         "truncation never lengthens, and this does",
-        "queries/*.py records/*.py",
+        _TRUNCATED,
         called(r"np\.trunc", "(np.sign({0}) * np.ceil(np.abs({0})))"),
         least=10,
     ),
     Each(
         "rounding to the nearest",
         "truncation never lengthens, and this may",
-        "queries/*.py records/*.py",
+        _TRUNCATED,
         called(r"np\.trunc", "np.rint({0})"),
         least=10,
     ),

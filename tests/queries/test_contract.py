@@ -247,6 +247,17 @@ def test_bounds_and_units_are_public(case):
 
 
 @every_query
+@pytest.mark.parametrize("capacity", [1, 2**40, 2**60])
+def test_units_leave_room_for_as_many_records_as_are_declared(case, capacity):
+    query = case.of(Table.random(0))
+    if "capacity" not in {field.name for field in dataclasses.fields(query)}:
+        pytest.skip("its records are counted: see the test of its bounds")
+    large = dataclasses.replace(query, capacity=capacity)
+    for std in STDS:
+        assert capacity * query.clip_norm / large.unit(std) <= 2.0**62 * (1 + 1e-9)
+
+
+@every_query
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_record_moves_a_sum_further_than_said(case, seed):
     reached = check_neighbours(case, seed, list(private_parts(seed)))

@@ -261,6 +261,14 @@ def test_a_clamp_of_differences_is_refused():
         dataclasses.replace(make_query(kind="padded"), orthant=True)
 
 
+@pytest.mark.parametrize("kind", ["plain", "same rows", "padded"])
+@pytest.mark.parametrize("capacity", [1, 2**40, 2**60])
+def test_units_leave_room_for_as_many_records_as_are_declared(kind, capacity):
+    query = make_query(kind=kind, capacity=capacity)
+    for std in (0.0, 3.0, 1e9):
+        assert capacity * query.clip_norm / query.unit(std) <= 2.0**62 * (1 + 1e-9)
+
+
 def test_two_lemmas_at_once_are_refused():
     """The orthant lemma is about a public target, the other one about a private."""
     with pytest.raises(ValueError, match="orthant=True and label_bound exclude"):
