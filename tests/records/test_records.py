@@ -127,6 +127,14 @@ def test_public_rows_are_mapped_once_in_a_fit(mask, monkeypatch):
         assert (mapped_entries[~MASKS[mask]] >= len(X)).all()
 
 
+def test_the_capacity_follows_what_is_declared_and_not_the_rows(X):
+    # Under "add_or_remove_one" the number of rows is private.
+    public = records_of(X, MASKS["some"]).public
+    few = dataclasses.replace(public, n_records=3)
+    assert few.n_rows == len(X) != 3
+    assert few.capacity == 16 * 3
+
+
 def test_the_reach_of_private_columns_follows_bounds_or_what_is_told():
     mask, unit = np.array([True, False, False]), np.ones(3)
     bounded = RowMap(low=0 * unit, span=unit, feature_bound=2.0, shortens=False)

@@ -158,6 +158,19 @@ def test_filled_rows_are_finite_and_each_by_itself(X, n_bounded):
     np.testing.assert_array_equal(sparse_void, dense_void)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_centre_that_is_no_number_is_zero(sparse):
+    X = np.random.default_rng(0).uniform(-1, 1, size=(6, 3))
+    X = csr_array(X) if sparse else X
+    found, expected = (
+        GridRows.build(X, lambda block: block, centre=np.array(centre))
+        for centre in ([np.nan, 0.25, np.nan], [0.0, 0.25, 0.0])
+    )
+    np.testing.assert_array_equal(found.squared_norms, expected.squared_norms)
+    for name in ("data", "shift") if sparse else ("values",):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
 def test_the_middle_of_bounds_that_float32_cannot_hold():
     row_map = RowMap(np.zeros(1), np.array([1e60]))
     rows, void = row_map.filled(np.array([[np.nan]], dtype=np.float32))
