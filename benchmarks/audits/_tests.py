@@ -173,10 +173,18 @@ class Coverage:
             return 2, 0, 0
         path = Path(mutant.file).with_suffix("")
         near = file.startswith(f"tests/{path.parts[1]}/")
+        text, name = self._text(file), self._name(mutant)
         own = path.name in Path(file).stem
-        own = own or near and ".".join(path.parts[1:]) in self._text(file)
+        own = own or near and ".".join(path.parts[1:]) in text
+        own = own or bool(name) and name in text
         first = file.startswith(_ABOUT_PRIVACY) or near or own
         return 1 - first, 1 - own, 1 - near
+
+    def _name(self, mutant: Mutant) -> str:
+        """Return the name of the function of a mutant, if it says something."""
+        scope = self._sources[mutant.file].scopes[mutant.line]
+        name = scope.rpartition(".")[2]
+        return name if len(name) > 6 and not name.startswith("__") else ""
 
     @functools.cache  # noqa: B019 -- one object for a run
     def _text(self, file: str) -> str:

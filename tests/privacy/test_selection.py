@@ -245,6 +245,26 @@ def test_calibration_meets_the_budget(law, epsilon):
     assert compose([louder]).epsilon(1e-5) > epsilon
 
 
+@laws
+@pytest.mark.parametrize("mu", [0.1, 0.5, 2.0])
+def test_epsilon_1_is_the_smallest_that_the_theorem_allows(law, mu):
+    event = selection(mu, **law)
+    odds = event.gamma / (1 - event.gamma)
+    found = SelectionCurve(event).shift / (1 + event.eta)
+    assert gdp_delta(found, mu) <= math.expm1(found) * odds
+    less = found * (1 - 1e-6)
+    assert gdp_delta(less, mu) > math.expm1(less) * odds
+
+
+@laws
+def test_a_run_of_several_releases_costs_what_they_do(law):
+    one, four = selection(0.4, **law), selection(0.2, n_steps=4, **law)
+    assert four.run_mu == pytest.approx(one.run_mu) == 0.4
+    assert four.run_event("score", 3.0).mu == pytest.approx(0.4)
+    ours, theirs = (compose([event]).epsilon(1e-5) for event in (four, one))
+    assert ours == pytest.approx(theirs, rel=1e-9)
+
+
 def test_calibration_says_when_there_is_no_noise_for_it():
     with pytest.raises(ValueError, match="too small for a search of 1e\\+03 runs"):
         calibrate_run(selection(gamma=1e-3), 1e-9, 1e-12)
