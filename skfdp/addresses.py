@@ -3,7 +3,8 @@
 A pickle, a joblib and a skops file name everything in them by module and name. What is
 decorated by `public` is named by its public address (``skfdp``, ``skfdp.privacy``,
 ``skfdp.audit`` or ``skfdp.cli``), so that it can move from file to file; the module of
-the address exports it. Files of earlier versions name the file that it was in: `OLD` serves them.
+the address exports it. Files of earlier versions name the file that it was in: `OLD`
+serves them.
 """
 
 from __future__ import annotations
