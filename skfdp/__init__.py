@@ -14,6 +14,7 @@ from skfdp._version import __version__
 if TYPE_CHECKING:
     from skfdp import datasets as datasets
     from skfdp.encoding.encoder import DeclaredEncoder
+    from skfdp.estimators.bounds.function import PrivateBounds, private_bounds
     from skfdp.estimators.centring.transformer import PrivateCenteringTransformer
     from skfdp.estimators.completion.completion import PrivateCompletionClassifier
     from skfdp.estimators.linear_model.dpsgd_f import DPSGDFClassifier
@@ -50,11 +51,13 @@ _HOMES = {
     "PrivacyPlan": "skfdp.privacy",
     "PrivacyReport": "skfdp.privacy",
     "PrivacyWarning": "skfdp.privacy",
+    "PrivateBounds": "skfdp.estimators.bounds.function",
     "PrivateCenteringTransformer": "skfdp.estimators.centring.transformer",
     "PrivateCompletionClassifier": "skfdp.estimators.completion.completion",
     "PrivateSearchCV": "skfdp.estimators.search.search",
     "UtilityWarning": "skfdp.records.guards",
     "calibrate": "skfdp.privacy",
+    "private_bounds": "skfdp.estimators.bounds.function",
     "read_report": "skfdp.privacy",
     "report": "skfdp.privacy",
 }
@@ -84,6 +87,7 @@ __all__ = [
     "PrivacyPlan",
     "PrivacyReport",
     "PrivacyWarning",
+    "PrivateBounds",
     "PrivateCenteringTransformer",
     "PrivateCompletionClassifier",
     "PrivateSearchCV",
@@ -91,6 +95,7 @@ __all__ = [
     "__version__",
     "calibrate",
     "datasets",
+    "private_bounds",
     "read_report",
     "report",
 ]

@@ -48,6 +48,24 @@ CLASS_SIGNED = (
     "Some private columns have no declared bounds and may be negative, so that "
     "replacing a record is taken to move its class's sum by twice the norm."
 )
+#: Of private bounds.
+BINNED = (
+    "Every number of a private column is counted in exactly one bin of that column, "
+    "whatever it is."
+)
+#: Of fits whose bounds were released, for the sentences on declared ones.
+BOUNDS_RELEASED = (
+    "Bounds of private columns were released within this budget, before anything else; "
+    "those of public columns are exact, from public values alone."
+)
+VALUES_CLIPPED_RELEASED = (
+    "Every value is clipped to the bounds of its column, which are public or released, "
+    "and what a row adds to a release to a clip norm."
+)
+ORTHANT_RELEASED = (
+    "The target is public and every private column is non-negative within its released "
+    "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm."
+)
 #: Of searches.
 RUNS_CHARGED = "No run releases more than the search was charged for."
 #: Of Pipelines whose columns could be followed, and of others.
@@ -86,6 +104,10 @@ _ENFORCED = frozenset(
         LABEL,
         CLASS_ORTHANT,
         CLASS_SIGNED,
+        BINNED,
+        BOUNDS_RELEASED,
+        VALUES_CLIPPED_RELEASED,
+        ORTHANT_RELEASED,
         RUNS_CHARGED,
         COLUMNS_FOLLOWED,
     }

@@ -14,6 +14,7 @@ import pytest
 
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import Query
+from skfdp.queries.bins import Binades, BinCounts, EvenBins
 from skfdp.queries.class_sums import ClassSum, SecondMoment
 from skfdp.queries.linear import LinearQuery, gradient_sensitivity
 from skfdp.queries.losses import LOSSES
@@ -138,6 +139,14 @@ QUERIES = {
         OuterSum.planned(),
         2.0,
         lambda t: OuterSum(lambda i: t.X[i], 3, t.rows.values, N_ROWS),
+    ),
+    "binades": Case(
+        BinCounts.planned(3), math.sqrt(6), lambda t: BinCounts(t.X, Binades())
+    ),
+    "even bins": Case(
+        BinCounts.planned(3),
+        math.sqrt(6),
+        lambda t: BinCounts(t.X, EvenBins(-np.ones(3), np.ones(3), 4)),
     ),
     "accuracy": Case(
         accuracy_sum(np.array([]), np.array([])),

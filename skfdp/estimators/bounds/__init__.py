@@ -1,0 +1,1 @@
+"""Bounds and knots of private columns, from released counts."""

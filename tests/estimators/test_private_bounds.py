@@ -1,0 +1,547 @@
+"""Private bounds and knots: what is released, what it costs, what is made of it."""
+
+import json
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from scipy.sparse import csr_array
+
+import skfdp
+from skfdp import (
+    DeclaredEncoder,
+    DPSGDFClassifier,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    PrivateBounds,
+    private_bounds,
+    read_report,
+)
+from skfdp.estimators.bounds import decoding
+from skfdp.estimators.bounds.decoding import Told, Window
+from skfdp.estimators.bounds.release import BoundsRelease, check_noise
+from skfdp.estimators.method import Budget
+from skfdp.privacy import RELATIONS, Relation, gdp_epsilon
+from skfdp.queries.bins import N_BINADES, N_SPECIAL, ZERO, Binades, BinCounts
+from skfdp.records.row_map import resolve_bounds
+from skfdp.releases.desk import Desk
+
+N = 3000
+EXTREMES = [0.0, 5e-324, -1e-308, 1e308, -1e308, math.nan, math.inf, -math.inf]
+
+
+@pytest.fixture
+def table():
+    """Columns of several kinds, on which every method should see something."""
+    rng = np.random.default_rng(3)
+    columns = {
+        "even": rng.uniform(18, 90, N),
+        "normal": rng.normal(size=N),
+        "flag": rng.integers(0, 2, N),
+        "tail": rng.lognormal(0, 2, N),
+        "year": rng.integers(1990, 2020, N),
+        "debt": -rng.exponential(1e-20, N),
+    }
+    return pd.DataFrame(columns)
+
+
+# -- what is charged is what runs ----------------------------------------------------
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_two_releases_of_the_planned_level(relation, table, releases):
+    n_records = None if Relation(relation).counts_are_public else N
+    found = private_bounds(
+        table, epsilon=2.0, neighboring_relation=relation, n_records=n_records
+    )
+    events = found.privacy_.events
+    assert [event.label for event in events] == ["binades", "bins"]
+    assert events == found.plan.events
+    p = table.shape[1]
+    moved = math.sqrt(2 * p if relation == "replace_one" else p)
+    for event, seen in zip(events, releases, strict=True):
+        assert event.sensitivity == pytest.approx(moved)
+        assert event.clip_norm == math.sqrt(p)
+        assert event.noise_std == (seen["std"],)
+        assert isinstance(seen["query"], BinCounts)
+        assert seen["batch"] is None
+        # each record is in one bin of each column
+        assert (seen["exact"].sum(axis=1) == N).all()
+    mu = math.sqrt(sum((moved / seen["std"]) ** 2 for seen in releases))
+    assert gdp_epsilon(1e-5, mu) == pytest.approx(2.0, rel=1e-9)
+    assert found.privacy_.epsilon <= 2.0
+
+
+def check_noise_level(table, releases):
+    private_bounds(table, epsilon=1.0)
+    for seen in releases:
+        ratios = seen["noise"].ravel() / seen["std"]
+        assert abs(np.mean(ratios**2) - 1) < 5 * math.sqrt(2 / ratios.size) + 0.01
+
+
+def test_the_noise_has_the_level_of_the_plan(table, releases):
+    check_noise_level(table, releases)
+
+
+def test_half_the_noise_is_seen(table, releases, monkeypatch):
+    from skfdp.releases import desk
+
+    add = desk.add_integer_gaussian
+    monkeypatch.setattr(
+        desk, "add_integer_gaussian", lambda total, std, g: add(total, std / 2, g)
+    )
+    with pytest.raises(AssertionError):
+        check_noise_level(table, releases)
+
+
+def test_a_count_of_columns_that_is_dropped_is_refused_by_the_desk(table, monkeypatch):
+    """The plan says less than the query: the desk gives nothing out."""
+    monkeypatch.setattr(
+        BinCounts,
+        "planned",
+        classmethod(lambda cls, n: cls(np.empty((0, 1)), Binades())),
+    )
+    with pytest.raises(PrivacyBudgetError, match="clip_norm"):
+        private_bounds(table)
+
+
+# -- the plan is public --------------------------------------------------------------
+def check_plan(make):
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    private = [np.full_like(X, value) for value in EXTREMES]
+    for other in private:
+        other[:, 1] = X[:, 1]
+    wanted = make(X)
+    for other in private:
+        assert make(other) == wanted
+
+
+def test_the_plan_is_equal_for_all_private_values():
+    def make(X):
+        plan = private_bounds(X, plan_only=True, public_features=[1])
+        return json.dumps(plan.to_dict())
+
+    check_plan(make)
+
+
+def test_a_plan_that_looks_at_private_values_is_seen(monkeypatch):
+    plan = BoundsRelease.plan
+
+    def peeking(self, public, prepared, budget):
+        if np.count_nonzero(public._table) > 300:
+            budget = budget.share(0.5)
+        return plan(self, public, prepared, budget)
+
+    monkeypatch.setattr(BoundsRelease, "plan", peeking)
+
+    def charge(X):
+        ledger = PrivacyLedger(epsilon=8.0, delta=1e-3)
+        private_bounds(X, public_features=[1], names=list("abcd"), ledger=ledger)
+        return repr(ledger.events)
+
+    with pytest.raises(AssertionError):
+        check_plan(charge)
+
+
+def test_a_plan_alone_charges_nothing(table):
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+    plan = private_bounds(table, ledger=ledger, plan_only=True)
+    assert not ledger.entries
+    assert plan.epsilon == pytest.approx(1.0)
+    found = private_bounds(table, ledger=ledger)
+    assert ledger.events == plan.events == found.plan.events
+    assert {entry.label for entry in ledger.entries} == {"private_bounds"}
+
+
+def test_nothing_is_released_beyond_the_ceiling(table, releases):
+    with pytest.raises(PrivacyBudgetError):
+        private_bounds(table, ledger=PrivacyLedger(epsilon=0.5, delta=1e-5))
+    assert not releases
+
+
+def test_the_ledger_is_charged_before_private_rows_are_counted(table, monkeypatch):
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+
+    def counted(self, theta, batch, unit):
+        assert ledger.entries
+        raise RuntimeError("counted")
+
+    monkeypatch.setattr(BinCounts, "exact_sum", counted)
+    with pytest.raises(RuntimeError, match="counted"):
+        private_bounds(table, ledger=ledger)
+    assert ledger.entries
+
+
+# -- what is found -------------------------------------------------------------------
+def test_bounds_hold_most_numbers_and_are_not_much_wider(table):
+    for seed in range(5):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = private_bounds(table, epsilon=2.0, random_state=seed)
+        assert not found.unseen
+        for name, (low, high) in found.bounds.items():
+            values = table[name].to_numpy(float)
+            inside = np.mean((low <= values) & (values <= high))
+            assert inside > 0.9, name
+            first, last = np.quantile(values, [0.02, 0.98])
+            assert high - low < 3 * max(last - min(first, 0), last - first), name
+        assert found.bounds["flag"] == (0.0, 1.0)
+        low, high = found.bounds["year"]
+        assert 1950 < low < 1992
+        assert 2016 < high < 2050
+
+
+def test_columns_of_one_number():
+    X = np.column_stack([np.zeros(N), np.full(N, 7.0), np.full(N, -1e30)])
+    found = private_bounds(X, epsilon=4.0)
+    assert found.bounds[0] == (0.0, 1.0)
+    for place in (1, 2):
+        low, high = found.bounds[place]
+        assert low <= X[0, place] <= high
+        assert high - low <= abs(X[0, place])
+
+
+def test_the_noise_decides_what_is_seen(table):
+    """Where nothing stands out there is the stated fallback, and no exception."""
+    found = private_bounds(table, epsilon=1e-3)
+    assert set(found.unseen) == set(table)
+    assert set(found.bounds.values()) == {(-1.0, 1.0)}
+    X = csr_array(table[["flag"]].to_numpy())
+    found = private_bounds(X, epsilon=1e-3)
+    assert found.bounds == {0: (0.0, 1.0)}
+    assert found.unseen == (0,)
+
+
+def test_values_that_are_missing_or_infinite_change_no_bound(table):
+    X = table[["even"]].to_numpy()
+    holes = X.copy()
+    holes[::10], holes[1::10], holes[2::10] = math.nan, math.inf, -math.inf
+    found = private_bounds(holes, epsilon=8.0)
+    low, high = found.bounds[0]
+    assert 10 < low < 25
+    assert 85 < high < 100
+    with pytest.raises(ValueError, match="NaN"):
+        private_bounds(holes, on_invalid="raise")
+
+
+@pytest.mark.parametrize("value", EXTREMES)
+def test_tables_of_extremes(value):
+    """Nothing that a private number holds raises or warns."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.full(N, value), rng.choice(EXTREMES, N)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = private_bounds(X, epsilon=8.0)
+    resolve_bounds(found.bounds, 2, None)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    arrays.arrays("float64", arrays.array_shapes(min_dims=2, max_dims=2, min_side=2))
+)
+def test_any_table_has_bounds_that_can_be_declared(X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for epsilon in (1.0, 1e4, math.inf):
+            found = private_bounds(X, epsilon=epsilon, n_knots=5)
+            resolve_bounds(found.bounds, X.shape[1], None)
+            for place, knots in found.knots.items():
+                assert (knots[0], knots[-1]) == found.bounds[place]
+                assert (np.diff(knots) > 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "int16", "bool"])
+def test_every_type_of_numbers_is_counted_alike(dtype):
+    X = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 100, (N, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        one = private_bounds(X.astype(dtype), random_state=1)
+        other = private_bounds(X.astype(float), random_state=1)
+    assert one.bounds == other.bounds
+    assert one.knots == other.knots
+
+
+def test_sparse_columns_have_a_lower_bound_of_zero():
+    rng = np.random.default_rng(0)
+    dense = np.where(rng.random((N, 3)) < 0.7, 0.0, rng.normal(size=(N, 3)))
+    dense[:, 2] = -np.abs(dense[:, 2])
+    found = private_bounds(csr_array(dense), epsilon=3.0)
+    assert {low for low, _ in found.bounds.values()} == {0.0}
+    model = DPSGDFClassifier(bounds=found.bounds, classes=[0, 1])
+    model.fit(csr_array(dense), dense[:, 0] > 0)
+
+
+def test_public_columns_have_theirs_exactly(table):
+    names = ["even", "tail"]
+    found = private_bounds(table, public_features=names)
+    for name in names:
+        assert found.bounds[name] == (table[name].min(), table[name].max())
+    assert found.privacy_.public_features == tuple(names)
+    other = table.copy()
+    other[[c for c in table if c not in names]] = 1e9
+    again = private_bounds(other, public_features=names)
+    for name in names:
+        assert again.bounds[name] == found.bounds[name]
+        assert again.knots[name] == found.knots[name]
+    with pytest.raises(ValueError, match="NaN"):
+        private_bounds(table.assign(even=math.nan), public_features=names)
+
+
+def test_without_privacy_bounds_are_exact(table):
+    found = private_bounds(table, epsilon=math.inf)
+    for name, bounds in found.bounds.items():
+        assert bounds == (table[name].min(), table[name].max())
+    assert found.privacy_.epsilon == math.inf
+
+
+# -- knots ---------------------------------------------------------------------------
+def test_knots_follow_the_records_as_the_budget_grows():
+    X = np.random.default_rng(0).beta(2, 6, size=(N, 1)) * 100
+    wanted = np.quantile(X, np.linspace(0, 1, 7)[1:-1])
+    errors = []
+    for epsilon in (0.05, 50.0):
+        found = private_bounds(X, epsilon=epsilon, n_knots=7)
+        errors.append(np.abs(np.array(found.knots[0][1:-1]) - wanted).max())
+    assert errors[1] < 8 < errors[0]
+
+
+def told(counts, std=1.0, n=None):
+    counts = np.asarray(counts, dtype=float)
+    return Told(counts, std, int(counts.sum()) if n is None else n)
+
+
+counted = arrays.arrays(
+    "float64", N_SPECIAL + 8 + 2, elements=st.floats(-1e6, 1e6, allow_nan=False)
+)
+
+
+@settings(deadline=None)
+@given(counted, st.floats(0, 1e6), st.integers(0, 10**6), st.integers(2, 40))
+def test_any_counts_make_bounds_within_and_ascending_knots(counts, std, n, n_knots):
+    edges = np.linspace(-4.0, 4.0, 9)
+    found = Told(counts, std, n)
+    low, high = decoding.fine_bounds(found, edges)
+    assert -4 <= low < high <= 4
+    knots = decoding.knots_between(found, edges, (low, high), n_knots)
+    assert len(knots) == n_knots
+    assert (knots[0], knots[-1]) == (low, high)
+    assert (np.diff(knots) > 0).all()
+
+
+# -- thresholds ----------------------------------------------------------------------
+def share_of_empty_columns_that_pass(n_columns=1000):
+    """Return how often something is seen in columns of no numbers."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(n_columns, Binades().n_bins))
+    rough = [decoding.rough_bounds(Told(row, 1.0, 1000)) for row in noise]
+    return sum(found is not None for found in rough) / n_columns
+
+
+def test_empty_bins_pass_seldom():
+    assert share_of_empty_columns_that_pass() <= decoding.CHANCE
+
+
+def test_a_threshold_without_the_union_bound_is_seen(monkeypatch):
+    monkeypatch.setattr(decoding, "threshold", lambda length: 3.0)
+    assert share_of_empty_columns_that_pass() > decoding.CHANCE
+
+
+def test_thresholds_keep_the_stated_bound_over_all_windows():
+    lengths = range(1, N_BINADES + 1)
+    tails = [math.exp(-(decoding.threshold(k) ** 2) / 2) / 2 for k in lengths]
+    assert 3 * N_BINADES * sum(tails) <= decoding.CHANCE / 2
+
+
+def slow_window(counts, std):
+    """Return the best window by going through all of them."""
+    places = [
+        (sum(c - 2 * std for c in counts[i:j]), -i, j)
+        for i in range(len(counts))
+        for j in range(i + 1, len(counts) + 1)
+    ]
+    return max(places)[0]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(-20, 20), min_size=1, max_size=12), st.integers(0, 5))
+def test_the_best_window_against_all_windows(counts, std):
+    found = Window.best(np.array(counts, dtype=float), std)
+    length = found.last - found.first + 1
+    assert found.total - 2 * std * length == slow_window(counts, std)
+    assert found.noise == pytest.approx(std * math.sqrt(length))
+
+
+def test_binades_make_bounds():
+    def rough(values, **given):
+        counts = np.bincount(
+            Binades().bins(np.array(values, float), np.zeros(len(values), int)),
+            minlength=Binades().n_bins,
+        )
+        return decoding.rough_bounds(Told(counts * 1.0, 1.0, len(values)), **given)
+
+    assert rough([3.0] * 1000) == (2.0, 4.0)
+    assert rough([-3.0] * 1000) == (-4.0, -2.0)
+    assert rough([-3.0] * 1000, sparse=True) is None
+    assert rough([1.0] * 1000 + [0.0] * 1000) == (0.0, 1.0)
+    assert rough([0.0] * 1000) == (0.0, 1.0)
+    assert rough([-3.0] * 500 + [100.0] * 500) == (-4.0, 128.0)
+    assert rough([math.nan] * 1000 + [math.inf] * 1000) is None
+    # half of what is there stands out: one binade more
+    assert rough([3.0] * 500 + [2.0**i for i in range(10, 260)] * 2) == (0.0, 8.0)
+
+
+# -- tables of users -----------------------------------------------------------------
+def test_columns_by_name_and_by_position(table):
+    found = private_bounds(table, ["year", "even"], epsilon=4.0)
+    assert list(found.bounds) == ["year", "even"]
+    assert found.privacy_.private_features == ("year", "even")
+    assert list(private_bounds(table, "even").bounds) == ["even"]
+    found = private_bounds(table.to_numpy(), [4, -6], epsilon=4.0)
+    assert list(found.bounds) == [4, 0]
+    assert found.bounds[4][0] > 1900
+    for wrong in (["nobody"], [7], [], 3.5, ["even", "even"], [True]):
+        with pytest.raises(ValueError, match="columns="):
+            private_bounds(table, wrong)
+
+
+def frames(table):
+    yield "pandas", table
+    text = table.astype(object)
+    text.iloc[0, 0], text.iloc[1, 0], text.iloc[2, 0] = "20", "not a number", None
+    yield "text", text
+    polars = pytest.importorskip("polars")
+    yield "polars", polars.DataFrame(table.to_dict("list"))
+    pyarrow = pytest.importorskip("pyarrow")
+    yield "pyarrow", pyarrow.table(table.to_dict("list"))
+
+
+def test_every_kind_of_frame(table):
+    for _, frame in frames(table):
+        found = private_bounds(frame, ["even", "flag"], epsilon=4.0)
+        low, high = found.bounds["even"]
+        assert 10 < low < 30
+        assert 80 < high < 128
+    with pytest.raises(ValueError, match="two columns of one name"):
+        private_bounds(pd.concat([table, table], axis=1))
+
+
+def test_an_estimator_and_an_encoder_take_them(table):
+    y = table["normal"] > 0
+    found = private_bounds(table, epsilon=2.0, n_knots=6)
+    model = DPSGDFClassifier(bounds=found.bounds, classes=[False, True])
+    assert model.fit(table, y).row_map_.span.shape == (table.shape[1],)
+    encoder = DeclaredEncoder(found.bounds, n_knots=found.knots).fit(table)
+    assert [len(block.knots) for block in encoder.blocks_] == [6] * table.shape[1]
+    rows = encoder.transform(table)
+    assert ((0 <= rows) & (rows <= 1)).all()
+    found = private_bounds(table.to_numpy())
+    DPSGDFClassifier(bounds=found.bounds).fit(table.to_numpy(), y)
+
+
+def test_a_private_number_of_rows():
+    """No count is refused, not even 0, and the result is one of the usual form."""
+    for n in (0, 1, 5):
+        found = private_bounds(
+            np.ones((n, 2)), neighboring_relation="add_or_remove_one", n_records=N
+        )
+        assert set(found.bounds) == {0, 1}
+
+
+# -- reports -------------------------------------------------------------------------
+def test_the_report_names_it(table, tmp_path):
+    found = private_bounds(table, ["even"])
+    text = found.privacy_.statement()
+    assert "private_bounds" in text
+    assert "binades: 1 Gaussian release" in text
+    assert "exactly one bin of that column" in " ".join(text.split())
+    path = tmp_path / "report.json"
+    path.write_text(found.privacy_.to_json())
+    assert read_report(path) == found.privacy_
+
+
+def test_bounds_and_the_fit_after_them_add_up_in_a_ledger(table):
+    ledger = PrivacyLedger(epsilon=1.5, delta=1e-5)
+    found = private_bounds(table, epsilon=0.3, ledger=ledger)
+    y = pd.Series(table["normal"] > 0, name="sign")
+    DPSGDFClassifier(1.0, bounds=found.bounds, ledger=ledger).fit(table, y)
+    assert 1.0 < skfdp.report(ledger).epsilon < 1.3
+
+
+def test_results_pickle_and_are_frozen(table):
+    found = private_bounds(table)
+    again = pickle.loads(pickle.dumps(found))
+    assert isinstance(again, PrivateBounds)
+    assert again == found
+    with pytest.raises(AttributeError):
+        found.bounds = {}
+
+
+def test_a_seed_repeats_the_noise_and_warns(table):
+    with pytest.warns(skfdp.PrivacyWarning):
+        one = private_bounds(table, random_state=0)
+    with pytest.warns(skfdp.PrivacyWarning):
+        other = private_bounds(table, random_state=0)
+    assert one == other
+    assert one.privacy_.seeded
+
+
+@pytest.mark.parametrize(
+    "given, match",
+    [
+        ({"epsilon": 0}, "epsilon=0"),
+        ({"delta": 2}, "delta=2"),
+        ({"n_knots": 1}, "n_knots=1"),
+        ({"n_knots": 1001}, "n_knots=1001"),
+        ({"n_knots": 2.5}, "n_knots=2.5"),
+        ({"neighboring_relation": "none"}, "neighboring_relation='none'"),
+        ({"n_records": 5}, "n_records=5"),
+        ({"on_invalid": "drop"}, "on_invalid='drop'"),
+        ({"public_features": "all"}, "nothing to protect"),
+        ({"epsilon": 1e-13, "delta": 1e-20}, "raise"),
+    ],
+)
+def test_bad_parameters_charge_nothing(given, match, table):
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+    with pytest.raises(ValueError, match=match):
+        private_bounds(table, ledger=ledger, **given)
+    assert not ledger.entries
+
+
+def test_more_columns_than_can_be_counted_are_refused():
+    X = csr_array((3, 100_000))
+    with pytest.raises(ValueError, match="at most 5[0-9]{4} of them"):
+        private_bounds(X, plan_only=True)
+
+
+def test_noise_that_no_integer_carries_is_refused():
+    relation = Relation("replace_one")
+    event = skfdp.Event(label="bins", noise_std=(2.0**41,), clip_norm=1, sensitivity=1)
+    with pytest.raises(ValueError, match="raise the budget"):
+        check_noise(event, Budget(1e-9, 1e-9, relation, {}))
+
+
+def test_a_release_that_was_not_charged_is_refused(table, monkeypatch):
+    release = Desk.release
+
+    def again(self, label, query, *args, **kwargs):
+        release(self, label, query, *args, **kwargs)
+        return release(self, label, query, *args, **kwargs)
+
+    monkeypatch.setattr(Desk, "release", again)
+    with pytest.raises(PrivacyBudgetError, match="given out"):
+        private_bounds(table)
+
+
+def test_zeros_stay_inside_where_they_are_seen():
+    edges = np.linspace(0.0, 8.0, 9)
+    counts = np.zeros(N_SPECIAL + 10)
+    counts[ZERO], counts[N_SPECIAL + 7] = 500, 500
+    assert decoding.fine_bounds(told(counts), edges) == (0.0, 7.0)
+    counts[ZERO] = 0
+    assert decoding.fine_bounds(told(counts), edges) == (6.0, 7.0)
+    # seen through noise that hides a twentieth, no bin is left out
+    assert decoding.fine_bounds(told(counts, std=100.0), edges) == (0.0, 8.0)

@@ -1,0 +1,208 @@
+"""Counts in bins: exactly one bin for every number, by brute force in integers."""
+
+import dataclasses
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from scipy.sparse import csr_array
+
+from skfdp.privacy import Relation
+from skfdp.queries import bins
+from skfdp.queries.bins import Binades, BinCounts, EvenBins
+
+TINY, HUGE = np.finfo(float).smallest_subnormal, np.finfo(float).max
+EXTREMES = [0.0, -0.0, TINY, -TINY, 1e-308, HUGE, -HUGE, 1e308, 1.0, -1.0, 3.0]
+EXTREMES += [math.nan, math.inf, -math.inf]
+
+
+def slow_binade(x):
+    """Return the bin of a number from the definition, in exact fractions."""
+    if math.isnan(x):
+        return bins.MISSING
+    if math.isinf(x):
+        return bins.INFINITE
+    size = abs(Fraction(x))
+    if size <= Fraction(2) ** (bins.FIRST - 1):
+        return bins.ZERO
+    e = size.numerator.bit_length() - size.denominator.bit_length() - 1
+    while size > Fraction(2) ** e:
+        e += 1
+    e = min(e, bins.LAST)
+    return bins.N_SPECIAL + (e - bins.FIRST) + bins.N_BINADES * (x > 0)
+
+
+def slow_even(x, low, high, n_even):
+    """Return the even bin of a number from the definition, in exact fractions."""
+    if math.isnan(x):
+        return bins.MISSING
+    if math.isinf(x):
+        return bins.INFINITE
+    if x == 0:
+        return bins.ZERO
+    x, low, high = Fraction(x), Fraction(low), Fraction(high)
+    above = sum(x > low + (high - low) * k / n_even for k in range(n_even + 1))
+    return bins.N_SPECIAL + above
+
+
+def binade(values):
+    values = np.asarray(values, dtype=float)
+    return Binades().bins(values, np.zeros(values.shape, int))
+
+
+def test_binades_against_the_definition():
+    powers = [math.ldexp(1.0, e) for e in range(-1074, 1024, 7)]
+    powers += [math.ldexp(1.0, e) for e in range(bins.FIRST - 3, bins.FIRST + 3)]
+    powers += [math.ldexp(1.0, e) for e in range(bins.LAST - 3, bins.LAST + 3)]
+    near = [np.nextafter(p, side) for p in powers for side in (0, math.inf)]
+    values = [sign * v for v in (*powers, *near) for sign in (1, -1)] + EXTREMES
+    assert binade(values).tolist() == [slow_binade(v) for v in values]
+
+
+@settings(deadline=None)
+@given(st.floats())
+def test_every_float_has_one_binade(x):
+    (found,) = binade([x])
+    assert found == slow_binade(x)
+    assert 0 <= found < Binades().n_bins
+
+
+# Dyadic numbers: the rule rounds nothing, and neither does the definition.
+@pytest.mark.parametrize("low, high", [(-4.0, 4.0), (0.0, 1.0), (1024.0, 2048.0)])
+def test_even_bins_against_the_definition(low, high):
+    rule = EvenBins(np.array([low]), np.array([high]), 8)
+    np.testing.assert_array_equal(rule.edges(0), np.linspace(low, high, 9))
+    values = np.linspace(2 * low - high, 2 * high - low, 3 * 64 + 1).tolist()
+    values += [v for v in EXTREMES if v == 0 or not abs(v) < 1e-300]
+    with np.errstate(all="ignore"):  # as `exact_sum` does
+        found = rule.bins(np.array(values), np.zeros(len(values), int)).tolist()
+    assert found == [slow_even(v, low, high, 8) for v in values]
+
+
+intervals = st.tuples(st.floats(-1e100, 1e100), st.floats(1e-100, 1e100))
+
+
+@settings(deadline=None)
+@given(st.floats(), intervals, st.integers(1, 40))
+def test_every_float_has_one_even_bin(x, interval, n_even):
+    low, width = interval
+    high = max(low + width, np.nextafter(low, math.inf))
+    rule = EvenBins(np.array([low]), np.array([high]), n_even)
+    with np.errstate(all="ignore"):
+        (found,) = rule.bins(np.array([x]), np.zeros(1, int))
+    assert 0 <= found < rule.n_bins
+    if math.isfinite(x) and x != 0 and not low <= x <= high:
+        wanted = bins.N_SPECIAL + (0 if x < low else n_even + 1)
+        # The quotient of a number that is close to an end may round to the end.
+        assert found == wanted or min(abs(x - low), abs(x - high)) < 1e-9 * (high - low)
+
+
+def tables(dtype):
+    shapes = arrays.array_shapes(min_dims=2, max_dims=2, max_side=6)
+    return arrays.arrays(dtype, shapes)
+
+
+RULES = {
+    "binades": lambda p: Binades(),
+    "even": lambda p: EvenBins(-np.arange(1.0, p + 1), np.arange(1.0, p + 1), 5),
+}
+each_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+
+
+@each_rule
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float32", "uint8", "int64", "uint32", "bool"]
+)
+@settings(deadline=None, max_examples=30)
+@given(st.data())
+def test_counts_are_those_of_each_record(rule, dtype, data):
+    X = data.draw(tables(dtype))
+    query = BinCounts(X, rule(X.shape[1]))
+    counts = query.exact_sum(None, None, 1.0)
+    assert counts.dtype == np.int64
+    assert counts.shape == query.shape
+    assert (counts.sum(axis=1) == len(X)).all()
+    alone = [query.exact_sum(None, np.array([i]), 1.0) for i in range(len(X))]
+    np.testing.assert_array_equal(counts, sum(alone))
+    for one in alone:
+        # one number of a column is in one bin: the norm is sqrt(p), exactly
+        assert sorted(one.ravel())[-X.shape[1] :] == [1] * X.shape[1]
+        assert one.sum() == (one**2).sum() == X.shape[1]
+        assert math.sqrt((one**2).sum()) == query.clip_norm
+
+
+def check_replaced(query, rows):
+    """Go through all pairs of records in place of one; return the furthest."""
+    relation = Relation.of("replace_one")
+    furthest, bound = 0, query(rows[0]).sensitivity(relation)
+    for one, other in itertools.product(rows, repeat=2):
+        moved = query(one).exact_sum(None, None, 1.0) - query(other).exact_sum(
+            None, None, 1.0
+        )
+        furthest = max(furthest, int((moved**2).sum()))
+    assert math.sqrt(furthest) <= bound
+    return furthest
+
+
+def replaced(rule, n_columns=2):
+    """Return the query of a table whose first record is given, and all records."""
+    rest = np.random.default_rng(0).normal(size=(3, n_columns))
+    rows = [np.array(r) for r in itertools.product(EXTREMES, repeat=n_columns)]
+    return (lambda row: BinCounts(np.vstack([row, rest]), rule)), rows
+
+
+@each_rule
+def test_no_pair_of_records_moves_counts_further_than_said(rule):
+    query, rows = replaced(rule(2))
+    assert check_replaced(query, rows) == 4  # sqrt(2 p), which some pair reaches
+
+
+def test_a_forgotten_number_of_columns_is_seen(monkeypatch):
+    monkeypatch.setattr(BinCounts, "clip_norm", 1.0)
+    monkeypatch.setattr(BinCounts, "sensitivity", lambda self, r: r.moves(1.0))
+    query, rows = replaced(Binades(), 3)
+    with pytest.raises(AssertionError):
+        check_replaced(query, rows[::97])
+
+
+def test_a_number_that_is_counted_twice_is_seen(monkeypatch):
+    exact = BinCounts.exact_sum
+
+    def twice(self, theta, batch, unit):
+        counts = exact(self, theta, batch, unit)
+        counts[:, bins.MISSING] += counts[:, bins.INFINITE]
+        return counts
+
+    monkeypatch.setattr(BinCounts, "exact_sum", twice)
+    query, rows = replaced(Binades())
+    with pytest.raises(AssertionError):
+        check_replaced(query, rows)
+
+
+@each_rule
+def test_sparse_rows_have_the_counts_of_dense_ones(rule):
+    rng = np.random.default_rng(1)
+    X = np.where(rng.random((500, 4)) < 0.6, 0.0, rng.normal(size=(500, 4)))
+    X[0], X[1, 0], X[2, 1] = math.nan, math.inf, -0.0
+    dense, sparse = (BinCounts(table, rule(4)) for table in (X, csr_array(X)))
+    for batch in (None, np.arange(0, 500, 3), np.array([], dtype=int)):
+        np.testing.assert_array_equal(
+            dense.exact_sum(None, batch, 1.0), sparse.exact_sum(None, batch, 1.0)
+        )
+
+
+def test_a_finer_grid_counts_the_same():
+    query = BinCounts(np.arange(6.0).reshape(3, 2), Binades())
+    np.testing.assert_array_equal(
+        query.exact_sum(None, None, 0.25), 4 * query.exact_sum(None, None, 1.0)
+    )
+
+
+def test_facts_of_the_query_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        BinCounts.planned(2).rule = None
