@@ -10,6 +10,7 @@ from typing import Any
 
 from joblib import effective_n_jobs
 
+from skfdp.estimators.bounds.first import BoundsFirst, told_of_released
 from skfdp.estimators.callbacks import CallbackSupportMixin, with_callbacks
 from skfdp.estimators.method import Budget, Method, OnStep, Plan
 from skfdp.estimators.parameters import (
@@ -224,24 +225,29 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
         """Return the method, what it learnt in public, and its plan."""
         method, budget = self._method(public), self._budget(public)
+        if self._releases_bounds and public.n_private:
+            method = BoundsFirst(method)
         prepared = method.prepare(public, budget)
         return method, prepared, method.plan(public, prepared, budget)
 
     def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
         """Return what users, ledgers and reports are told; None: epsilon=inf."""
         table = getattr(public, "encoding", None)  # a search has none
+        assumptions = (
+            *self._assumptions,
+            *(REFUSES,) * (self.on_invalid == "raise"),
+            *(_TYPES,) * (table is not None and table.takes_private_types),
+            *(() if plan is None else plan.assumptions),
+        )
+        if plan is not None and self._releases_bounds and public.n_private:
+            assumptions = told_of_released(assumptions)
         return FitPlan(
             subject=self._subject(),
             events=() if plan is None else plan.events,
             delta=self.delta,
             target_epsilon=self.epsilon,
             n_records=public.n_records,
-            assumptions=(
-                *self._assumptions,
-                *(REFUSES,) * (self.on_invalid == "raise"),
-                *(_TYPES,) * (table is not None and table.takes_private_types),
-                *(() if plan is None else plan.assumptions),
-            ),
+            assumptions=assumptions,
             schedule=None if plan is None else plan.schedule,
         )
 
@@ -260,7 +266,9 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             n_records=told.n_records,
             feature_names=public.columns,
             target_name=public.target_name,
-            released=self._released + ("every iterate of the loop",) * has_loop,
+            released=self._released
+            + ("row_map_",) * self._releases_bounds
+            + ("every iterate of the loop",) * has_loop,
             assumptions=told.assumptions,
             seeded=self._seeded,
             receipts=[receipt],

@@ -33,24 +33,35 @@ class Budget:
     relation : Relation
     facts : mapping
         Fields of `Event`: the relation, names, what is public, seeds.
+    before : tuple of Event, default=()
+        What another method of the same fit releases before, on full batches. It is part
+        of epsilon and of whatever is calibrated here.
     """
 
     epsilon: float
     delta: float
     relation: Relation
     facts: Mapping[str, Any]
+    before: tuple[Event, ...] = ()
 
     @property
     def mu(self) -> float:
-        """Gaussian-DP parameter of the budget."""
-        return gdp_mu(self.epsilon, self.delta)
+        """Gaussian-DP parameter of the budget, of what `before` leaves of it."""
+        whole = gdp_mu(self.epsilon, self.delta)
+        if not self.before:
+            return whole
+        return math.sqrt(whole**2 - sum(float(e.mu or 0) ** 2 for e in self.before))
+
+    def after(self, *events: Event) -> Budget:
+        """Return the budget of what comes after these releases."""
+        return dataclasses.replace(self, before=(*self.before, *events))
 
     def share(self, share: float) -> Budget:
         """Return the budget that has this share of ``mu**2``."""
         if share == 1:
             return self
         epsilon = gdp_epsilon(self.delta, math.sqrt(share) * self.mu)
-        return dataclasses.replace(self, epsilon=epsilon)
+        return dataclasses.replace(self, epsilon=epsilon, before=())
 
     def event(
         self,
@@ -77,8 +88,10 @@ class Budget:
         """Return the schedule with the least noise within the budget.
 
         Parameters are those of :func:`skfdp.calibrate`; a schedule of noise over time
-        needs full batches, and is left out without them.
+        needs full batches, and is left out without them. What is released `before` is
+        among its `other_events`.
         """
+        others = (*self.before, *schedule.pop("other_events", ()))
         if schedule.get("sampling_rate", 1.0) < 1:
             noise_decay = 0.0
         return calibrate(
@@ -87,6 +100,7 @@ class Budget:
             sensitivity=sensitivity,
             neighboring_relation=self.relation.name,
             noise_decay=noise_decay,
+            other_events=others,
             **schedule,
         )
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfdp.encoding.encoded import EncodedTable
 from skfdp.encoding.encoder import DeclaredEncoder
 from skfdp.estimators.arrays import blanked, check_arrays, check_finite
+from skfdp.estimators.bounds.first import UNKNOWN, is_private, with_public_bounds
 from skfdp.estimators.parameters import check_split, public_count, resolve_row_map
 from skfdp.privacy.relations import Relation
 from skfdp.records.checks import is_auto, shown
@@ -40,6 +41,8 @@ class TableEstimator(BaseEstimator):
     _has_target = True
     #: Whether the model is one of rows that are cut to `feature_bound`.
     _shortens_rows = True
+    #: Whether the method takes bounds that are released before it begins.
+    _may_release_bounds = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -90,8 +93,9 @@ class TableEstimator(BaseEstimator):
         """Return the row map of the bounds; public columns keep their scale."""
         if math.isinf(self.epsilon):
             return RowMap(feature_bound=math.inf)
+        bounds = self.bounds if table is None else table.bounds
         row_map = resolve_row_map(
-            self.bounds if table is None else table.bounds,
+            UNKNOWN if self._releases_bounds else bounds,
             self.feature_bound,
             self._normalizes,
             n_features,
@@ -103,6 +107,12 @@ class TableEstimator(BaseEstimator):
         )
         mixed = mask.any() and not mask.all()
         return dataclasses.replace(row_map, public=mask if mixed else None)
+
+    @property
+    def _releases_bounds(self) -> bool:
+        """Whether the fit itself finds the bounds of the columns."""
+        wanted = is_private(getattr(self, "bounds", None))
+        return wanted and self._may_release_bounds and math.isfinite(self.epsilon)
 
     @property
     def _normalizes(self) -> bool:
@@ -148,7 +158,10 @@ class TableEstimator(BaseEstimator):
             table = self._in_coordinates(table, n_records, facts)
             X, mask, columns = table.rows(), table.mask, table.names(columns)
         row_map = self._row_map(X.shape[1], names, mask, issparse(X), table)
-        X, void = row_map.filled(X)
+        if self._releases_bounds:
+            row_map, void = with_public_bounds(row_map, X, mask), None
+        else:
+            X, void = row_map.filled(X)
         if missing is not None:
             void = missing if void is None else missing | void
         self._public_mask = mask
@@ -229,5 +242,6 @@ def check_encoder(encoder: Any, bounds: Any) -> None:
     if bounds is not None:
         raise ValueError(
             f"bounds={shown(bounds)} and an encoder are given: declare the bounds of "
-            "raw columns in the encoder, DeclaredEncoder(bounds=...)."
+            "raw columns in the encoder, DeclaredEncoder(bounds=...), or take those of "
+            "private_bounds."
         )

@@ -105,7 +105,7 @@ def _with_special(found: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class BinCounts:
-    """How many records have a number in each bin, for each of some columns.
+    """The number of records in each bin of each of some columns.
 
     Parameters
     ----------

@@ -206,6 +206,17 @@ class Records:
         public = dataclasses.replace(self.public, row_map=row_map)
         return dataclasses.replace(self, public=public)
 
+    def bounded_by(self, row_map: RowMap) -> Records:
+        """Return the same table under a row map, and with what stands in under it.
+
+        Of a table in which nothing was filled in yet, see `RowMap.filled`.
+        """
+        X, void = row_map.filled(self.X)
+        if self.void is not None:
+            void = self.void if void is None else self.void | void
+        public = dataclasses.replace(self.public, row_map=row_map, _table=X)
+        return Records(X, self.target, public, void)
+
     def without_void(self) -> Records:
         """Return the table without void records, for fits without privacy."""
         if self.void is None:

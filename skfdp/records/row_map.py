@@ -305,6 +305,12 @@ def resolve_bounds(
     """Return (low, span) of the declared bounds, or (None, None)."""
     if bounds is None or bounds is False:
         return None, None
+    if isinstance(bounds, str):
+        raise ValueError(
+            f"bounds={shown(bounds)} must be a pair (low, high), a mapping or False; "
+            "bounds='private' is for the linear estimators, others take the result of "
+            "private_bounds."
+        )
     if isinstance(bounds, Mapping):
         low, high = np.full(n_features, -np.inf), np.full(n_features, np.inf)
         for name, pair in bounds.items():

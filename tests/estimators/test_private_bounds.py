@@ -269,8 +269,10 @@ def test_sparse_columns_have_a_lower_bound_of_zero():
     rng = np.random.default_rng(0)
     dense = np.where(rng.random((N, 3)) < 0.7, 0.0, rng.normal(size=(N, 3)))
     dense[:, 2] = -np.abs(dense[:, 2])
+    dense = np.column_stack([dense, 5 + rng.random(N)])
     found = private_bounds(csr_array(dense), epsilon=3.0)
     assert {low for low, _ in found.bounds.values()} == {0.0}
+    assert 5 < found.bounds[3][1] < 9
     model = DPSGDFClassifier(bounds=found.bounds, classes=[0, 1])
     model.fit(csr_array(dense), dense[:, 0] > 0)
 

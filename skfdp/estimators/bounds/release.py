@@ -65,7 +65,7 @@ class BoundsRelease:
 
     def plan(self, public: PublicRecords, prepared: Prepared, budget: Budget) -> Plan:
         """Calibrate the two releases; all of the budget is theirs."""
-        first = events(public, budget, budget.mu**2)[0]
+        first, _ = events(public, budget, (BINADES_SHARE, 1 - BINADES_SHARE))
         query = BinCounts.planned(public.n_private)
         schedule = budget.calibrate(
             n_steps=1,
@@ -99,9 +99,9 @@ class BoundsRelease:
 
 
 def events(
-    public: PublicRecords, budget: Budget, squared: float
+    public: PublicRecords, budget: Budget, shares: tuple[float, float]
 ) -> tuple[Event, Event]:
-    """Return the events of the two releases, which take `squared` of ``mu**2``."""
+    """Return the events of the two releases, which take these shares of ``mu**2``."""
     query = BinCounts.planned(public.n_private)
     if math.prod(query.shape) > MOST_COUNTS:
         raise ValueError(
@@ -114,14 +114,14 @@ def events(
     def event(label: str, share: float) -> Event:
         found = budget.event(
             label,
-            reach / math.sqrt(share * squared),
+            reach / (math.sqrt(share) * budget.mu),
             clip_norm=query.clip_norm,
             sensitivity=reach,
         )
         check_noise(found, budget)
         return found
 
-    return event(BINADES, BINADES_SHARE), event(BINS, 1 - BINADES_SHARE)
+    return event(BINADES, shares[0]), event(BINS, shares[1])
 
 
 def check_noise(event: Event, budget: Budget) -> None:
@@ -189,10 +189,12 @@ class _Found:
 
     def add(self, place: int, told: Told, edges: np.ndarray, seen: bool) -> None:
         """Take in a column that was counted."""
-        bounds = edges[0], edges[-1]
+        low, high = float(edges[0]), float(edges[-1])
         if seen:
-            bounds = decoding.fine_bounds(told, edges)
-        self._put(place, told, edges, (float(bounds[0]), float(bounds[1])))
+            low, high = decoding.fine_bounds(told, edges)
+        if self.sparse:
+            low = 0.0
+        self._put(place, told, edges, (low, high))
         self.seen[place] = seen
 
     def add_exact(self, place: int, column) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from skfdp.estimators.linear_model.coefficient_noise import CoefficientNoise
 from skfdp.estimators.linear_model.public_model import PublicModel
 from skfdp.estimators.linear_model.public_regression import PublicRegression
+from skfdp.records.row_map import RowMap
 from skfdp.records.target import TargetMap
 
 #: A stronger penalty, per record, changes nothing any more: every weight is zero.
@@ -30,6 +31,8 @@ class LinearFit:
         The units of the margins, of regressors.
     noise : CoefficientNoise or None
         Of `coef` and `intercept`; None: nothing is known, or the fit is on its way.
+    row_map : RowMap or None
+        The map of the rows, where its bounds were released; None: it was known before.
     """
 
     coef: np.ndarray
@@ -38,6 +41,7 @@ class LinearFit:
     public_model: PublicModel | PublicRegression | None = None
     target_map: TargetMap | None = None
     noise: CoefficientNoise | None = None
+    row_map: RowMap | None = None
 
     def whole(self, public: np.ndarray) -> LinearFit:
         """Return the fit with the public model within the weights, if it is linear.

@@ -36,6 +36,7 @@ class LinearModel(PrivateEstimator):
     _accepts_sparse = True
     _has_loop = True
     _shortens_rows = False
+    _may_release_bounds = True
     #: Of what smooth coordinates expect of the noise, for residuals of standard
     #: deviation 1: labels' residuals are cut at about that.
     _noise_factor = 1.0
@@ -89,7 +90,7 @@ class LinearModel(PrivateEstimator):
             "coef_": found.coef,
             "intercept_": found.intercept,
             "n_iter_": found.n_iter,
-            "row_map_": self._published_map(public),
+            "row_map_": found.row_map or self._published_map(public),
         }
         noise = found.noise
         if noise is not None and public.encoding is not None:

@@ -1,0 +1,427 @@
+"""Fits that release their bounds first: one plan, one charge, one guarantee."""
+
+import dataclasses
+import json
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+
+import skfdp
+from skfdp import (
+    DeclaredEncoder,
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    PrivateCenteringTransformer,
+    PrivateCompletionClassifier,
+)
+from skfdp.estimators.bounds import first
+from skfdp.estimators.method import Budget
+from skfdp.privacy import RELATIONS, Relation, compose, gdp_epsilon
+from skfdp.privacy.assumptions import (
+    BOUNDS_RELEASED,
+    ORTHANT,
+    ORTHANT_RELEASED,
+    VALUES_CLIPPED,
+    VALUES_CLIPPED_RELEASED,
+)
+from skfdp.queries.bins import BinCounts
+from skfdp.queries.linear import LinearQuery
+from skfdp.queries.statistics import LabelSum
+
+N = 2000
+SCALES = np.array([1.0, 100.0, 1e6, 0.01])
+SHIFTS = np.array([0.0, 500.0, 0.0, 1.0])
+CLASSES = {"classes": [0, 1]}
+TARGET = {"target_bounds": (-8, 8)}
+ESTIMATORS = {
+    "dpsgd-f": (DPSGDFClassifier, CLASSES),
+    "dpsgd-f, batches": (
+        DPSGDFClassifier,
+        CLASSES | {"batch_size": 200, "max_iter": 40, "normalize": False},
+    ),
+    "feature-dp": (FeatureDPLogisticRegression, CLASSES),
+    "feature-dp, columns public": (
+        FeatureDPLogisticRegression,
+        CLASSES | {"public_features": [0, 2]},
+    ),
+    "feature-dp, target public": (
+        FeatureDPLogisticRegression,
+        {"public_target": True, "public_features": [3], "centering": None},
+    ),
+    "feature-dp, impute": (
+        FeatureDPLogisticRegression,
+        CLASSES | {"public_features": [1], "public_loss": "impute"},
+    ),
+    "regressor": (FeatureDPRegressor, TARGET),
+    "regressor, one-shot": (
+        FeatureDPRegressor,
+        TARGET | {"solver": "one-shot", "public_features": [0]},
+    ),
+    "dpsgd-f regressor": (DPSGDFRegressor, TARGET | {"loss": "huber"}),
+}
+each = pytest.mark.parametrize("name", ESTIMATORS)
+
+
+def make(name, epsilon=2.0, **given):
+    kind, parameters = ESTIMATORS[name]
+    return kind(epsilon, bounds="private", **(parameters | given))
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(5)
+    Z = rng.normal(size=(N, 4))
+    score = Z[:, 0] + Z[:, 1] - Z[:, 2] + 0.5 * rng.normal(size=N)
+    return Z * SCALES + SHIFTS, score
+
+
+def target_of(name, score):
+    return score if "regressor" in name else (score > 0).astype(int)
+
+
+def private_columns(name):
+    mask = np.ones(4, dtype=bool)
+    mask[ESTIMATORS[name][1].get("public_features", [])] = False
+    return mask
+
+
+# -- the charge ----------------------------------------------------------------------
+@each
+def test_bounds_are_released_first_within_the_budget(name, problem, releases):
+    X, score = problem
+    model = make(name).fit(X, target_of(name, score))
+    events = model.privacy_.events
+    assert [event.label for event in events][:2] == ["binades", "bins"]
+    assert [type(seen["query"]) for seen in releases[:2]] == [BinCounts] * 2
+    p = private_columns(name).sum()
+    for event, seen in zip(events[:2], releases, strict=False):
+        assert event.clip_norm == math.sqrt(p)
+        assert event.noise_std == (seen["std"],)
+    assert 1.99 < model.privacy_.epsilon <= 2.0
+    assert compose(events).epsilon(1e-5) == pytest.approx(model.privacy_.epsilon)
+    # everything that ran was charged, and nothing else
+    assert sum(event.n_steps for event in events) == len(releases)
+    shares = [(e.sensitivity / e.noise_std[0] / 0.5) ** 2 for e in events[:2]]
+    assert all(0.01 < share < 0.3 for share in shares)
+
+
+def check_charge(name, problem):
+    """Compare what fits and plans say of tables with other private values."""
+    X, score = problem
+    y, private = target_of(name, score), private_columns(name)
+    told = {"names": list("abcd"), "target_name": "y"}
+    wanted = make(name, **told).plan(X, y)
+    for value in (0, 1e308, math.nan, -math.inf):
+        other = np.where(private, value, X)
+        plan = make(name, **told).plan(other, y)
+        assert json.dumps(plan.to_dict()) == json.dumps(wanted.to_dict())
+    ledger = PrivacyLedger()
+    make(name, **told, ledger=ledger).fit(other, y)
+    assert ledger.events == wanted.events
+
+
+@each
+def test_the_charge_is_equal_for_all_private_values(name, problem):
+    check_charge(name, problem)
+
+
+def test_shares_that_look_at_private_values_are_seen(monkeypatch, problem):
+    shares = first.shares
+
+    def peeking(public, budget):
+        binades, bins = shares(public, budget)
+        return binades * (1 + 0.1 * bool(public._table[:, 1].any())), bins
+
+    monkeypatch.setattr(first, "shares", peeking)
+    with pytest.raises(AssertionError):
+        check_charge("feature-dp", problem)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_every_relation(relation, problem):
+    X, score = problem
+    of = Relation(relation)
+    n_records = None if of.counts_are_public else N
+    model = make("dpsgd-f", neighboring_relation=relation, n_records=n_records)
+    events = model.fit(X, score > 0).privacy_.events
+    moved = math.sqrt(8) if of.replaces else 2.0
+    assert [event.sensitivity for event in events[:2]] == pytest.approx([moved] * 2)
+    assert model.privacy_.epsilon <= 2.0
+
+
+def test_a_ceiling_below_the_whole_fit_stops_it_before_any_release(problem, releases):
+    X, score = problem
+    ledger = PrivacyLedger(epsilon=1.9, delta=1e-5)
+    with pytest.raises(PrivacyBudgetError):
+        make("dpsgd-f", ledger=ledger).fit(X, score > 0)
+    assert not releases
+    assert not ledger.entries
+
+
+def check_budget_of_both():
+    budget = Budget(1.0, 1e-5, Relation("replace_one"), {})
+    event = budget.event("bins", 20.0, sensitivity=2.0)
+    rest = budget.after(event)
+    plan = rest.calibrate(n_steps=1, clip_norm=1.0, sensitivity=2.0)
+    own = 2.0 / plan.noise_std[0]
+    assert own == pytest.approx(rest.mu, rel=1e-6)
+    whole = gdp_epsilon(1e-5, math.hypot(own, event.mu))
+    assert whole == pytest.approx(1.0, rel=1e-3)
+    assert whole <= 1.0
+
+
+def test_what_comes_after_has_what_is_left():
+    check_budget_of_both()
+
+
+def test_a_budget_that_forgets_what_was_before_is_seen(monkeypatch):
+    monkeypatch.setattr(Budget, "after", lambda self, *events: self)
+    with pytest.raises(AssertionError):
+        check_budget_of_both()
+
+
+# -- the model -----------------------------------------------------------------------
+@each
+def test_bounds_that_nobody_declared_cost_little(name, problem):
+    X, score = problem
+    y = target_of(name, score)
+    kind, parameters = ESTIMATORS[name]
+    means = []
+    for bounds in ((X.min(axis=0), X.max(axis=0)), "private"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            means.append(
+                np.mean(
+                    [
+                        kind(4.0, bounds=bounds, random_state=seed, **parameters)
+                        .fit(X, y)
+                        .score(X, y)
+                        for seed in range(3)
+                    ]
+                )
+            )
+    assert means[1] > means[0] - 0.05
+
+
+@each
+def test_coefficients_are_in_the_units_of_the_published_map(name, problem):
+    X, score = problem
+    y = target_of(name, score)
+    model = make(name).fit(X, y)
+    low, span = model.row_map_.low, model.row_map_.span
+    rows = model.row_map_(X)
+    if not model.row_map_.normalize:
+        assert (rows >= low - 1e-9 * span).all()
+        assert (rows <= low + span * (1 + 1e-9)).all()
+    margins = rows @ np.atleast_2d(model.coef_).T + model.intercept_
+    if "regressor" in name:
+        found = np.clip(margins[:, 0], *TARGET["target_bounds"])
+        np.testing.assert_allclose(model.predict(X), found, rtol=1e-9, atol=1e-9)
+    else:
+        np.testing.assert_allclose(
+            model.decision_function(X), margins[:, 0], rtol=1e-9, atol=1e-9
+        )
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_public_columns_have_exact_bounds_and_tell_of_nothing_else(problem):
+    X, score = problem
+    name = "feature-dp, columns public"
+    y, private = target_of(name, score), private_columns(name)
+    maps = [make(name).fit(Z, y).row_map_ for Z in (X, np.where(private, -X, X))]
+    for found in maps:
+        np.testing.assert_array_equal(found.low[~private], X[:, ~private].min(axis=0))
+        high = found.low + found.span
+        np.testing.assert_allclose(high[~private], X[:, ~private].max(axis=0))
+
+
+def test_every_column_public_needs_no_release(problem):
+    X, score = problem
+    y = target_of("feature-dp", score)
+    model = make("feature-dp", public_features="all").fit(X, y)
+    assert [event.label for event in model.privacy_.events] == ["label statistic"]
+    np.testing.assert_array_equal(model.row_map_.low, X.min(axis=0))
+    texts = [one.text for one in model.privacy_.assumptions]
+    assert BOUNDS_RELEASED not in texts
+
+
+def test_missing_and_infinite_numbers_count_as_the_middle(problem):
+    X, score = problem
+    X = X.copy()
+    X[::20, 1], X[1::20, 2], X[2::20, 0] = math.nan, math.inf, -math.inf
+    model = make("feature-dp").fit(X, score > 0)
+    middle = model.row_map_.low + model.row_map_.span / 2
+    assert model.row_map_(X[:1])[0, 1] == pytest.approx(middle[1])
+    assert model.score(X, score > 0) > 0.7
+    with pytest.raises(ValueError, match="NaN"):
+        make("feature-dp", on_invalid="raise").fit(X, score > 0)
+
+
+def test_no_record_is_void_for_a_number_that_is_missing(problem, releases):
+    X, score = problem
+    X = np.where(np.arange(N)[:, None] % 2 == 0, math.nan, X)
+    make("dpsgd-f").fit(X, score > 0)
+    assert (releases[0]["exact"].sum(axis=1) == N).all()
+    assert all(seen["batch"] is None for seen in releases)
+
+
+@pytest.mark.parametrize("value", [0.0, 1e308, -1e308, 5e-324, math.nan, math.inf])
+@each
+def test_tables_of_one_value(name, value, problem):
+    """Nothing that private columns hold stops a fit or makes NumPy warn."""
+    X, score = problem
+    X = np.where(private_columns(name), value, X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        model = make(name).fit(X, target_of(name, score))
+    assert np.isfinite(model.coef_).all()
+
+
+def test_sparse_tables(problem):
+    X, score = problem
+    dense = np.where(X > 0, X, 0.0)
+    for name in ("feature-dp", "feature-dp, columns public", "regressor"):
+        y = target_of(name, score)
+        model = make(name).fit(csr_array(dense), y)
+        assert not model.row_map_.low.any()
+        assert model.predict(csr_array(dense)).shape == (N,)
+        wanted = model.plan(csr_array(dense), y)
+        blank = np.where(private_columns(name), 0.0, dense)
+        assert model.plan(csr_array(blank), y) == wanted
+
+
+def test_frames_and_names(problem):
+    X, score = problem
+    X = pd.DataFrame(X, columns=list("abcd"))
+    model = make("feature-dp, columns public", public_features=["a", "c"])
+    model.fit(X, pd.Series(score > 0, name="y").astype(int))
+    assert model.privacy_.public_features == ("a", "c")
+    assert model.row_map_.low[0] == X["a"].min()
+
+
+# -- the orthant with released bounds ------------------------------------------------
+def check_orthant(X, y):
+    """Replace one record; no sum of gradients moves beyond the charged bound."""
+    model = make("feature-dp, target public").fit(X, y)
+    told = next(e for e in model.privacy_.events if e.label == "descent")
+    assert told.sensitivity == pytest.approx(math.sqrt(2) * told.clip_norm)
+    return model
+
+
+def test_the_orthant_holds_with_released_bounds(problem, releases):
+    X, score = problem
+    y = target_of("feature-dp", score)
+    model = check_orthant(X, y)
+    steps = [seen for seen in releases if isinstance(seen["query"], LinearQuery)]
+    query = steps[-1]["query"]
+    # what the loop saw: columns of released bounds are not negative
+    rows = query.rows.values[:, :3]
+    assert (rows >= 0).all()
+    theta = steps[-1]["theta"]
+    unit = query.unit(steps[-1]["std"])
+    extremes = [X[0], -1e9 * np.ones(4), 1e9 * np.ones(4), np.full(4, math.nan)]
+    extremes += [np.array([1e9, -1e9, 1e9, 0.0]), np.array([-1e9, 1e9, -1e9, 0.0])]
+    contributions = []
+    public = model.row_map_.public
+    for private in extremes:
+        row = np.where(public, X[0], private)[None]
+        row = model.row_map_.mapped(model.row_map_.filled(row)[0])
+        values = query.rows.values.copy()
+        scale = query.rows.unit
+        values[0, :3] = np.trunc(row[0, :3] / scale)
+        squares = (values.astype(float) ** 2).sum(axis=1)
+        moved = dataclasses.replace(
+            query,
+            rows=dataclasses.replace(query.rows, values=values, squared_norms=squares),
+        )
+        contributions.append(moved.exact_sum(theta, np.array([0]), unit) * unit)
+    for one in contributions:
+        for other in contributions:
+            assert (one * other).sum() >= 0
+            moved = np.linalg.norm(one - other)
+            assert moved <= math.sqrt(2) * query.clip_norm * (1 + 1e-9)
+
+
+def test_the_report_speaks_of_released_bounds(problem):
+    X, score = problem
+    model = check_orthant(X, target_of("feature-dp", score))
+    texts = [one.text for one in model.privacy_.assumptions if one.enforced]
+    for text in (BOUNDS_RELEASED, VALUES_CLIPPED_RELEASED, ORTHANT_RELEASED):
+        assert text in texts
+    for text in (VALUES_CLIPPED, ORTHANT):
+        assert text not in texts
+    assert "row_map_" in model.privacy_.released
+    again = skfdp.privacy.PrivacyReport.from_dict(model.privacy_.to_dict())
+    assert again == model.privacy_
+    statement = " ".join(model.privacy_.statement().split())
+    assert "binades: 1 Gaussian release" in statement
+    assert BOUNDS_RELEASED in statement
+
+
+# -- seeds, shares, refusals ---------------------------------------------------------
+def test_seeded_fits_share_no_noise_with_declared_bounds(problem, releases):
+    X, score = problem
+    noises = []
+    for bounds in ("private", "private", first.UNKNOWN):
+        releases.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            DPSGDFClassifier(bounds=bounds, random_state=3).fit(X, score > 0)
+        (counts,) = (s for s in releases if isinstance(s["query"], LabelSum))
+        noises.append(float(counts["noise"][0, 0] / counts["std"]))
+    assert noises[0] == noises[1]
+    assert abs(noises[0] - noises[2]) > 1e-3
+
+
+def test_shares_follow_public_numbers(problem):
+    X, score = problem
+
+    def shares(epsilon, n):
+        found = make("dpsgd-f", epsilon).plan(X[:n], score[:n] > 0)
+        mu2 = found.mu**2
+        return [event.mu**2 / mu2 for event in found.events[:2]]
+
+    few, many = shares(0.1, 200), shares(8.0, N)
+    assert few == pytest.approx([0.2, 0.05], rel=1e-3)
+    assert many == pytest.approx([0.02, 0.02], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        FeatureDPMLPClassifier(bounds="private"),
+        PrivateCenteringTransformer(bounds="private"),
+        PrivateCompletionClassifier(FeatureDPMLPClassifier(), bounds="private"),
+        DPSGDFClassifier(bounds="privat"),
+    ],
+    ids=["network", "centring", "completion", "misspelt"],
+)
+def test_others_refuse_in_a_sentence(model, problem):
+    X, score = problem
+    with pytest.raises(ValueError, match="private_bounds"):
+        model.fit(X, score > 0)
+
+
+def test_encoders_refuse_in_a_sentence(problem):
+    X, score = problem
+    model = make("dpsgd-f", encoder=DeclaredEncoder((0, 1)))
+    with pytest.raises(ValueError, match="private_bounds"):
+        model.fit(X, score > 0)
+
+
+def test_without_privacy_bounds_are_not_used(problem):
+    X, score = problem
+    model = make("dpsgd-f", math.inf).fit(X, score > 0)
+    assert model.row_map_.low is None
+    assert model.score(X, score > 0) > 0.8
