@@ -81,6 +81,9 @@ ESTIMATORS = {
     "feature-dp, label": lambda **kw: FeatureDPLogisticRegression(
         bounds=(0, 1), public_features="all", public_loss="zero", **kw
     ),
+    "feature-dp, private bounds": lambda **kw: FeatureDPLogisticRegression(
+        bounds="private", public_features=[0, 1], **kw
+    ),
     "feature-dp, replace_special": lambda **kw: FeatureDPLogisticRegression(
         bounds=(0, 1),
         public_features=[0],
@@ -111,6 +114,9 @@ REGRESSORS = {
         solver="one-shot",
         public_features="all",
         **kw,
+    ),
+    "regressor, private bounds": lambda **kw: FeatureDPRegressor(
+        bounds="private", target_bounds=(0, 2), **kw
     ),
     "regressor, dpsgd-f, add/remove": lambda **kw: DPSGDFRegressor(
         bounds=(0, 1),

@@ -23,7 +23,7 @@ from skfdp.releases.desk import Desk
 #: every column will have some.
 UNKNOWN = (0.0, 1.0)
 #: Least and largest shares of ``mu**2`` of the binades, and of the bins.
-BINADES_SHARES, BINS_SHARES = (0.02, 0.2), (0.02, 0.05)
+BINADES_SHARES, BINS_SHARES = (0.01, 0.2), (0.01, 0.02)
 # Wanted noise in a count, as a share of the records: a quarter of them in one binade
 # stand out, and a twentieth in eight bins is told from none.
 _BINADES_NOISE, _BINS_NOISE = 0.058, 0.009

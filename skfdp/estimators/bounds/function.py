@@ -135,7 +135,7 @@ def private_bounds(
     -----
     **Guarantees.** What is returned is (epsilon, delta)-differentially private for the
     private columns of a record under `neighboring_relation`, if `random_state` is None.
-    There are two Gaussian releases, of half of the squared budget each:
+    There are two Gaussian releases, of 0.7 and 0.3 of the squared budget:
 
     * for every private column the counts of its binades: how many numbers are within
       ``(2**(e - 1), 2**e]``, by sign, are zero, missing or infinite;

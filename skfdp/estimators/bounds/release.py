@@ -21,8 +21,9 @@ from skfdp.releases.desk import Desk
 BINADES, BINS = "binades", "bins"
 #: Even bins of a column.
 N_EVEN = 32
-#: Share of the squared budget of both that the binades take.
-BINADES_SHARE = 0.5
+#: Share of the squared budget of both that the binades take: without them there are no
+#: bounds, and what the bins add is a factor of 2 or so.
+BINADES_SHARE = 0.7
 #: More counts than that are not held: some 50,000 columns.
 MOST_COUNTS = 2**26
 

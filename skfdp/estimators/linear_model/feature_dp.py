@@ -83,10 +83,11 @@ class FeatureDPLogisticRegression(LinearClassifier):
     encoder : DeclaredEncoder, default=None
         Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
         the user names them, curves are smoothed, and `bounds` is left out.
-    bounds : pair, mapping, False or None, default=None
+    bounds : pair, mapping, "private", False or None, default=None
         Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
         a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
-        are. None: the same, with a warning.
+        are. None: the same, with a warning. "private": released first, with a share
+        of the budget; public columns have theirs exactly (:ref:`unknown-bounds`).
     feature_bound : float or "auto", default="auto"
         Typical L2 norm of a row after `bounds`, its private columns alone: the loop
         divides by it. Longer rows are not cut. "auto": their mean length, released.
@@ -195,6 +196,8 @@ class FeatureDPLogisticRegression(LinearClassifier):
       ``2 clip_norm`` then;
     * if every column is public, by no more than two labels' residuals differ, times the
       longest row; the report names the bound that was used;
+    * with ``bounds="private"`` counts of the columns in bins come first, which move by
+      ``sqrt(p)``, or ``sqrt(2 p)`` under "replace_one", for p private columns;
     * before the loop, each at most once: the mean length of the private columns, from
       lengths cut to a public interval, and their mean, from rows cut to that length
       (sums of numbers and rows of norm 1, which move by 2 under "replace_one", by 1

@@ -64,10 +64,11 @@ class FeatureDPRegressor(LinearRegressor):
     encoder : DeclaredEncoder, default=None
         Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
         the user names them, curves are smoothed, and `bounds` is left out.
-    bounds : pair, mapping, False or None, default=None
+    bounds : pair, mapping, "private", False or None, default=None
         Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
         a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
-        are. None: the same, with a warning.
+        are. None: the same, with a warning. "private": released first, with a share
+        of the budget; public columns have theirs exactly (:ref:`unknown-bounds`).
     feature_bound : float or "auto", default="auto"
         Typical L2 norm of a row after `bounds`, its private columns alone: the fit
         divides by it. Longer rows are not cut. "auto": their mean length, released.
@@ -299,10 +300,11 @@ class DPSGDFRegressor(LinearRegressor):
     encoder : DeclaredEncoder, default=None
         Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
         the user names them, curves are smoothed, and `bounds` is left out.
-    bounds : pair, mapping, False or None, default=None
+    bounds : pair, mapping, "private", False or None, default=None
         Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
         a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
-        are. None: the same, with a warning.
+        are. None: the same, with a warning. "private": released first, with a share
+        of the budget; public columns have theirs exactly (:ref:`unknown-bounds`).
     feature_bound : float or "auto", default="auto"
         Typical L2 norm of a row after `bounds`, by which the loop divides. Longer rows
         are not cut. "auto": the mean length, released.
