@@ -157,7 +157,7 @@ def private_bounds(
     >>> X = np.column_stack([rng.uniform(18, 90, 20_000), rng.normal(size=20_000)])
     >>> found = private_bounds(X, epsilon=0.5, n_knots=3, random_state=0)
     >>> {place: tuple(map(float, pair)) for place, pair in found.bounds.items()}
-    {0: (16.0, 88.0), 1: (-2.25, 2.0)}
+    {0: (20.0, 92.0), 1: (-2.125, 2.0)}
     >>> round(found.privacy_.epsilon, 3)
     0.5
     """
