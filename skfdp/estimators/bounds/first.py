@@ -81,7 +81,7 @@ def shares(public: PublicRecords, budget: Budget) -> tuple[float, float]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BoundsPrepared(Prepared):
-    """What the method that comes after prepared."""
+    """The preparations of the method that comes after."""
 
     after: Any
 

@@ -15,6 +15,7 @@ from skfdp.encoding.values import Column
 from skfdp.estimators.arrays import blanked, check_finite
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.bounds.release import BoundsRelease, FoundBounds
+from skfdp.estimators.method import Plan
 from skfdp.estimators.parameters import (
     check_privacy_parameters,
     public_count,
@@ -174,9 +175,8 @@ def private_bounds(
         ledger=ledger,
         random_state=random_state,
     )
-    plan = release.plan(X)
     if plan_only:
-        return plan
+        return release.plan(X)
     release.fit(X)
     keys = release.keys_
     return PrivateBounds(
@@ -185,7 +185,7 @@ def private_bounds(
         unseen=tuple(
             k for k, seen in zip(keys, release.seen_, strict=True) if not seen
         ),
-        plan=plan,
+        plan=release.plan_,
         privacy_=release.privacy_,
     )
 
@@ -254,6 +254,10 @@ class PrivateBoundsRelease(PrivateEstimator):
             _table=X,
         )
         return Records(X, None, public)
+
+    def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
+        self.plan_ = super()._fit_plan(public, plan)
+        return self.plan_
 
     def _method(self, public: PublicRecords) -> BoundsRelease:
         return BoundsRelease(int(self.n_knots))
