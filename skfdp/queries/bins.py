@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.privacy.relations import Relation
-from skfdp.queries import chosen
+from skfdp.queries import chosen, sum_unit
 from skfdp.records.blocks import row_blocks
 
 #: Bins of every rule, before those of its own: numbers that are missing, that are
@@ -21,6 +21,8 @@ N_SPECIAL = 3
 #: 1e-100 apart (`records.checks.check_interval`).
 FIRST, LAST = -320, 332
 N_BINADES = LAST - FIRST + 1
+# Counts of 2**52 records are still below 2**62 units of it.
+_FINEST = 2.0**-10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,8 +126,8 @@ class BinCounts:
     * a replaced record moves at most one 1 in each column to another bin, which changes
       two entries of it by 1: the counts move by at most ``sqrt(2 p)``.
 
-    Counts are integers on the grid of unit 1, the same for dense and CSR rows;
-    :ref:`unknown-bounds` has the proof.
+    Counts are whole numbers of grid units, the same for dense and CSR rows;
+    :ref:`bin-counts` has the proof.
     """
 
     X: np.ndarray | csr_array
@@ -156,8 +158,8 @@ class BinCounts:
         return relation.moves(self.clip_norm, math.sqrt(2 * self.X.shape[1]))
 
     def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the counts: a coarser one would lose records."""
-        return 1.0
+        """Return the grid unit of the counts, at most 1: a record has to be a unit."""
+        return min(1.0, sum_unit(noise_std, 1.0, 0, _FINEST))
 
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float

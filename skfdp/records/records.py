@@ -209,13 +209,15 @@ class Records:
     def bounded_by(self, row_map: RowMap) -> Records:
         """Return the same table under a row map, and with what stands in under it.
 
-        Of a table in which nothing was filled in yet, see `RowMap.filled`.
+        Parameters
+        ----------
+        row_map : RowMap
+            With bounds of every column, so that the middle of bounds stands in for any
+            number that is none, and no record becomes void; see `RowMap.filled`.
         """
-        X, void = row_map.filled(self.X)
-        if self.void is not None:
-            void = self.void if void is None else self.void | void
+        X, _ = row_map.filled(self.X)
         public = dataclasses.replace(self.public, row_map=row_map, _table=X)
-        return Records(X, self.target, public, void)
+        return dataclasses.replace(self, X=X, public=public)
 
     def without_void(self) -> Records:
         """Return the table without void records, for fits without privacy."""

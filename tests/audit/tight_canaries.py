@@ -145,6 +145,19 @@ for relation, more in RELATIONS.items():
             y=y,
         )
 
+# -- private bounds --------------------------------------------------------------------
+BOUNDS = {"bounds": "private", "epsilon": 100.0}
+for relation, more in RELATIONS.items():
+    for label in ("binades", "bins"):
+        canary(
+            f"{label}, {relation}",
+            logistic(**(BOUNDS | more)),
+            (0.9, 0),
+            (-3.0, 0) if relation == "replaced" else None,
+            label,
+            y="two",
+        )
+
 # -- the length and the mean of rows ---------------------------------------------------
 SIGNED = {"bounds": False}
 for relation, more in RELATIONS.items():

@@ -103,6 +103,8 @@ DRAWN = {"elsewhere": {"rtol": None}}
 SINGLE = {"elsewhere": {"rtol": 1e-5}}
 #: The optimum without privacy is found to 1e-4 or so.
 OPTIMUM = {"epsilon": float("inf"), "elsewhere": {"rtol": 1e-3, "texts": False}}
+#: With so few records no smaller budget sees any.
+BOUNDS = {"bounds": "private", "epsilon": 30.0}
 ONE_SHOT = {**LABELS, **ROTATED, "max_iter": "auto"}
 
 CASES = [
@@ -168,6 +170,14 @@ CASES = [
                 "as": "csr",
                 "solver": "dp-sgd",
                 "batch_size": 40,
+            },
+            "nothing public, private bounds": BOUNDS,
+            "both public, csr, private bounds": {**BOUNDS, **SOME, "as": "csr"},
+            "target public, float32, private bounds": {
+                **BOUNDS,
+                **TARGET,
+                "as": "float32",
+                "centering": None,
             },
             "label-DP": ONE_SHOT,
             "label-DP, three classes": {**ONE_SHOT, "data": "three"},
@@ -273,6 +283,7 @@ CASES = [
             "target_bounds": (-5, 12),
         },
         {
+            "columns public, private bounds": {**BOUNDS, **PUBLIC},
             "nothing public": {},
             "no privacy": OPTIMUM,
             "no privacy, huber": {**OPTIMUM, "loss": "huber"},

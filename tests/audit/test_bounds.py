@@ -1,0 +1,118 @@
+"""Audits of private bounds: nothing but what was released tells neighbours apart."""
+
+import numpy as np
+import pytest
+
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+    private_bounds,
+)
+from skfdp.audit import audit_mechanism, audit_replay
+from skfdp.estimators.bounds import decoding, first, release
+from skfdp.estimators.bounds.function import PrivateBoundsRelease
+from skfdp.queries.bins import BinCounts
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning"),
+    pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning"),
+]
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 4)) * [1, 100, 1e6, 0.01] + [0, 500, 0, 1]
+Y = np.arange(60) % 2
+SHORT = {"epsilon": 20.0, "bounds": "private", "max_iter": 2}
+FITS = {
+    "classifier": (FeatureDPLogisticRegression, {"classes": [0, 1]}),
+    "orthant": (
+        FeatureDPLogisticRegression,
+        {"public_target": True, "public_features": [3], "centering": None},
+    ),
+    "batches": (DPSGDFClassifier, {"classes": [0, 1], "batch_size": 20}),
+    "regressor": (FeatureDPRegressor, {"target_bounds": (-2, 2)}),
+}
+RELATIONS = ("replace_one", "replace_special")
+
+
+def alone(relation="replace_one"):
+    return PrivateBoundsRelease(20.0, neighboring_relation=relation, n_knots=4)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("name", FITS)
+def test_replays_of_fits_find_nothing(name, relation):
+    kind, params = FITS[name]
+    model = kind(neighboring_relation=relation, **(SHORT | params))
+    found = audit_replay(model, X, Y)
+    assert found.passed, str(found)
+    moved = {one.label: one.largest for one in found.releases}
+    # some neighbour moves each of the counts as far as is said
+    assert moved["binades"] == pytest.approx(1.0)
+    assert moved["bins"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_replays_of_bounds_alone_find_nothing(relation):
+    found = audit_replay(alone(relation), X)
+    assert found.passed, str(found)
+    assert found.lower_bound == pytest.approx(found.claimed_epsilon, rel=1e-6)
+
+
+def leaks(monkeypatch, kind):
+    """Plant a leak, or a wrong sensitivity."""
+    if kind == "exact counts":
+        honest = decoding.fine_bounds
+
+        def fine_bounds(told, edges):
+            low, high = honest(told, edges)
+            return low, high + (high - low) * leaked["missing"]
+
+        start, leaked = BinCounts.exact_sum, {"missing": 0}
+
+        def exact_sum(self, theta, batch, unit):
+            leaked["missing"] = int(np.isnan(self.X).sum())
+            return start(self, theta, batch, unit)
+
+        monkeypatch.setattr(decoding, "fine_bounds", fine_bounds)
+        monkeypatch.setattr(BinCounts, "exact_sum", exact_sum)
+    elif kind == "columns dropped":
+        monkeypatch.setattr(BinCounts, "clip_norm", 1.0)
+        monkeypatch.setattr(BinCounts, "sensitivity", lambda s, r: r.moves(1.0, 2**0.5))
+    else:
+        honest = release.released
+
+        def released(records, one, two, desk, n_knots=None):
+            found = honest(records, one, two, desk, n_knots)
+            found.seen[0] ^= bool((np.abs(np.nan_to_num(records.X)) > 1e200).any())
+            return found
+
+        monkeypatch.setattr(release, "released", released)
+
+
+@pytest.mark.parametrize("kind", ["exact counts", "columns dropped", "a look at rows"])
+def test_planted_leaks_are_found(kind, monkeypatch):
+    leaks(monkeypatch, kind)
+    assert not audit_replay(alone(), X).passed
+
+
+def test_a_middle_that_private_rows_choose_is_found(monkeypatch):
+    """Bounds of the rows in place of the placeholder of a plan."""
+    honest = first.BoundsFirst.run
+
+    def run(self, records, prepared, plan, desk, on_step):
+        fit = honest(self, records, prepared, plan, desk, on_step)
+        fit.row_map.low[0] += np.isnan(records.X).any()
+        return fit
+
+    monkeypatch.setattr(first.BoundsFirst, "run", run)
+    kind, params = FITS["classifier"]
+    assert not audit_replay(kind(**(SHORT | params)), X, Y).passed
+
+
+def test_the_mechanism_shows_what_it_claims():
+    plan = private_bounds(X, epsilon=2.0, plan_only=True)
+    found = audit_mechanism(plan, n_trials=4000, random_state=0)
+    assert found.passed
+    assert {"binades", "bins"} <= {one.label for one in found.releases}
+    for one in found.releases:
+        assert one.seen == pytest.approx(one.claimed, abs=0.08)
