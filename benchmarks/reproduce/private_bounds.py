@@ -30,6 +30,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import textwrap
 import time
 from pathlib import Path
 
@@ -186,7 +187,7 @@ def report(path: Path) -> str:
     n_seeds = len({entry["seed"] for entry in entries})
     lines = [
         "python benchmarks/reproduce/private_bounds.py",
-        *(f"{n_seeds} splits; {sources(path)}".split("; commits")[:1]),
+        *textwrap.wrap(f"{n_seeds} splits; {sources(path).split('; commits')[0]}", 98),
         "",
         "Accuracy, R2 or D2 (below 0: 0), means over splits and tables, by how many",
         "times the declared bounds are too wide, and with private bounds.",
@@ -230,7 +231,7 @@ def main(argv: list[str] | None = None) -> None:
     add("--tables", nargs="+", default=("*",), help="names or fnmatch patterns")
     add("--models", nargs="+", default=MODELS, choices=MODELS)
     add("--epsilons", nargs="+", type=float, default=EPSILONS)
-    add("--seeds", type=int, default=3)
+    add("--seeds", type=int, default=2)
     add("--out", type=Path, default=RESULTS / "private_bounds.jsonl")
     add("--quick", action="store_true", help="two tables, one budget")
     add("--report", action="store_true", help="only report on the file")
