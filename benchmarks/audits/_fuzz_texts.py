@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -55,6 +56,37 @@ _COLUMN_SETS = (
 DOMAINS: dict[str, tuple[str, ...]] = {
     **BY_NAME,
     "n_steps": ("3", "1", "100", "0", "-1", "2**53", "2**53 + 1", "2.0", "10**30"),
+    "of_bounds_rows": (
+        "X",
+        "X.tolist()",
+        "1e308 * X",
+        "np.full((5, 2), np.nan)",
+        "np.full((5, 2), -np.inf)",
+        "np.full((5, 2), 5e-324)",
+        "X > 0.5",
+        "[1.0, 2.0]",
+        "pd.Series([1.0, 2.0])",
+        "X.astype('float32')",
+        "csr_array(X)",
+        "pd.DataFrame(X, columns=['a', 'b'])",
+        "pd.DataFrame({'a': ['1', 'x', None], 'b': [True, False, True]})",
+        "X[:, 0]",
+        "X[:0]",
+        "[[1, 2], [3]]",
+    ),
+    "of_bounds_columns": (
+        "None",
+        "[0]",
+        "[1, 0]",
+        "['a']",
+        "'a'",
+        "[0, 0]",
+        "[]",
+        "[9]",
+    ),
+    "of_bounds_n_knots": ("8", "2", "1000", "1", "1001", "2.5", "'auto'"),
+    "of_bounds_public": ("None", "[0]", "[1]", "['a']", "'all'", "[True, False]"),
+    "of_bounds_n": ("None", "10", "0", "1.5"),
     "sampling_rate": ("1.0", "0.1", "1e-8", "0.999999", "0", "1.5", "1", "1e-300"),
     "clip": ("1.0", "1e-20", "1e20", "1e300", "0", "-1"),
     "sensitivity": ("1.0", "2.0", "None", "1e-20", "2.1", "0"),
@@ -317,6 +349,15 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
         "compose($events, accountant=$accountant).epsilon($delta)",
         "compose($events, accountant=$accountant).delta($number)",
         "compose($events).mu",
+    ),
+    "private_bounds": (
+        "skfdp.private_bounds($of_bounds_rows, $of_bounds_columns, epsilon=$epsilon, "
+        "delta=$delta, n_knots=$of_bounds_n_knots).plan",
+        "skfdp.private_bounds($of_bounds_rows, public_features=$of_bounds_public, "
+        "delta=1e-3, neighboring_relation=$neighboring_relation, "
+        "n_records=$of_bounds_n).plan",
+        "skfdp.private_bounds($of_bounds_rows, delta=1e-3, on_invalid=$on_invalid)",
+        "skfdp.private_bounds($of_bounds_rows, plan_only=$flag, delta=1e-3)",
     ),
     "gdp_delta": ("gdp_delta($number, $mu)",),
     "gdp_epsilon": ("gdp_epsilon($delta, $mu)",),
@@ -622,6 +663,7 @@ def _known() -> dict:
         "LEDGER": _ledger,
         "AX": _axes,
         "MERGED": _merged,
+        "csr_array": csr_array,
     }
 
 

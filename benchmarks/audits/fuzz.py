@@ -61,6 +61,7 @@ MEMORY = 8 * 2**30
 NOT_CALLED = ("__version__", "datasets", "RELATIONS", "Difference", "Moved")
 #: Those of results, which are called by `AuditResult`.
 NOT_CALLED += ("MechanismResult", "OneRunResult", "ReleaseAudit", "ReplayResult")
+NOT_CALLED += ("PrivateBounds",)
 _SEARCHED = "DPSGDFClassifier(bounds=(0, 1), max_iter=2, delta=1e-3)"
 #: Parameters without defaults, and others that make more calls work.
 BASES = {

@@ -504,6 +504,7 @@ def test_a_seed_repeats_the_noise_and_warns(table):
         ({"neighboring_relation": "none"}, "neighboring_relation='none'"),
         ({"n_records": 5}, "n_records=5"),
         ({"on_invalid": "drop"}, "on_invalid='drop'"),
+        ({"plan_only": np.ones(2)}, "plan_only="),
         ({"public_features": "all"}, "nothing to protect"),
         ({"epsilon": 1e-13, "delta": 1e-20}, "raise"),
     ],
@@ -513,6 +514,18 @@ def test_bad_parameters_charge_nothing(given, match, table):
     with pytest.raises(ValueError, match=match):
         private_bounds(table, ledger=ledger, **given)
     assert not ledger.entries
+
+
+@pytest.mark.parametrize(
+    "X",
+    [[[1, 2], [3]], [1.0, 2.0], pd.Series([1.0, 2.0]), 3.0, [["a", "b"]] * 3, None],
+    ids=["ragged", "flat", "series", "number", "text", "none"],
+)
+@pytest.mark.parametrize("columns", [None, [0]])
+def test_what_is_no_table_is_refused(X, columns):
+    with pytest.raises((ValueError, TypeError), match="X|array") as found:
+        private_bounds(X, columns)
+    assert found.value.__cause__ is None
 
 
 def test_more_columns_than_can_be_counted_are_refused():

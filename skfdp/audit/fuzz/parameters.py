@@ -124,7 +124,7 @@ _ENCODERS = (
 BY_NAME: dict[str, tuple[str, ...]] = {
     "epsilon": ("1.0", "8", "0.1", "math.inf", "1e-8", "1e8", "0", "-1", "math.nan"),
     "delta": ("1e-5", "1e-3", "0.5", "1e-300", "1e-12", "0", "1", "-1", "math.nan"),
-    "bounds": _PAIRS,
+    "bounds": (*_PAIRS, "'private'", "'privat'"),
     "target_bounds": _PAIRS,
     "public_features": _COLUMNS,
     "public_target": ("True", "False", "1", "'yes'"),

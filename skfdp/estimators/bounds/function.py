@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skfdp.addresses import public
-from skfdp.encoding.tables import is_frame, raw_column
+from skfdp.encoding.tables import check_table, is_frame, raw_column
 from skfdp.encoding.values import Column
 from skfdp.estimators.arrays import blanked, check_finite
 from skfdp.estimators.base import PrivateEstimator
@@ -23,7 +23,7 @@ from skfdp.estimators.parameters import (
 )
 from skfdp.privacy import FitPlan, PrivacyReport
 from skfdp.privacy.assumptions import BINNED, Assumption, enforced
-from skfdp.records.checks import check_number, shown
+from skfdp.records.checks import check_flag, check_number, shown
 from skfdp.records.names import column_names
 from skfdp.records.public_columns import public_mask
 from skfdp.records.records import PublicRecords, Records
@@ -162,6 +162,7 @@ def private_bounds(
     >>> round(found.privacy_.epsilon, 3)
     0.5
     """
+    check_flag("plan_only", plan_only)
     release = PrivateBoundsRelease(
         epsilon,
         delta,
@@ -227,9 +228,10 @@ class PrivateBoundsRelease(PrivateEstimator):
 
     def _records(self, X, y, planning: bool = False) -> Records:
         """Validate and split; without bounds nothing is mapped or filled in."""
-        X, self.keys_ = chosen_numbers(X, self.columns)
+        X, keys = chosen_numbers(X, self.columns)
         frame = X
         X, _ = self._checked(X, None, planning)
+        self.keys_ = list(range(X.shape[1])) if keys is None else keys
         own = getattr(self, "feature_names_in_", None)
         mask = public_mask(self.public_features, X.shape[1], own, frame)
         if mask.all():
@@ -274,7 +276,7 @@ class PrivateBoundsRelease(PrivateEstimator):
         }
 
 
-def chosen_numbers(X: Any, columns: Any) -> tuple[Any, list[str | int]]:
+def chosen_numbers(X: Any, columns: Any) -> tuple[Any, list[str | int] | None]:
     """Return some columns of a table as numbers, and the key of each.
 
     Parameters
@@ -287,21 +289,20 @@ def chosen_numbers(X: Any, columns: Any) -> tuple[Any, list[str | int]]:
     Returns
     -------
     X : ndarray, csr_array or frame
-    keys : list of str or int
-        Names, or positions in X.
+        As it is where it is no table: that is refused by whoever checks it.
+    keys : list of str or int, or None
+        Names, or positions in X; None: all positions.
     """
-    if not is_frame(X):
-        if columns is None:
-            n_columns = X.shape[1] if len(getattr(X, "shape", ())) == 2 else None
-            if n_columns is None:
-                X = np.asarray(X)
-                n_columns = X.shape[1] if X.ndim == 2 else 0  # told by `_checked`
-            return X, list(range(n_columns))
-        X = X if issparse(X) else np.asarray(X)
-        if X.ndim != 2:
-            return X, []
-        places = _places(columns, list(range(X.shape[1])))
-        return (X.tocsr() if issparse(X) else X)[:, places], places
+    if not (is_frame(X) or hasattr(type(X), "collect")):
+        try:
+            table = X.tocsr() if issparse(X) else np.asarray(X)
+        except ValueError:  # rows of several lengths
+            return X, None
+        if columns is None or table.ndim != 2:
+            return X, None
+        places = _places(columns, list(range(table.shape[1])))
+        return table[:, places], places
+    X = check_table(X, least=0)
     labels = list(getattr(X, "column_names", None) or X.columns)
     if len(set(labels)) < len(labels):
         raise ValueError("X has two columns of one name: rename one of them.")
