@@ -20,6 +20,7 @@ from skfdp.queries.linear import LinearQuery, gradient_sensitivity
 from skfdp.queries.losses import LOSSES
 from skfdp.queries.moments import MomentSum, OuterSum
 from skfdp.queries.network import MLPQuery
+from skfdp.queries.score_table import ScoreTable
 from skfdp.queries.scores import ScoreSum, accuracy_sum
 from skfdp.queries.statistics import CrossSum, LabelSum, RowSum, TargetSum
 from skfdp.queries.temperature import TemperatureSum
@@ -99,6 +100,19 @@ class Case(NamedTuple):
     of: Callable[[Table], Query]
 
 
+def score_table(table, n_cells, n_losses):
+    """Return the table of scores that are private numbers, beside a private label."""
+    side = (table.X[:, 0] > 0).astype(np.int64)
+    return ScoreTable(
+        np.minimum(2 * table.label + side, n_cells - 1),
+        table.X[:, :n_losses],
+        table.group,
+        n_cells,
+        N_GROUPS,
+        N_ROWS,
+    )
+
+
 CROSS, CLASSES = CrossSum.planned, ClassSum.planned
 QUERIES = {
     "rows": Case(RowSum.planned(), 2.0, lambda t: RowSum(t.X, RowMap(), N_ROWS)),
@@ -155,6 +169,19 @@ QUERIES = {
     ),
     "temperature": Case(
         TemperatureSum.planned(LOSSES["log_loss"], N_GROUPS, 2), 4.0, slopes
+    ),
+    "score table": Case(
+        ScoreTable.planned(7, 0, N_GROUPS), ROOT2, lambda t: score_table(t, 7, 0)
+    ),
+    "score table with losses": Case(
+        ScoreTable.planned(7, 2, N_GROUPS),
+        math.sqrt(2 + 2 * 17 / 16),
+        lambda t: score_table(t, 7, 2),
+    ),
+    "losses alone": Case(
+        ScoreTable.planned(0, 1, N_GROUPS),
+        math.sqrt(17 / 16),
+        lambda t: score_table(t, 0, 1),
     ),
     "scores": Case(
         ScoreSum(np.empty(0), 4.0, -1, 2.0**-20),
