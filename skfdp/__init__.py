@@ -24,6 +24,9 @@ if TYPE_CHECKING:
         FeatureDPRegressor,
     )
     from skfdp.estimators.neural_network.mlp import FeatureDPMLPClassifier
+    from skfdp.estimators.scoring.private_score import private_score
+    from skfdp.estimators.scoring.result import PrivateScore
+    from skfdp.estimators.scoring.scorer import make_private_scorer
     from skfdp.estimators.search.search import PrivateSearchCV
     from skfdp.privacy import (
         Event,
@@ -54,10 +57,13 @@ _HOMES = {
     "PrivateBounds": "skfdp.estimators.bounds.function",
     "PrivateCenteringTransformer": "skfdp.estimators.centring.transformer",
     "PrivateCompletionClassifier": "skfdp.estimators.completion.completion",
+    "PrivateScore": "skfdp.estimators.scoring.result",
     "PrivateSearchCV": "skfdp.estimators.search.search",
     "UtilityWarning": "skfdp.records.guards",
     "calibrate": "skfdp.privacy",
+    "make_private_scorer": "skfdp.estimators.scoring.scorer",
     "private_bounds": "skfdp.estimators.bounds.function",
+    "private_score": "skfdp.estimators.scoring.private_score",
     "read_report": "skfdp.privacy",
     "report": "skfdp.privacy",
 }
@@ -68,6 +74,7 @@ _IN_FILES = {
     "HatsBlock": "skfdp.encoding.blocks",
     "LinearBlock": "skfdp.encoding.blocks",
     "PairBlock": "skfdp.encoding.blocks",
+    "PrivateScorer": "skfdp.estimators.scoring.scorer",
     "PublicModel": "skfdp.estimators.linear_model.public_model",
     "PublicRegression": "skfdp.estimators.linear_model.public_regression",
     "RowMap": "skfdp.records.row_map",
@@ -90,12 +97,15 @@ __all__ = [
     "PrivateBounds",
     "PrivateCenteringTransformer",
     "PrivateCompletionClassifier",
+    "PrivateScore",
     "PrivateSearchCV",
     "UtilityWarning",
     "__version__",
     "calibrate",
     "datasets",
+    "make_private_scorer",
     "private_bounds",
+    "private_score",
     "read_report",
     "report",
 ]

@@ -68,6 +68,15 @@ ORTHANT_RELEASED = (
 )
 #: Of searches.
 RUNS_CHARGED = "No run releases more than the search was charged for."
+#: Of private scores.
+SCORES_BOUNDED = (
+    "A scored record is in one cell of the released table, and each of its losses is "
+    "cut to its bound."
+)
+#: Of private scores of records that a fit has seen.
+FIT_IN_LEDGER = (
+    "The ledger of this score holds the fit of the model, so that it counts both."
+)
 #: Of Pipelines whose columns could be followed, and of others.
 COLUMNS_FOLLOWED = (
     "What the last step treats as a public column was computed, row by row, from "
@@ -110,6 +119,8 @@ _ENFORCED = frozenset(
         ORTHANT_RELEASED,
         RUNS_CHARGED,
         COLUMNS_FOLLOWED,
+        SCORES_BOUNDED,
+        FIT_IN_LEDGER,
     }
 )
 

@@ -1,0 +1,1 @@
+"""Private scores of models: tables of predictions, their metrics and intervals."""

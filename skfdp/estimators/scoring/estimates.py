@@ -1,0 +1,195 @@
+"""Estimates of metrics from a noisy table, with intervals for noise and sampling.
+
+The truth that an interval is about is that of the population: what the metric would be
+on very many records like the scored ones. All of it is computed from released numbers
+and public facts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from skfdp.estimators.scoring.intervals import bounded_interval
+from skfdp.queries.score_table import SQUARES
+
+#: What two neighbouring bins tell of the order inside them; see `auc_kernel`.
+_WITHIN = 1 / 12
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """One number of a score, in the units of its metric; NaN where undetermined."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def undetermined(cls) -> Estimate:
+        """Return the estimate of what the release says nothing about."""
+        return cls(math.nan, math.nan, math.nan)
+
+    @classmethod
+    def of(cls, estimate: float, variance, confidence: float) -> Estimate:
+        """Return a number in [0, 1] and its interval."""
+        low, high = bounded_interval(estimate, variance, confidence)
+        return cls(min(max(estimate, 0.0), 1.0), low, high)
+
+    def scaled(self, factor: float) -> Estimate:
+        """Return the same in other units."""
+        return Estimate(self.value * factor, self.low * factor, self.high * factor)
+
+
+@dataclasses.dataclass(frozen=True)
+class NoisyTable:
+    """The released table of one group of records.
+
+    Attributes
+    ----------
+    cells : float64 ndarray of shape (n_cells,)
+        Counts with noise.
+    losses : float64 ndarray of shape (n_losses, 2)
+        Sums of losses and of weighted squares, with noise.
+    noise_std : float
+        Standard deviation of the noise of each entry.
+    n_records : int or None
+        None where the number of records is private.
+    confidence : float
+    """
+
+    cells: np.ndarray
+    losses: np.ndarray
+    noise_std: float
+    n_records: int | None
+    confidence: float
+
+    @property
+    def noise(self) -> float:
+        """Variance of the noise of each entry."""
+        return self.noise_std**2
+
+    @property
+    def counts(self) -> np.ndarray:
+        """The counts, made to add up to the number of records where it is public."""
+        if self.n_records is None:
+            return self.cells
+        excess = self.cells.sum() - self.n_records
+        return self.cells - excess / len(self.cells)
+
+    def share(self, chosen: np.ndarray) -> Estimate:
+        """Return the share of all records that is in some cells.
+
+        Parameters
+        ----------
+        chosen : bool ndarray of shape (n_cells,)
+        """
+        n, size = self.n_records, int(chosen.sum())
+        if n is None:
+            return self.ratio(chosen, np.ones_like(chosen))
+        if n == 0:
+            return Estimate.undetermined()
+        # The noise that is left once the counts add up to n.
+        noise = self.noise * (size - size**2 / len(chosen)) / n**2
+        found = float(self.counts[chosen].sum() / n)
+        return Estimate.of(found, lambda a: a * (1 - a) / n + noise, self.confidence)
+
+    def ratio(self, chosen: np.ndarray, among: np.ndarray) -> Estimate:
+        """Return the share of some cells among others, whose number is noisy.
+
+        Tested is ``chosen - a * among = 0`` for each a, whose noise is normal: the
+        interval of a quotient by Fieller (1954).
+        """
+        within, total = int(chosen.sum()), float(self.cells[among].sum())
+        if not total > 0:
+            return Estimate.undetermined()
+        others = int(among.sum()) - within
+
+        def variance(a: np.ndarray) -> np.ndarray:
+            noise = self.noise * (within * (1 - a) ** 2 + others * a**2)
+            return a * (1 - a) / total + noise / total**2
+
+        found = float(self.cells[chosen].sum() / total)
+        return Estimate.of(found, variance, self.confidence)
+
+    def mean_loss(self, j: int) -> Estimate:
+        """Return the mean of one loss, in units of its bound."""
+        n = self.n_records
+        total = float(self.cells.sum()) if n is None else n
+        if not total > 0:
+            return Estimate.undetermined()
+        noisy_cells = len(self.cells) if n is None else 0
+        found, square = self.losses[j] / [total, SQUARES * total]
+        # The square of a noisy mean is too large by the variance of its noise.
+        spread = square - found**2 + self.noise / total**2
+        spread = max(spread, 0.0) / max(1.0, 1 - 1 / total)
+
+        def variance(a: np.ndarray) -> np.ndarray:
+            noise = self.noise * (1 + noisy_cells * a**2) / total**2
+            return np.minimum(spread, a * (1 - a)) / total + noise
+
+        return Estimate.of(float(found), variance, self.confidence)
+
+    def auc(self, negatives: np.ndarray, positives: np.ndarray) -> Estimate:
+        """Return the area under the ROC curve.
+
+        Parameters
+        ----------
+        negatives, positives : int ndarray of shape (n_bins,)
+            Their cells, by increasing score.
+
+        Notes
+        -----
+        With counts p and q and the kernel A of `auc_kernel`, the area is
+        ``p A q / (sum(p) sum(q))``. Tested is ``p (A - a) q = 0`` for each a.
+        """
+        p, q = self.cells[negatives], self.cells[positives]
+        n_negative, n_positive = float(p.sum()), float(q.sum())
+        if not (n_negative > 0 and n_positive > 0):
+            return Estimate.undetermined()
+        pairs = n_negative * n_positive
+        kernel = auc_kernel(len(p))
+        found = float(p @ kernel @ q / pairs)
+
+        # Each part is a quadratic function of a: three values tell it.
+        places = np.array([0.0, 0.5, 1.0])
+        parts = [self._auc_variance(p, q, kernel - one) for one in places]
+        curves = np.polyfit(places, np.array(parts) / pairs**2, 2)
+
+        def variance(a: np.ndarray) -> np.ndarray:
+            noise, least, sampling = np.vander(a, 3).dot(curves).T
+            return np.maximum(noise, least) + np.maximum(sampling, 0.0)
+
+        return Estimate.of(found, variance, self.confidence)
+
+    def _auc_variance(
+        self, p: np.ndarray, q: np.ndarray, kernel: np.ndarray
+    ) -> tuple[float, float, float]:
+        """Return the variance by noise, the least that it can be, and by sampling."""
+        s2, squares = self.noise, kernel**2
+        of_p, of_q = kernel @ q, p @ kernel
+        least = s2**2 * squares.sum()
+        noise = s2 * (of_p @ of_p + of_q @ of_q) - least
+        # DeLong, DeLong and Clarke-Pearson 1988, freed of the squares of the noise.
+        sampling = p @ (of_p**2 - s2 * squares.sum(axis=1))
+        sampling += q @ (of_q**2 - s2 * squares.sum(axis=0))
+        return noise, least, sampling
+
+
+def auc_kernel(n_bins: int) -> np.ndarray:
+    r"""Return how much a pair of a negative and a positive in two bins counts.
+
+    Notes
+    -----
+    1 if the positive is in a later bin, 1/2 in the same. Within a bin positives are
+    later on average, because densities go on changing: with densities that are linear
+    over a bin the area of the pairs inside it is
+    :math:`\frac12 + \frac1{12} (\log f_1 / f_0)'`, the derivative by the number of the
+    bin. Central differences of the counts turn that into 1/12 for the pairs of
+    neighbouring bins in the right order, and -1/12 for those in the wrong one.
+    """
+    kernel = np.triu(np.ones((n_bins, n_bins)), 1) + np.eye(n_bins) / 2
+    kernel += _WITHIN * (np.eye(n_bins, k=1) - np.eye(n_bins, k=-1))
+    return kernel

@@ -1,0 +1,441 @@
+"""Private scores of a fixed model: check, plan, charge, release, report."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from skfdp.addresses import public
+from skfdp.estimators.method import Budget
+from skfdp.estimators.parameters import REFUSES, public_count
+from skfdp.estimators.scoring.layout import (
+    NUMBERS,
+    TWO,
+    Layout,
+    bin_edges,
+    check_metrics,
+)
+from skfdp.estimators.scoring.origin import Origin
+from skfdp.estimators.scoring.predictions import Model, model_of, table_of
+from skfdp.estimators.scoring.result import PrivateScore
+from skfdp.estimators.scoring.scored_table import Scored
+from skfdp.privacy.assumptions import SCORES_BOUNDED, Assumption, enforced
+from skfdp.privacy.events import Event, check_budget
+from skfdp.privacy.ledger import PrivacyLedger
+from skfdp.privacy.plan import PrivacyPlan
+from skfdp.privacy.relations import Relation
+from skfdp.privacy.report import PrivacyReport
+from skfdp.queries.score_table import ScoreTable
+from skfdp.records.checks import check_choice, check_flag, check_number, shown
+from skfdp.records.labels import encode_any
+from skfdp.records.records import MOST_ROWS
+from skfdp.releases.desk import Desk
+from skfdp.releases.noise import Streams, check_random_state, warn_of_seed
+
+LABEL = "scores"
+_ASSUMPTIONS = (
+    Assumption(
+        "The model predicts each record by itself: what it says of one does not depend "
+        "on the others.",
+        enforced=False,
+    ),
+    Assumption(
+        "Edges, threshold, loss bounds, metrics and every other parameter of the score "
+        "were chosen without looking at private data.",
+        enforced=False,
+    ),
+    enforced(SCORES_BOUNDED),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plan:
+    """What will be released: public facts alone."""
+
+    layout: Layout
+    query: ScoreTable
+    schedule: PrivacyPlan
+    event: Event
+    n_records: int
+
+
+@public("skfdp")
+def private_score(
+    model: Any,
+    X: Any,
+    y: Any,
+    epsilon: float,
+    delta: float | None = None,
+    *,
+    metrics: Any = None,
+    by: Any = None,
+    ledger: Any = None,
+    model_is_public: bool = False,
+    neighboring_relation: str | None = None,
+    n_records: int | None = None,
+    confidence: float = 0.95,
+    threshold: float = 0.5,
+    n_bins: int | str = "auto",
+    loss_bound: float = 4.0,
+    error_bound: float | None = None,
+    target_name: str | None = None,
+    names: Any = None,
+    on_invalid: str = "replace",
+    random_state: int | None = None,
+) -> PrivateScore:
+    r"""Score a fitted model on private records, in one release with intervals.
+
+    Parameters
+    ----------
+    model : fitted classifier, regressor or Pipeline
+        With a private fit in it, of which `skfdp.report` can tell; any other model must
+        be declared public.
+    X : array-like of shape (n_samples, n_features)
+        The records, each once, as the model takes them.
+    y : array-like of shape (n_samples,)
+        Their labels or numbers.
+    epsilon : float
+    delta : float, default=None
+        None: that of the model's report, or 1e-5.
+    metrics : str or sequence of str, default=None
+        Of two classes: "accuracy", "confusion_matrix", "roc_auc", "recall",
+        "false_positive_rate", "selection_rate", "log_loss", "brier_score"; the first
+        three by default. Of several: "accuracy", "confusion_matrix", "log_loss",
+        "brier_score"; the first two. Of a regressor: "mean_absolute_error" and
+        "mean_squared_error". All of them are in one release: what is counted is free
+        once one of the others is, but each loss or error makes the noise larger.
+    by : str, int or Series, default=None
+        A **public** column of X, or a Series with a name: scores for each of its
+        values too. They are disjoint parts, and cost what one of them costs.
+    ledger : str, path or PrivacyLedger, default=None
+        Charged before predictions are made. Scores of records that the model was
+        fitted to must be charged to the ledger of that fit.
+    model_is_public : bool, default=False
+        Declares that the model does not depend on the scored records: an assumption,
+        not checked.
+    neighboring_relation : str, default=None
+        None: that of the model's report, or "replace_one". See :ref:`protected`.
+    n_records : int, default=None
+        Public nominal number of records, for "add_or_remove_one" alone.
+    confidence : float, default=0.95
+        Of each interval by itself.
+    threshold : float, default=0.5
+        Score above which a record counts as predicted positive, the last class of two.
+        Scores are probabilities; of a model without them
+        ``expit(decision_function(X))``, whose 0.5 is the margin 0.
+    n_bins : int or "auto", default="auto"
+        Bins of scores for the ROC curve, even in log odds out to 6. "auto": from 24 to
+        48, by epsilon and the number of records.
+    loss_bound : float, default=4.0
+        Where the log-loss of one record is cut.
+    error_bound : float, default=None
+        Where the absolute error of one record is cut. None: the width of the model's
+        `target_bounds`.
+    target_name : str, default=None
+        None: the name of y, or that in the model's report.
+    names : str, list or dict, default=None
+        Names of the columns for the ledger, as in estimators; None: the names in X, or
+        the parameter of the model.
+    on_invalid : {"replace", "raise"}, default="replace"
+        What happens if a record has no label of the model's classes, or no prediction,
+        because the model refuses it or returns NaN. "replace": it counts as wrong, its
+        losses are the worst ones, and it is in neither class. "raise": an error, after
+        the charge.
+    random_state : int, default=None
+        None: cryptographic randomness. An int: reproducible, **no guarantee**.
+
+    Returns
+    -------
+    score : PrivateScore
+
+    Raises
+    ------
+    ValueError
+        For bad parameters, shapes and public values, or a model that is neither
+        private nor declared public; nothing is charged, no datum is quoted.
+    PrivacyBudgetError
+        If the ledger refuses the charge; nothing is charged or predicted.
+
+    Notes
+    -----
+    **Guarantees.** Given the model, the score is (epsilon, delta)-differentially
+    private for the whole record, its label included, if `random_state` is None:
+
+    * *precondition*: the model predicts each row by itself. Rows are predicted together
+      in one table, whose shape is public. This cannot be checked on private rows, and
+      is an assumption of the report. A model that scales a batch by its own mean, or
+      that learns as it predicts, breaks it;
+    * a record is in one cell of its group, and has losses within their bounds: see
+      `skfdp.queries.score_table` for the sensitivity,
+      :math:`\sqrt{2 + 17/16 \cdot J}` with J losses if a record is replaced, and
+      :ref:`private-scores` for the proof;
+    * nothing but `by` is treated as public, so that the event is within every public
+      set. Under the replace relations the number of records is public;
+    * no exception or warning of the model comes out, since it may depend on a row.
+
+    What the whole costs for records that the model was fitted to is in the ledger that
+    both were charged to. Without one, the report states that the records are others.
+
+    Intervals invert normal tests and so hold approximately; :ref:`private-scores` has
+    their coverage in simulations, and where it is off.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfdp import DPSGDFClassifier, PrivacyLedger, private_score
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((6000, 3))
+    >>> y = (X[:, 0] + 0.2 * rng.normal(size=6000) > 0.5).astype(int)
+    >>> ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    >>> model = DPSGDFClassifier(bounds=(0, 1), ledger=ledger).fit(X[:3000], y[:3000])
+    >>> score = private_score(model, X[3000:], y[3000:], 1.0, ledger=ledger)
+    >>> sorted(score.values)
+    ['accuracy', 'roc_auc']
+    >>> low, high = score.intervals["accuracy"]
+    >>> 0.7 < low < score.values["accuracy"] < high < 1
+    True
+    >>> round(ledger.spent(), 2)  # two releases at epsilon 1
+    1.47
+    """
+    settings = dict(
+        metrics=metrics,
+        confidence=confidence,
+        threshold=threshold,
+        n_bins=n_bins,
+        loss_bound=loss_bound,
+        error_bound=error_bound,
+        n_records=n_records,
+    )
+    _check(settings, model_is_public, on_invalid, random_state)
+    ledger = PrivacyLedger.resolve(ledger)
+    scored_by = model_of(model)
+    origin = Origin.of(model, bool(model_is_public), ledger)
+    delta = origin.delta if delta is None else delta
+    check_budget(epsilon, delta)
+    relation = Relation.of(neighboring_relation or origin.neighboring_relation)
+    scored = Scored.build(
+        X,
+        y,
+        by,
+        target_name or origin.target_name,
+        names if names is not None else origin.names(model),
+        model,
+    )
+    if scored_by.classes is not None:
+        encode_any(scored.y[:0], scored_by.classes)  # the types of labels, and no more
+    facts = {
+        "neighboring_relation": relation.name,
+        "classes_source": None if scored_by.classes is None else "declared",
+        "seeded": random_state is not None,
+        **scored.facts,
+    }
+    budget = Budget(float(epsilon), float(delta), relation, facts)
+    plan = _planned(scored_by, scored, settings, budget)
+    warn_of_seed(random_state)
+    subject = f"private_score of {type(model).__name__}"
+    receipt = None
+    if ledger is not None:
+        receipt = ledger.charge((plan.event,), label=subject, plan=plan.schedule)
+    table = _released(scored_by, scored, plan, on_invalid == "raise", random_state)
+    assumptions = (
+        *_ASSUMPTIONS,
+        *origin.assumptions,
+        *(REFUSES,) * (on_invalid == "raise"),
+    )
+    report = PrivacyReport.from_events(
+        subject=subject,
+        events=(plan.event,),
+        delta=budget.delta,
+        target_epsilon=budget.epsilon,
+        n_records=plan.n_records,
+        feature_names=scored.columns,
+        target_name=scored.facts["target_name"],
+        released=_names(plan.layout, scored),
+        assumptions=assumptions,
+        seeded=random_state is not None,
+        receipts=[receipt],
+    )
+    return _result(scored_by, scored, plan, table, float(confidence), report)
+
+
+def _check(
+    settings: dict[str, Any], model_is_public: Any, on_invalid: Any, random_state: Any
+) -> None:
+    """Raise ValueError for bad parameters; looks at no data."""
+    check_number("confidence", settings["confidence"], high=1)
+    check_number("threshold", settings["threshold"], high=1)
+    check_number("n_bins", settings["n_bins"], integral=True, high=513, also=("auto",))
+    check_number("loss_bound", settings["loss_bound"], high=1e6)
+    check_number("error_bound", settings["error_bound"], high=1e100, also=(None,))
+    check_number("n_records", settings["n_records"], integral=True, also=(None,))
+    check_flag("model_is_public", model_is_public)
+    check_choice("on_invalid", on_invalid, ("replace", "raise"))
+    check_random_state(random_state)
+
+
+def _planned(
+    model: Model, scored: Scored, settings: dict[str, Any], budget: Budget
+) -> _Plan:
+    """Return what will be released; a function of public facts."""
+    n_records = _count(scored, settings["n_records"], budget)
+    metrics = check_metrics(settings["metrics"], model.task)
+    _check_methods(model, metrics)
+    threshold = float(settings["threshold"])
+    layout = Layout(
+        task=model.task,
+        metrics=metrics,
+        n_classes=0 if model.classes is None else len(model.classes),
+        edges=(threshold,),
+        threshold=threshold,
+        bounds=_bounds(model, metrics, settings),
+        counts_are_public=budget.relation.counts_are_public,
+    )
+
+    def table(layout: Layout) -> ScoreTable:
+        capacity = n_records
+        if not layout.counts_are_public:
+            capacity *= MOST_ROWS
+        planned = layout.planned(scored.n_groups)
+        return dataclasses.replace(planned, capacity=capacity)
+
+    query = table(layout)
+    schedule = budget.calibrate(
+        sensitivity=query.sensitivity(budget.relation),
+        clip_norm=query.clip_norm,
+        n_steps=1,
+    )
+    if "roc_auc" in metrics:  # bins change no bound, and so no noise
+        auto = settings["n_bins"] == "auto"
+        edges = bin_edges(
+            threshold,
+            None if auto else int(settings["n_bins"]),
+            float(schedule.noise_std[0]),
+            n_records // scored.n_groups,
+        )
+        layout = dataclasses.replace(layout, edges=edges)
+        query = table(layout)
+    event = budget.named(schedule, LABEL)
+    return _Plan(layout, query, schedule, event, n_records)
+
+
+def _count(scored: Scored, n_records: int | None, budget: Budget) -> int:
+    """Return the public number of records; refuse what is at odds with the relation."""
+    name = budget.relation.name
+    if budget.relation.counts_are_public:
+        if n_records is not None:
+            raise ValueError(
+                f"n_records={shown(n_records)} is only for neighboring_relation="
+                "'add_or_remove_one': elsewhere the number of rows is public."
+            )
+        if scored.n_rows == 0:
+            raise ValueError("X holds no record: check what selected the rows.")
+    elif n_records is None:
+        raise ValueError(
+            f"neighboring_relation={name!r} makes the number of rows private: give "
+            "n_records, a public nominal count."
+        )
+    elif scored.by is not None:
+        raise ValueError(
+            f"by={shown(scored.by)} needs a public column, and under "
+            f"neighboring_relation={name!r} nothing of a record is public: use "
+            "'replace_special', which has the same price."
+        )
+    return public_count(scored.n_rows, n_records, budget.epsilon, budget.delta)
+
+
+def _check_methods(model: Model, metrics: tuple[str, ...]) -> None:
+    """Refuse metrics of what the model does not tell."""
+    losses = {"log_loss", "brier_score"} & set(metrics)
+    if losses and not hasattr(model.estimator, "predict_proba"):
+        raise ValueError(
+            f"metrics={sorted(losses)[0]!r} needs predict_proba, which the model has "
+            "not: choose accuracy or roc_auc."
+        )
+    if "roc_auc" in metrics and model.by == "predict":
+        raise ValueError(
+            "metrics='roc_auc' needs predict_proba or decision_function, which the "
+            "model has not: choose accuracy, confusion_matrix or recall."
+        )
+
+
+def _bounds(
+    model: Model, metrics: tuple[str, ...], settings: dict[str, Any]
+) -> dict[str, float]:
+    """Return the bounds of the losses that are asked for, in their own units."""
+    if model.task == NUMBERS:
+        bound = settings["error_bound"]
+        if bound is None:
+            bound = _width(model.estimator)
+        found = {"mean_absolute_error": bound, "mean_squared_error": bound**2}
+    else:
+        brier = 1.0 if model.task == TWO else 2.0
+        found = {"log_loss": settings["loss_bound"], "brier_score": brier}
+    return {name: float(found[name]) for name in metrics if name in found}
+
+
+def _width(estimator: Any) -> float:
+    """Return the width of the declared bounds of a regressor's target."""
+    while hasattr(estimator, "steps"):
+        estimator = estimator.steps[-1][1]
+    bounds = getattr(estimator, "target_bounds", None)
+    if bounds is None:
+        raise ValueError(
+            "error_bound=None: the model declares no target_bounds; give the largest "
+            "absolute error of one record, in the units of the target."
+        )
+    low, high = map(float, bounds)
+    return high - low
+
+
+def _released(
+    model: Model, scored: Scored, plan: _Plan, raises: bool, random_state: int | None
+) -> np.ndarray:
+    """Predict, and return the noisy table: the only look at private values."""
+    cells, losses = table_of(model, plan.layout, scored.X, scored.y, raises=raises)
+    query = dataclasses.replace(
+        plan.query, cells=cells, losses=losses, group=scored.group
+    )
+    # Two scores share seeded noise only if their records make one table.
+    streams = Streams(random_state, "private_score", (cells, losses, scored.group))
+    return Desk((plan.event,), streams).release(LABEL, query)
+
+
+def _names(layout: Layout, scored: Scored) -> tuple[str, ...]:
+    """Return what the report says that was released."""
+    groups = () if scored.by is None else (f"all of it for each {scored.by}",)
+    return (*layout.metrics, "the noisy table that they follow from", *groups)
+
+
+def _result(
+    model: Model,
+    scored: Scored,
+    plan: _Plan,
+    table: np.ndarray,
+    confidence: float,
+    report: PrivacyReport,
+) -> PrivateScore:
+    """Return what follows from the release."""
+    std = float(plan.event.noise_std[0])
+    common = {
+        "confidence": confidence,
+        "classes": None if model.classes is None else np.unique(model.classes),
+        "privacy_": report,
+    }
+    groups = {
+        value: PrivateScore.of(
+            plan.layout, rows, noise_std=std, n_records=size, **common
+        )
+        for value, rows, size in zip(scored.groups, table, scored.sizes, strict=False)
+    }
+    return PrivateScore.of(
+        plan.layout,
+        table.sum(axis=0),
+        noise_std=std * math.sqrt(len(table)),
+        n_records=plan.n_records,
+        by=scored.by,
+        groups=groups,
+        **common,
+    )

@@ -1,0 +1,950 @@
+"""Private scores: what they disclose, what they cost, and what they say."""
+
+import dataclasses
+import json
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import (
+    accuracy_score,
+    brier_score_loss,
+    confusion_matrix,
+    log_loss,
+    roc_auc_score,
+)
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import skfdp
+from skfdp import (
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    PrivacyWarning,
+    PrivateCenteringTransformer,
+    make_private_scorer,
+    private_score,
+    read_report,
+    report,
+)
+from skfdp.estimators.scoring import private_score as module
+from skfdp.estimators.scoring.predictions import predicted
+from skfdp.privacy import RELATIONS, Event, gdp_mu
+from skfdp.queries.score_table import ScoreTable
+from skfdp.releases import desk as desk_module
+
+#: So much that the noise of a count is below a thousandth.
+HUGE = 2e9
+ALL = (
+    *("accuracy", "confusion_matrix", "roc_auc", "recall", "false_positive_rate"),
+    *("selection_rate", "log_loss", "brier_score"),
+)
+
+
+class Fixed:
+    """A public model of two classes, whose probabilities are the first column."""
+
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, X):
+        p = np.asarray(X, dtype=float)[:, 0]
+        return np.column_stack([1 - p, p])
+
+    def predict(self, X):
+        return (self.predict_proba(X)[:, 1] > 0.5).astype(int)
+
+
+class Table:
+    """A public model of several classes, whose probabilities are the columns."""
+
+    def __init__(self, classes):
+        self.classes_ = np.array(classes)
+
+    def predict_proba(self, X):
+        return np.asarray(X, dtype=float)
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+class Mean:
+    """A public regressor: the first column."""
+
+    def predict(self, X):
+        return np.asarray(X, dtype=float)[:, 0]
+
+
+@pytest.fixture
+def scores():
+    """Probabilities and labels that have them."""
+    rng = np.random.default_rng(3)
+    p = rng.beta(2, 2, 2000)
+    return p[:, None], (rng.random(2000) < p).astype(int)
+
+
+def public(model, X, y, epsilon=HUGE, **more):
+    return private_score(model, X, y, epsilon, 1e-6, model_is_public=True, **more)
+
+
+@pytest.fixture
+def fitted(small):
+    return DPSGDFClassifier(epsilon=2.0, bounds=(0, 1), classes=[0, 1]).fit(*small)
+
+
+# -- values: without noise they are scikit-learn's ----------------------------------
+def test_without_noise_it_is_what_scikit_learn_says(scores):
+    X, y = scores
+    found = public(Fixed(), X, y, metrics=ALL, loss_bound=100.0)
+    p, above = X[:, 0], X[:, 0] > 0.5
+    expected = {
+        "accuracy": accuracy_score(y, above),
+        "recall": above[y == 1].mean(),
+        "false_positive_rate": above[y == 0].mean(),
+        "selection_rate": above.mean(),
+        "log_loss": log_loss(y, p),
+        "brier_score": brier_score_loss(y, p),
+    }
+    for name, value in expected.items():
+        assert found.values[name] == pytest.approx(value, abs=2e-4), name
+    assert found.values["roc_auc"] == pytest.approx(roc_auc_score(y, p), abs=2e-3)
+    matrix = confusion_matrix(y, above)
+    np.testing.assert_allclose(found.confusion_matrix, matrix, atol=0.05)
+
+
+def test_bins_on_every_score_make_the_exact_area():
+    """Ties count one half; bins that are apart tell nothing of the order within."""
+    p = np.array([0.003, 0.02, 0.1, 0.4, 0.4, 0.8, 0.97, 0.997] * 20)[:, None]
+    y = np.array([0, 0, 1, 0, 1, 1, 0, 1] * 20)
+    found = public(Fixed(), p, y, metrics="roc_auc", n_bins=48)
+    assert found.values["roc_auc"] == pytest.approx(roc_auc_score(y, p), abs=2e-3)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], ["a", "b", "c"], ["c", "a", "b"]])
+def test_several_classes(labels):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 900)
+    y = np.array(labels)[rng.integers(0, 3, 900)]
+    model = Table(labels)
+    names = ("accuracy", "confusion_matrix", "log_loss", "brier_score")
+    found = public(model, p, y, metrics=names, loss_bound=50.0)
+    guess = model.predict(p)
+    assert found.values["accuracy"] == pytest.approx(np.mean(guess == y), abs=1e-3)
+    np.testing.assert_allclose(
+        found.confusion_matrix, confusion_matrix(y, guess), atol=0.05
+    )
+    assert found.classes.tolist() == sorted(labels)
+    own = p[np.arange(900), [labels.index(one) for one in y]]
+    assert found.values["log_loss"] == pytest.approx(-np.log(own).mean(), rel=1e-3)
+    square = (p**2).sum(axis=1) - 2 * own + 1
+    assert found.values["brier_score"] == pytest.approx(square.mean(), rel=1e-3)
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], ["yes", "no"], [True, False]])
+@pytest.mark.parametrize("method", ["predict_proba", "decision_function", "predict"])
+def test_two_classes_by_every_method(labels, method, scores):
+    """The last label in order is the positive one, however the model holds them."""
+    X, y = scores
+
+    class Model:
+        classes_ = np.array(labels)
+
+        def predict(self, X):
+            return self.classes_[(X[:, 0] > 0.5).astype(int)]
+
+    if method == "predict_proba":
+        Model.predict_proba = Fixed.predict_proba
+    if method == "decision_function":
+        Model.decision_function = lambda self, X: X[:, 0] - 0.5
+    metrics = ["accuracy", "confusion_matrix"]
+    metrics += ["roc_auc"] * (method != "predict")
+    truth = np.array(labels)[y]
+    found = public(Model(), X, truth, metrics=metrics)
+    guess = Model().predict(X)
+    np.testing.assert_allclose(
+        found.confusion_matrix, confusion_matrix(truth, guess), atol=0.05
+    )
+    if method == "predict_proba":
+        area = roc_auc_score(truth == labels[1], X[:, 0])
+        assert found.values["roc_auc"] == pytest.approx(area, abs=3e-3)
+    if method == "predict":
+        with pytest.raises(ValueError, match="roc_auc.*needs predict_proba"):
+            public(Model(), X, truth, metrics="roc_auc")
+
+
+def test_regressors(scores):
+    X = scores[0]
+    y = X[:, 0] + np.random.default_rng(0).normal(size=2000)
+    found = public(Mean(), X, y, error_bound=2.0)
+    error = np.minimum(np.abs(y - X[:, 0]), 2.0)
+    assert found.values["mean_absolute_error"] == pytest.approx(error.mean(), rel=1e-3)
+    square = (error**2).mean()
+    assert found.values["mean_squared_error"] == pytest.approx(square, rel=1e-3)
+    assert found.confusion_matrix is None and found.classes is None
+
+
+def test_the_width_of_the_targets_bounds_the_errors(small):
+    X, y = small
+    model = DPSGDFRegressor(bounds=(0, 1), target_bounds=(-1, 2)).fit(X, y)
+    found = private_score(model, X, y, 1.0)
+    plan = private_score(model, X, y, 1.0, error_bound=3.0)
+    assert found.privacy_.events == plan.privacy_.events
+    with pytest.raises(ValueError, match="error_bound=None: the model declares no"):
+        public(Mean(), X, y)
+
+
+def test_the_threshold_moves_the_sides(scores):
+    X, y = scores
+    for threshold in (0.2, 0.35, 0.7):
+        found = public(Fixed(), X, y, threshold=threshold)
+        above = X[:, 0] > threshold
+        np.testing.assert_allclose(
+            found.confusion_matrix, confusion_matrix(y, above), atol=0.05
+        )
+        alone = public(Fixed(), X, y, threshold=threshold, metrics="accuracy")
+        for one in (found, alone):
+            assert one.values["accuracy"] == pytest.approx(
+                np.mean(above == y), abs=1e-3
+            )
+
+
+# -- the release ----------------------------------------------------------------------
+def check_release(X, y, releases, relation="replace_one", **more):
+    """Check noise and bounds of one score against its event."""
+    del releases[:]
+    n_records = len(y) if relation == "add_or_remove_one" else None
+    found = public(
+        Fixed(), X, y, 1.0, neighboring_relation=relation, n_records=n_records, **more
+    )
+    (event,) = found.privacy_.events
+    (seen,) = releases
+    assert seen["std"] == event.step_stds[0] == event.noise_std[0]
+    assert seen["batch"] is None and event.sampling_rate == 1
+    assert seen["query"].sensitivity(event.relation) <= event.sensitivity
+    assert event.mu == pytest.approx(gdp_mu(1.0, 1e-6), rel=1e-6)
+    assert found.privacy_.epsilon <= 1.0
+    return found, seen
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("metrics", ["accuracy", "roc_auc", "log_loss", ALL])
+def test_the_event_is_what_ran(scores, releases, relation, metrics):
+    check_release(*scores, releases, relation, metrics=metrics)
+
+
+def check_noise_level(scores, releases):
+    X, y = scores
+    ratios = []
+    for _ in range(30):
+        _, seen = check_release(X[:50], y[:50], releases, metrics=ALL)
+        ratios.append(seen["noise"].ravel() / seen["std"])
+    ratios = np.concatenate(ratios)
+    assert abs(np.mean(ratios**2) - 1) < 5 * math.sqrt(2 / ratios.size)
+    assert abs(ratios.mean()) < 5 / math.sqrt(ratios.size)
+
+
+def test_the_noise_is_that_of_the_event(scores, releases):
+    check_noise_level(scores, releases)
+
+
+def test_half_of_the_noise_is_noticed(scores, releases, monkeypatch):
+    whole = desk_module.add_integer_gaussian
+    monkeypatch.setattr(
+        desk_module,
+        "add_integer_gaussian",
+        lambda total, std, generator: whole(total, std / 2, generator),
+    )
+    with pytest.raises(AssertionError):
+        check_noise_level(scores, releases)
+
+
+def check_neighbours(releases, by=False):
+    """Replace the first record by any other: the sum moves by the sensitivity."""
+    rng = np.random.default_rng(0)
+    p, y = rng.random(12), rng.integers(0, 2, 12)
+    groups = pd.Series(["a", "b"] * 6, name="g") if by else None
+    sums, values = [], [0.0, 1e-9, 0.3, 0.5, 0.50001, 1.0, math.nan, math.inf, -5, 7]
+    for value in values:
+        for label in (0, 1, 9, None):
+            X, labels = p[:, None].copy(), y.astype(object)
+            X[0], labels[0] = value, label
+            _, seen = check_release(X, labels, releases, metrics=ALL, by=groups)
+            sums.append(seen["exact"].ravel())
+    sums = np.array(sums)
+    (reach,) = {seen["query"].sensitivity(skfdp.privacy.Relation("replace_one"))}
+    moved = np.sqrt(((sums[:, None] - sums) ** 2).sum(axis=-1))
+    assert moved.max() <= reach
+    assert moved.max() > 0.9 * reach
+
+
+@pytest.mark.parametrize("by", [False, True])
+def test_no_record_moves_the_release_further_than_said(releases, by):
+    check_neighbours(releases, by)
+
+
+def test_a_missing_root_of_two_is_noticed(releases, monkeypatch):
+    """The event would be calibrated to it, and the desk could not see it."""
+    monkeypatch.setattr(ScoreTable, "sensitivity", lambda self, r: self.clip_norm / 2)
+    with pytest.raises(AssertionError):
+        check_neighbours(releases)
+
+
+def test_groups_that_overlap_are_noticed(releases, monkeypatch):
+    exact = ScoreTable.exact_sum
+
+    def twice(self, theta, batch, unit):
+        other = dataclasses.replace(self, group=1 - self.group)
+        return exact(self, theta, batch, unit) + exact(other, theta, batch, unit)
+
+    monkeypatch.setattr(ScoreTable, "exact_sum", twice)
+    with pytest.raises(AssertionError):
+        check_neighbours(releases, by=True)
+
+
+class Charged(BaseException):
+    """Ends a score at its charge."""
+
+
+class Spy(PrivacyLedger):
+    """A ledger that keeps what it is given, and ends the score."""
+
+    def __init__(self):
+        self.charged = None
+
+    path, events = None, ()
+
+    def charge(self, events, *, label=None, plan=None):
+        self.charged = repr((tuple(events), label, plan))
+        raise Charged
+
+
+class Closed:
+    """A model that nobody may ask."""
+
+    classes_ = np.array([0, 1])
+
+    def predict(self, X):
+        raise KeyboardInterrupt
+
+    predict_proba = predict
+
+
+def check_charged_first():
+    spy = Spy()
+    with pytest.raises(Charged):
+        public(Closed(), np.zeros((9, 1)), np.zeros(9), 1.0, ledger=spy)
+    return spy.charged
+
+
+def test_the_charge_comes_before_the_first_prediction():
+    assert "scores" in check_charged_first()
+
+
+def test_a_late_charge_is_noticed(monkeypatch):
+    released = module._released
+
+    def early(*arguments):
+        return released(*arguments)
+
+    charge = PrivacyLedger.resolve
+
+    class Late:
+        path, events = None, ()
+
+        def charge(self, events, **more):
+            early(module.model_of(Closed()), *self.rest)
+
+    Late.rest = (
+        module.Scored.build(np.zeros((9, 1)), np.zeros(9), None, None, None, Closed()),
+        None,
+        False,
+        None,
+    )
+    late = Late()
+    monkeypatch.setattr(
+        PrivacyLedger, "resolve", lambda value: late if value else charge(value)
+    )
+    with pytest.raises((AttributeError, KeyboardInterrupt)):
+        check_charged_first()
+
+
+def test_the_charge_is_a_function_of_public_facts(small):
+    X, y = small
+    texts = set()
+    for values, labels in (
+        (X, y),
+        (np.full(X.shape, math.nan), y * 0),
+        (X * 1e9, np.array(["?", None] * 150, dtype=object)),
+    ):
+        spy = Spy()
+        with pytest.raises(Charged):
+            public(Fixed(), values, labels, 1.0, ledger=spy, metrics=ALL)
+        texts.add(spy.charged)
+    assert len(texts) == 1
+
+
+# -- malformed records ----------------------------------------------------------------
+def test_a_record_without_label_or_score_counts_as_wrong():
+    X = np.array([[0.9], [0.9], [0.1], [math.nan], [0.9]] * 100)
+    y = np.array([1, 7, 0, 1, None] * 100, dtype=object)
+    found = public(Fixed(), X, y, metrics=ALL, loss_bound=4.0)
+    assert found.values["accuracy"] == pytest.approx(0.4, abs=1e-3)
+    np.testing.assert_allclose(found.confusion_matrix, [[100, 0], [0, 100]], atol=0.1)
+    own = (2 * -math.log(0.9) + 3 * 4.0) / 5
+    assert found.values["log_loss"] == pytest.approx(own, rel=1e-3)
+    assert found.values["brier_score"] == pytest.approx((2 * 0.01 + 3) / 5, rel=1e-3)
+    alone = public(Fixed(), X, y, metrics="accuracy")
+    assert alone.values["accuracy"] == pytest.approx(0.4, abs=1e-3)
+
+
+def test_rows_that_the_model_refuses_have_no_score(scores):
+    """scikit-learn's model raises for NaN, and quotes what it found."""
+    X, y = scores
+    model = LogisticRegression().fit(X, y)
+    broken = X.copy()
+    broken[[3, 500, 501, 1999]] = math.nan
+    found = public(model, broken, y, metrics="accuracy")
+    kept = np.isfinite(broken[:, 0])
+    right = (model.predict(X[kept]) == y[kept]).sum()
+    assert found.values["accuracy"] == pytest.approx(right / 2000, abs=1e-4)
+    nothing = public(model, np.full_like(X, math.nan), y, metrics="accuracy")
+    assert nothing.values["accuracy"] == pytest.approx(0, abs=1e-3)
+    with pytest.raises(ValueError, match="on_invalid='raise': a record has no") as told:
+        public(model, broken, y, metrics="accuracy", on_invalid="raise")
+    assert told.value.__context__ is None
+
+
+def test_rows_that_are_refused_do_not_change_a_bit_of_the_others():
+    """Matrix products depend on the shape of a table: it stays."""
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(301, 57)), rng.normal(size=57)
+    shapes = []
+
+    def call(X):
+        shapes.append((X.shape, X.flags.c_contiguous))
+        if not np.isfinite(X).all():
+            raise ValueError(f"bad rows {X}")
+        return X @ weights
+
+    whole = predicted(call, X, 301)
+    broken = X.copy()
+    broken[[0, 17, 300]] = math.nan
+    shapes.clear()
+    found = predicted(call, broken, 301)
+    assert shapes[-1] == ((301, 57), True)
+    rest = np.isfinite(broken[:, 0])
+    assert [found[i] for i in np.flatnonzero(~rest)] == [None] * 3
+    np.testing.assert_array_equal(found[rest].astype(float), whole[rest])
+
+
+class Loud(Fixed):
+    """A model that warns of what it sees."""
+
+    def predict_proba(self, X):
+        warnings.warn(f"saw {X[0]}", stacklevel=2)
+        np.log(np.zeros(1))
+        return super().predict_proba(X)
+
+
+def test_no_warning_and_no_trap_tells_of_a_record(scores):
+    X, y = scores[0] * 1e-310, scores[1]
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        public(Loud(), X, y, metrics=ALL)
+
+
+def test_a_model_that_fails_otherwise_is_withheld(scores):
+    class Wrong(Fixed):
+        def predict_proba(self, X):
+            return np.zeros((len(X), 5))
+
+    with pytest.raises(RuntimeError, match="message is withheld"):
+        public(Wrong(), *scores)
+
+
+def test_numbers_of_regressors_that_are_none():
+    y = np.array([0.0, math.nan, None, "text", 1.0], dtype=object)
+    X = np.array([[0.0], [0.0], [0.0], [0.0], [math.inf]])
+    found = public(Mean(), X, y, error_bound=2.0)
+    assert found.values["mean_absolute_error"] == pytest.approx(2.0 * 4 / 5, rel=1e-2)
+
+
+# -- whose model ----------------------------------------------------------------------
+def test_a_model_without_report_must_be_declared_public(scores):
+    X, y = scores
+    with pytest.raises(ValueError, match="is not the result of a private fit.*declare"):
+        private_score(Fixed(), X, y, 1.0)
+    found = public(Fixed(), X, y, 1.0)
+    (told,) = [a for a in found.privacy_.assumptions if "public, as was" in a.text]
+    assert not told.enforced
+
+
+def test_a_fit_without_privacy_or_with_a_leak_must_be_declared_public(small):
+    X, y = small
+    bare = DPSGDFClassifier(epsilon=math.inf).fit(X, y)
+    with pytest.raises(ValueError, match="epsilon=inf"):
+        private_score(bare, X, y, 1.0)
+    leaky = make_pipeline(StandardScaler(), DPSGDFClassifier(bounds=(-3, 3))).fit(X, y)
+    with pytest.raises(ValueError, match="step standardscaler .* from private"):
+        private_score(leaky, X, y, 1.0)
+    assert private_score(leaky, X, y, 1.0, model_is_public=True).privacy_.epsilon < 1.1
+
+
+def texts(score):
+    return {a.text: a.enforced for a in score.privacy_.assumptions}
+
+
+def test_without_a_shared_ledger_the_records_are_others(fitted, small):
+    for ledger in (None, PrivacyLedger()):
+        found = texts(private_score(fitted, *small, 1.0, ledger=ledger))
+        (others,) = [text for text in found if "others than those" in text]
+        assert not found[others]
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+def test_a_shared_ledger_counts_both(small, in_file, tmp_path):
+    path = tmp_path / "ledger.sqlite" if in_file else None
+    ledger = PrivacyLedger(path, epsilon=3.0, delta=1e-5)
+    model = DPSGDFClassifier(1.0, bounds=(0, 1), classes=[0, 1], ledger=ledger)
+    model.fit(*small)
+    found = private_score(model, *small, 1.0, ledger=ledger)
+    said = texts(found)
+    (shared,) = [text for text in said if "holds the fit" in text]
+    assert said[shared]
+    assert not [text for text in said if "others than those" in text]
+    assert 1.3 < ledger.spent() < 1.6
+    assert report(ledger).n_fits == 2
+    assert bool(found.privacy_.receipts) == in_file
+    if in_file:  # a fit that was charged elsewhere has the same events
+        other = clone_of(model).set_params(ledger=None).fit(*small)
+        said = texts(private_score(other, *small, 0.1, ledger=ledger))
+        assert [text for text in said if "others than those" in text]
+
+
+def clone_of(model):
+    from sklearn.base import clone
+
+    return clone(model)
+
+
+def test_a_ledger_that_is_spent_refuses_before_a_prediction():
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
+    with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
+        public(Closed(), np.zeros((9, 1)), np.zeros(9), 2.0, ledger=ledger)
+    assert not ledger.entries
+
+
+def test_relations_must_compose(small):
+    ledger = PrivacyLedger()
+    model = DPSGDFClassifier(bounds=(0, 1), ledger=ledger).fit(*small)
+    assert private_score(model, *small, 1.0, ledger=ledger)
+    with pytest.raises(PrivacyBudgetError, match="neighboring_relation"):
+        private_score(
+            model, *small, 1.0, ledger=ledger, neighboring_relation="replace_one"
+        )
+
+
+def test_it_is_within_every_public_set(small):
+    frame = pd.DataFrame(small[0], columns=["a", "b", "c", "d"])
+    y = pd.Series(small[1], name="ill")
+    ledger = PrivacyLedger(epsilon=9.0, delta=1e-5)
+    model = FeatureDPLogisticRegression(
+        bounds=(0, 1), public_features=["a", "b"], ledger=ledger
+    ).fit(frame, y)
+    found = private_score(model, frame, y, 1.0, ledger=ledger)
+    (event,) = found.privacy_.events
+    assert event.public_features == () and not event.public_target
+    assert event.target_name == "ill" and event.neighboring_relation == "replace_one"
+    assert found.privacy_.private_features == ("a", "b", "c", "d")
+    part = private_score(model, frame, y, 1.0, ledger=ledger, by=frame["a"].round())
+    assert part.privacy_.public_features == ("a",)
+    with pytest.raises(PrivacyBudgetError, match="discloses 'c', which is outside"):
+        private_score(model, frame, y, 1.0, ledger=ledger, by="c")
+
+
+def test_arrays_have_the_names_that_the_fit_gave_them(small, names):
+    ledger = PrivacyLedger(public=["u0"])
+    model = FeatureDPLogisticRegression(
+        bounds=(0, 1), public_features=[0], names=names, target_name="y", ledger=ledger
+    ).fit(*small)
+    found = private_score(model, *small, 1.0, ledger=ledger)
+    assert found.privacy_.private_features == tuple(names)
+    assert found.privacy_.target_name == "y"
+
+
+# -- groups ---------------------------------------------------------------------------
+def test_groups_are_disjoint_parts_of_one_charge(scores, releases):
+    X, y = scores
+    sex = pd.Series(np.where(np.arange(2000) % 3, "f", "m"), name="sex")
+    ledger = PrivacyLedger()
+    found = public(
+        Fixed(), X, y, 1.0, by=sex, ledger=ledger, names="score", target_name="y"
+    )
+    plain = public(Fixed(), X, y, 1.0, names="score", target_name="y")
+    (event,) = found.privacy_.events
+    assert event.public_features == ("sex",)
+    same = dataclasses.replace(event, public_features=())
+    assert same == plain.privacy_.events[0]
+    assert len(ledger) == 1 and len(releases) == 2
+    assert {name: one.n_records for name, one in found.groups.items()} == {
+        "f": 1333,
+        "m": 667,
+    }
+    exact = public(Fixed(), X, y, by=sex)
+    for name, one in exact.groups.items():
+        of = (sex == name).to_numpy()
+        expected = np.mean((X[of, 0] > 0.5) == y[of])
+        assert one.values["accuracy"] == pytest.approx(expected, abs=1e-3)
+    whole = np.mean((X[:, 0] > 0.5) == y)
+    assert exact.values["accuracy"] == pytest.approx(whole, abs=1e-3)
+    assert found.noise_std == pytest.approx(math.sqrt(2) * event.noise_std[0])
+
+
+@pytest.mark.parametrize("kind", ["frame", "array", "sparse"])
+def test_groups_by_a_column_of_the_table(scores, kind):
+    p, y = scores
+    X = np.column_stack([p[:, 0], np.arange(2000) % 2])
+    given = {
+        "frame": pd.DataFrame(X, columns=["p", "g"]),
+        "array": X,
+        "sparse": csr_array(X),
+    }[kind]
+
+    class Model(Fixed):
+        def predict_proba(self, X):
+            return super().predict_proba(X.toarray() if kind == "sparse" else X)
+
+    found = public(Model(), given, y, by="g" if kind == "frame" else 1)
+    assert list(found.groups) == [0.0, 1.0]
+    assert found.privacy_.public_features == (("g",) if kind == "frame" else (1,))
+    assert found.by == ("g" if kind == "frame" else 1)
+
+
+def test_groups_of_another_table_are_refused(scores):
+    X, y = scores
+    for by, match in (
+        ("g", "by='g' must be the name"),
+        (5, "by=5 must be the name"),
+        (np.zeros(2000), "by=<ndarray> must be the name"),
+        (pd.Series([1], name="g"), "by has 1 entries and X 2000 rows"),
+        (pd.Series([None] * 2000, name="g"), "by holds missing values"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            public(Fixed(), X, y, by=by)
+    with pytest.raises(ValueError, match="by='g' needs a public column"):
+        public(
+            Fixed(),
+            X,
+            y,
+            by=pd.Series([0] * 2000, name="g"),
+            neighboring_relation="add_or_remove_one",
+            n_records=2000,
+        )
+
+
+# -- intervals and what is undetermined -----------------------------------------------
+def test_intervals_hold_the_values(scores):
+    found = public(Fixed(), *scores, 1.0, metrics=ALL)
+    for name, (low, high) in found.intervals.items():
+        assert low <= found.values[name] <= high, name
+    wide = public(Fixed(), *scores, 0.05, metrics="accuracy", confidence=0.999)
+    low, high = wide.intervals["accuracy"]
+    assert high - low > 0.2
+
+
+def test_an_area_without_positives_is_undetermined():
+    rng = np.random.default_rng(0)
+    X, y = rng.random((300, 1)), np.zeros(300, dtype=int)
+    seen = [public(Fixed(), X, y, 0.5) for _ in range(20)]
+    without = [one for one in seen if "roc_auc" in one.undetermined]
+    assert without
+    assert math.isnan(without[0].values["roc_auc"])
+    assert "roc_auc undetermined" in repr(without[0])
+    assert without[0].to_dict()["values"]["roc_auc"] is None
+    assert without[0].to_dict()["intervals"]["roc_auc"] is None
+
+
+def coverage(scores, n_scores=300):
+    """Return how often the intervals of an accuracy held that of the population."""
+    X, y = scores
+    truth = np.mean((X[:, 0] > 0.5) == y)
+    rng, held = np.random.default_rng(1), 0
+    for seed in range(n_scores):
+        rows = rng.integers(0, len(y), 400)
+        found = public(
+            Fixed(), X[rows], y[rows], 0.3, metrics="accuracy", random_state=seed
+        )
+        low, high = found.intervals["accuracy"]
+        held += low <= truth <= high
+    return held / n_scores
+
+
+def test_intervals_cover_noise_and_sampling(scores, monkeypatch):
+    assert 0.91 < coverage(scores) < 0.99
+    from skfdp.estimators.scoring.estimates import NoisyTable
+
+    monkeypatch.setattr(NoisyTable, "noise", property(lambda self: 0.0))
+    assert coverage(scores) < 0.9
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 1500])
+def test_under_add_or_remove_the_number_of_rows_is_private(scores, n_rows):
+    X, y = scores
+    more = {"neighboring_relation": "add_or_remove_one", "n_records": 1000}
+    found = public(Fixed(), X[:n_rows], y[:n_rows], metrics=ALL, **more)
+    assert found.n_records == found.privacy_.n_records == 1000
+    if n_rows == 1500:
+        expected = np.mean((X[:1500, 0] > 0.5) == y[:1500])
+        assert found.values["accuracy"] == pytest.approx(expected, abs=1e-3)
+        own = np.where(y == 1, X[:, 0], 1 - X[:, 0])[:1500]
+        expected = np.minimum(-np.log(own), 4).mean()
+        assert found.values["log_loss"] == pytest.approx(expected, abs=1e-3)
+    only = public(Fixed(), X[:n_rows], y[:n_rows], metrics="brier_score", **more)
+    (event,) = only.privacy_.events
+    assert event.clip_norm == pytest.approx(math.sqrt(1 + 17 / 16))
+
+
+# -- results and reports --------------------------------------------------------------
+def test_the_report_names_the_mechanism(scores, tmp_path):
+    found = public(
+        Fixed(), *scores, 1.0, metrics=ALL, by=pd.Series(["a", "b"] * 1000, name="g")
+    )
+    told = found.privacy_.statement()
+    for text in (
+        "PRIVACY STATEMENT: private_score of Fixed",
+        "- roc_auc",
+        "- all of it for each g",
+        "scores: 1 Gaussian release(s)",
+        "each of its losses is cut",
+        "predicts each record by itself",
+        "NOT checked",
+    ):
+        assert text in " ".join(told.split()) or text in told, text
+    assert report(found) is found.privacy_
+    path = tmp_path / "report.json"
+    path.write_text(found.privacy_.to_json(), encoding="utf-8")
+    assert read_report(path) == found.privacy_
+
+
+def test_results_are_frozen_and_travel(scores):
+    found = public(
+        Fixed(), *scores, 1.0, metrics=ALL, by=pd.Series(["a", "b"] * 1000, name="g")
+    )
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.values = {}
+    again = pickle.loads(pickle.dumps(found))
+    assert type(again).__module__ == "skfdp"
+    assert again.values == found.values and again.privacy_ == found.privacy_
+    values = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert values["privacy"]["subject"] == "private_score of Fixed"
+    assert [one["group"] for one in values["groups"]] == ["a", "b"]
+    frame = found.to_dataframe()
+    assert list(frame) == ["group", "metric", "value", "low", "high", "n_records"]
+    assert len(frame) == 3 * 7
+    text = repr(found)
+    assert "95 % intervals" in text and "g = a: accuracy" in text
+    assert "2 x 2 noisy counts" in text
+
+
+def test_a_seed_warns_and_voids(scores):
+    with pytest.warns(PrivacyWarning, match="NO privacy guarantee"):
+        found = public(Fixed(), *scores, 1.0, random_state=0)
+    again = public(Fixed(), *scores, 1.0, random_state=0)
+    assert found.values == again.values
+    assert found.privacy_.seeded and "SEEDED" in repr(found)
+    other = public(Fixed(), scores[0], 1 - scores[1], 1.0, random_state=0)
+    assert np.abs(found.table - other.table).min() > 1e-3  # other records, other noise
+    fresh = [public(Fixed(), *scores, 1.0).values for _ in range(2)]
+    assert fresh[0] != fresh[1]
+
+
+# -- tables of other kinds ------------------------------------------------------------
+def test_frames_lists_sparse_rows_and_pipelines(small):
+    X, y = small
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = make_pipeline(
+        PrivateCenteringTransformer(epsilon=1.0, bounds=(0, 1)),
+        DPSGDFClassifier(1.0, bounds=False, normalize=False, centering=None),
+    ).fit(frame, y)
+    assert private_score(model, frame, y, 1.0).privacy_.epsilon == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="other column names, or another order"):
+        private_score(model, frame[list("dcba")], y, 1.0)
+    with pytest.raises(ValueError, match="X has 3 columns, the model was fitted to 4"):
+        private_score(model, X[:, :3], y, 1.0)
+    model = DPSGDFClassifier(4.0, bounds=(0, 1), classes=[0, 1]).fit(X, y)
+    expected = model.score(X, y)
+    for rows in (X, X.tolist(), csr_array(X), frame.set_axis(range(4), axis=1)):
+        found = public(model, rows, y.tolist(), metrics="accuracy")
+        assert found.values["accuracy"] == pytest.approx(expected, abs=1e-3)
+
+
+def test_other_frames(small):
+    X, y = small
+    model = DPSGDFClassifier(4.0, bounds=(0, 1), classes=[0, 1])
+    model.fit(pd.DataFrame(X, columns=list("abcd")), y)
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(X, schema=list("abcd"))
+    found = public(model, frame, y, metrics="accuracy")
+    assert found.values["accuracy"] == pytest.approx(model.score(frame, y), abs=1e-3)
+
+
+# -- refusals -------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "more, match",
+    [
+        ({"metrics": "f1"}, "metrics='f1' must be some of 'accuracy'"),
+        ({"metrics": []}, r"metrics=\[\] must be some of"),
+        ({"metrics": 3}, "metrics=3 must be some of"),
+        ({"metrics": "mean_squared_error"}, "for a model of two classes"),
+        ({"threshold": 1.0}, "threshold=1.0 must be a number > 0 and < 1"),
+        ({"confidence": 95}, "confidence=95 must be"),
+        ({"n_bins": 1.5}, "n_bins=1.5 must be an int"),
+        ({"loss_bound": 0}, "loss_bound=0 must be"),
+        ({"model_is_public": "yes"}, "model_is_public='yes' must be True or False"),
+        ({"on_invalid": "drop"}, "on_invalid='drop' is unknown"),
+        ({"random_state": 1.5}, "random_state=1.5 must be None"),
+        ({"epsilon": math.inf}, "epsilon=inf must be finite here"),
+        ({"epsilon": 0}, "epsilon=0 must be a positive number"),
+        ({"delta": 1.0}, "delta=1.0 must lie"),
+        ({"neighboring_relation": "other"}, "neighboring_relation='other' is unknown"),
+        ({"n_records": 5}, "n_records=5 is only for"),
+        ({"neighboring_relation": "add_or_remove_one"}, "give n_records"),
+        ({"X": np.zeros(5)}, "X=<ndarray> must be a table"),
+        ({"X": np.zeros((0, 1)), "y": []}, "X holds no record"),
+        ({"y": [0, 1]}, "inconsistent numbers of samples"),
+        ({"y": np.array(["a"] * 2000)}, "differ in type, text and numbers"),
+        ({"model": object()}, "has no predict"),
+        ({"ledger": 3}, "ledger=3 must be None, a path or a PrivacyLedger"),
+    ],
+)
+def test_refusals_are_a_sentence_and_cost_nothing(scores, more, match):
+    X, y = scores
+    ledger = PrivacyLedger()
+    given = {"model": Fixed(), "X": X, "y": y, "epsilon": 1.0, "delta": 1e-6}
+    given |= {"ledger": ledger, "model_is_public": True} | more
+    with pytest.raises((ValueError, TypeError), match=match):
+        private_score(**given)
+    assert not ledger.entries
+
+
+def test_losses_need_probabilities(scores):
+    X, y = scores
+
+    class Margins:
+        classes_ = np.array([0, 1])
+
+        def decision_function(self, X):
+            return X[:, 0]
+
+        def predict(self, X):
+            return X[:, 0] > 0
+
+    with pytest.raises(ValueError, match="'brier_score' needs predict_proba"):
+        public(Margins(), X, y, metrics=["accuracy", "brier_score"])
+
+
+def test_several_targets_are_refused():
+    model = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
+    with pytest.raises(ValueError, match="several targets"):
+        public(model, np.zeros((4, 1)), np.zeros(4))
+
+
+# -- the scorer -----------------------------------------------------------------------
+def test_a_scorer_needs_a_ledger():
+    with pytest.raises(PrivacyBudgetError, match="ledger=None: a scorer charges every"):
+        make_private_scorer("accuracy", epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    "metrics, more, match",
+    [
+        ("confusion_matrix", {}, "metrics='confusion_matrix' must be some of"),
+        (("accuracy", "r2"), {}, "must be some of"),
+        (None, {}, "metrics=None must be some of"),
+        ("accuracy", {"bins": 3}, "bins=3 is no parameter of a private scorer"),
+        ("accuracy", {"model_is_public": True}, "model_is_public=True is no parameter"),
+        ("accuracy", {"by": "sex"}, "by='sex' is no parameter"),
+        ("accuracy", {"epsilon": -1}, "epsilon=-1 must be a positive"),
+    ],
+)
+def test_a_scorer_refuses_in_a_sentence(metrics, more, match):
+    given = {"epsilon": 1.0, "ledger": PrivacyLedger()} | more
+    with pytest.raises(ValueError, match=match):
+        make_private_scorer(metrics, **given)
+
+
+def test_cross_validation_charges_every_fit_and_every_score(small):
+    ledger = PrivacyLedger()
+    model = DPSGDFClassifier(1.0, bounds=(0, 1), classes=[0, 1], ledger=ledger)
+    scorer = make_private_scorer("accuracy", epsilon=2.0, ledger=ledger)
+    scores = cross_val_score(
+        model, *small, scoring=scorer, cv=KFold(3), error_score="raise"
+    )
+    assert len({entry.charge for entry in ledger.entries}) == 6
+    assert sum(event.label == "scores" for event in ledger.events) == 3
+    assert ((scores >= 0) & (scores <= 1)).all()
+    relations = {event.neighboring_relation for event in ledger.events}
+    assert relations == {"replace_special"}
+
+
+def test_a_fit_that_is_charged_elsewhere_is_not_scored(small):
+    scorer = make_private_scorer("accuracy", epsilon=2.0, ledger=PrivacyLedger())
+    for ledger in (None, PrivacyLedger()):
+        model = DPSGDFClassifier(1.0, bounds=(0, 1), ledger=ledger).fit(*small)
+        with pytest.raises(PrivacyBudgetError, match="does not hold the fit of DPSGDF"):
+            scorer(model, *small)
+    with pytest.raises(ValueError, match="nothing has privacy_"):
+        scorer(LogisticRegression().fit(*small), *small)
+    assert not scorer.ledger.entries
+
+
+def test_the_ceiling_ends_a_cross_validation(small):
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    model = DPSGDFClassifier(1.0, bounds=(0, 1), classes=[0, 1], ledger=ledger)
+    scorer = make_private_scorer("accuracy", epsilon=1.0, ledger=ledger)
+    with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
+        cross_val_score(model, *small, scoring=scorer, cv=KFold(5), error_score="raise")
+    assert ledger.spent() <= 2.0
+
+
+def test_a_grid_search_in_processes_charges_a_file(small, tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger.sqlite")
+    model = DPSGDFClassifier(1.0, bounds=(0, 1), classes=[0, 1], ledger=ledger)
+    scorer = make_private_scorer(("accuracy", "log_loss"), epsilon=2.0, ledger=ledger)
+    search = GridSearchCV(
+        model,
+        {"clip_norm": [0.1, 0.5]},
+        scoring=scorer,
+        cv=KFold(2),
+        refit="accuracy",
+        n_jobs=2,
+        error_score="raise",
+    ).fit(*small)
+    assert (search.cv_results_["mean_test_log_loss"] <= 0).all()
+    # Four fits, four scores, and the refit.
+    assert len({entry.charge for entry in ledger.entries}) == 9
+    assert pickle.loads(pickle.dumps(scorer)).ledger.path == ledger.path
+
+
+def test_regressors_are_scored_by_losses(small):
+    ledger = PrivacyLedger()
+    model = DPSGDFRegressor(bounds=(0, 1), target_bounds=(0, 1), ledger=ledger)
+    scorer = make_private_scorer("mean_squared_error", epsilon=5.0, ledger=ledger)
+    scores = cross_val_score(
+        model, *small, scoring=scorer, cv=KFold(2), error_score="raise"
+    )
+    assert ((scores <= 0) & (scores >= -1)).all()
+
+
+def test_events_are_plain(scores):
+    (event,) = public(Fixed(), *scores, 1.0).privacy_.events
+    assert type(event) is Event and event.label == "scores"
