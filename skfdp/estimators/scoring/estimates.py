@@ -144,15 +144,23 @@ class NoisyTable:
         -----
         With counts p and q and the kernel A of `auc_kernel`, the area is
         ``p A q / (sum(p) sum(q))``. Tested is ``p (A - a) q = 0`` for each a.
+
+        Whether scores in one bin are ties or have an order there, nobody can tell from
+        the counts. The value takes them to be in order; the interval holds what either
+        would give.
         """
         p, q = self.cells[negatives], self.cells[positives]
-        n_negative, n_positive = float(p.sum()), float(q.sum())
-        if not (n_negative > 0 and n_positive > 0):
+        if not (p.sum() > 0 and q.sum() > 0):
             return Estimate.undetermined()
-        pairs = n_negative * n_positive
-        kernel = auc_kernel(len(p))
-        found = float(p @ kernel @ q / pairs)
+        ordered, tied = (
+            self._auc(p, q, auc_kernel(len(p), within)) for within in (_WITHIN, 0.0)
+        )
+        low, high = min(ordered.low, tied.low), max(ordered.high, tied.high)
+        return Estimate(ordered.value, low, high)
 
+    def _auc(self, p: np.ndarray, q: np.ndarray, kernel: np.ndarray) -> Estimate:
+        """Return the area that one kernel gives, and its interval."""
+        pairs = float(p.sum() * q.sum())
         # Each part is a quadratic function of a: three values tell it.
         places = np.array([0.0, 0.5, 1.0])
         parts = [self._auc_variance(p, q, kernel - one) for one in places]
@@ -162,7 +170,7 @@ class NoisyTable:
             noise, least, sampling = np.vander(a, 3).dot(curves).T
             return np.maximum(noise, least) + np.maximum(sampling, 0.0)
 
-        return Estimate.of(found, variance, self.confidence)
+        return Estimate.of(float(p @ kernel @ q / pairs), variance, self.confidence)
 
     def _auc_variance(
         self, p: np.ndarray, q: np.ndarray, kernel: np.ndarray
@@ -178,8 +186,14 @@ class NoisyTable:
         return noise, least, sampling
 
 
-def auc_kernel(n_bins: int) -> np.ndarray:
+def auc_kernel(n_bins: int, within: float = _WITHIN) -> np.ndarray:
     r"""Return how much a pair of a negative and a positive in two bins counts.
+
+    Parameters
+    ----------
+    n_bins : int
+    within : float, default=1/12
+        0 takes scores in one bin for ties.
 
     Notes
     -----
@@ -191,5 +205,5 @@ def auc_kernel(n_bins: int) -> np.ndarray:
     neighbouring bins in the right order, and -1/12 for those in the wrong one.
     """
     kernel = np.triu(np.ones((n_bins, n_bins)), 1) + np.eye(n_bins) / 2
-    kernel += _WITHIN * (np.eye(n_bins, k=1) - np.eye(n_bins, k=-1))
+    kernel += within * (np.eye(n_bins, k=1) - np.eye(n_bins, k=-1))
     return kernel

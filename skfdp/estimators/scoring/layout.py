@@ -32,7 +32,7 @@ DEFAULTS = {
 SMALLER = (*_LOSSES, *_ERRORS, "false_positive_rate")
 # Bins are even in log odds, out to these: rare classes have scores near 0.
 _FURTHEST = 6.0
-_FEWEST, _MOST = 24, 48
+_FEWEST, _MOST = 24, 96
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,7 +249,7 @@ def bin_edges(
     n_bins : int or None
         Before the threshold is added; 1: the threshold alone. None follows from public
         numbers: as many as leave the noise of the number of right predictions below
-        the variance n / 8 that sampling gives it, from 24 to 48.
+        the variance n / 8 that sampling gives it, from 24 to 96.
     noise_std : float
         Of a count.
     n_records : int

@@ -80,12 +80,14 @@ def table_of(
     -----
     **Guarantees.** If the model predicts each row by itself, then the cell and the
     losses of a record are a function of that record, of its position and of the number
-    of records. No exception of the model and no warning comes out. A row that it
-    refuses has no prediction; the others are predicted in a table of the same shape,
-    in which another row stands in for it, so that not a bit of theirs depends on it.
+    of records; of that record alone where the number is private. No exception of the
+    model and no warning comes out. A row that it refuses has no prediction; the others
+    are predicted in a table of the same shape, in which another row stands in for it,
+    so that not a bit of theirs depends on it.
     """
+    alone = not layout.counts_are_public
     outputs = {
-        name: predicted(getattr(model.estimator, name), X, len(y))
+        name: predicted(getattr(model.estimator, name), X, len(y), alone=alone)
         for name in model.needs(layout)
     }
     if model.task == NUMBERS:
@@ -138,7 +140,9 @@ def _of_classes(
     return codes, invalid, cells, losses
 
 
-def predicted(call: Callable[[Any], Any], X: Any, n_rows: int) -> np.ndarray:
+def predicted(
+    call: Callable[[Any], Any], X: Any, n_rows: int, *, alone: bool = False
+) -> np.ndarray:
     """Return what a method predicts for each row; None for rows that it refuses.
 
     Parameters
@@ -146,21 +150,26 @@ def predicted(call: Callable[[Any], Any], X: Any, n_rows: int) -> np.ndarray:
     call : callable
     X : table
     n_rows : int
+    alone : bool, default=False
+        Whether to predict each row in a table of its own, because the number of rows is
+        private: products of matrices round by the shape of the table.
 
     Returns
     -------
     found : ndarray of shape (n_rows, ...)
-        Of type object where rows were refused.
+        Of type object where rows were refused, or are alone.
     """
-    everyone = np.arange(n_rows)
-    if n_rows == 0:
-        return np.empty(0, dtype=object)
+    everyone, result = np.arange(n_rows), np.full(n_rows, None, dtype=object)
+    if alone or n_rows == 0:
+        for row in everyone:
+            found = _attempt(call, rows_of(X, everyone[row : row + 1]))
+            result[row] = None if found is None else found[0]
+        return result
     # A copy, as where rows stand in: equal memory makes equal bits.
     found = _attempt(call, rows_of(X, everyone))
     if found is not None:
         return found
     passing = _passing(call, X, n_rows)
-    result = np.full(n_rows, None, dtype=object)
     if not passing.any():
         return result
     stand_in = np.flatnonzero(passing)[0]

@@ -128,7 +128,7 @@ def private_score(
         ``expit(decision_function(X))``, whose 0.5 is the margin 0.
     n_bins : int or "auto", default="auto"
         Bins of scores for the ROC curve, even in log odds out to 6. "auto": from 24 to
-        48, by epsilon and the number of records.
+        96, by epsilon and the number of records.
     loss_bound : float, default=4.0
         Where the log-loss of one record is cut.
     error_bound : float, default=None
@@ -165,9 +165,10 @@ def private_score(
     private for the whole record, its label included, if `random_state` is None:
 
     * *precondition*: the model predicts each row by itself. Rows are predicted together
-      in one table, whose shape is public. This cannot be checked on private rows, and
-      is an assumption of the report. A model that scales a batch by its own mean, or
-      that learns as it predicts, breaks it;
+      in one table, whose shape is public, and one by one where the number of rows is
+      private. This cannot be checked on private rows, and is an assumption of the
+      report. A model that scales a batch by its own mean, or that learns as it
+      predicts, breaks it;
     * a record is in one cell of its group, and has losses within their bounds: see
       `skfdp.queries.score_table` for the sensitivity,
       :math:`\sqrt{2 + 17/16 \cdot J}` with J losses if a record is replaced, and
@@ -224,8 +225,7 @@ def private_score(
         names if names is not None else origin.names(model),
         model,
     )
-    if scored_by.classes is not None:
-        encode_any(scored.y[:0], scored_by.classes)  # the types of labels, and no more
+    _check_types(scored.y, scored_by)
     facts = {
         "neighboring_relation": relation.name,
         "classes_source": None if scored_by.classes is None else "declared",
@@ -274,6 +274,16 @@ def _check(
     check_flag("model_is_public", model_is_public)
     check_choice("on_invalid", on_invalid, ("replace", "raise"))
     check_random_state(random_state)
+
+
+def _check_types(y: np.ndarray, model: Model) -> None:
+    """Refuse text for numbers, and the other way round, by the type of y alone."""
+    if model.classes is not None:
+        encode_any(y[:0], model.classes)
+    elif y.dtype.kind in "USMmc":
+        raise ValueError(
+            "y holds values that are not numbers: a regressor needs a numeric target."
+        )
 
 
 def _planned(
