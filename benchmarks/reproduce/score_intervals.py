@@ -124,7 +124,9 @@ class Fixed:
             self.classes_ = np.arange(n_classes)
 
     def predict(self, X):
-        return X[:, 0] if not hasattr(self, "classes_") else X.argmax(axis=1)
+        if not hasattr(self, "classes_"):
+            return X[:, 0]
+        return self.predict_proba(X).argmax(axis=1)
 
     def predict_proba(self, X):
         return np.column_stack([1 - X, X]) if X.shape[1] == 1 else X

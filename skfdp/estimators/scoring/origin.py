@@ -31,7 +31,7 @@ _AS_REPORTED = Assumption(
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """Where a model comes from.
+    """Origin of a model.
 
     Attributes
     ----------

@@ -52,8 +52,46 @@ _ASSUMPTIONS = (
 
 
 @dataclasses.dataclass(frozen=True)
+class _Settings:
+    """Parameters of `private_score` that are no tables and no names."""
+
+    epsilon: float
+    delta: float | None
+    metrics: Any
+    neighboring_relation: str | None
+    n_records: int | None
+    confidence: float
+    threshold: float
+    n_bins: int | str
+    loss_bound: float
+    error_bound: float | None
+    on_invalid: str
+    random_state: int | None
+
+    def __post_init__(self):
+        check_number("confidence", self.confidence, high=1)
+        check_number("threshold", self.threshold, high=1)
+        check_number("n_bins", self.n_bins, integral=True, high=513, also=("auto",))
+        check_number("loss_bound", self.loss_bound, high=1e6)
+        check_number("error_bound", self.error_bound, high=1e100, also=(None,))
+        check_number("n_records", self.n_records, integral=True, also=(None,))
+        check_choice("on_invalid", self.on_invalid, ("replace", "raise"))
+        check_random_state(self.random_state)
+
+    @property
+    def raises(self) -> bool:
+        """Whether malformed records are refused."""
+        return self.on_invalid == "raise"
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the noise comes from a seed."""
+        return self.random_state is not None
+
+
+@dataclasses.dataclass(frozen=True)
 class _Plan:
-    """What will be released: public facts alone."""
+    """Plan of a release: public facts alone."""
 
     layout: Layout
     query: ScoreTable
@@ -201,50 +239,47 @@ def private_score(
     >>> round(ledger.spent(), 2)  # two releases at epsilon 1
     1.47
     """
-    settings = dict(
+    settings = _Settings(
+        epsilon=epsilon,
+        delta=delta,
         metrics=metrics,
+        neighboring_relation=neighboring_relation,
+        n_records=n_records,
         confidence=confidence,
         threshold=threshold,
         n_bins=n_bins,
         loss_bound=loss_bound,
         error_bound=error_bound,
-        n_records=n_records,
+        on_invalid=on_invalid,
+        random_state=random_state,
     )
-    _check(settings, model_is_public, on_invalid, random_state)
+    check_flag("model_is_public", model_is_public)
     ledger = PrivacyLedger.resolve(ledger)
     scored_by = model_of(model)
     origin = Origin.of(model, bool(model_is_public), ledger)
-    delta = origin.delta if delta is None else delta
-    check_budget(epsilon, delta)
-    relation = Relation.of(neighboring_relation or origin.neighboring_relation)
-    scored = Scored.build(
-        X,
-        y,
-        by,
-        target_name or origin.target_name,
-        names if names is not None else origin.names(model),
-        model,
-    )
-    _check_types(scored.y, scored_by)
-    facts = {
-        "neighboring_relation": relation.name,
-        "classes_source": None if scored_by.classes is None else "declared",
-        "seeded": random_state is not None,
-        **scored.facts,
-    }
-    budget = Budget(float(epsilon), float(delta), relation, facts)
-    plan = _planned(scored_by, scored, settings, budget)
-    warn_of_seed(random_state)
-    subject = f"private_score of {type(model).__name__}"
+    named = target_name or origin.target_name
+    names = origin.names(model) if names is None else names
+    scored = Scored.build(X, y, by, named, names, model)
+    return _score(scored_by, scored, origin, settings, ledger)
+
+
+def _score(
+    model: Model,
+    scored: Scored,
+    origin: Origin,
+    settings: _Settings,
+    ledger: PrivacyLedger | None,
+) -> PrivateScore:
+    """Plan, charge, release and report."""
+    _check_types(scored.y, model)
+    budget = _budget(model, scored, origin, settings)
+    plan = _planned(model, scored, settings, budget)
+    warn_of_seed(settings.random_state)
+    subject = f"private_score of {type(model.estimator).__name__}"
     receipt = None
     if ledger is not None:
         receipt = ledger.charge((plan.event,), label=subject, plan=plan.schedule)
-    table = _released(scored_by, scored, plan, on_invalid == "raise", random_state)
-    assumptions = (
-        *_ASSUMPTIONS,
-        *origin.assumptions,
-        *(REFUSES,) * (on_invalid == "raise"),
-    )
+    table = _released(model, scored, plan, settings)
     report = PrivacyReport.from_events(
         subject=subject,
         events=(plan.event,),
@@ -254,26 +289,31 @@ def private_score(
         feature_names=scored.columns,
         target_name=scored.facts["target_name"],
         released=_names(plan.layout, scored),
-        assumptions=assumptions,
-        seeded=random_state is not None,
+        assumptions=(
+            *_ASSUMPTIONS,
+            *origin.assumptions,
+            *(REFUSES,) * settings.raises,
+        ),
+        seeded=settings.seeded,
         receipts=[receipt],
     )
-    return _result(scored_by, scored, plan, table, float(confidence), report)
+    return _result(model, scored, plan, table, settings, report)
 
 
-def _check(
-    settings: dict[str, Any], model_is_public: Any, on_invalid: Any, random_state: Any
-) -> None:
-    """Raise ValueError for bad parameters; looks at no data."""
-    check_number("confidence", settings["confidence"], high=1)
-    check_number("threshold", settings["threshold"], high=1)
-    check_number("n_bins", settings["n_bins"], integral=True, high=513, also=("auto",))
-    check_number("loss_bound", settings["loss_bound"], high=1e6)
-    check_number("error_bound", settings["error_bound"], high=1e100, also=(None,))
-    check_number("n_records", settings["n_records"], integral=True, also=(None,))
-    check_flag("model_is_public", model_is_public)
-    check_choice("on_invalid", on_invalid, ("replace", "raise"))
-    check_random_state(random_state)
+def _budget(
+    model: Model, scored: Scored, origin: Origin, settings: _Settings
+) -> Budget:
+    """Return the budget, and what the event says beside it."""
+    delta = origin.delta if settings.delta is None else settings.delta
+    check_budget(settings.epsilon, delta)
+    relation = Relation.of(settings.neighboring_relation or origin.neighboring_relation)
+    facts = {
+        "neighboring_relation": relation.name,
+        "classes_source": None if model.classes is None else "declared",
+        "seeded": settings.seeded,
+        **scored.facts,
+    }
+    return Budget(float(settings.epsilon), float(delta), relation, facts)
 
 
 def _check_types(y: np.ndarray, model: Model) -> None:
@@ -287,13 +327,13 @@ def _check_types(y: np.ndarray, model: Model) -> None:
 
 
 def _planned(
-    model: Model, scored: Scored, settings: dict[str, Any], budget: Budget
+    model: Model, scored: Scored, settings: _Settings, budget: Budget
 ) -> _Plan:
     """Return what will be released; a function of public facts."""
-    n_records = _count(scored, settings["n_records"], budget)
-    metrics = check_metrics(settings["metrics"], model.task)
+    n_records = _count(scored, settings.n_records, budget)
+    metrics = check_metrics(settings.metrics, model.task)
     _check_methods(model, metrics)
-    threshold = float(settings["threshold"])
+    threshold = float(settings.threshold)
     layout = Layout(
         task=model.task,
         metrics=metrics,
@@ -318,10 +358,10 @@ def _planned(
         n_steps=1,
     )
     if "roc_auc" in metrics:  # bins change no bound, and so no noise
-        auto = settings["n_bins"] == "auto"
+        auto = settings.n_bins == "auto"
         edges = bin_edges(
             threshold,
-            None if auto else int(settings["n_bins"]),
+            None if auto else int(settings.n_bins),
             float(schedule.noise_std[0]),
             n_records // scored.n_groups,
         )
@@ -372,17 +412,17 @@ def _check_methods(model: Model, metrics: tuple[str, ...]) -> None:
 
 
 def _bounds(
-    model: Model, metrics: tuple[str, ...], settings: dict[str, Any]
+    model: Model, metrics: tuple[str, ...], settings: _Settings
 ) -> dict[str, float]:
     """Return the bounds of the losses that are asked for, in their own units."""
     if model.task == NUMBERS:
-        bound = settings["error_bound"]
+        bound = settings.error_bound
         if bound is None:
             bound = _width(model.estimator)
         found = {"mean_absolute_error": bound, "mean_squared_error": bound**2}
     else:
         brier = 1.0 if model.task == TWO else 2.0
-        found = {"log_loss": settings["loss_bound"], "brier_score": brier}
+        found = {"log_loss": settings.loss_bound, "brier_score": brier}
     return {name: float(found[name]) for name in metrics if name in found}
 
 
@@ -401,15 +441,18 @@ def _width(estimator: Any) -> float:
 
 
 def _released(
-    model: Model, scored: Scored, plan: _Plan, raises: bool, random_state: int | None
+    model: Model, scored: Scored, plan: _Plan, settings: _Settings
 ) -> np.ndarray:
     """Predict, and return the noisy table: the only look at private values."""
-    cells, losses = table_of(model, plan.layout, scored.X, scored.y, raises=raises)
+    cells, losses = table_of(
+        model, plan.layout, scored.X, scored.y, raises=settings.raises
+    )
     query = dataclasses.replace(
         plan.query, cells=cells, losses=losses, group=scored.group
     )
     # Two scores share seeded noise only if their records make one table.
-    streams = Streams(random_state, "private_score", (cells, losses, scored.group))
+    data = cells, losses, scored.group
+    streams = Streams(settings.random_state, "private_score", data)
     return Desk((plan.event,), streams).release(LABEL, query)
 
 
@@ -424,13 +467,13 @@ def _result(
     scored: Scored,
     plan: _Plan,
     table: np.ndarray,
-    confidence: float,
+    settings: _Settings,
     report: PrivacyReport,
 ) -> PrivateScore:
     """Return what follows from the release."""
     std = float(plan.event.noise_std[0])
     common = {
-        "confidence": confidence,
+        "confidence": float(settings.confidence),
         "classes": None if model.classes is None else np.unique(model.classes),
         "privacy_": report,
     }
