@@ -1,0 +1,200 @@
+"""Estimates of private scores: intervals against tables, formulas and simulations."""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+from sklearn.metrics import roc_auc_score
+
+from skfdp.estimators.scoring.estimates import Estimate, NoisyTable, auc_kernel
+from skfdp.estimators.scoring.intervals import bounded_interval
+from skfdp.estimators.scoring.layout import bin_edges
+
+
+def constant(variance):
+    return lambda values: np.full_like(values, variance)
+
+
+#: Feldman and Cousins 1998, Table X: a normal of standard deviation 1 whose mean is at
+#: least 0; what was measured, confidence, interval.
+PUBLISHED = [
+    (-3.0, 0.90, 0.00, 0.26),
+    (-3.0, 0.95, 0.00, 0.42),
+    (-1.0, 0.90, 0.00, 0.81),
+    (-1.0, 0.95, 0.00, 1.10),
+    (0.0, 0.95, 0.00, 1.96),
+    (1.0, 0.90, 0.00, 2.64),
+    (2.0, 0.95, 0.35, 3.96),
+    (3.0, 0.95, 1.14, 4.96),
+]
+
+
+@pytest.mark.parametrize("measured, confidence, low, high", PUBLISHED)
+def test_near_an_end_they_are_those_of_feldman_and_cousins(
+    measured, confidence, low, high
+):
+    unit = 1e-3
+    found = bounded_interval(measured * unit, constant(unit**2), confidence)
+    assert found == pytest.approx((low * unit, high * unit), abs=0.0075 * unit)
+    other = bounded_interval(1 - measured * unit, constant(unit**2), confidence)
+    assert other == pytest.approx((1 - high * unit, 1 - low * unit), abs=0.0075 * unit)
+
+
+@pytest.mark.parametrize("n, k", [(200, 150), (50000, 49000), (1000, 500)])
+def test_without_noise_a_share_has_the_interval_of_wilson(n, k):
+    z, share = NormalDist().inv_cdf(0.975), k / n
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    table = NoisyTable(np.array([k, n - k]), np.empty((0, 2)), 0.0, n, 0.95)
+    found = table.share(np.array([True, False]))
+    assert found.value == share
+    assert (found.low, found.high) == pytest.approx(
+        (middle - half, middle + half), abs=1e-6
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.floats(-50, 50),
+    st.floats(1e-6, 30),
+    st.floats(0.5, 0.999),
+    st.sampled_from([0.0, 1e-4, 1.0]),
+)
+def test_no_interval_is_empty(estimate, std, confidence, sampling):
+    def variance(a):
+        return std**2 + sampling * a * (1 - a)
+
+    low, high = bounded_interval(estimate, variance, confidence)
+    assert 0 <= low <= min(max(estimate, 0), 1) <= high <= 1
+    assert high > low
+
+
+@pytest.mark.parametrize("mean", [0.02, 0.5, 0.9])
+@pytest.mark.parametrize("std", [0.01, 0.2, 3.0])
+def test_their_coverage_is_that_of_the_normal_law(mean, std):
+    rng = np.random.default_rng(0)
+    held = 0
+    for _ in range(400):
+        low, high = bounded_interval(mean + std * rng.normal(), constant(std**2), 0.9)
+        held += low <= mean <= high
+    assert 0.85 < held / 400 < 0.95
+
+
+def test_counts_add_up_where_the_number_is_public():
+    table = NoisyTable(np.array([5.0, 3.0, -1.0]), np.empty((0, 2)), 1.0, 10, 0.95)
+    np.testing.assert_allclose(table.counts, [6, 4, 0])
+    private = NoisyTable(table.cells, table.losses, 1.0, None, 0.95)
+    np.testing.assert_array_equal(private.counts, table.cells)
+
+
+def simulated(n_scores, score):
+    """Return the mean and variance of an estimate, and its mean stated variance."""
+    rng = np.random.default_rng(5)
+    found = np.array([score(rng) for _ in range(n_scores)])
+    return found[:, 0].mean(), found[:, 0].var(ddof=1), found[:, 1].mean()
+
+
+@pytest.mark.parametrize("noise_std", [0.0, 4.0, 12.0])
+def test_the_variance_of_an_area_is_that_of_simulations(noise_std, monkeypatch):
+    """Noise and sampling, without what noise adds to its own estimate."""
+    stated = []
+    monkeypatch.setattr(
+        Estimate,
+        "of",
+        classmethod(
+            lambda cls, found, variance, confidence: (
+                stated.append(float(variance(np.array([found]))[0]))
+                or cls(found, found, found)
+            )
+        ),
+    )
+    edges, n = np.linspace(-3, 3, 13), 2000
+
+    def score(rng):
+        y = rng.random(n) < 0.3
+        bins = np.searchsorted(edges, y + rng.normal(size=n))
+        cells = np.bincount(14 * y + bins, minlength=28) + noise_std * rng.normal(
+            size=28
+        )
+        table = NoisyTable(cells, np.empty((0, 2)), noise_std, n, 0.95)
+        found = table.auc(np.arange(14), np.arange(14, 28))
+        return found.value, stated[-2]  # of the kernel that orders
+
+    mean, variance, claimed = simulated(1500, score)
+    assert mean == pytest.approx(NormalDist().cdf(1 / math.sqrt(2)), abs=0.004)
+    assert claimed / variance == pytest.approx(1, abs=0.15)
+
+
+@pytest.mark.parametrize("metric", ["share", "ratio", "mean_loss"])
+@pytest.mark.parametrize("public", [True, False])
+def test_the_variance_of_a_mean_is_that_of_simulations(metric, public, monkeypatch):
+    stated = []
+    monkeypatch.setattr(
+        Estimate,
+        "of",
+        classmethod(
+            lambda cls, found, variance, confidence: (
+                stated.append(float(variance(np.array([found]))[0]))
+                or cls(found, found, found)
+            )
+        ),
+    )
+    n, std = 500, 6.0
+    chosen, among = np.array([1, 0, 0, 1, 0]) == 1, np.array([1, 1, 0, 1, 0]) == 1
+
+    def score(rng):
+        cells = rng.multinomial(n, [0.3, 0.2, 0.2, 0.2, 0.1]) + std * rng.normal(size=5)
+        loss = rng.beta(1, 3, n)
+        sums = np.array([loss.sum(), (loss**2).sum() / 4]) + std * rng.normal(size=2)
+        table = NoisyTable(cells, sums[None], std, n if public else None, 0.95)
+        arguments = {"share": (chosen,), "ratio": (chosen, among), "mean_loss": (0,)}
+        found = getattr(table, metric)(*arguments[metric])
+        return found.value, stated[-1]
+
+    mean, variance, claimed = simulated(3000, score)
+    truth = {"share": 0.5, "ratio": 5 / 7, "mean_loss": 0.25}[metric]
+    assert mean == pytest.approx(truth, abs=0.01)
+    assert claimed / variance == pytest.approx(1, abs=0.12)
+
+
+def test_the_order_within_bins_is_better_told_by_neighbours():
+    rng = np.random.default_rng(0)
+    y = rng.random(200_000) < 0.5
+    score = expit(1.5 * rng.normal(size=200_000) + np.where(y, 1, -1))
+    edges = bin_edges(0.5, 24, 1.0, 1000)
+    bins = np.searchsorted(edges, score)
+    p, q = (np.bincount(bins[y == k], minlength=24) / (y == k).sum() for k in (0, 1))
+    exact = roc_auc_score(y, score)
+    tied, ordered = p @ auc_kernel(24, 0.0) @ q, p @ auc_kernel(24) @ q
+    assert abs(ordered - exact) < 0.15 * abs(tied - exact)
+
+
+def test_the_kernel_is_fair():
+    """Exchanged classes have the area that is left of 1."""
+    kernel = auc_kernel(7)
+    np.testing.assert_allclose(kernel + kernel.T, np.ones((7, 7)))
+
+
+def test_bins_follow_from_public_numbers():
+    assert bin_edges(0.5, 1, 1.0, 10) == (0.5,)
+    assert bin_edges(0.3, 2, 1.0, 10) == (0.3, 0.5)
+    for n_records, std, n_bins in ((100, 40.0, 24), (5000, 4.0, 78), (10**6, 2.0, 96)):
+        edges = bin_edges(0.5, None, std, n_records)
+        assert len(edges) == n_bins - 1
+        assert 0.5 in edges and min(edges) > 0 and max(edges) < 1
+        np.testing.assert_allclose(edges, 1 - np.array(edges)[::-1], atol=1e-12)
+
+
+def test_nothing_is_said_of_nobody():
+    table = NoisyTable(np.array([-1.0, 0.5, 0.2]), np.zeros((1, 2)), 1.0, None, 0.95)
+    for found in (
+        table.auc(np.array([0]), np.array([1])),
+        table.ratio(np.array([True, False, False]), np.array([True, False, False])),
+        table.share(np.array([True, False, False])),
+        table.mean_loss(0),
+    ):
+        assert math.isnan(found.value) and math.isnan(found.low + found.high)
