@@ -778,3 +778,54 @@ canary(
     y="two",
     edit=score_at(0.0, -math.inf),
 )
+
+# -- private scores --------------------------------------------------------------------
+
+
+class Scored:
+    """A public model of two classes: the first column is a probability."""
+
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, X):
+        return np.column_stack([1 - X[:, 0], X[:, 0]])
+
+    def predict(self, X):
+        return (X[:, 0] > 0.5).astype(int)
+
+
+def scored(metrics, **more):
+    def fit(X, y):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return skfdp.private_score(
+                Scored(),
+                X,
+                y,
+                8.0,
+                metrics=metrics,
+                model_is_public=True,
+                random_state=0,
+                **more,
+            )
+
+    return fit
+
+
+for relation, more in RELATIONS.items():
+    canary(
+        f"counts of scores, {relation}",
+        scored("roc_auc", **more),
+        (LOW, 1),
+        (HIGH, 0) if relation == "replaced" else None,
+        "scores",
+        y="two",
+    )
+    canary(
+        f"score table with losses, {relation}",
+        scored(["accuracy", "roc_auc", "log_loss", "brier_score"], **more),
+        (LOW, 1),
+        (HIGH, 1) if relation == "replaced" else None,
+        "scores",
+        y="two",
+    )

@@ -1,0 +1,144 @@
+"""Private scores under replay: on neighbours nothing else differs than the table."""
+
+import numpy as np
+import pytest
+
+from skfdp import private_score
+from skfdp.audit import audit_replay
+from skfdp.estimators.base import PrivateEstimator
+from skfdp.estimators.scoring import private_score as module
+from skfdp.privacy import RELATIONS
+from skfdp.queries.score_table import ScoreTable
+
+METRICS = ("accuracy", "confusion_matrix", "roc_auc", "log_loss", "brier_score")
+
+
+class Fixed:
+    """A public model of two classes: the first column is a probability."""
+
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, X):
+        p = np.asarray(X, dtype=float)[:, 0]
+        return np.column_stack([1 - p, p])
+
+    def predict(self, X):
+        return (self.predict_proba(X)[:, 1] > 0.5).astype(int)
+
+
+class ScoreOnly(PrivateEstimator):
+    """An estimator whose fit is one private score."""
+
+    classes = (0, 1)
+
+    def __init__(
+        self,
+        epsilon=1.0,
+        delta=1e-3,
+        *,
+        metrics=METRICS,
+        neighboring_relation="replace_one",
+        n_records=None,
+        by=None,
+        ledger=None,
+        random_state=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.metrics = metrics
+        self.neighboring_relation = neighboring_relation
+        self.n_records = n_records
+        self.by = by
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        score = private_score(
+            Fixed(),
+            X,
+            y,
+            self.epsilon,
+            self.delta,
+            metrics=list(self.metrics),
+            neighboring_relation=self.neighboring_relation,
+            n_records=self.n_records,
+            by=self.by,
+            model_is_public=True,
+            ledger=self.ledger,
+            random_state=self.random_state,
+        )
+        self.values_, self.intervals_ = score.values, score.intervals
+        self.matrix_, self.table_ = score.confusion_matrix, score.table
+        self.privacy_ = score.privacy_
+        return self
+
+
+def replayed(relation, trace="calls", **more):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((40, 2)), rng.integers(0, 2, 40).astype(object)
+    if relation == "add_or_remove_one":
+        more["n_records"] = 40
+    others = []
+    for values, label in [(p, k) for p in (0.0, 0.6, 1.0, -9, 7) for k in (0, 1)]:
+        others.append((values, label))
+    others += [(np.nan, 1), (np.inf, 0), (0.5, None), (0.5, "nobody"), (1e308, 7)]
+    pairs = []
+    for value, label in others:
+        own, labels = X.copy(), y.copy()
+        own[0, 0], labels[0] = value, label
+        pairs.append((own, labels))
+    if relation == "add_or_remove_one":
+        pairs = [(X[:-1], y[:-1])]
+    model = ScoreOnly(neighboring_relation=relation, **more)
+    return audit_replay(model, X, y, neighbours=pairs, trace=trace)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("metrics", ["roc_auc", "accuracy", "all"])
+def test_nothing_but_the_table_tells_of_a_record(relation, metrics):
+    chosen = METRICS if metrics == "all" else (metrics,)
+    # Rows are alone under this relation, so that one more makes more calls: time.
+    trace = None if relation == "add_or_remove_one" else "calls"
+    result = replayed(relation, trace, metrics=chosen)
+    assert result.passed, str(result)
+    (moved,) = result.releases
+    assert moved.label == "scores" and moved.largest <= 1 + 1e-9
+    if relation == "replace_one":
+        assert moved.largest > (0.94 if metrics == "all" else 0.99)
+
+
+def test_groups_by_a_public_column():
+    result = replayed("replace_one", by=1, metrics=("accuracy",))
+    assert result.passed, str(result)
+
+
+def test_a_missing_root_of_two_is_seen(monkeypatch):
+    monkeypatch.setattr(ScoreTable, "sensitivity", lambda self, relation: 1.0)
+    result = replayed("replace_one", metrics=("roc_auc",))
+    assert [one.kind for one in result.differences] == ["distance"]
+
+
+def test_an_exact_number_beside_the_table_is_seen(monkeypatch):
+    fit = ScoreOnly.fit
+
+    def telling(self, X, y):
+        fit(self, X, y)
+        self.exact_ = float(np.nansum(X[:, 0]))
+        return self
+
+    monkeypatch.setattr(ScoreOnly, "fit", telling)
+    result = replayed("replace_one", metrics=("accuracy",))
+    assert not result.passed
+    assert {one.kind for one in result.differences} == {"attribute"}
+
+
+def test_a_table_whose_cells_follow_the_scores_is_seen(monkeypatch):
+    released = module._released
+
+    def by_rows(model, scored, plan, settings):
+        if np.nanmax(scored.X[:, 0]) > 2:
+            object.__setattr__(plan.query, "n_cells", plan.query.n_cells + 2)
+        return released(model, scored, plan, settings)
+
+    monkeypatch.setattr(module, "_released", by_rows)
+    assert not replayed("replace_one", metrics=("roc_auc",)).passed
