@@ -147,8 +147,9 @@ def private_score(
         "mean_squared_error". All of them are in one release: what is counted is free
         once one of the others is, but each loss or error makes the noise larger.
     by : str, int or Series, default=None
-        A **public** column of X, or a Series with a name: scores for each of its
-        values too. They are disjoint parts, and cost what one of them costs.
+        A **public** column of X, or a Series with a name and the rows of X in their
+        order: scores for each of its values too. They are disjoint parts, and cost what
+        one of them costs.
     ledger : str, path or PrivacyLedger, default=None
         Charged before predictions are made. Scores of records that the model was
         fitted to must be charged to the ledger of that fit.

@@ -130,7 +130,7 @@ class PrivateScore:
             "table": self.table.tolist(),
             "by": self.by,
             "groups": [
-                {"group": name, "score": _without_report(one)}
+                {"group": _group(name), "score": _without_report(one)}
                 for name, one in self.groups.items()
             ],
             "privacy": self.privacy_.to_dict(),
@@ -183,6 +183,10 @@ class PrivateScore:
 
 def _plain(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+def _group(name: Any) -> Any:
+    return name if isinstance(name, str | int | float) else str(name)
 
 
 def _without_report(score: PrivateScore) -> dict[str, Any]:
