@@ -701,7 +701,7 @@ def test_intervals_cover_noise_and_sampling(scores, monkeypatch):
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 1500])
-def test_under_add_or_remove_the_number_of_rows_is_private(scores, n_rows):
+def test_under_add_or_remove_the_number_of_rows_is_private(scores, n_rows, releases):
     X, y = scores
     more = {"neighboring_relation": "add_or_remove_one", "n_records": 1000}
     found = public(Fixed(), X[:n_rows], y[:n_rows], metrics=ALL, **more)
@@ -712,6 +712,7 @@ def test_under_add_or_remove_the_number_of_rows_is_private(scores, n_rows):
         own = np.where(y == 1, X[:, 0], 1 - X[:, 0])[:1500]
         expected = np.minimum(-np.log(own), 4).mean()
         assert found.values["log_loss"] == pytest.approx(expected, abs=1e-3)
+    assert releases[-1]["query"].capacity == 16 * 1000  # room, whatever comes
     only = public(Fixed(), X[:n_rows], y[:n_rows], metrics="brier_score", **more)
     (event,) = only.privacy_.events
     assert event.clip_norm == pytest.approx(math.sqrt(1 + 17 / 16))
@@ -765,6 +766,8 @@ def test_a_seed_warns_and_voids(scores):
     again = public(Fixed(), *scores, 1.0, random_state=0)
     assert found.values == again.values
     assert found.privacy_.seeded and "SEEDED" in repr(found)
+    (event,) = found.privacy_.events
+    assert event.seeded  # what a ledger keeps
     other = public(Fixed(), scores[0], 1 - scores[1], 1.0, random_state=0)
     assert np.abs(found.table - other.table).min() > 1e-3  # other records, other noise
     fresh = [public(Fixed(), *scores, 1.0).values for _ in range(2)]
@@ -907,6 +910,9 @@ def test_a_fit_that_is_charged_elsewhere_is_not_scored(small):
         model = DPSGDFClassifier(1.0, bounds=(0, 1), ledger=ledger).fit(*small)
         with pytest.raises(PrivacyBudgetError, match="does not hold the fit of DPSGDF"):
             scorer(model, *small)
+    bare = DPSGDFClassifier(epsilon=math.inf).fit(*small)  # charges nothing
+    with pytest.raises(PrivacyBudgetError, match="does not hold the fit"):
+        scorer(bare, *small)
     with pytest.raises(ValueError, match="nothing has privacy_"):
         scorer(LogisticRegression().fit(*small), *small)
     assert not scorer.ledger.entries
