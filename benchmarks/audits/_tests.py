@@ -158,17 +158,18 @@ class Coverage:
     def _in_order(self, asked: list[Asked], mutant: Mutant) -> list[Asked]:
         """Return the tests of the file first, then one case of each function."""
         cases: Counter[str] = Counter()
+        files = {one.name.partition("::")[0] for one in asked}
+        ranks = {file: self._rank(file, mutant) for file in files}
         keys = {}
         for one in sorted(asked, key=lambda one: (one.seconds, one.name)):
             function = one.name.partition("[")[0]
-            first, own, near = self._rank(one.name, mutant)
+            first, own, near = ranks[one.name.partition("::")[0]]
             keys[one.name] = first, own, cases[function], near, one.seconds
             cases[function] += 1
         return sorted(asked, key=lambda one: keys[one.name])
 
-    def _rank(self, test: str, mutant: Mutant) -> tuple[int, int, int]:
+    def _rank(self, file: str, mutant: Mutant) -> tuple[int, int, int]:
         """Return ranks: about privacy, about a mutant's file, about its room."""
-        file = test.partition("::")[0]
         if any(word in file for word in _COMPARISONS):
             return 2, 0, 0
         path = Path(mutant.file).with_suffix("")

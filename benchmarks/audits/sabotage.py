@@ -26,6 +26,7 @@ import platform
 import re
 import sys
 import tempfile
+import textwrap
 import time
 from pathlib import Path
 
@@ -41,6 +42,8 @@ from _slots import Outcome, Slot
 from _tests import Asked, Coverage
 
 ROOT = Path(__file__).parents[2]
+#: Survivors, and why each is no gap in the tests.
+EXPLAINED = ROOT / "benchmarks" / "results" / "audits" / "survivors.txt"
 #: Seconds of recorded tests that are asked of one mutant.
 LIMIT = 300.0
 _WIDE = 98
@@ -101,7 +104,8 @@ def entry(mutant: Mutant, found: Outcome | None, told: str = "") -> str:
     lines.append(f"    {outcome} after {found.seconds:.1f} s" + ":" * bool(found.test))
     if found.test:
         lines += _of_test(found.test)
-    return "\n".join(lines + [f"    {told}"] * bool(told)) + "\n"
+    lines += textwrap.wrap(told, _WIDE, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(lines) + "\n"
 
 
 def _difference(old: str, new: str) -> tuple[str, str]:
@@ -140,6 +144,21 @@ def killers(path: Path) -> dict[tuple[str, str], list[Asked]]:
             file = next(line for line in lines if line.startswith("    tests/"))
             new = next(line for line in lines if line.startswith("  + "))
             found[head[1], new] = [Asked(f"{file.strip()}::{rest}", 1.0)]
+    return found
+
+
+def explanations(path: Path) -> dict[tuple[str, str], str]:
+    """Return why mutants of a file of survivors are no gap, by file and new line."""
+    found: dict[tuple[str, str], str] = {}
+    if not path.exists():
+        return found
+    for block in path.read_text(encoding="utf-8").split("\n\n"):
+        lines = block.strip("\n").split("\n")
+        head = re.match(r"(skfdp/\S+):\d+  (.*)", lines[0])
+        told = [line.strip() for line in lines if line.startswith("    ")]
+        new = next((line for line in lines if line.startswith("  + ")), None)
+        if head and new and told:
+            found[head[1], new] = " ".join(told)
     return found
 
 
@@ -204,20 +223,23 @@ class Totals:
     killed: int = 0
     hung: int = 0
     survived: int = 0
+    explained: int = 0
     seconds: float = 0.0
 
-    def add(self, found: Outcome) -> None:
+    def add(self, found: Outcome, is_explained: bool) -> None:
         """Count one."""
         self.n += 1
         self.killed += found.kind in ("killed", "crashes")
         self.hung += found.kind == "hangs"
         self.survived += found.kind == "survived"
+        self.explained += found.kind == "survived" and is_explained
         self.seconds += found.seconds
 
     def __str__(self) -> str:
         return (
             f"{self.name}: {self.n} mutants, {self.killed} killed, {self.hung} hung, "
-            f"{self.survived} survived; {self.seconds / max(1, self.n):.1f} s each"
+            f"{self.survived} survived ({self.explained} explained); "
+            f"{self.seconds / max(1, self.n):.1f} s each"
         )
 
 
@@ -248,9 +270,11 @@ def main() -> int:
         control = [name for name in control if "(import)" not in name]
         work = [(None, [Asked(name, 60.0) for name in control])]
         failing = [one for _, one in _slots.outcomes(work, slots) if one.test]
+    told = explanations(EXPLAINED)
+    why = {n: told.get((m.file, _new_line(m)), "") for n, m in enumerate(mutants)}
     by = {True: Totals("by rule"), False: Totals("at random")}
     for number, outcome in found.items():
-        by[bool(mutants[number].reason)].add(outcome)
+        by[bool(mutants[number].reason)].add(outcome, bool(why[number]))
     summary = [str(total) for total in by.values() if total.n]
     minutes = (time.monotonic() - begin) / 60
     summary.append(
@@ -261,7 +285,11 @@ def main() -> int:
     summary.append(f"{minutes:.0f} minutes")
     print("\n".join(summary))
     if options.output is not None:
-        table = [entry(mutants[n], found[n]) for n in sorted(found)]
+        survived = {n for n, one in found.items() if one.kind == "survived"}
+        table = [
+            entry(mutants[n], found[n], why[n] if n in survived else "")
+            for n in sorted(found)
+        ]
         text = "\n".join([heading(options), *table, *summary])
         options.output.write_text(text + "\n", encoding="utf-8")
     return 1 if by[True].survived or failing else 0

@@ -131,7 +131,10 @@ class TestRuns:
         command += ["--seed", "1", "--killers", str(TABLE)]
         run = subprocess.run(command, capture_output=True, text=True, timeout=600)
         assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
-        assert "by rule: 8 mutants, 8 killed, 0 hung, 0 survived" in run.stdout
+        assert (
+            "by rule: 8 mutants, 8 killed, 0 hung, 0 survived (0 explained)"
+            in run.stdout
+        )
         assert "all of which pass without a change" in run.stdout
 
     def test_what_goes_unnoticed_survives(self, tmp_path):
@@ -154,4 +157,7 @@ class TestRuns:
         run = subprocess.run(command, capture_output=True, text=True, timeout=600)
         assert run.returncode == 1, run.stderr[-3000:]
         assert "SURVIVED 1 of 1 tests" in run.stdout
-        assert "by rule: 1 mutants, 0 killed, 0 hung, 1 survived" in run.stdout
+        assert (
+            "by rule: 1 mutants, 0 killed, 0 hung, 1 survived (0 explained)"
+            in run.stdout
+        )

@@ -1,0 +1,174 @@
+"""The compiled clip: bounds in exact integers, whatever the residuals are."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skfdp.kernels.contributions import (
+    Clip,
+    Task,
+    clip_differences,
+    clip_residuals,
+    weighted_residuals,
+)
+from skfdp.kernels.residuals import place
+from skfdp.queries.losses import LOSSES, REGRESSION_LOSSES
+
+LARGEST = 2.0**15 - 1
+MALFORMED = (np.nan, np.inf, -np.inf)
+
+
+def clip_of(squared_norms, clip_norm=1.0, unit=2.0**-6, largest=LARGEST):
+    squares = np.asarray(squared_norms, dtype=np.float64)
+    return Clip(squares, clip_norm, unit, largest)
+
+
+def square(integers):
+    return sum(int(entry) ** 2 for entry in np.ravel(integers))
+
+
+def check_rank_one(seed, n_outputs, unit, clip):
+    """Return how long the longest contribution is, over the clip norm."""
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(60)[:40]
+    squares = np.rint(10.0 ** rng.uniform(0, 8, 60))
+    bounds = clip_of(squares, clip_norm=3e4, unit=unit)
+    residuals = rng.normal(size=(n_outputs, 40)) * 10.0 ** rng.uniform(-3, 3, 40)
+    found = residuals.copy()
+    clip(found, rows, bounds)
+    np.testing.assert_array_equal(found, np.rint(found))
+    assert np.abs(found).max() <= LARGEST
+    longest = Fraction(0)
+    for i, row in enumerate(rows):
+        own = square(found[:, i]) * int(squares[row]) * Fraction(unit) ** 2
+        longest = max(longest, own)
+    assert longest <= Fraction(3e4) ** 2
+    # What needs no clip is the nearest integer number of the unit.
+    lengths = np.linalg.norm(residuals, axis=0) * np.sqrt(squares[rows])
+    room = 3e4 - unit * math.sqrt(n_outputs) / 2 * np.sqrt(squares[rows])
+    free = (lengths < 0.99 * room) & (np.abs(residuals).max(axis=0) < unit * LARGEST)
+    assert free.any() and not free.all()
+    nearest = np.rint(residuals[:, free] / unit)
+    np.testing.assert_array_equal(found[:, free], nearest)
+    return math.sqrt(longest) / 3e4
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3, 10])
+@pytest.mark.parametrize("unit", [2.0**-12, 2.0**-3, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_contribution_is_longer_than_the_clip_norm(seed, n_outputs, unit):
+    assert check_rank_one(seed, n_outputs, unit, clip_residuals) > 0.5
+
+
+def test_a_clip_without_room_for_rounding_is_noticed():
+    def careless(residuals, rows, clip):
+        lengths = np.linalg.norm(residuals, axis=0)
+        lengths = np.sqrt(clip.squared_norms[rows]) * lengths
+        residuals *= np.minimum(1, clip.clip_norm / lengths) / clip.unit
+        np.rint(np.clip(residuals, -LARGEST, LARGEST), out=residuals)
+
+    with pytest.raises(AssertionError):
+        for seed in range(5):
+            check_rank_one(seed, 10, 1.0, careless)
+
+
+@pytest.mark.parametrize("value", MALFORMED)
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_residuals_that_are_not_finite_contribute_nothing(value, n_outputs):
+    residuals = np.full((n_outputs, 3), 0.5)
+    residuals[-1, 1] = value
+    clip_residuals(residuals, np.arange(3), clip_of([4.0, 4.0, 4.0]))
+    assert not residuals[:, 1].any()
+    assert residuals[:, [0, 2]].all()
+
+
+@pytest.mark.parametrize("value", MALFORMED)
+@pytest.mark.parametrize("side", [0, 1])
+def test_differences_that_are_not_finite_contribute_nothing(value, side):
+    sides = np.full((2, 3, 3), 0.25)
+    sides[side, 1, 1] = value
+    squares = np.full(3, 4.0)
+    clip_differences(*sides, np.arange(3), clip_of(squares), squares, 0.5 * squares)
+    assert not sides[:, :, 1].any()
+    assert sides[:, :, [0, 2]].all()
+
+
+def test_residuals_saturate():
+    residuals = np.array([[1e3, -1e3, 7.0]])
+    clip_residuals(residuals, np.arange(3), clip_of(np.ones(3), 1e9, 1.0, 100.0))
+    np.testing.assert_array_equal(residuals, [[100, -100, 7]])
+
+
+def test_both_sides_of_a_difference_saturate_together():
+    # full x - public z with z = 1.9 x: nothing is left, though both sides are long.
+    full, public = np.array([[190.0]]), np.array([[100.0]])
+    squares = np.array([100.0]), np.array([361.0])
+    clip = clip_of(squares[0], 500.0, 1.0, 150.0)
+    clip_differences(
+        full, public, np.zeros(1, np.int64), clip, squares[1], [190.0] * full[0]
+    )
+    assert 140 < full[0, 0] <= 150
+    assert abs(full[0, 0] * 10 - public[0, 0] * 19) <= 29  # truncation alone
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    n_outputs=st.integers(1, 4),
+    unit=st.sampled_from([2.0**-10, 2.0**-3, 1.0]),
+    turn=st.floats(-1, 1),
+    sizes=st.tuples(st.floats(-2, 4), st.floats(-2, 4)),
+    seed=st.integers(0, 10**6),
+)
+def test_no_difference_is_longer_than_the_clip_norm(n_outputs, unit, turn, sizes, seed):
+    rng = np.random.default_rng(seed)
+    x, z = rng.integers(-300, 300, size=(2, 5))
+    z = np.rint(turn * x + (1 - abs(turn)) * z).astype(np.int64)
+    full, public = rng.normal(size=(2, n_outputs, 1))
+    public = turn * full + (1 - abs(turn)) * public
+    full, public = full * 10.0 ** sizes[0], public * 10.0 ** sizes[1]
+    products = [np.array([0.0, float(a @ b)]) for a, b in ((x, x), (z, z), (x, z))]
+    clip = clip_of(products[0], 2e3, unit, 2.0**29 - 1)
+    clip_differences(full, public, np.ones(1, np.int64), clip, *products[1:])
+    moved = np.outer(full[:, 0], x) - np.outer(public[:, 0], z)
+    assert square(moved) * Fraction(unit) ** 2 <= 2000**2
+
+
+# -- what becomes of margins ----------------------------------------------------------
+def task(loss, target, **changes):
+    facts = {
+        "class_weight": np.empty(0),
+        "offset": np.empty((0, 0)),
+        "orthant": False,
+    } | changes
+    return Task(kind=place(loss.leaf), parameter=loss.parameter, target=target, **facts)
+
+
+def test_target_weight_and_offset_are_those_of_the_record():
+    rng, n = np.random.default_rng(0), 30
+    loss, rows = LOSSES["log_loss"], rng.permutation(n)[:12]
+    target = rng.integers(0, 3, n).astype(np.int16)
+    weight, offset = np.array([0.5, 2.0, 3.0]), rng.normal(size=(n, 3))
+    margins = rng.normal(size=(3, 12))
+    found = margins.copy()
+    weighted_residuals(
+        found, rows, task(loss, target, class_weight=weight, offset=offset)
+    )
+    own = target[rows].astype(np.int64)
+    expected = loss.residual(margins.T + offset[rows], own) * weight[own][:, None]
+    np.testing.assert_allclose(found.T, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("orthant", [True, False])
+def test_the_clamp_leaves_the_signs_that_the_target_fixes(orthant):
+    # A loss that fixes no sign, so that there is something to clamp.
+    loss = REGRESSION_LOSSES["squared_error"]
+    margins = np.array([[2.0, -1.0, 0.5, 3.0]])
+    target = np.array([1.0, 0.0, 1.0, 0.0])
+    weighted_residuals(margins, np.arange(4), task(loss, target, orthant=orthant))
+    residuals = [1.0, -1.0, -0.5, 3.0]
+    clamped = [0.0, 0.0, -0.5, 3.0]  # at most 0 for class 1, at least 0 for class 0
+    np.testing.assert_array_equal(margins[0], clamped if orthant else residuals)
