@@ -243,7 +243,8 @@ def lines(results, n_scores):
                 row += text
                 every += 1
                 if not 93 <= mean <= 97:
-                    missed.append(f"{half}: {metric}, n={n}, epsilon={epsilon}{text}")
+                    where = f"{half}: {metric}, n={n}, epsilon={epsilon}"
+                    missed.append(f"{where}{text}".rstrip())
             yield f"{metric:20}{n:6}{row}".rstrip()
     yield ""
     yield f"{every - len(missed)} of {every} cells lie within 93 to 97 %. The others:"
