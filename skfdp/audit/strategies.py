@@ -2,7 +2,7 @@
 
 They are for tests of skfdp and of your own subclasses. They need hypothesis, which the
 extra ``test`` brings, and draw frames of pandas, polars and pyarrow where these are
-installed. The rule for every call is `skfdp.audit.fuzz.rule.check_call`.
+installed. The rule for every call is `check_call`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sklearn.base import clone
 from skfdp.audit.fuzz.columns import COLUMNS, PANDAS_COLUMNS
 from skfdp.audit.fuzz.expressions import ODD, value_of
 from skfdp.audit.fuzz.parameters import BY_NAME, SENSIBLE
+from skfdp.audit.fuzz.rule import check_call as check_call
 from skfdp.audit.fuzz.tables import FORMS, FRAMES, NAMES, Table
 from skfdp.audit.fuzz.targets import HOLDERS, TARGETS, Target
 from skfdp.estimators.base import PrivateEstimator
@@ -415,8 +416,7 @@ def estimator_calls(
     --------
     >>> from hypothesis import given, settings
     >>> from skfdp import FeatureDPRegressor
-    >>> from skfdp.audit.fuzz.rule import check_call
-    >>> from skfdp.audit.strategies import estimator_calls
+    >>> from skfdp.audit.strategies import check_call, estimator_calls
     >>> class Mine(FeatureDPRegressor):
     ...     pass
     >>> @settings(max_examples=5, derandomize=True, deadline=None, database=None)

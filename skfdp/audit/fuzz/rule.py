@@ -124,7 +124,7 @@ def check_call(
     Examples
     --------
     >>> from skfdp import calibrate
-    >>> from skfdp.audit.fuzz.rule import check_call
+    >>> from skfdp.audit.strategies import check_call
     >>> check_call(lambda: calibrate(-1.0, 1e-5, n_steps=1)).faults
     ()
     >>> check_call(lambda: [][1]).faults
