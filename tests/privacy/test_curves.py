@@ -350,6 +350,15 @@ class TestClipDeltaCurve:
         assert np.all(found >= exact * (1 - 1e-9) - 1e-14)
 
 
+@pytest.mark.parametrize("noise", [0.1, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize("q", [0.01, 0.3, 0.9])
+def test_below_the_least_loss_all_of_delta_is_left(noise, q):
+    # A record that is removed never makes an outcome less likely than 1 - q times.
+    epsilons = math.log1p(-q) - np.array([1e-9, 1e-3, 0.1, 1.0])
+    found = pld.removal(epsilons, noise, q)
+    np.testing.assert_allclose(found, -np.expm1(epsilons), rtol=1e-12)
+
+
 # Brute force: two contributions v and v' in the plane, by quadrature in one dimension.
 
 

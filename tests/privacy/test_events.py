@@ -140,6 +140,18 @@ def test_a_null_neighbour_is_one_clip_norm_away(relation, sensitivity):
         make(neighboring_relation=relation, sensitivity=sensitivity)
 
 
+@pytest.mark.parametrize("clip", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("relation", ["replace_special", "add_or_remove_one"])
+def test_rounding_is_relative_to_the_clip_norm(relation, clip):
+    fields = {"clip_norm": clip, "neighboring_relation": relation}
+    make(**fields, sensitivity=clip * (1 + 1e-12))
+    for sensitivity in (clip / 2, clip * (1 - 1e-6), clip * (1 + 1e-6)):
+        with pytest.raises(ValueError, match="must equal clip_norm"):
+            make(**fields, sensitivity=sensitivity)
+    with pytest.raises(ValueError, match=r"exceeds 2 \* clip_norm"):
+        make(clip_norm=clip, sensitivity=2 * clip * (1 + 1e-6))
+
+
 def test_rounding_is_forgiven():
     clip = 0.1 + 0.2
     assert make(clip_norm=clip, sensitivity=2 * 0.3 * (1 + 1e-12)).clip_norm == clip

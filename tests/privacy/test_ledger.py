@@ -236,7 +236,9 @@ class TestWhatComposes:
         assert ledger.public == ("age", "dx")
         assert ledger.events == (full_batch(0.1), weaker)[::order]
 
-    @pytest.mark.parametrize("events", [[], [1], full_batch().to_dict()])
+    @pytest.mark.parametrize(
+        "events", [[], [1], full_batch().to_dict(), [full_batch(), 1]]
+    )
     def test_needs_events(self, new_ledger, events):
         with pytest.raises(TypeError, match="must hold at least one Event"):
             new_ledger().charge(events)
