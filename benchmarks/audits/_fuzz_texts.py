@@ -177,6 +177,16 @@ DOMAINS: dict[str, tuple[str, ...]] = {
         "X.astype(object)",
         "X * 1j",
     ),
+    "scored_by": (
+        *("MODEL", "MODEL", "REGRESSOR", "MULTICLASS", "NETWORK", "PIPELINE"),
+        *("UNFITTED", "LogisticRegression()", "None", "'x'"),
+    ),
+    "metrics": (
+        *("None", "'accuracy'", "('roc_auc', 'log_loss')", "'mean_squared_error'"),
+        *("()", "'nobody'", "7", "['accuracy', 7]", "'confusion_matrix'"),
+    ),
+    "by": ("None", "0", "'a'", "9", "y", "X[:, :2]", "['a', 'b']"),
+    "n_bins": ("'auto'", "2", "1", "0", "600", "1.5"),
     "target": ("y", "None", "y[:3]", "y * 0", "y.astype(str)", "X[:, 0]"),
     "neighbours": (
         "None",
@@ -358,6 +368,24 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
         "n_records=$of_bounds_n).plan",
         "skfdp.private_bounds($of_bounds_rows, delta=1e-3, on_invalid=$on_invalid)",
         "skfdp.private_bounds($of_bounds_rows, plan_only=$flag, delta=1e-3)",
+    ),
+    "private_score": (
+        "skfdp.private_score($scored_by, $audited_rows, $target, $epsilon, "
+        "$delta_or_none, metrics=$metrics, by=$by, model_is_public=$flag, "
+        "confidence=$confidence).intervals",
+        "skfdp.private_score(MODEL, X, y, 1.0, threshold=$confidence, n_bins=$n_bins, "
+        "loss_bound=$clip, on_invalid=$on_invalid, n_records=$of_bounds_n, "
+        "neighboring_relation=$neighboring_relation, target_name=$target_name)",
+        "skfdp.private_score(REGRESSOR, X, $target, 1.0, error_bound=$clip, "
+        "metrics=$metrics, ledger=LEDGER())",
+    ),
+    "PrivateScore": (
+        "skfdp.private_score(MODEL, X, y, 1.0, metrics=$metrics, by=$by).to_dict()",
+    ),
+    "make_private_scorer": (
+        "skfdp.make_private_scorer($metrics, epsilon=$epsilon, delta=$delta_or_none, "
+        "ledger=LEDGER(), threshold=$confidence)($scored_by, X, y)",
+        "skfdp.make_private_scorer($metrics, epsilon=1.0, ledger=$ledger_path)",
     ),
     "gdp_delta": ("gdp_delta($number, $mu)",),
     "gdp_epsilon": ("gdp_epsilon($delta, $mu)",),

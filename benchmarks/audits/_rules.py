@@ -8,6 +8,7 @@ import _rules_fits
 import _rules_ledger
 import _rules_noise
 import _rules_records
+import _rules_scores
 import _rules_sums
 from _mutants import Mutant, Source
 
@@ -19,6 +20,7 @@ RULES = [
     *_rules_sums.RULES,
     *_rules_records.RULES,
     *_rules_fits.RULES,
+    *_rules_scores.RULES,
 ]
 
 #: What has to have a mutant: rooms, then a regular expression of lines.

@@ -43,7 +43,7 @@ CHARGES = [
         "seeds not recorded",
         "a fit that anybody can redo passes for private",
         "estimators/base.py",
-        r'"seeded": self\.random_state is not None',
+        r'"seeded": self\._seeded',
         '"seeded": False',
     ),
     Line(

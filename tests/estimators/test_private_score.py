@@ -959,3 +959,22 @@ def test_regressors_are_scored_by_losses(small):
 def test_events_are_plain(scores):
     (event,) = public(Fixed(), *scores, 1.0).privacy_.events
     assert type(event) is Event and event.label == "scores"
+
+
+def test_traps_of_the_user_do_not_enter():
+    """A trap would turn one private score into an exception after the charge."""
+    from scipy import special
+
+    X, y = np.random.default_rng(0).random((60, 2)), np.arange(60) % 2
+    model = DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(X, y)
+    with np.errstate(all="raise"), special.errstate(all="raise"):
+        found = private_score(model, X, y, 1.0, metrics=("roc_auc", "log_loss"))
+    assert set(found.values) == {"roc_auc", "log_loss"}
+
+
+def test_the_name_of_a_target_is_a_name():
+    X, y = np.random.default_rng(0).random((60, 2)), np.arange(60) % 2
+    model = DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(X, y)
+    for name in ("", 7, NotImplemented):
+        with pytest.raises(ValueError, match="target_name="):
+            private_score(model, X, y, 1.0, target_name=name)

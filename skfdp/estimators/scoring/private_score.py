@@ -30,6 +30,7 @@ from skfdp.privacy.relations import Relation
 from skfdp.privacy.report import PrivacyReport
 from skfdp.queries.score_table import ScoreTable
 from skfdp.records.checks import check_choice, check_flag, check_number, shown
+from skfdp.records.guards import without_traps
 from skfdp.records.labels import encode_any
 from skfdp.records.records import MOST_ROWS
 from skfdp.releases import rehearsal
@@ -102,6 +103,7 @@ class _Plan:
 
 
 @public("skfdp")
+@without_traps()
 def private_score(
     model: Any,
     X: Any,
@@ -259,7 +261,7 @@ def private_score(
     ledger = PrivacyLedger.resolve(ledger)
     scored_by = model_of(model)
     origin = Origin.of(model, bool(model_is_public), ledger)
-    named = target_name or origin.target_name
+    named = origin.target_name if target_name is None else target_name
     names = origin.names(model) if names is None else names
     scored = Scored.build(X, y, by, named, names, model)
     return _score(scored_by, scored, origin, settings, ledger)

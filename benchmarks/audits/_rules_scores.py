@@ -1,0 +1,112 @@
+"""Rules for scores, for bounds that nobody declared, and for rehearsals."""
+
+from _mutants import Line, Move
+
+SCORES = [
+    Line(
+        "missing sqrt 2",
+        "a replaced record leaves one cell and enters another",
+        "queries/score_table.py",
+        r"2\.0 \* \(self\.n_cells > 1\)",
+        "1.0 * (self.n_cells > 1)",
+    ),
+    Line(
+        "squares outside of the norm",
+        "a record adds more than its norm",
+        "queries/score_table.py",
+        r"\(1 \+ SQUARES\*\*2\)",
+        "1",
+    ),
+    Line(
+        "clip left out",
+        "one loss may be as large as it likes",
+        "queries/score_table.py",
+        r"np\.clip\((np\.where\(np\.isnan\(losses\), 1\.0, losses\)), 0\.0, 1\.0\)",
+        r"\1",
+    ),
+    Line(
+        "NaN guard left out",
+        "NaN becomes any integer",
+        "queries/score_table.py",
+        r"np\.where\(np\.isnan\(losses\), 1\.0, losses\)",
+        "losses",
+    ),
+    Line(
+        "rounding away from zero",
+        "a contribution is longer than its bound",
+        "queries/score_table.py",
+        r"np\.trunc\(values / unit\)",
+        "np.ceil(values / unit)",
+    ),
+    Line(
+        "charge left out",
+        "scores are free",
+        "estimators/scoring/private_score.py",
+        r"receipt = ledger\.charge\(.*\)$",
+        "receipt = None",
+    ),
+    Move(
+        "ledger charged after",
+        "a score that is refused has looked at the data",
+        "estimators/scoring/private_score.py",
+        r"if ledger is not None:",
+        r"table = _released",
+    ),
+]
+
+BOUNDS = [
+    Line(
+        "columns left out of a sensitivity",
+        "a record is counted once in every column",
+        "queries/bins.py",
+        r"math\.sqrt\(2 \* self\.X\.shape\[1\]\)",
+        "math.sqrt(2)",
+    ),
+    Line(
+        "missing sqrt 2",
+        "a replaced record leaves one bin and enters another",
+        "queries/bins.py",
+        r"math\.sqrt\(2 \* self\.X\.shape\[1\]\)",
+        "math.sqrt(self.X.shape[1])",
+    ),
+    Line(
+        "columns left out of a norm",
+        "a record is counted once in every column",
+        "queries/bins.py",
+        r"return math\.sqrt\(self\.X\.shape\[1\]\)",
+        "return 1.0",
+    ),
+    Line(
+        "NaN guard left out",
+        "NaN becomes any integer",
+        "queries/bins.py",
+        r"np\.where\(np\.isnan\(place\), 0, place\)\.astype\(np\.int64\)",
+        "place",
+    ),
+]
+
+REHEARSALS = [
+    Line(
+        "answers for other threads",
+        "fits beside an audit get its fixed noise",
+        "releases/rehearsal.py",
+        r" and stage\.place == _here\(\)",
+        "",
+    ),
+    Line(
+        "rehearsal left open",
+        "fits after an audit get its fixed noise",
+        "releases/rehearsal.py",
+        r"stage\.rehearsal = None",
+        "pass",
+    ),
+    Line(
+        "frozen fits pass for private",
+        "a fit with noise that anybody can compute is reported as private",
+        "estimators/base.py",
+        r"self\.random_state is not None or rehearsal\.current\(\) is not None",
+        "self.random_state is not None",
+    ),
+]
+
+RULES = [*SCORES, *BOUNDS, *REHEARSALS]
