@@ -8,13 +8,22 @@ from pathlib import Path
 import pytest
 
 import skfdp
+import skfdp.audit
+import skfdp.audit.strategies
 import skfdp.datasets
 import skfdp.inspection
 import skfdp.privacy
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS, README = ROOT / "docs", ROOT / "README.rst"
-MODULES = (skfdp, skfdp.datasets, skfdp.inspection, skfdp.privacy)
+MODULES = (
+    skfdp,
+    skfdp.audit,
+    skfdp.audit.strategies,
+    skfdp.datasets,
+    skfdp.inspection,
+    skfdp.privacy,
+)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 ESTIMATORS = [name for name in skfdp.__all__ if hasattr(getattr(skfdp, name), "fit")]
 TEMPLATE = "autosummary/estimator.rst"

@@ -1,4 +1,4 @@
-"""What every audit returns: a claim, and what was seen of it."""
+"""Results of audits: a claim, and what was seen of it."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from sklearn.base import clone
 from skfdp.audit.fuzz.columns import COLUMNS, PANDAS_COLUMNS
 from skfdp.audit.fuzz.expressions import ODD, value_of
 from skfdp.audit.fuzz.parameters import BY_NAME, SENSIBLE
-from skfdp.audit.fuzz.rule import check_call as check_call
+from skfdp.audit.fuzz.rule import check_call
 from skfdp.audit.fuzz.tables import FORMS, FRAMES, NAMES, Table
 from skfdp.audit.fuzz.targets import HOLDERS, TARGETS, Target
 from skfdp.estimators.base import PrivateEstimator
@@ -34,6 +34,15 @@ except ImportError as error:
     raise ImportError(
         "skfdp.audit.strategies needs hypothesis: pip install 'skfdp[test]'."
     ) from error
+
+__all__ = [
+    "check_call",
+    "estimator_calls",
+    "expressions",
+    "parameters",
+    "tables",
+    "targets",
+]
 
 _LIBRARIES = {"frame": "pandas", "series": "pandas", "arrow": "pyarrow"}
 _USUAL_FORMS = (

@@ -23,7 +23,7 @@ from skfdp.queries import Query
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """What a desk was asked for: one release.
+    """One release that a desk was asked for.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Asked:
 
 
 class Rehearsal(Protocol):
-    """What an audit does in the place of the operating system and of the noise."""
+    """The part of an audit that stands for the operating system and the noise."""
 
     def key(self, stream: str) -> int:
         """Return the key of the next stream of this name, 128 bits."""

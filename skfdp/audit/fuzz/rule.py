@@ -57,7 +57,7 @@ class HangError(BaseException):
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of a call.
+    """Outcome of a call.
 
     Attributes
     ----------

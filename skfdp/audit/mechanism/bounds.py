@@ -283,7 +283,7 @@ def errors(
 
 @dataclasses.dataclass(frozen=True)
 class Separation:
-    """How far two samples lie apart, in standard deviations: a Gaussian-DP parameter.
+    """Distance of two samples in standard deviations: a Gaussian-DP parameter.
 
     Attributes
     ----------

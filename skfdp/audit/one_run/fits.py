@@ -24,7 +24,7 @@ NO_CLAIM = "estimator claims no finite epsilon: there is nothing to audit; set o
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """What of a table is public, and the last step that learns from it.
+    """Parts of a table, public and private, and the last step that learns from it.
 
     Attributes
     ----------

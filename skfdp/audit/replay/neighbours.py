@@ -44,7 +44,7 @@ _NO_LABELS = (None, float("nan"), "no such label", 7, -1, [1])
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """What is private of a table, and what it may become.
+    """The private part of a table, and what it may become.
 
     Attributes
     ----------

@@ -54,7 +54,7 @@ class Release:
 
 @dataclasses.dataclass(frozen=True)
 class Move:
-    """How far one release was moved by a neighbour.
+    """Distance by which a neighbour moved one release.
 
     Attributes
     ----------

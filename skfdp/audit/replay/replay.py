@@ -84,7 +84,7 @@ class Difference:
 @public("skfdp.audit")
 @dataclasses.dataclass(frozen=True)
 class Moved:
-    """How far the neighbours of a replay moved the releases of one label.
+    """Distance by which neighbours moved the releases of one label.
 
     Attributes
     ----------
