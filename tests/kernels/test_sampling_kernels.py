@@ -1,9 +1,11 @@
 """The compiled samplers against the definition, and word by word against Python."""
 
 import math
+import random
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -21,6 +23,7 @@ from skfdp.kernels.sampling import (
     add_rounded_normals,
     poisson_members,
 )
+from skfdp.releases import exact_draws
 from skfdp.releases.exact_draws import exact_gap, rounded_pair
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
@@ -355,3 +358,20 @@ def test_entries_without_a_word_are_refused():
             total, 1.0, np.arange(5, dtype=np.uint64), np.empty(2, np.int64)
         )
     assert not total.any()
+
+
+@pytest.mark.parametrize("bits", [128, 139, 512])
+def test_bounds_of_logarithms_hold_for_all_digits_that_may_follow(bits):
+    # In longer integers than these: 1,024 bits of mpmath.
+    rng, places = random.Random(bits), bits + 64
+    with mpmath.workprec(1024):
+        for _ in range(60):
+            numerator = rng.getrandbits(rng.randint(2, bits)) | 1
+            low, high = exact_draws._logarithm_bounds(numerator, bits, places)
+            ends = [
+                -mpmath.log(mpmath.mpf(numerator + more) / mpmath.mpf(2) ** bits)
+                * mpmath.mpf(2) ** places
+                for more in (0, 1)
+            ]
+            assert low <= max(0, ends[1]) <= ends[0] <= high
+            assert high - low <= 2**places // numerator + 4 * 2**24

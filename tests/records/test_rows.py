@@ -103,6 +103,16 @@ def test_row_map_is_the_identity_inside_bounds_and_norm():
     np.testing.assert_allclose(row_map(X), X)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("third", [1.0, np.inf])
+def test_bounded_columns_lie_in_the_unit_interval_beside_any_others(third, sparse):
+    row_map = RowMap(low=np.zeros(3), span=np.array([2.0, 4.0, third]))
+    X = np.array([[5.0, 1.0, 0.5], [-3.0, 9.0, 0.25], [1.0, 2.0, 0.125]])
+    found = row_map.scale(csr_array(X) if sparse else X)
+    expected = [[1.0, 0.25, 0.5], [0.0, 1.0, 0.25], [0.5, 0.5, 0.125]]
+    np.testing.assert_array_equal(found.toarray() if sparse else found, expected)
+
+
 def test_row_map_does_not_touch_the_input():
     X = np.array([[3.0, 4.0], [0.0, 0.0]])
     before = X.copy()
