@@ -74,6 +74,9 @@ def population(sources: dict[str, Source], options: argparse.Namespace) -> list[
     ruled = by_rule(RULES, sources)
     check_complete(ruled, sources)
     if options.sample is not None:
+        if options.killers is not None:
+            known = killers(options.killers)
+            ruled = [m for m in ruled if (m.file, _new_line(m)) in known]
         return sample(ruled, options.sample, options.seed)
     drawn = sample(everything(sources), options.random, options.seed)
     found = [*ruled, *drawn]
@@ -210,7 +213,7 @@ def heading(options: argparse.Namespace) -> str:
 def _version(name: str) -> str:
     if name == "skfdp":
         text = (ROOT / "skfdp" / "_version.py").read_text(encoding="utf-8")
-        return re.search(r'"(.+)"', text)[1]
+        return re.search(r'__version__ = "(.+)"', text)[1]
     return importlib.metadata.version(name)
 
 
