@@ -269,6 +269,27 @@ def test_units_leave_room_for_as_many_records_as_are_declared(kind, capacity):
         assert capacity * query.clip_norm / query.unit(std) <= 2.0**62 * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("orthant", [True, False])
+def test_the_clamp_is_that_of_the_query(orthant):
+    """A loss that fixes no sign shows whether there is one."""
+    rows = GridRows.build(np.ones((4, 1)), lambda block: block)
+    query = LinearQuery(
+        rows=rows,
+        target=np.array([1, 0, 1, 0]),
+        loss=REGRESSION_LOSSES["squared_error"],
+        n_outputs=1,
+        clip_norm=100.0,
+        capacity=4,
+        orthant=orthant,
+        offset=np.array([[2.0], [-1.0], [0.5], [3.0]]),
+    )
+    unit = query.unit(0.0)
+    each = [query.exact_sum(np.zeros((1, 1)), np.array([i]), unit) for i in range(4)]
+    found = np.ravel(each) * unit
+    expected = [0.0, 0.0, -0.5, 3.0] if orthant else [1.0, -1.0, -0.5, 3.0]
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
 def test_two_lemmas_at_once_are_refused():
     """The orthant lemma is about a public target, the other one about a private."""
     with pytest.raises(ValueError, match="orthant=True and label_bound exclude"):

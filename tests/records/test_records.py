@@ -11,6 +11,7 @@ from skfdp.records import mapped
 from skfdp.records.mapped import PublicRows, WholeRows
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
+from skfdp.records.target import TargetMap
 
 N, D = 60, 5
 
@@ -133,6 +134,24 @@ def test_the_capacity_follows_what_is_declared_and_not_the_rows(X):
     few = dataclasses.replace(public, n_records=3)
     assert few.n_rows == len(X) != 3
     assert few.capacity == 16 * 3
+
+
+@pytest.mark.parametrize("place", range(D))
+def test_private_columns_are_bounded_where_each_of_them_has_bounds(X, place):
+    public = records_of(X, MASKS["some"]).public
+    assert public.private_bounded
+    span = np.full(D, 2.0)
+    span[place] = np.inf
+    row_map = dataclasses.replace(public.row_map, span=span)
+    found = dataclasses.replace(public, row_map=row_map)
+    assert found.private_bounded is bool(MASKS["some"][place])
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_targets_beyond_their_bounds_are_cut(log):
+    target_map = TargetMap(centre=1.0, scale=2.0, log=log, low=-3.0, high=5.0)
+    found = target_map(np.array([-1e300, -3.0, 1.0, 5.0, np.inf]))
+    np.testing.assert_array_equal(found, [-2.0, -2.0, 0.0, 2.0, 2.0])
 
 
 def test_the_reach_of_private_columns_follows_bounds_or_what_is_told():

@@ -1,0 +1,136 @@
+"""The order of a fit: what is told and charged comes before any private value."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from skfdp import (
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivacyLedger,
+    PrivacyWarning,
+    PrivateCenteringTransformer,
+)
+from skfdp.privacy import PrivacyBudgetError
+from skfdp.releases import desk
+
+COMMON = {"epsilon": 1.0, "delta": 1e-5, "bounds": (0, 1), "names": ["a", "b", "c"]}
+LABELS = {"classes": [0, 1], "target_name": "y"}
+TARGET = {"target_bounds": (0, 1), "target_name": "y"}
+ESTIMATORS = {
+    "classifier": DPSGDFClassifier(**COMMON, **LABELS, max_iter=3),
+    "regressor": DPSGDFRegressor(**COMMON, **TARGET, max_iter=3),
+    "feature-DP": FeatureDPLogisticRegression(
+        **COMMON, **LABELS, public_features=[0], max_iter=3
+    ),
+    "label-DP": FeatureDPLogisticRegression(**COMMON, **LABELS, public_features="all"),
+    "one-shot": FeatureDPRegressor(
+        **COMMON, **TARGET, public_features=[0], solver="one-shot"
+    ),
+    "network": FeatureDPMLPClassifier(
+        **COMMON, **LABELS, public_features=[0], hidden_layer_sizes=(3,), max_iter=2
+    ),
+    "centring": PrivateCenteringTransformer(**COMMON),
+}
+every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.random((400, 3))
+    return X, (X[:, 0] + X[:, 1] > 1).astype(int)
+
+
+def fitted(name, table, **changes):
+    model = ESTIMATORS[name].__class__(**ESTIMATORS[name].get_params())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return model.set_params(**changes).fit(*table)
+
+
+@every_estimator
+def test_a_fit_is_charged_before_anything_is_released(
+    name, table, monkeypatch, tmp_path
+):
+    ledger, seen = PrivacyLedger(tmp_path / "ledger.sqlite"), []
+    noisy_sum = desk._noisy_sum
+
+    def watched(query, *args, **kwargs):
+        seen.append(len(ledger))
+        return noisy_sum(query, *args, **kwargs)
+
+    monkeypatch.setattr(desk, "_noisy_sum", watched)
+    report = fitted(name, table, ledger=ledger).privacy_
+    assert seen
+    # All events of the fit, at its first release.
+    assert set(seen) == {len(report.events)}
+    assert ledger.events == report.events
+    ledger.check_report(report)
+
+
+@every_estimator
+def test_a_fit_that_is_refused_has_released_nothing(name, table, monkeypatch):
+    def never(*args, **kwargs):
+        raise AssertionError("a release without a charge")
+
+    monkeypatch.setattr(desk, "_noisy_sum", never)
+    ledger = PrivacyLedger(epsilon=0.5, delta=1e-5)
+    with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
+        fitted(name, table, ledger=ledger)
+    assert not ledger.entries
+
+
+@every_estimator
+def test_a_fit_that_fails_stays_charged(name, table, monkeypatch):
+    def fails(*args, **kwargs):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(desk, "_noisy_sum", fails)
+    ledger = PrivacyLedger()
+    with pytest.raises(ZeroDivisionError):
+        fitted(name, table, ledger=ledger)
+    assert ledger.entries
+
+
+@every_estimator
+def test_a_seed_is_told_and_recorded(name, table):
+    ledger = PrivacyLedger()
+    model = ESTIMATORS[name].__class__(**ESTIMATORS[name].get_params())
+    with pytest.warns(PrivacyWarning, match="NO privacy guarantee"):
+        model.set_params(random_state=0, ledger=ledger).fit(*table)
+    assert model.privacy_.seeded
+    assert all(event.seeded for event in ledger.events)
+    assert not fitted(name, table).privacy_.seeded
+
+
+@every_estimator
+def test_one_seed_on_two_tables_draws_two_noises(name, table, releases):
+    X, y = table
+    other = X.copy()
+    other[7, 2] = 1 - other[7, 2]  # private, but where every column is public
+    labels = y.copy()
+    labels[7] = 1 - labels[7]
+    for one in ((X, y), (other, labels), (X, y)):
+        fitted(name, one, random_state=0)
+    n = len(releases) // 3
+    first, second, again = (releases[i * n : i * n + n] for i in range(3))
+    for ours, theirs, same in zip(first, second, again, strict=True):
+        np.testing.assert_array_equal(ours["noise"], same["noise"])
+        assert (ours["noise"] != theirs["noise"]).mean() > 0.9
+
+
+@pytest.mark.parametrize("name", ["classifier", "feature-DP", "network"])
+def test_void_records_are_in_no_release(name, table, releases):
+    X, y = table[0].copy(), table[1]
+    bounds = {0: (0, 1), 1: (0, 1)}  # nothing stands in for a number of column 2
+    X[5, 2] = np.nan
+    fitted(name, (X, y), bounds=bounds)
+    assert releases
+    for release in releases:
+        batch = release["batch"]
+        assert batch is not None and 5 not in batch
