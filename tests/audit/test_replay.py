@@ -36,7 +36,12 @@ from skfdp import (
     report,
 )
 from skfdp.audit.replay.replay import INSIDE, LEAVES, audit_replay
-from skfdp.audit.replay.tracing import LED_BY_VALUES, LINES_LED_BY_VALUES
+from skfdp.audit.replay.tracing import (
+    LED_BY_VALUES,
+    LINES_LED_BY_VALUES,
+    PACKAGE,
+    Trace,
+)
 
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
 
@@ -725,6 +730,18 @@ def test_without_the_list_of_what_values_lead_the_control_flow_differs(monkeypat
     monkeypatch.setattr("skfdp.audit.replay.tracing.LED_BY_VALUES", {})
     model = WITHOUT_BOUNDS["labels"]
     assert found(model, Y.astype(object), trace="lines")[0] == {"control flow"}
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_a_trace_follows_the_package_and_no_audit(lines):
+    with warnings.catch_warnings(), Trace(lines=lines) as trace:
+        warnings.simplefilter("ignore")
+        MODEL.__class__(**MODEL.get_params()).fit(X, Y)
+        audit_replay(MODEL, X, Y, n_neighbours=1, trace=None)
+    files = {Path(code.co_filename).relative_to(PACKAGE) for code, _ in trace.steps}
+    rooms = {file.parts[0] for file in files}
+    assert {"estimators", "records", "queries", "releases", "privacy"} <= rooms
+    assert "audit" not in rooms
 
 
 def test_both_traces_or_none():

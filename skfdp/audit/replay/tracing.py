@@ -11,7 +11,9 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-PACKAGE = Path(__file__).parents[1]
+from skfdp import _version
+
+PACKAGE = Path(_version.__file__).parent
 
 _CELLS = (
     "reads each cell by what it holds, a number, a text or something else, and returns "
