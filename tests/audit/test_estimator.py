@@ -479,7 +479,7 @@ def test_few_canaries_refute_nothing(n_canaries, table):
 
 
 ERRORS = {
-    "seed": ({"random_state": -1}, "random_state=-1 must be None or a whole number"),
+    "seed": ({"random_state": -1}, "random_state=-1 must be an int"),
     "no score": ({"score": "margins"}, "score='margins' must be None or"),
     "kind": ({"canaries": "mole"}, "canaries='mole' is unknown"),
     "shape": ({"canaries": (np.zeros((2, 2)), None)}, "of the shape of X and y"),

@@ -56,7 +56,8 @@ class Parts:
 
 def without_charge(estimator: Any) -> Any:
     """Return a clone that has no ledger and no seed."""
-    if not hasattr(estimator, "get_params") or not hasattr(estimator, "fit"):
+    made = hasattr(estimator, "get_params") and not isinstance(estimator, type)
+    if not made or not hasattr(estimator, "fit"):
         raise ValueError(
             f"estimator={shown(estimator)} must be an estimator or a Pipeline of this "
             "package's."

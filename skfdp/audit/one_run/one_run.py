@@ -19,7 +19,7 @@ from skfdp.audit.results import AuditResult
 from skfdp.privacy.plotting import new_axes
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.reporting import report
-from skfdp.records.checks import shown
+from skfdp.records.checks import check_choice, check_number, shown
 
 #: Of the canaries guessed, by default; each number costs its part of the confidence.
 SHARES = (1.0, 0.5, 0.25, 0.125)
@@ -214,15 +214,14 @@ def audit_estimator(
     X, y = _table(X, y)
     own = without_charge(estimator)
     significance = _significance(confidence)
-    rng = np.random.default_rng(_seed(random_state))
+    check_number(
+        "random_state", random_state, include_low=True, integral=True, also=(None,)
+    )
+    rng = np.random.default_rng(random_state)
     parts = parts_of(own, X, y, public_features, public_target)
     n_canaries = _count("n_canaries", n_canaries, n_records(X), _MOST_CANARIES)
     _count("n_guesses", n_guesses, n_canaries)
-    if tails not in TAILS:
-        raise ValueError(
-            f"tails={shown(tails)} is unknown; choose one of "
-            f"{', '.join(map(repr, TAILS))}."
-        )
+    check_choice("tails", tails, TAILS)
     made = make_canaries(
         parts, X, y, n_canaries=n_canaries, kind=canaries, tails=tails, rng=rng
     )
@@ -305,7 +304,8 @@ def _scores(model: Any, made: Canaries, score: Score | None) -> np.ndarray:
         score = default_score(model)
     if not callable(score):
         raise ValueError(
-            f"score={shown(score)} must be None or score(model, X_a, y_a, X_b, y_b)."
+            f"score={shown(score)} must be None or a function: "
+            "score(model, X_a, y_a, X_b, y_b)."
         )
     found = np.asarray(
         score(model, made.X_a, made.y_a, made.X_b, made.y_b), dtype=float
@@ -328,16 +328,6 @@ def _table(X: Any, y: Any) -> tuple[Any, Any]:
             "expected rows with columns, and one target for each row."
         )
     return X, y
-
-
-def _seed(random_state: int | None) -> int | None:
-    whole = isinstance(random_state, numbers.Integral)
-    if random_state is None or (whole and random_state >= 0):
-        return random_state
-    raise ValueError(
-        f"random_state={shown(random_state)} must be None or a whole number of at "
-        "least 0: it is of canaries and coins alone."
-    )
 
 
 def _significance(confidence: float) -> float:
