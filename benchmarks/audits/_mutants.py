@@ -35,6 +35,8 @@ class Mutant:
         Lines of the statement: whoever runs one of them runs the mutant.
     names : tuple of str
         What a statement outside of functions defines.
+    also : str
+        Part of the names of tests that run the line in another process.
     """
 
     file: str
@@ -48,6 +50,7 @@ class Mutant:
     new: str
     lines: tuple[int, ...]
     names: tuple[str, ...] = ()
+    also: str = ""
 
     def applied(self, source: bytes) -> bytes:
         """Return the file after the change."""
@@ -192,6 +195,8 @@ class Line:
         Regular expression of the function around it.
     least : int
         Lines that have to be found.
+    also : str
+        Part of the names of tests that run them in another process.
     """
 
     name: str
@@ -201,6 +206,7 @@ class Line:
     put: str
     scope: str = ""
     least: int = 1
+    also: str = ""
 
     def mutants(self, sources: dict[str, Source]) -> Iterator[Mutant]:
         """Yield a mutant for each line."""
@@ -215,7 +221,8 @@ class Line:
                         for place in found.span()
                     )
                     text = found.expand(self.put)
-                    yield source.mutant(self.name, self.reason, start, stop, text)
+                    one = source.mutant(self.name, self.reason, start, stop, text)
+                    yield dataclasses.replace(one, also=self.also)
 
 
 @dataclasses.dataclass(frozen=True)

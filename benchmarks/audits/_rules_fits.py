@@ -105,19 +105,22 @@ CHARGES = [
     ),
 ]
 
+# Functions that plan; elsewhere the names are those of step sizes and queries.
+_OF_A_PLAN = r"(plan|event|_plan\w*)$"
+
 PLANS = [
     Each(
         "sensitivity halved",
         "the plan is for half of what neighbours move",
         "estimators/*.py",
-        keyword("sensitivity", "({}) / 2", scope=r"(plan|event|_plan\w*)$"),
+        keyword("sensitivity", "({}) / 2", scope=_OF_A_PLAN),
         least=10,
     ),
     Each(
         "clip norm of another query",
         "the plan is for half of what a record contributes",
         "estimators/*.py",
-        keyword("clip_norm", "({}) / 2", r"^\w+\.clip_norm$|^clip_norm$"),
+        keyword("clip_norm", "({}) / 2", r"^\w+\.clip_norm$|^clip_norm$", _OF_A_PLAN),
         least=8,
     ),
     Each(
@@ -255,7 +258,10 @@ RELEASES = [
         "estimators/arrays.py estimators/tables.py estimators/linear_model/*.py "
         "estimators/completion/*.py estimators/centring/*.py "
         "estimators/neural_network/start.py",
-        inverted(r"public|mask|private"),
+        # Priors, reaches, and what is told of the noise.
+        inverted(
+            r"public|mask|private", r"away =|weights = \(theta|columns, norm, seen"
+        ),
         least=10,
     ),
     Line(

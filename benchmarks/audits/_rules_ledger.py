@@ -95,6 +95,7 @@ LEDGER = [
         "privacy/store.py",
         r"if os\.getpid\(\) != self\._process:",
         "if False:",
+        also="test_a_forked_child",
     ),
     Line(
         "restored copies let through",

@@ -88,11 +88,13 @@ def divisor(function: str, text: str) -> Put:
     return put
 
 
-def inverted(names: str) -> Put:
-    """Take away the ~ of a mask."""
+def inverted(names: str, but: str = "^$") -> Put:
+    """Take away the ~ of a mask, but for lines that no guarantee rests on."""
 
     def put(source, node):
         if not isinstance(node, ast.UnaryOp) or not isinstance(node.op, ast.Invert):
+            return None
+        if re.search(but, source.lines[node.lineno - 1]):
             return None
         own = source.text(node.operand)
         return (node, f"({own})") if re.search(names, own) else None

@@ -103,6 +103,9 @@ class Coverage:
             found |= self._of_kernel(mutant)
         for name in mutant.names:
             found |= self._of_lines(self._readers[name])
+        if mutant.also:
+            names = enumerate(self.names)
+            found |= {number for number, name in names if mutant.also in name}
         if not found:
             found = set(self._by_file[mutant.file])
         names = (self.names[number] for number in found)

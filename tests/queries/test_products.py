@@ -11,7 +11,7 @@ from skfdp.queries.products import (
     ShortProducts,
     products,
 )
-from skfdp.records.grid import GridRows
+from skfdp.records.grid import GridRows, SparseGridRows
 
 
 def make_rows(n=150, d=37, seed=0, longest=2**15 - 40, scale=1.3):
@@ -73,6 +73,29 @@ def test_products_are_exact_at_the_largest_numbers(kind, n_outputs, n, d):
     work.add(part[:3], some)
     total = exact(rows, part, residual) + exact(rows, part[:3], some)
     np.testing.assert_array_equal(work.total(), total.astype(np.int64))
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_margins_of_long_sparse_rows_do_not_wrap_around(n_outputs):
+    n, d = 5, 12
+    values = np.full((n, d), 2**15 - 1, dtype=np.int16)
+    values[1:] //= 2 ** np.arange(1, n)[:, None]
+    values[::2] *= -1
+    squares = (values.astype(np.float64) ** 2).sum(axis=1)
+    rows = SparseGridRows(
+        values.ravel(),
+        np.tile(np.arange(d, dtype=np.int32), n),
+        np.arange(0, n * d + 1, d),
+        np.zeros(d, dtype=np.int64),
+        squares,
+    )
+    theta = np.ones((n_outputs, d))
+    work, found = products(rows, n_outputs), np.empty((n_outputs, n))
+    work.start(theta)
+    work.margins(np.arange(n), found)
+    assert np.abs(values.astype(np.int64).sum(axis=1)).max() * 2**13 > 2**31
+    expected = theta @ (values.T * rows.unit)
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
 def test_32_rows_of_the_largest_products_fit():
