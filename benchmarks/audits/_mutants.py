@@ -36,7 +36,7 @@ class Mutant:
     names : tuple of str
         What a statement outside of functions defines.
     also : str
-        Part of the names of tests that run the line in another process.
+        Part of the names of tests that are asked first, whatever lines they run.
     """
 
     file: str
@@ -196,7 +196,8 @@ class Line:
     least : int
         Lines that have to be found.
     also : str
-        Part of the names of tests that run them in another process.
+        Part of the names of tests that are asked first: of those that run the lines in
+        another process, or among very many.
     """
 
     name: str
@@ -273,6 +274,7 @@ class Move:
     first: str
     then: str
     least: int = 1
+    also: str = ""
 
     def mutants(self, sources: dict[str, Source]) -> Iterator[Mutant]:
         """Yield a mutant for each pair."""
@@ -293,7 +295,8 @@ class Move:
                     gap = source.span(first)[1]
                     between = source.bytes[gap:stop].decode().lstrip()
                     text = f"{between}\n{' ' * first.col_offset}{source.text(first)}"
-                    yield source.mutant(self.name, self.reason, start, stop, text)
+                    one = source.mutant(self.name, self.reason, start, stop, text)
+                    yield dataclasses.replace(one, also=self.also)
 
 
 def _chosen(sources: dict[str, Source], where: str) -> Iterator[Source]:

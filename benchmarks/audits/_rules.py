@@ -45,6 +45,10 @@ SPARED = {
     ("queries/temperature.py", r"np\.rint\(weights / unit\)"): "released weights",
     ("queries/temperature.py", r"np\.trunc\("): "cut to the bound after it",
     ("queries/network.py", r"np\.rint"): "the norm is that of what is rounded",
+    (
+        "kernels/contributions.py",
+        r"return np\.trunc",
+    ): "room for any rounding by a unit",
     ("kernels/network.py", r"np\.rint"): "the norm is that of what is rounded",
     ("kernels/tiles.py", r"np\.rint"): "released weights",
     ("records/grid.py", r"np\.rint\(value / GRID\)"): "released or public",

@@ -210,10 +210,9 @@ KERNELS = [
     Line(
         "rounding away from zero",
         "truncation is promised",
-        "kernels/contributions.py kernels/network.py",
+        "kernels/network.py",
         r"np\.trunc\((.*)\)$",
         r"(np.ceil(\1) if \1 > 0.0 else np.floor(\1))",
-        least=2,
     ),
     Line(
         "norm of one output",

@@ -3,6 +3,9 @@
 from _mutants import Each, Line, Move
 from _rules_nodes import called, inverted, keyword
 
+#: Every test of a fit runs these lines; this file is about them.
+_ORDER = "test_order_of_a_fit"
+
 CHARGES = [
     Move(
         "ledger charged after",
@@ -10,6 +13,7 @@ CHARGES = [
         "estimators/base.py",
         r"if ledger is not None:",
         r"found = method\.run",
+        also=_ORDER,
     ),
     Line(
         "charge left out",
@@ -17,6 +21,7 @@ CHARGES = [
         "estimators/base.py",
         r"receipt = ledger\.charge\(.*\)",
         "receipt = None",
+        also=_ORDER,
     ),
     Line(
         "last event not charged",
@@ -24,6 +29,7 @@ CHARGES = [
         "estimators/base.py",
         r"ledger\.charge\(told\.events,",
         "ledger.charge(told.events[:1],",
+        also=_ORDER,
     ),
     Line(
         "last event not reported",
@@ -31,6 +37,7 @@ CHARGES = [
         "estimators/base.py",
         r"events=told\.events,",
         "events=told.events[:1],",
+        also=_ORDER,
     ),
     Line(
         "fits without privacy not recorded",
@@ -38,6 +45,7 @@ CHARGES = [
         "estimators/base.py",
         r"receipt = ledger\.charge_nonprivate\(.*\)",
         "receipt = None",
+        also=_ORDER,
     ),
     Line(
         "seeds not recorded",
@@ -45,6 +53,7 @@ CHARGES = [
         "estimators/base.py",
         r'"seeded": self\._seeded',
         '"seeded": False',
+        also=_ORDER,
     ),
     Line(
         "seed not told",
@@ -52,6 +61,7 @@ CHARGES = [
         "estimators/base.py",
         r"warn_of_seed\(self\.random_state\)",
         "pass",
+        also=_ORDER,
     ),
     Line(
         "void records kept",
@@ -59,6 +69,7 @@ CHARGES = [
         "estimators/base.py",
         r"Desk\(plan\.releases, streams, records\.void\)",
         "Desk(plan.releases, streams, None)",
+        also=_ORDER,
     ),
     Line(
         "keys of public models left out",
@@ -73,6 +84,7 @@ CHARGES = [
         "estimators/base.py",
         r"self\._data\(records\),",
         "(),",
+        also=_ORDER,
     ),
     Line(
         "public columns not told",

@@ -167,6 +167,8 @@ class Coverage:
         for one in sorted(asked, key=lambda one: (one.seconds, one.name)):
             function = one.name.partition("[")[0]
             first, own, near = ranks[one.name.partition("::")[0]]
+            if mutant.also and mutant.also in one.name:
+                first = own = 0
             keys[one.name] = first, own, cases[function], near, one.seconds
             cases[function] += 1
         return sorted(asked, key=lambda one: keys[one.name])

@@ -115,6 +115,17 @@ def test_both_sides_of_a_difference_saturate_together():
     assert abs(full[0, 0] * 10 - public[0, 0] * 19) <= 29  # truncation alone
 
 
+def test_truncation_of_a_hundred_outputs_is_in_the_room():
+    """Each output but the first gains almost a unit by being truncated."""
+    full, public = np.full((100, 1), 5.99), np.full((100, 1), 6.01)
+    full[0], public[0] = 1000.0, 981.2
+    squares = np.ones(1)
+    clip = clip_of(squares, 21.0, 1.0, 2.0**29 - 1)
+    assert square(np.trunc(full) - np.trunc(public)) > 21**2
+    clip_differences(full, public, np.zeros(1, np.int64), clip, squares, squares)
+    assert 0 < square(full - public) <= 21**2
+
+
 @settings(deadline=None, max_examples=200)
 @given(
     n_outputs=st.integers(1, 4),
