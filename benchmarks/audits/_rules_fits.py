@@ -77,6 +77,7 @@ CHARGES = [
         "estimators/base.py",
         r"self\._streams\(records, prepared\.keys\)",
         "self._streams(records, {})",
+        also="test_seeded_streams",
     ),
     Line(
         "data left out of the keys",

@@ -290,6 +290,20 @@ def test_the_clamp_is_that_of_the_query(orthant):
     np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
+def test_a_batch_of_short_products_is_that_of_its_rows(monkeypatch):
+    query = make_query(d=20)
+    theta, unit = make_theta(query), query.unit(1.0)
+    batch = np.sort(np.random.default_rng(3).choice(query.n_rows, 70, replace=False))
+    assert ShortProducts.fits(query.rows)
+    found = query.exact_sum(theta, batch, unit)
+    each = [query.exact_sum(theta, np.array([i]), unit) for i in batch]
+    np.testing.assert_array_equal(found, sum(each))
+    assert not np.array_equal(found, query.exact_sum(theta, np.arange(70), unit))
+    monkeypatch.setattr(ShortProducts, "fits", staticmethod(lambda rows: False))
+    again = dataclasses.replace(query)
+    np.testing.assert_array_equal(found, again.exact_sum(theta, batch, unit))
+
+
 def test_two_lemmas_at_once_are_refused():
     """The orthant lemma is about a public target, the other one about a private."""
     with pytest.raises(ValueError, match="orthant=True and label_bound exclude"):
