@@ -278,6 +278,7 @@ KERNELS = [
         "kernels/short_tiles.py",
         r"else batch\[first:stop\]",
         "else np.arange(first, last)",
+        also="short_products_is",
     ),
     Line(
         "squares rounded down",
@@ -294,18 +295,12 @@ KERNELS = [
         "math.ldexp(bound, exponent)",
     ),
     Line(
-        "integers saturate too late",
-        "a network's errors wrap around",
-        "kernels/network.py",
-        r"np\.trunc\(min\(max\(value, -largest\), largest\)\)",
-        "np.trunc(value)",
-    ),
-    Line(
         "label reach without sqrt 2",
         "two labels of several classes are sqrt 2 apart",
         "kernels/losses/log_loss.py",
         r"1\.0 if n_classes == 2 else math\.sqrt\(2\.0\)",
         "1.0",
+        also="test_no_label_moves",
     ),
     Line(
         "missing sqrt of the classes",
@@ -313,6 +308,7 @@ KERNELS = [
         "kernels/losses/one_vs_rest.py",
         r"1\.0 if n_classes == 2 else math\.sqrt\(n_classes\)",
         "1.0",
+        also="residuals_are_derivatives",
     ),
     Each(
         "number of words dropped",

@@ -165,11 +165,11 @@ PLANS = [
         "",
     ),
     Line(
-        "orthant bound of a private target",
-        "sqrt 2 is claimed where the signs of the errors are private",
+        "orthant bound of all layers",
+        "sqrt 2 is claimed where entries have any sign",
         "estimators/neural_network/training.py",
         r'signs = layers == "last" and public\.has_target',
-        'signs = layers == "last"',
+        "signs = public.has_target",
     ),
     Line(
         "label bound where columns are private",
@@ -184,6 +184,7 @@ PLANS = [
         "estimators/linear_model/descent.py",
         r"label_bound=plan\.label_bound,",
         "label_bound=None,",
+        also="test_a_wide_clip_costs",
     ),
     Line(
         "orthant not handed on",
@@ -200,6 +201,7 @@ PLANS = [
         "public_target=True,",
         scope="_query",
         least=2,
+        also="test_only_the_desk",
     ),
     Line(
         "whole share of mu",
@@ -269,11 +271,12 @@ RELEASES = [
         "mask inverted",
         "private columns where public ones are meant, or the other way round",
         "estimators/arrays.py estimators/tables.py estimators/linear_model/*.py "
-        "estimators/completion/*.py estimators/centring/*.py "
+        "estimators/completion/method.py estimators/centring/*.py "
         "estimators/neural_network/start.py",
         # Priors, reaches, and what is told of the noise.
         inverted(
-            r"public|mask|private", r"away =|weights = \(theta|columns, norm, seen"
+            r"public|mask|private",
+            r"away =|weights = \(theta|columns, norm, seen",
         ),
         least=10,
     ),
@@ -290,6 +293,7 @@ RELEASES = [
         "estimators/arrays.py",
         r"kept = public\[X\.indices\]",
         "kept = public[X.indices] | True",
+        also="test_tables_for_plans",
     ),
 ]
 
@@ -300,6 +304,7 @@ SEARCH = [
         "estimators/search/runs.py",
         r"self\._share\.check\(tuple\(self\._released\)\)",
         "pass",
+        also="test_the_gate_counts",
     ),
     Line(
         "releases of a run forgotten",
@@ -307,6 +312,7 @@ SEARCH = [
         "estimators/search/runs.py",
         r"self\._released \+= events",
         "self._released[:] = events",
+        also="test_the_gate_counts",
     ),
     Line(
         "missing square root of the candidates",
@@ -370,6 +376,7 @@ SEARCH = [
         "estimators/search/method.py",
         r'streams\.private\("fit", number\)',
         'streams.private("fit")',
+        also="test_every_run_has_a_seed",
     ),
     Line(
         "fixed number of runs",

@@ -50,6 +50,15 @@ METHODS = {
     "network": FeatureDPMLPClassifier(
         **COMMON, **TWO, **FEW, hidden_layer_sizes=(4,), **SOME
     ),
+    "network, padded": FeatureDPMLPClassifier(
+        **COMMON, **TWO, **FEW, hidden_layer_sizes=(4,), **SOME, public_loss="gaussian"
+    ),
+    "network, padded, target public": FeatureDPMLPClassifier(
+        **(COMMON | TWO | FEW | SOME),
+        hidden_layer_sizes=(4,),
+        public_loss="gaussian",
+        public_target=True,
+    ),
 }
 
 

@@ -37,7 +37,7 @@ from skfdp.estimators.search import runs as tuning
 from skfdp.estimators.search import search as model_selection
 from skfdp.estimators.search.candidates import Candidates
 from skfdp.estimators.search.method import Found, Search, SearchPlan
-from skfdp.privacy import Event, Relation, compose
+from skfdp.privacy import Event, Relation, compose, gdp_epsilon
 from skfdp.privacy.selection import Selection, gamma_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
@@ -450,6 +450,39 @@ class TestRuns:
         for events in ((steps,), (self.gaussian(0.1), steps)):
             with pytest.raises(PrivacyBudgetError, match="takes Poisson batches"):
                 self.share().check(events)
+
+    def test_the_gate_counts_what_a_run_has_released(self):
+        released, last = [], base()
+        first = tuning.RunGate(self.share(), last, released)
+        final = tuning.RunGate(self.share(), None, released)
+        first.charge([self.gaussian(0.3)])
+        # What is left of mu = 0.5 after 0.3 is 0.4.
+        assert last.epsilon == pytest.approx(gdp_epsilon(1e-6, 0.4), rel=1e-6)
+        with pytest.raises(PrivacyBudgetError, match="spend more than one run may"):
+            final.charge([self.gaussian(0.401)])
+        released.clear()
+        first.charge([self.gaussian(0.3)])
+        final.charge([self.gaussian(0.4)])
+        with pytest.raises(PrivacyBudgetError, match="spend more than one run may"):
+            final.charge([self.gaussian(0.1)])
+
+    def test_every_run_has_a_seed_of_its_own(self, small, monkeypatch):
+        seen, fitted = [], tuning.fitted
+
+        def watched(model, *args):
+            seen.append(model.random_state)
+            return fitted(model, *args)
+
+        monkeypatch.setattr(tuning, "fitted", watched)
+        # Runs of one candidate, which would repeat each other's noise.
+        most = 0
+        for seed in range(6):
+            seen.clear()
+            grid = {"clip_norm": [0.5]}
+            search(grid=grid, mean_runs=6.0, random_state=seed).fit(*small)
+            assert len(seen) == len(set(seen))
+            most = max(most, len(seen))
+        assert most > 2
 
     def test_dry_runs_read_nothing_private(self, small, releases):
         X, y = small

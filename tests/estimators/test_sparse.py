@@ -19,6 +19,7 @@ from skfdp import (
     PrivacyLedger,
     PrivateCenteringTransformer,
 )
+from skfdp.estimators.arrays import blanked
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.losses import LOSSES
 from skfdp.queries.statistics import RowSum
@@ -90,6 +91,16 @@ KINDS = [
     "padded",
     "padded, public target",
 ]
+
+
+@pytest.mark.parametrize("public", [[0, 2], [], [0, 1, 2, 3]])
+def test_tables_for_plans_hold_neither_private_values_nor_their_places(public):
+    X = random_array((40, 4), density=0.4, format="csr", rng=np.random.default_rng(0))
+    mask = np.isin(np.arange(4), public)
+    shown = blanked(csr_array(X), mask)
+    np.testing.assert_array_equal(shown.toarray(), np.where(mask, X.toarray(), 0.0))
+    assert shown.nnz == np.count_nonzero(X.toarray()[:, mask])
+    np.testing.assert_array_equal(blanked(X.toarray(), mask), shown.toarray())
 
 
 @pytest.mark.parametrize("kind", KINDS)
