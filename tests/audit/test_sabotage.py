@@ -16,6 +16,14 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+#: What CI asks about, of the table.
+KILLED = (
+    "fits without privacy let under a ceiling",
+    "amplified twice",
+    "links without a nonce",
+)
+
+
 @pytest.fixture(scope="module")
 def script():
     """Return the modules of the script by name, and take them away afterwards."""
@@ -131,17 +139,14 @@ class TestRuns:
     """Seconds each, most of them for the copy and the compiled loops."""
 
     def test_a_sample_is_killed_by_the_tests_of_the_table(self):
-        command = [sys.executable, str(FOLDER / "sabotage.py"), "--sample", "8"]
-        command += ["--seed", "1", "--killers", str(TABLE)]
+        command = [sys.executable, str(FOLDER / "sabotage.py"), "--random", "0"]
+        command += ["--only", *KILLED, "--killers", str(TABLE)]
         run = subprocess.run(command, capture_output=True, text=True, timeout=600)
         assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
-        assert (
-            "by rule: 8 mutants, 8 killed, 0 hung, 0 survived (0 explained)"
-            in run.stdout
-        )
+        assert "killed, 0 hung, 0 survived (0 explained)" in run.stdout
         assert "all of which pass without a change" in run.stdout
 
-    def test_what_goes_unnoticed_survives(self, tmp_path):
+    def test_what_goes_unnoticed_survives(self, tmp_path, ruled):
         # The checker, checked: the right change beside a test that cannot see it.
         blocks = TABLE.read_text(encoding="utf-8").split("\n\n")
         (block,) = (
@@ -157,7 +162,14 @@ class TestRuns:
         table = tmp_path / "table.txt"
         table.write_text(told + "\n", encoding="utf-8")
         command = [sys.executable, str(FOLDER / "sabotage.py"), "--random", "0"]
-        command += ["--only", block.partition("\n")[0], "--killers", str(table)]
+        # The line may have moved since the table was written.
+        new = block.partition("\n  + ")[2].partition("\n")[0]
+        (place,) = (
+            f"{one.file}:{one.line}  noise halved"
+            for one in ruled
+            if one.rule == "noise halved" and one.new.strip() == new.strip()
+        )
+        command += ["--only", place, "--killers", str(table)]
         run = subprocess.run(command, capture_output=True, text=True, timeout=600)
         assert run.returncode == 1, run.stderr[-3000:]
         assert "SURVIVED 1 of 1 tests" in run.stdout

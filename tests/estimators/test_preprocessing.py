@@ -391,7 +391,7 @@ def test_the_ledger_is_charged_before_the_release(predictable, releases):
         ({"public_features": slice(None)}, "names every column: there is nothing to"),
         ({"public_features": [7]}, "index 7"),
         ({"public_features": ["a"]}, "set_output"),
-        ({"normalize": "yes"}, "normalize='yes' is unknown"),
+        ({"normalize": "yes"}, "normalize='yes' must be True or False"),
         (
             {"relation": "add_or_remove_one", "n_records": 4000},
             "nothing of them can be public",
