@@ -88,10 +88,14 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         PrivacyBudgetError
             If the ledger's ceiling would be passed; nothing is charged or trained.
         """
+        return self._fit(X, y)
+
+    def _fit(self, X, y, **of_rows: Any):
+        """Fit; `of_rows` is what `_records` takes beside X and y."""
         forget(self)
         self._check_parameters()
         ledger = PrivacyLedger.resolve(self.ledger)
-        records = self._records(X, y)
+        records = self._records(X, y, **of_rows)
         if math.isinf(self.epsilon):
             return self._fit_without_privacy(records, ledger)
         warn_of_seed(self.random_state)
@@ -109,7 +113,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             records,
             prepared,
             plan,
-            Desk(plan.releases, streams, records.void),
+            Desk(plan.releases, streams, records.void, public.units),
             on_step,
         )
         return self._finish(context, self._attributes(public, found), report)
@@ -140,10 +144,13 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         In a search over a Pipeline, steps of others are fitted, as they are before the
         charge of a fit; what they let through is theirs.
         """
+        return self._plan(X, y)
+
+    def _plan(self, X, y, **of_rows: Any) -> FitPlan:
         own = copy.copy(self)  # names and numbers of columns are kept there
         forget(own)
         own._check_parameters()
-        public = own._records(X, y, planning=True).public
+        public = own._records(X, y, planning=True, **of_rows).public
         plan = None if math.isinf(own.epsilon) else own._planned(public)[-1]
         return own._fit_plan(public, plan)
 
@@ -219,8 +226,15 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             "seeded": self._seeded,
             **told,
         }
-        relation = Relation.of(self.neighboring_relation)
-        return Budget(float(self.epsilon), float(self.delta), relation, facts)
+        if public.units is not None:
+            facts["unit"] = public.units.unit
+        return Budget(
+            float(self.epsilon),
+            float(self.delta),
+            Relation.of(self.neighboring_relation),
+            facts,
+            reach=public.reach,
+        )
 
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
         """Return the method, what it learnt in public, and its plan."""
@@ -277,6 +291,8 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     def _data(self, records: Records) -> tuple[Any, ...]:
         """Return the arrays that enter the keys of seeded streams."""
         data = records.X, records.target, records.void
+        if (units := records.public.units) is not None:
+            data += units.weights, units.persons
         return tuple(part for part in data if part is not None)
 
     def _streams(self, records: Records, keys: Mapping[str, Any]) -> Streams:

@@ -36,6 +36,9 @@ class Budget:
     before : tuple of Event, default=()
         What another method of the same fit releases before, on full batches. It is part
         of epsilon and of whatever is calibrated here.
+    reach : float, default=1.0
+        How many times as far as one record the unit of protection moves a sum; see
+        `Units.reach`. Methods plan for records, and never multiply by it.
     """
 
     epsilon: float
@@ -43,6 +46,7 @@ class Budget:
     relation: Relation
     facts: Mapping[str, Any]
     before: tuple[Event, ...] = ()
+    reach: float = 1.0
 
     @property
     def mu(self) -> float:
@@ -72,24 +76,30 @@ class Budget:
         sensitivity: float,
         n_steps: int = 1,
     ) -> Event:
-        """Return the event of full-batch releases."""
+        """Return the event of full-batch releases, from what they are for records."""
         return Event(
             label=label,
-            noise_std=(noise_std,),
-            clip_norm=clip_norm,
-            sensitivity=sensitivity,
+            noise_std=(noise_std * self.reach,),
+            clip_norm=clip_norm * self.reach,
+            sensitivity=sensitivity * self.reach,
             n_steps=n_steps,
             **self.facts,
         )
 
     def calibrate(
-        self, *, sensitivity: float, noise_decay: float = 0.0, **schedule: Any
+        self,
+        *,
+        clip_norm: float,
+        sensitivity: float,
+        noise_decay: float = 0.0,
+        **schedule: Any,
     ) -> PrivacyPlan:
         """Return the schedule with the least noise within the budget.
 
         Parameters are those of :func:`skfdp.calibrate`; a schedule of noise over time
-        needs full batches, and is left out without them. What is released `before` is
-        among its `other_events`.
+        needs full batches, and is left out without them. Clip norm and sensitivity are
+        those of records, and become those of units, as in `event`. What is released
+        `before` is among its `other_events`.
         """
         others = (*self.before, *schedule.pop("other_events", ()))
         if schedule.get("sampling_rate", 1.0) < 1:
@@ -97,7 +107,8 @@ class Budget:
         return calibrate(
             self.epsilon,
             self.delta,
-            sensitivity=sensitivity,
+            clip_norm=clip_norm * self.reach,
+            sensitivity=sensitivity * self.reach,
             neighboring_relation=self.relation.name,
             noise_decay=noise_decay,
             other_events=others,

@@ -17,12 +17,14 @@ from skfdp.encoding.encoder import DeclaredEncoder
 from skfdp.estimators.arrays import blanked, check_arrays, check_finite
 from skfdp.estimators.bounds.first import UNKNOWN, is_private, with_public_bounds
 from skfdp.estimators.parameters import check_split, public_count, resolve_row_map
+from skfdp.estimators.units import without_column, without_group_column
 from skfdp.privacy.relations import Relation
 from skfdp.records.checks import is_auto, shown
 from skfdp.records.names import column_names, target_name
 from skfdp.records.public_columns import public_mask
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
+from skfdp.records.units import Units
 
 
 class TableEstimator(BaseEstimator):
@@ -121,7 +123,9 @@ class TableEstimator(BaseEstimator):
             return self.encoder is None
         return bool(self.normalize)
 
-    def _records(self, X, y, planning: bool = False) -> Records:
+    def _records(
+        self, X, y, planning: bool = False, sample_weight=None, groups=None
+    ) -> Records:
         """Validate, split and map; the last time that the user's objects are touched.
 
         Parameters
@@ -131,7 +135,10 @@ class TableEstimator(BaseEstimator):
         planning : bool, default=False
             Look at nothing private: private columns become zeros, and a private target
             too, unless its label set has to be read from it.
+        sample_weight, groups : default=None
+            As `fit` of the linear estimators takes them; both are public.
         """
+        X, groups = self._take_groups(X, groups)
         frame, named = X, target_name(self.target_name, y) if self._has_target else None
         if self.encoder is not None:
             smooth = self._smooths and not self.encoder.sparse_output
@@ -152,7 +159,9 @@ class TableEstimator(BaseEstimator):
         if self._has_target:
             target, missing, facts = self._target(y, X.shape[0])
         shows_target = self._has_target and bool(self.public_target)
-        n_records = public_count(X.shape[0], self.n_records, self.epsilon, self.delta)
+        units = self._units(X.shape, sample_weight, groups, facts)
+        n_records = X.shape[0] if units is None else units.n_units
+        n_records = public_count(n_records, self.n_records, self.epsilon, self.delta)
         if table is not None:
             table = dataclasses.replace(table, encoded=X)
             table = self._in_coordinates(table, n_records, facts)
@@ -176,10 +185,22 @@ class TableEstimator(BaseEstimator):
             target_name=named,
             private_reach=None if table is None else table.longest_private,
             encoding=None if table is None else table.public_part(),
+            units=units,
             _table=X,
             **facts,
         )
         return Records(X, target, public, void)
+
+    def _take_groups(self, X, groups) -> tuple[Any, Any]:
+        """Return X without the column that `groups` names, and the groups."""
+        self._group_column = groups if isinstance(groups, str) else None
+        return without_group_column(X, groups)
+
+    def _units(
+        self, shape: tuple[int, int], sample_weight, groups, facts: Mapping[str, Any]
+    ) -> Units | None:
+        """Return the weights of rows and their persons; None: there are none."""
+        return None
 
     def _checked(self, X, y, planning: bool) -> tuple[Any, np.ndarray | None]:
         """Return X and y as arrays; y is None where there is none, or no need of it."""
@@ -220,6 +241,7 @@ class TableEstimator(BaseEstimator):
     def _rows_to_predict(self, X) -> np.ndarray | csr_array:
         """Return new rows as `fit` would read them, ready for the row map."""
         check_is_fitted(self)
+        X = without_column(X, getattr(self, "_group_column", None))
         if hasattr(self, "encoder_"):
             return self.encoder_.encoded(X)
         finite, sparse = self.on_invalid == "raise", self._accepts_sparse

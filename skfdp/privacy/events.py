@@ -22,7 +22,7 @@ from skfdp.privacy.relations import RELATIONS as RELATIONS
 from skfdp.privacy.relations import Relation
 
 #: Whose private part changes between neighbours.
-UNITS = ("record",)
+UNITS = ("record", "person")
 #: What of a fit's table had no name: its columns, its target, or, in events recorded
 #: before these fields existed, nobody knows what.
 UNNAMED = ("columns", "target", "unknown")
@@ -122,8 +122,9 @@ class Event:
     unnamed : tuple of {"columns", "target", "unknown"}, default=()
         What of the fit had no name, public or not; "unknown" in events that were
         recorded before names were.
-    unit : {"record"}, default="record"
-        Whose private part changes between neighbours.
+    unit : {"record", "person"}, default="record"
+        Whose private part changes between neighbours: that of one record, or those of
+        all records of one person.
 
     Raises
     ------

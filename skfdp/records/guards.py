@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import inspect
 import sys
 import types
 import warnings
@@ -22,9 +23,8 @@ import numpy as np
 from scipy import special
 
 _WEIGHTS = (
-    "{name}.fit takes no sample_weight: a weight would multiply what one record "
-    "contributes, which is what the noise is made for; use class_weight (public "
-    "factors of the labels) where there is one, or leave it out."
+    "{name}.fit takes no sample_weight, as the linear estimators do: leave it out, or "
+    "use class_weight (public factors of the labels) where there is one."
 )
 # Whose frames may stand between a fit and the line that asked for it.
 _BETWEEN = ("skfdp", "sklearn", "joblib", "contextlib", "functools")
@@ -71,12 +71,14 @@ def guarded_fit(fit: Callable) -> Callable:
     -----
     **Guarantees.** No floating-point state that the user has set turns a value of the
     rows into an exception or a warning. A `sample_weight` is refused before anything
-    else happens; it is not in the signature, so that nobody takes it for supported.
+    else happens where it is not in the signature.
     """
+    takes_weights = "sample_weight" in inspect.signature(fit).parameters
 
     @functools.wraps(fit)
     def guarded(self, *args: Any, **kwargs: Any) -> Any:
-        if "sample_weight" in kwargs or len(args) > 2:  # scikit-learn's third one
+        # scikit-learn's third one
+        if not takes_weights and ("sample_weight" in kwargs or len(args) > 2):
             raise TypeError(_WEIGHTS.format(name=type(self).__name__))
         outermost = _USERS.get() is None
         token = _USERS.set((np.geterr(), special.geterr())) if outermost else None

@@ -15,6 +15,7 @@ from skfdp.records.blocks import blocks, row_blocks
 from skfdp.records.mapped import PublicRows, WholeRows
 from skfdp.records.row_map import RowMap
 from skfdp.records.target import TargetMap
+from skfdp.records.units import FULL_WEIGHT, Units
 
 #: The grid of a sum leaves room for this many times `n_records` rows, aligned at their
 #: bound. Where n is private there may be more: sums then wrap around, which is
@@ -33,7 +34,8 @@ class PublicRecords:
     row_map : RowMap
         Of whole rows.
     n_records : int
-        Number of records; nominal where it is private.
+        Number of records, of persons where these are protected; nominal where it is
+        private.
     columns : tuple of str or int
         Names of all columns, positions where there are none.
     sparse : bool
@@ -55,6 +57,9 @@ class PublicRecords:
         than bounds of columns tells it: their blocks, each at most 1 long.
     encoding : EncodedTable or None
         Where an encoder makes the columns of raw ones; its public part.
+    units : Units or None
+        Weights of the rows, and the persons they belong to; None: each row is a record
+        and counts as one.
     """
 
     mask: np.ndarray
@@ -71,6 +76,7 @@ class PublicRecords:
     target_map: TargetMap | None = None
     private_reach: float | None = None
     encoding: Any = None
+    units: Units | None = None
     # The whole table; only its public columns leave this class.
     _table: np.ndarray | csr_array | None = dataclasses.field(default=None, repr=False)
 
@@ -107,7 +113,19 @@ class PublicRecords:
     @property
     def capacity(self) -> int:
         """Public bound on the number of rows, for the grid of a sum."""
+        if self.units is not None:
+            return MOST_ROWS * FULL_WEIGHT * self.units.n_rows
         return MOST_ROWS * self.n_records
+
+    @property
+    def reach(self) -> float:
+        """How many times as far as one row one person's rows move a weighted sum."""
+        return 1.0 if self.units is None else self.units.reach
+
+    @property
+    def shares(self) -> np.ndarray | None:
+        """Weight of each row in a sum, of total `n_records`; None: 1 for each."""
+        return None if self.units is None else self.units.shares
 
     @property
     def bounded(self) -> np.ndarray:
@@ -228,10 +246,12 @@ class Records:
         def rows(values: np.ndarray | csr_array | None):
             return None if values is None else values[kept]
 
-        X = self.X[kept]
+        X, units = self.X[kept], public.units
+        units = None if units is None else units.kept(kept)
         public = dataclasses.replace(
             public,
-            n_records=X.shape[0],
+            n_records=X.shape[0] if units is None else units.n_units,
+            units=units,
             target=rows(public.target),
             labels=rows(public.labels),
             _table=X,

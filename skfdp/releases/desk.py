@@ -11,6 +11,8 @@ import numpy as np
 
 from skfdp.privacy.events import Event, PrivacyBudgetError
 from skfdp.queries import Query
+from skfdp.queries.weighted import weighted
+from skfdp.records.units import Units
 from skfdp.releases.coins import PoissonBatches
 from skfdp.releases.noise import Streams, add_integer_gaussian
 from skfdp.releases.rehearsal import Asked, current
@@ -34,6 +36,9 @@ class Desk:
         streams would repeat each other's noise: one desk for a fit.
     void : bool ndarray of shape (n_rows,), default=None
         Records that are null: private. None: no record is.
+    units : Units, default=None
+        Weights of the rows, and the persons to whom they belong: public. None: each row
+        is a record, and counts as one.
 
     Raises
     ------
@@ -49,6 +54,8 @@ class Desk:
       integers, by post-processing (see `noise.add_integer_gaussian`);
     * its sum is over every row, or over a Poisson batch of rate `sampling_rate` that
       the desk draws itself, from a stream of its own;
+    * with `units` the sum is that of `queries.weighted`, and a Poisson batch has all
+      rows of each person whom the coins drew, and none of the others;
     * a record that is void adds nothing to any sum: it is the null of
       "replace_special", and what a query says of nulled records holds for it;
     * its query contributes no more than ``event.clip_norm`` a record, and moves no
@@ -69,8 +76,9 @@ class Desk:
         events: Iterable[Event],
         streams: Streams,
         void: np.ndarray | None = None,
+        units: Units | None = None,
     ):
-        self._void = void
+        self._void, self._units = void, units
         self._events = _by_label(events)
         self.streams = streams
         # By the whole label of the event, hence common to this desk and those within.
@@ -79,6 +87,7 @@ class Desk:
         self._batches: dict[tuple[str, int], PoissonBatches] = {}
         self._stds: dict[str, np.ndarray] = {}
         self._bounded: dict[str, Query] = {}
+        self._last: tuple[Query, Query] | None = None
 
     def event(self, label: str) -> Event:
         """Return what was charged under a label, or raise PrivacyBudgetError."""
@@ -139,6 +148,7 @@ class Desk:
             If this was not charged; nothing is released, read or counted.
         """
         event, stream = self.event(label), label if stream is None else stream
+        query = self._of_units(query)
         self._check(label, event, query, stream)
         std = self._next_std(event)
         batch = self._batch(event, query.n_rows)
@@ -150,6 +160,12 @@ class Desk:
             return noisy_sum()
         asked = Asked(event, stream, query, theta, std, batch, self._void)
         return audit.release(asked, noisy_sum)
+
+    def _of_units(self, query: Query) -> Query:
+        """Return what a query sums over the units; the same object each time."""
+        if self._last is None or self._last[0] is not query:
+            self._last = query, weighted(query, self._units)
+        return self._last[1]
 
     def _check(self, label: str, event: Event, query: Query, stream: str) -> None:
         if stream == _COINS:
@@ -188,9 +204,10 @@ class Desk:
 
     def _batch(self, event: Event, n_rows: int) -> np.ndarray | None:
         """Return the rows of a release, None for all of them."""
-        batch = None
+        batch, units = None, self._units
         if event.sampling_rate < 1:
             batch = self._coins(event, n_rows).draw()
+            batch = batch if units is None else units.rows_of(batch)
         if self._void is None:
             return batch
         if len(self._void) != n_rows:
@@ -201,6 +218,8 @@ class Desk:
 
     def _coins(self, event: Event, n_rows: int) -> PoissonBatches:
         """Return what draws the batches of an event."""
+        if self._units is not None:
+            n_rows = self._units.n_units
         key = event.label, n_rows
         if key not in self._batches:
             coins = self._generator(event, _COINS)

@@ -136,6 +136,7 @@ class Descent:
         orthant = (
             self.centring.kind != "gaussian"
             and self.padding is None
+            and public.units is None
             and has_public_signs(public, self.loss)
             and not self.centring.can_learn_mean(public, replaced)
         )
@@ -163,9 +164,9 @@ class Descent:
         learning_rate = automatic if chosen == "auto" else chosen
         # A penalty, or a ball, bounds what the noise can do.
         if not self._is_penalised and self.loop.radius is None:
-            self._warn_of_schedule(schedule, min(learning_rate, automatic), n)
+            self._warn_of_schedule(schedule, min(learning_rate, automatic), public)
         bound, rows = None, prepared.rows
-        if rows is not None:
+        if rows is not None and public.units is None:
             bound = label_bound(public, self.loss, rows, schedule)
             if bound >= schedule.sensitivity:
                 bound = None
@@ -231,7 +232,7 @@ class Descent:
             mu,
             public.n_records,
             schedule.n_steps,
-            clip_norm=schedule.clip_norm,
+            clip_norm=schedule.clip_norm / public.reach,
             momentum=self.loop.momentum,
             curvature=self.loss.curvature,
             regression=self.scales is not None,
@@ -241,12 +242,14 @@ class Descent:
             rate *= shrinkage.pull(mu, public.n_records, blocks)
         return rate
 
-    def _warn_of_schedule(self, schedule: PrivacyPlan, rate: float, n: int) -> None:
+    def _warn_of_schedule(
+        self, schedule: PrivacyPlan, rate: float, public: PublicRecords
+    ) -> None:
         """Warn where the schedule leaves little but noise in the weights."""
         # Longer steps make larger weights, not worse ones: the loss bends them back.
         steps, noise = (
             rate * self._decay(schedule),
-            self._noise_in_gradients(schedule, n),
+            self._noise_in_gradients(schedule, public),
         )
         warn_of_noise_left(noise_left(steps, self.loop.momentum, noise))
 
@@ -255,9 +258,12 @@ class Descent:
         """Return the step sizes over the first."""
         return 1 - np.arange(schedule.n_steps) / schedule.n_steps
 
-    def _noise_in_gradients(self, schedule: PrivacyPlan, n: int) -> np.ndarray:
+    def _noise_in_gradients(
+        self, schedule: PrivacyPlan, public: PublicRecords
+    ) -> np.ndarray:
         """Return the standard deviation of the noise in each step's gradient."""
-        expected = schedule.sampling_rate * n * schedule.clip_norm
+        clip_norm = schedule.clip_norm / public.reach
+        expected = schedule.sampling_rate * public.n_records * clip_norm
         return self.private_weight * schedule.noise_std / expected
 
     # -- at the desk -----------------------------------------------------------------
@@ -329,7 +335,7 @@ class Descent:
             theta = self.scales.calibrated(
                 theta, records, coordinates, prepared.offset, blocks, event, desk
             )
-        stds = self._noise_in_gradients(plan.schedule, public.n_records)[:n_iter]
+        stds = self._noise_in_gradients(plan.schedule, public)[:n_iter]
         left = rule.noise_left(stds, self.loop.average)
         counts, path = plan.event(frequencies.LABEL), (*path, theta)
         return theta, descent_noise.noise_of(left, path, coordinates, public, counts)
@@ -366,7 +372,7 @@ class Descent:
             target=records.target,
             loss=loss,
             n_outputs=public.n_outputs,
-            clip_norm=plan.schedule.clip_norm,
+            clip_norm=plan.schedule.clip_norm / public.reach,
             capacity=public.capacity,
             class_weight=public.class_weight,
             padded=padded,
@@ -419,12 +425,13 @@ class Descent:
         return self.scales is not None and free and self.loop.average == "last"
 
     def _walk(self, public: PublicRecords, plan: DescentPlan) -> shrinkage.Walk:
-        return shrinkage.Walk(*self._steps(public, plan), plan.schedule.clip_norm)
+        clip_norm = plan.schedule.clip_norm / public.reach
+        return shrinkage.Walk(*self._steps(public, plan), clip_norm)
 
     def _steps(
         self, public: PublicRecords, plan: DescentPlan
     ) -> tuple[np.ndarray, float, np.ndarray]:
         """Return the step sizes, the momentum, and the noise in each gradient."""
         rates = plan.learning_rate * self._decay(plan.schedule)
-        noise = self._noise_in_gradients(plan.schedule, public.n_records)
+        noise = self._noise_in_gradients(plan.schedule, public)
         return rates, self.loop.momentum, noise

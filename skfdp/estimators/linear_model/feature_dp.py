@@ -137,6 +137,11 @@ class FeatureDPLogisticRegression(LinearClassifier):
         so: one name for all, one for each, or a mapping from column names, patterns or
         positions. What is computed from one column (its categories, a spline) shares
         its name. For reports and ledgers, like `target_name`.
+    max_rows_per_person : int, default=None
+        With `groups` in `fit`: rows of a person after this many, in the order of the
+        table, are left out. That order must not depend on private values. None: all
+        rows count, and those of persons with many count less, by a rule of public
+        numbers.
     on_invalid : {"replace", "raise"}, default="replace"
         Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
         number counts as the middle of its declared bounds; a record that has one in a
@@ -268,6 +273,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         centering="auto",
         target_name=None,
         names=None,
+        max_rows_per_person=None,
         on_invalid="replace",
         ledger=None,
         random_state=None,

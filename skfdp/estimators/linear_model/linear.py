@@ -12,20 +12,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfdp.encoding.encoded import EncodedTable
 from skfdp.estimators.base import PrivateEstimator
+from skfdp.estimators.callbacks import with_callbacks
 from skfdp.estimators.classifier import PrivateClassifier
 from skfdp.estimators.linear_model import coefficients
 from skfdp.estimators.linear_model.centring import Centring
 from skfdp.estimators.linear_model.fitted import STRONGEST, LinearFit
 from skfdp.estimators.optimum import optimum
 from skfdp.estimators.parameters import Loop
+from skfdp.estimators.units import checked_units, noise_of_sums
 from skfdp.privacy import gdp_mu
+from skfdp.privacy.fit_plan import FitPlan
 from skfdp.privacy.relations import Relation
 from skfdp.queries.losses import LOSSES
 from skfdp.records.blocks import row_blocks
 from skfdp.records.checks import check_choice, check_flag, check_number, is_auto
-from skfdp.records.guards import without_traps
+from skfdp.records.guards import guarded_fit, without_traps
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
+from skfdp.records.units import Units
 
 
 class LinearModel(PrivateEstimator):
@@ -47,8 +51,97 @@ class LinearModel(PrivateEstimator):
         tags.input_tags.sparse = getattr(self, "solver", None) != "one-shot"
         return tags
 
+    @with_callbacks
+    @guarded_fit
+    def fit(self, X, y=None, sample_weight=None, groups=None):
+        """Fit to X and y within the budget, charging the ledger first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Values outside `bounds` are clipped, silently; malformed private ones do
+            what `on_invalid` says. Sparse rows are held as CSR and never filled in;
+            `bounds` then need low 0.
+        y : array-like of shape (n_samples,)
+            Labels of any type; for regressors numbers.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Public weights of the rows, in any unit: averages are weighted by them,
+            rounded to 1/1024 of the largest. They are disclosed, so none may derive
+            from a private column or a private target.
+        groups : array-like of shape (n_samples,) or str, default=None
+            The person of each row, or the name of the column of a frame X that tells;
+            that column is no feature. The private parts of *all rows of one person*
+            are then protected together. Which rows belong together is not protected,
+            and so is how many there are. None: each row is a record of its own.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For bad parameters, malformed public values, or wrong types and shapes;
+            nothing is charged, no datum is quoted.
+        PrivacyBudgetError
+            If the ledger's ceiling would be passed; nothing is charged or trained.
+        """
+        return self._fit(X, y, sample_weight=sample_weight, groups=groups)
+
+    @guarded_fit
+    def plan(self, X, y=None, sample_weight=None, groups=None) -> FitPlan:
+        """Return what a fit on X, y would release and cost; nothing is charged.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Only its shape, its column names and its public columns are looked at:
+            private values may be missing.
+        y : array-like of shape (n_samples,), default=None
+            Only looked at if the target is public, or `classes` are not declared. None
+            where the target is private; `classes` are required then.
+        sample_weight, groups : array-like of shape (n_samples,), default=None
+            As for `fit`; both are public.
+
+        Returns
+        -------
+        plan : FitPlan
+            `PrivacyLedger.what_if` takes it.
+
+        Notes
+        -----
+        **Guarantees.** The plan is a function of what is public: equal, byte for byte,
+        for all values of the private columns, of a private target whose `classes` are
+        declared, and for any pattern of zeros in the private columns of a sparse X.
+        """
+        return self._plan(X, y, sample_weight=sample_weight, groups=groups)
+
+    def _units(
+        self, shape: tuple[int, int], sample_weight, groups, facts: Mapping[str, Any]
+    ) -> Units | None:
+        n_rows, n_columns = shape
+        relation, n_classes = Relation.of(self.neighboring_relation), 0
+        if facts.get("classes") is not None:
+            n_classes = len(facts["classes"])
+        noise = noise_of_sums(
+            gdp_mu(self.epsilon, self.delta),
+            relation,
+            n_columns * (1 if n_classes <= 2 else n_classes),
+        )
+        return checked_units(
+            sample_weight,
+            groups,
+            n_rows,
+            relation,
+            most=self.max_rows_per_person,
+            noise=noise,
+        )
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_number(
+            "max_rows_per_person", self.max_rows_per_person, integral=True, also=(None,)
+        )
         Loop.of(self._given()).check()
         check_flag("fit_intercept", self.fit_intercept)
         if not (self._normalize_may_be_auto and is_auto(self.normalize)):

@@ -110,6 +110,11 @@ class FeatureDPRegressor(LinearRegressor):
         so: one name for all, one for each, or a mapping from column names, patterns or
         positions. What is computed from one column (its categories, a spline) shares
         its name. For reports and ledgers, like `target_name`.
+    max_rows_per_person : int, default=None
+        With `groups` in `fit`: rows of a person after this many, in the order of the
+        table, are left out. That order must not depend on private values. None: all
+        rows count, and those of persons with many count less, by a rule of public
+        numbers.
     on_invalid : {"replace", "raise"}, default="replace"
         Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
         number counts as the middle of its declared bounds; a record that has one in a
@@ -220,6 +225,7 @@ class FeatureDPRegressor(LinearRegressor):
         centering="auto",
         target_name=None,
         names=None,
+        max_rows_per_person=None,
         on_invalid="replace",
         ledger=None,
         random_state=None,
@@ -345,6 +351,11 @@ class DPSGDFRegressor(LinearRegressor):
         so: one name for all, one for each, or a mapping from column names, patterns or
         positions. What is computed from one column (its categories, a spline) shares
         its name. For reports and ledgers, like `target_name`.
+    max_rows_per_person : int, default=None
+        With `groups` in `fit`: rows of a person after this many, in the order of the
+        table, are left out. That order must not depend on private values. None: all
+        rows count, and those of persons with many count less, by a rule of public
+        numbers.
     on_invalid : {"replace", "raise"}, default="replace"
         Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
         number counts as the middle of its declared bounds; a record that has one in a
@@ -442,6 +453,7 @@ class DPSGDFRegressor(LinearRegressor):
         mean_fraction="auto",
         target_name=None,
         names=None,
+        max_rows_per_person=None,
         on_invalid="replace",
         ledger=None,
         random_state=None,
