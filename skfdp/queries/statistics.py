@@ -14,6 +14,7 @@ from skfdp.queries import OfGridRows, chosen, no_rows, sum_unit
 from skfdp.records.blocks import blocks, row_blocks
 from skfdp.records.grid import GRID, GridRows
 from skfdp.records.row_map import RowMap
+from skfdp.records.units import FULL_WEIGHT
 
 # Rows have norm at most 1 up to rounding; this margin covers the rounding.
 _SHRINK = 1 - 1e-9
@@ -182,7 +183,8 @@ class CrossSum:
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum; private rows have the grid unit / GRID."""
         # A grid of 1 is the coarsest on which 1 - |p|**2 is an integer.
-        return min(GRID, sum_unit(noise_std, self.clip_norm, self.n_rows, GRID**2))
+        room = FULL_WEIGHT * self.n_rows
+        return min(GRID, sum_unit(noise_std, self.clip_norm, room, GRID**2))
 
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float
@@ -310,7 +312,8 @@ class TargetSum(OfGridRows):
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum: of the rows, times that of the target."""
-        return sum_unit(noise_std, self.clip_norm, self.n_rows, GRID**2)
+        room = FULL_WEIGHT * self.n_rows
+        return sum_unit(noise_std, self.clip_norm, room, GRID**2)
 
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float
