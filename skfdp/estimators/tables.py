@@ -17,7 +17,11 @@ from skfdp.encoding.encoder import DeclaredEncoder
 from skfdp.estimators.arrays import blanked, check_arrays, check_finite
 from skfdp.estimators.bounds.first import UNKNOWN, is_private, with_public_bounds
 from skfdp.estimators.parameters import check_split, public_count, resolve_row_map
-from skfdp.estimators.units import without_column, without_group_column
+from skfdp.estimators.units import (
+    check_named,
+    without_column,
+    without_group_column,
+)
 from skfdp.privacy.relations import Relation
 from skfdp.records.checks import is_auto, shown
 from skfdp.records.names import column_names, target_name
@@ -194,6 +198,8 @@ class TableEstimator(BaseEstimator):
     def _take_groups(self, X, groups) -> tuple[Any, Any]:
         """Return X without the column that `groups` names, and the groups."""
         self._group_column = groups if isinstance(groups, str) else None
+        if self._group_column is not None:
+            check_named(self.public_features, getattr(self, "bounds", None), groups)
         return without_group_column(X, groups)
 
     def _units(

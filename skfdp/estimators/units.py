@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,28 @@ _NOT_WEIGHTS = (
     "sample_weight must be one finite number that is not negative for each row: public "
     "weights, which depend on nothing private; leave it out where all count alike."
 )
+
+
+def check_named(public_features: Any, bounds: Any, groups: str) -> None:
+    """Refuse positions of columns beside the name of a column that is taken out.
+
+    They could be counted with that column or without it: one column too far, and a
+    private one would be disclosed.
+    """
+    for name, given in (("public_features", public_features), ("bounds", bounds)):
+        entries = None
+        if isinstance(given, Mapping):
+            entries = list(given)
+        elif name == "public_features" and not (
+            given is None or isinstance(given, str) or callable(given)
+        ):
+            entries = list(given) if isinstance(given, Iterable) else [given]
+        if entries and not all(isinstance(entry, str) for entry in entries):
+            raise ValueError(
+                f"{name}={shown(given)} gives positions, and groups={shown(groups)} "
+                "takes a column out of X before they are counted: name the columns, or "
+                "pass that column by itself, groups=X[...]."
+            )
 
 
 def without_group_column(X: Any, groups: Any) -> tuple[Any, Any]:

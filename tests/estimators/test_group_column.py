@@ -1,0 +1,68 @@
+"""The column of a frame that says whose each row is."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skfdp import FeatureDPLogisticRegression
+
+N_ROWS = 60
+RNG = np.random.default_rng(0)
+X = pd.DataFrame(
+    {
+        "patient": np.arange(N_ROWS) // 3,
+        "age": RNG.random(N_ROWS),
+        "dose": RNG.random(N_ROWS),
+    }
+)
+Y = RNG.integers(0, 2, N_ROWS)
+
+
+def model(**parameters):
+    return FeatureDPLogisticRegression(
+        bounds=(0, 1), classes=[0, 1], random_state=0, **parameters
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_column_is_no_feature():
+    named = model().fit(X, Y, groups="patient")
+    apart = model().fit(X[["age", "dose"]], Y, groups=X["patient"])
+    assert list(named.feature_names_in_) == ["age", "dose"]
+    assert np.array_equal(named.coef_, apart.coef_)
+    assert np.array_equal(named.predict(X), named.predict(X[["age", "dose"]]))
+    assert named.privacy_.n_records == N_ROWS // 3
+    assert named.privacy_.events[0].unit == "person"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "spec", [[1], 1, slice(0, 1), np.array([True, False]), [True, False, False]]
+)
+def test_positions_of_public_columns_are_refused_beside_it(spec):
+    # Counted without the column, position 1 would be another column.
+    with pytest.raises(ValueError, match=r"public_features=.*name the columns"):
+        model(public_features=spec).fit(X, Y, groups="patient")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("spec", [["age"], "age", "all", None, lambda X: ["age"]])
+def test_names_of_public_columns_are_not(spec):
+    found = model(public_features=spec).fit(X, Y, groups="patient").privacy_
+    expected = {"all": ("age", "dose"), None: ()}.get(
+        spec if spec is None or isinstance(spec, str) else "", ("age",)
+    )
+    assert found.public_features == expected
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_positions_of_bounds_are_refused_beside_it():
+    estimator = FeatureDPLogisticRegression(bounds={0: (0, 1), 1: (0, 1)})
+    with pytest.raises(ValueError, match=r"bounds=.*name the columns"):
+        estimator.fit(X, Y, groups="patient")
+
+
+@pytest.mark.parametrize("table", [X, X.to_numpy()])
+def test_a_name_of_no_column_is_refused(table):
+    with pytest.raises(ValueError, match="groups='doctor' is not the name of a column"):
+        model().fit(table, Y, groups="doctor")
