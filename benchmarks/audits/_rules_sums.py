@@ -146,6 +146,13 @@ CLIPS = [
         "if False:",
     ),
     Line(
+        "negative entries let in",
+        "two rows of a record meet at any angle",
+        "queries/statistics.py",
+        r"least = 0\.0 if nonnegative else -math\.inf",
+        "least = -math.inf",
+    ),
+    Line(
         "map without a bound let in",
         "rows of any length enter the sum",
         "queries/statistics.py",

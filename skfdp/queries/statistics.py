@@ -31,6 +31,9 @@ class RowSum:
         Gives rows whose private columns have a norm of at most 1.
     capacity : int
         Public bound on the number of rows, for the grid.
+    nonnegative : bool, default=False
+        Whether private entries below 0 are cut off here; a public fact, to be taken
+        from declared bounds and never from the data.
 
     Notes
     -----
@@ -39,21 +42,24 @@ class RowSum:
 
     **Guarantees.** Every contribution has a norm of at most 1: the row map bounds it,
     truncation toward zero cannot lengthen it. Hence the sum moves by at most 1 when
-    a row is nulled or removed, and by at most 2 when it is replaced.
+    a row is nulled or removed, and by at most 2 when it is replaced: by at most sqrt(2)
+    if no entry can be negative, because two such rows meet at an angle of at most 90
+    degrees.
     """
 
     X: np.ndarray | csr_array
     row_map: RowMap
     capacity: int
+    nonnegative: bool = False
     clip_norm: float = 1.0
 
     def __post_init__(self):
         _check_bounds_rows(self.row_map)
 
     @classmethod
-    def planned(cls) -> RowSum:
+    def planned(cls, *, nonnegative: bool = False) -> RowSum:
         """Return the sum of no rows, for plans that need its bounds."""
-        return cls(np.empty((0, 0)), RowMap(), 0)
+        return cls(np.empty((0, 0)), RowMap(), 0, nonnegative)
 
     @property
     def n_rows(self) -> int:
@@ -68,7 +74,8 @@ class RowSum:
 
     def sensitivity(self, relation: Relation) -> float:
         """Return how far neighbours move the sum; see the guarantees."""
-        return relation.moves(self.clip_norm)
+        replaced = math.sqrt(2) * self.clip_norm if self.nonnegative else None
+        return relation.moves(self.clip_norm, replaced)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
@@ -85,7 +92,7 @@ class RowSum:
         for index in _row_numbers(self.X, batch):
             rows = self.X[index] if public is None else self.X[index][:, ~public]
             rows = row_map.mapped(row_map.filled(rows)[0])
-            total += _column_sums(rows, _SHRINK / unit)
+            total += _column_sums(rows, _SHRINK / unit, self.nonnegative)
         return total
 
 
@@ -106,13 +113,16 @@ def _check_bounds_rows(row_map: RowMap) -> None:
         raise ValueError("the row map of a sum has to cut rows to norm 1.")
 
 
-def _column_sums(rows: np.ndarray | csr_array, factor: float) -> np.ndarray:
+def _column_sums(
+    rows: np.ndarray | csr_array, factor: float, nonnegative: bool
+) -> np.ndarray:
     """Return the int64 sums of the columns of a block, each entry truncated."""
+    least = 0.0 if nonnegative else -math.inf
     if not issparse(rows):
-        return np.trunc(rows * factor).astype(np.int64).sum(axis=0)
+        return np.maximum(np.trunc(rows * factor), least).astype(np.int64).sum(axis=0)
     # In float64, below 2**53: a block has at most 4096 rows, and an
     # entry at most 2**30 units.
-    entries = np.trunc(rows.data * factor)
+    entries = np.maximum(np.trunc(rows.data * factor), least)
     return np.bincount(rows.indices, entries, rows.shape[1]).astype(np.int64)
 
 

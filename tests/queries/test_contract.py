@@ -116,6 +116,11 @@ def score_table(table, n_cells, n_losses):
 CROSS, CLASSES = CrossSum.planned, ClassSum.planned
 QUERIES = {
     "rows": Case(RowSum.planned(), 2.0, lambda t: RowSum(t.X, RowMap(), N_ROWS)),
+    "rows, bounded": Case(
+        RowSum.planned(nonnegative=True),
+        ROOT2,
+        lambda t: RowSum(t.X, RowMap(), N_ROWS, nonnegative=True),
+    ),
     "cross moments": Case(
         CROSS(nonnegative=False),
         2.0,

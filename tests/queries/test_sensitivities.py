@@ -104,21 +104,24 @@ def test_signed_rows_leave_the_orthant(loss):
 
 
 # -- the mean ------------------------------------------------------------------------
-def check_mean(relation, n_pairs=3000):
+def check_mean(relation, nonnegative=False, n_pairs=3000):
     rng = np.random.default_rng(0)
-    bound = RowSum.planned().sensitivity(Relation.of(relation))
+    planned = RowSum.planned(nonnegative=nonnegative)
+    bound = planned.sensitivity(Relation.of(relation))
     largest = 0.0
     for _ in range(n_pairs // 100):
         X = rng.normal(size=(6, 3)) * 10.0 ** rng.uniform(-2, 2, (6, 1))
-        query = RowSum(X, RowMap(), 6)
+        X[:2] = np.eye(3)[rng.integers(3, size=2)]
+        query = RowSum(X, RowMap(), 6, nonnegative)
         unit = query.unit(rng.choice([0.0, 1.0, 1e4, 1e9]))
         total = query.exact_sum(None, None, unit)
         for _ in range(100):
             i = rng.integers(6)
             if relation == "replace_one":
                 rows = X.copy()
-                rows[i] = -X[i] if rng.random() < 0.3 else 10 * rng.normal(size=3)
-                other = RowSum(rows, RowMap(), 6).exact_sum(None, None, unit)
+                rows[i] = (-X[i], 10 * rng.normal(size=3), *np.eye(3))[rng.integers(5)]
+                other = RowSum(rows, RowMap(), 6, nonnegative)
+                other = other.exact_sum(None, None, unit)
             else:
                 others = np.delete(np.arange(6), i)
                 other = query.exact_sum(None, others, unit)
@@ -127,9 +130,19 @@ def check_mean(relation, n_pairs=3000):
     assert largest > 0.99 * bound
 
 
+@pytest.mark.parametrize("nonnegative", [False, True])
 @pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
-def test_the_sum_of_rows_moves_by_at_most_its_sensitivity(relation):
-    check_mean(relation)
+def test_the_sum_of_rows_moves_by_at_most_its_sensitivity(relation, nonnegative):
+    check_mean(relation, nonnegative)
+
+
+def test_sabotage_of_the_sign_of_rows_is_noticed(monkeypatch):
+    full = statistics._column_sums
+    monkeypatch.setattr(
+        statistics, "_column_sums", lambda rows, factor, _: full(rows, factor, False)
+    )
+    with pytest.raises(AssertionError):
+        check_mean("replace_one", nonnegative=True)
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "replace_special"])

@@ -38,7 +38,7 @@ class PrivateMean:
 
     def plan(self, public: PublicRecords, prepared: Prepared, budget: Budget) -> Plan:
         """Calibrate the release of the mean."""
-        query = RowSum(np.empty((0, 1)), RowMap(), public.capacity)
+        query = RowSum.planned(nonnegative=public.private_bounded)
         return _plan("mean", query, budget)
 
     def run(
@@ -51,7 +51,9 @@ class PrivateMean:
     ) -> Centred:
         """Release the sum of the rows."""
         public = records.public
-        total = desk.release("mean", RowSum(records.X, public.row_map, public.capacity))
+        bounded = public.private_bounded
+        query = RowSum(records.X, public.row_map, public.capacity, bounded)
+        total = desk.release("mean", query)
         noise_std = plan.events[0].noise_std[0] / public.n_records
         return self._centred(total / public.n_records, noise_std)
 

@@ -103,22 +103,21 @@ class Centring:
         if public.mask.all():
             return None, None
 
-        def event(label: str, share: float) -> Event:
-            return budget.event(
-                label,
-                1 / (math.sqrt(share) * mu),
-                sensitivity=budget.relation.moves(1.0),
-            )
+        def event(label: str, share: float, query: RowSum) -> Event:
+            reach = query.sensitivity(budget.relation)
+            most = budget.relation.moves(1.0)  # which `mu` is for
+            std = reach / most / (math.sqrt(share) * mu)
+            return budget.event(label, std, sensitivity=reach)
 
         length, centre = None, None
         if self.length == "auto":
             share = defaults.number_fraction(mu, public.n_records)
-            length = event("row length", share)
+            length = event("row length", share, RowSum.planned())
         if mean and self._centres:
             share = self.mean_fraction
             if share == "auto":
                 share = defaults.mean_fraction(mu, public.n_records, public.n_private)
-            centre = event("mean", share)
+            centre = event("mean", share, _row_sum(public))
         return length, centre
 
     def public_coordinates(
@@ -159,7 +158,7 @@ class Centring:
             row_map = public.row_map
             if self.length is not None:
                 row_map = row_map.within(unit * row_map.feature_bound)
-            query = RowSum(records.X, row_map, public.capacity)
+            query = _row_sum(public, records.X, row_map)
             noise_std = event.noise_std[0] / public.n_records
             found = desk.release("mean", query) / public.n_records
             found = defaults.shrunk_mean(found, noise_std)
@@ -187,6 +186,16 @@ class Centring:
         )
         found = max(found, 2 * error, furthest / _SHORTEST)
         return min(found, furthest) / divisor
+
+
+def _row_sum(
+    public: PublicRecords, X: Any = None, row_map: RowMap | None = None
+) -> RowSum:
+    """Return the sum of the private columns of some rows; of none, for a plan."""
+    nonnegative = public.private_bounded
+    if X is None:
+        return RowSum.planned(nonnegative=nonnegative)
+    return RowSum(X, row_map, public.capacity, nonnegative)
 
 
 def private_lengths(records: Records, furthest: float) -> np.ndarray:

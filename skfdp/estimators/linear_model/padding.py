@@ -82,7 +82,8 @@ class Padding:
             )
         private = ~public.mask
         # For the cross moments alone: rows of the loop are not cut.
-        bound = defaults.block_bound(public.n_private) * public.row_map.feature_bound
+        most = defaults.block_bound(public.n_private) * public.row_map.feature_bound
+        bound = min(most, public.longest_private)
         query = conditional.cross_sum(
             records.X[:, private],
             public.row_map.part(private).within(bound),
