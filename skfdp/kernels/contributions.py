@@ -29,6 +29,8 @@ class Task(NamedTuple):
     offset : float64 ndarray of shape (n, K), or (0, 0) for none
     orthant : bool
         Clamp the residuals to the signs that the target fixes.
+    share : float64 ndarray of shape (n,), or (0,) for none
+        Public weights of the rows.
     """
 
     kind: int
@@ -37,6 +39,7 @@ class Task(NamedTuple):
     class_weight: np.ndarray
     offset: np.ndarray
     orthant: bool
+    share: np.ndarray = np.empty(0)
 
 
 class Clip(NamedTuple):
@@ -60,7 +63,7 @@ class Clip(NamedTuple):
 
 @kernel(error_model="numpy")
 def weighted_residuals(margins, rows, task):
-    """Replace margins by residuals, offset and class weights being applied."""
+    """Replace margins by residuals, offset and both kinds of weights being applied."""
     n_outputs, n_rows = margins.shape
     if task.offset.size > 0:
         for i in range(n_rows):
@@ -75,6 +78,11 @@ def weighted_residuals(margins, rows, task):
         for i in range(n_rows):
             for k in range(n_outputs):
                 margins[k, i] *= task.class_weight[np.int64(target[i])]
+    if task.share.size > 0:
+        for i in range(n_rows):
+            share = task.share[rows[i]]
+            for k in range(n_outputs):
+                margins[k, i] *= share
     if task.orthant:
         _clamp(margins, target)
 

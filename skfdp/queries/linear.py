@@ -1,7 +1,8 @@
 """Clipped sums of per-example gradients of linear models.
 
 A gradient is ``residual (x) x``, so its norm is ``|residual| |x|`` and no array of
-shape (batch, n_columns * n_outputs) ever exists.
+shape (batch, n_columns * n_outputs) ever exists. Where persons have several rows, there
+is one of shape (n_outputs, n_columns) for one person at a time.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import numpy as np
 from skfdp.privacy.relations import Relation
 from skfdp.queries import sum_unit
 from skfdp.queries.losses import Loss
+from skfdp.queries.persons import blocks, shares_of_threads
 from skfdp.records.grid import GridRows, SparseGridRows
 from skfdp.records.labels import MOST_CLASSES
+from skfdp.records.units import Units
 
 if TYPE_CHECKING:
     from skfdp.kernels.contributions import Clip, Task
@@ -35,6 +38,9 @@ _FINEST_RESIDUAL, _FINEST_OF_DIFFERENCES = 2.0**-12, 2.0**-24
 @dataclasses.dataclass(frozen=True)
 class LinearQuery:
     """Per-record contribution ``clip(residual (x) x - public_residual (x) padded)``.
+
+    With `units` that of a person is ``clip(sum of share * residual (x) x)`` over the
+    person's rows.
 
     Parameters
     ----------
@@ -64,6 +70,9 @@ class LinearQuery:
     label_bound : float, default=None
         How far a replaced label can move a contribution, at most ``2 clip_norm``,
         where nothing but the target is private; None: no better bound is known.
+    units : Units, default=None
+        Public weights of the rows, and their persons; `of_units` sets it. None: each
+        row is a record, and counts as one.
     n_jobs : int, default=1
         Threads over row blocks; they cannot change the result.
 
@@ -75,13 +84,19 @@ class LinearQuery:
     residuals may add is taken off the clip norm. NaN and infinite residuals
     contribute 0.
 
+    With weights these multiply the residuals before the clip, and all of it holds. With
+    persons who have several rows that count, it holds for a person in place of a
+    record: the vector is that of all rows of the person, which are clipped together,
+    and is 0 if one of their residuals is NaN or infinite (:ref:`persons-and-weights`).
+
     With `orthant`, if the target is public and every column of the rows is public or
     non-negative, and nothing is padded, then the sign of each entry of a contribution
     depends on public facts alone; two contributions of one record meet at an angle of
     at most 90 degrees, and a replaced record moves the sum by at most ``sqrt(2)
     clip_norm``. Without it a replaced record moves the sum by at most ``2 clip_norm``,
     or by `label_bound`; a nulled, added or removed one by `clip_norm`. The caller
-    answers for the conditions of `orthant` and `label_bound`.
+    answers for the conditions of `orthant` and `label_bound`. The sum of several rows
+    of a person has no such signs: `orthant` is refused there, as padded rows are.
     """
 
     rows: GridRows | SparseGridRows
@@ -96,6 +111,7 @@ class LinearQuery:
     offset: np.ndarray | None = None
     orthant: bool = False
     label_bound: float | None = None
+    units: Units | None = None
     n_jobs: int = 1
 
     def __post_init__(self):
@@ -109,6 +125,23 @@ class LinearQuery:
             raise ValueError(
                 f"n_outputs={self.n_outputs} must be at most {MOST_CLASSES}."
             )
+        if self.units is not None and self.units.n_rows != self.n_rows:
+            raise ValueError(
+                f"units of {self.units.n_rows} rows are not those of {self.n_rows}."
+            )
+        if self._joins_rows and (self.orthant or self.padded is not None):
+            raise ValueError(
+                "orthant=True and padded rows are for records of one row, not for "
+                "persons who have several."
+            )
+
+    def of_units(self, units: Units) -> LinearQuery:
+        """Return the query whose rows have weights, and belong to persons."""
+        if self.units is units:
+            return self
+        if self.units is not None:
+            raise ValueError("a query of some units cannot become one of others.")
+        return dataclasses.replace(self, units=units)
 
     @property
     def n_rows(self) -> int:
@@ -131,10 +164,9 @@ class LinearQuery:
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
-        if self._plain:
-            return gradient_unit(self.rows, noise_std, self.clip_norm, self.capacity)
-        finest = self.rows.unit * _FINEST_OF_DIFFERENCES
-        return sum_unit(noise_std, self.clip_norm, self.capacity, finest)
+        return gradient_unit(
+            self.rows, noise_std, self.clip_norm, self.capacity, plain=self._plain
+        )
 
     def exact_sum(
         self, theta: np.ndarray, batch: np.ndarray | None, unit: float
@@ -152,30 +184,37 @@ class LinearQuery:
         if not np.isfinite(theta).all():
             # theta is public. Nothing can be learnt there, and sums would be inexact.
             return np.zeros(self.shape, dtype=np.int64)
+        people = None
+        if self._joins_rows:
+            batch, people = self.units.by_person(batch)
         size = self.n_rows if batch is None else len(batch)
         n_jobs = min(self.n_jobs, 1 + size // _ROWS_PER_THREAD)
+        if people is not None:
+            ends = shares_of_threads(people, n_jobs)
+        else:
+            ends = [size * job // n_jobs for job in range(n_jobs + 1)]
+        some = functools.partial(self._partial_sum, theta, batch, people, unit)
         if n_jobs == 1:
-            return self._partial_sum(self._workspaces[0], theta, batch, 0, size, unit)
-        ends = [size * job // n_jobs for job in range(n_jobs + 1)]
-        parts = self._threads.map(
-            lambda work, start, stop: self._partial_sum(
-                work, theta, batch, start, stop, unit
-            ),
-            self._workspaces[:n_jobs],
-            ends[:-1],
-            ends[1:],
-        )
+            return some(self._workspaces[0], ends[0], ends[1])
+        parts = self._threads.map(some, self._workspaces[:n_jobs], ends[:-1], ends[1:])
         return np.sum(list(parts), axis=0)
+
+    @property
+    def _joins_rows(self) -> bool:
+        """Whether rows are clipped together, those of a person."""
+        return self.units is not None and self.units.joint
 
     @property
     def _plain(self) -> bool:
         """Whether contributions have rank one."""
-        return self.padded is None or self.padded is self.rows
+        same = self.padded is None or self.padded is self.rows
+        return same and not self._joins_rows
 
     def public_gradient(self, theta: np.ndarray, batch: np.ndarray) -> np.ndarray:
         """Return the mean gradient of the public loss over a public batch, float64.
 
-        It reads the padded rows, and the target only if that is public.
+        Rows count by their shares. It reads the padded rows, and the target only if
+        that is public.
         """
         from skfdp.queries.products import products
 
@@ -184,15 +223,21 @@ class LinearQuery:
         total = np.zeros(self.shape)
         for part in work.parts(batch, 0, len(batch)):
             total += work.pull(part, self._residual(work, part, self._public_task))
-        return total / len(batch)
+        n_units = self.n_rows if self.units is None else self.units.n_units
+        return total * (self.n_rows / n_units / len(batch))
 
     @functools.cached_property
     def _workspaces(self) -> list[_Workspace]:
         """The memory of each thread."""
         return [
-            _Workspace(self.rows, None if self._plain else self.padded, self.n_outputs)
+            _Workspace(self.rows, self._other_rows, self.n_outputs, self._plain)
             for _ in range(self.n_jobs)
         ]
+
+    @property
+    def _other_rows(self) -> GridRows | SparseGridRows | None:
+        """The padded rows, unless they are the rows."""
+        return None if self.padded is self.rows else self.padded
 
     @functools.cached_property
     def _threads(self) -> ThreadPoolExecutor:
@@ -205,13 +250,15 @@ class LinearQuery:
 
         return inner_products(self.rows, self.padded)
 
-    def _partial_sum(self, work, theta, batch, start, stop, unit) -> np.ndarray:
+    def _partial_sum(self, theta, batch, people, unit, work, start, stop) -> np.ndarray:
         # Here and not in the caller, because threads start with their own state: an
         # overflow warning would tell of private margins.
         with np.errstate(all="ignore"):
             work.start(theta)
             clip = self._clip(unit)
-            if self.padded is None:
+            if people is not None:
+                self._add_persons(work.rows, batch, people, start, stop, clip)
+            elif self.padded is None:
                 work.rows.add_clipped(batch, start, stop, self._task, clip)
             else:
                 self._add_differences(work, batch, start, stop, clip)
@@ -225,6 +272,13 @@ class LinearQuery:
         largest = _LARGEST_RESIDUAL if self._plain else _LARGEST_OF_DIFFERENCES
         norms = self.clip_norm / rows.unit, unit / rows.unit
         return Clip(rows.squared_norms, *norms, largest)
+
+    def _add_persons(self, rows: Products, batch, people, start, stop, clip) -> None:
+        """Add the clipped sums of persons, block by block."""
+        for part, ends in blocks(batch, people, start, stop, rows.block_size):
+            residual = self._residual(rows, part, self._task)
+            rows.clip_persons(part, ends, residual, clip)
+            rows.add(part, residual)
 
     def _add_differences(self, work: _Workspace, batch, start, stop, clip) -> None:
         """Add clipped differences to the public loss, block by block."""
@@ -262,6 +316,7 @@ class LinearQuery:
         if self.class_weight is not None and (self.class_weight != 1).any():
             weight = np.asarray(self.class_weight, dtype=np.float64)
         offset = np.empty((0, 0)) if self.offset is None else self.offset
+        share = np.empty(0) if self.units is None else self.units.shares
         return Task(
             kind=place(self.loss.leaf),
             parameter=self.loss.parameter,
@@ -269,6 +324,7 @@ class LinearQuery:
             class_weight=weight,
             offset=np.ascontiguousarray(offset, dtype=np.float64),
             orthant=self.orthant,
+            share=share,
         )
 
     @property
@@ -307,13 +363,22 @@ def gradient_sensitivity(
 
 
 def gradient_unit(
-    rows: GridRows | SparseGridRows, noise_std: float, clip_norm: float, capacity: int
+    rows: GridRows | SparseGridRows,
+    noise_std: float,
+    clip_norm: float,
+    capacity: int,
+    *,
+    plain: bool = True,
 ) -> float:
-    """Return the grid unit of a sum of gradients of rank one.
+    """Return the grid unit of a sum of gradients, of rank one if they are `plain`.
 
-    Every entry of a contribution is below `products.LARGEST_SHORT_PRODUCT` units:
-    strictly, because the clip leaves a margin of 1e-9.
+    Every entry of a contribution of rank one is below
+    `products.LARGEST_SHORT_PRODUCT` units: strictly, because the clip leaves a margin
+    of 1e-9.
     """
+    if not plain:
+        finest = rows.unit * _FINEST_OF_DIFFERENCES
+        return sum_unit(noise_std, clip_norm, capacity, finest)
     finest = max(clip_norm * 2.0**-26, clip_norm * _FINEST_RESIDUAL * rows.unit)
     return sum_unit(noise_std, clip_norm, capacity, finest)
 
@@ -321,18 +386,19 @@ def gradient_unit(
 class _Workspace:
     """The products of one thread, over the rows and over other padded rows."""
 
-    def __init__(self, rows, padded, n_outputs: int):
+    def __init__(self, rows, padded, n_outputs: int, plain: bool):
         # numba loads with the first fit, not with `import skfdp`.
         from skfdp.queries import products
 
         self.padded = None
-        if padded is None:
+        if plain:
             largest = products.LARGEST_SHORT_PRODUCT
             self.rows = products.products(rows, n_outputs, largest)
             return
-        # The clip bounds every entry of a contribution, not those of its two parts.
+        # The clip bounds every entry of a contribution, not those of its parts.
         self.rows = products.products(rows, n_outputs)
-        self.padded = products.products(padded, n_outputs)
+        if padded is not None:
+            self.padded = products.products(padded, n_outputs)
 
     def start(self, theta: np.ndarray) -> None:
         """Begin a step; see `Products.start`."""

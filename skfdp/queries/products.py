@@ -7,13 +7,14 @@ change it.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from skfdp.kernels import contributions, short_tiles, sparse, tiles, vectors
+from skfdp.kernels import contributions, persons, short_tiles, sparse, tiles, vectors
 from skfdp.records.grid import GridRows, SparseGridRows
 
 #: Entries that residuals (29 bits) times rows (15 bits) cannot exceed.
@@ -83,11 +84,16 @@ class Products:
         self, batch: np.ndarray | None, start: int, stop: int
     ) -> Iterator[np.ndarray]:
         """Yield the row numbers ``batch[start:stop]`` (None: all rows), by blocks."""
-        in_block = self.block_entries // (self.rows.stored_per_row + 4 * self.n_outputs)
-        size = min(self.largest_block, max(_FEW_ROWS, in_block))
+        size = self.block_size
         for first in range(start, stop, size):
             last = min(first + size, stop)
             yield np.arange(first, last) if batch is None else batch[first:last]
+
+    @property
+    def block_size(self) -> int:
+        """Rows of a block."""
+        in_block = self.block_entries // (self.rows.stored_per_row + 4 * self.n_outputs)
+        return min(self.largest_block, max(_FEW_ROWS, in_block))
 
     def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
         """Add the clipped contributions of rows ``batch[start:stop]``.
@@ -131,6 +137,17 @@ class DenseProducts(Products):
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
         tiles.margins(self.rows.values, part, self._theta, out)
         out *= self._factor
+
+    def clip_persons(self, part, ends, residuals, clip) -> None:
+        """Make residuals contributions of persons; see `persons.clip_dense`."""
+        persons.clip_dense(
+            self.rows.values, part, ends, residuals, self._of_person, clip
+        )
+
+    @functools.cached_property
+    def _of_person(self) -> np.ndarray:
+        """The memory for the sum of one person."""
+        return np.empty(self._theta.shape)
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals, integers below 2**29 in float64, times rows."""
@@ -232,6 +249,21 @@ class SparseProducts(Products):
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
         weights = self._theta, self._shifted, self._factor
         sparse.margins(*self._csr, part, *weights, self._row_sum, out)
+
+    def clip_persons(self, part, ends, residuals, clip) -> None:
+        """Make residuals contributions of persons; see `persons.clip_sparse`."""
+        persons.clip_sparse(
+            self._csr, self.rows.shift, part, ends, residuals, self._of_person, clip
+        )
+
+    @functools.cached_property
+    def _of_person(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        """The memory for the sum of one person; see `persons.clip_sparse`."""
+        sums = np.zeros((self.rows.n_columns, self.n_outputs), dtype=np.int64)
+        shifted = self.rows.shift != 0
+        # Those with a shift first, in their order; the others are written over.
+        columns = np.argsort(~shifted, kind="stable")
+        return sums, columns, shifted.copy(), int(shifted.sum())
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals, integers below 2**29 in float64, times rows."""

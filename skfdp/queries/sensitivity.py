@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from skfdp.privacy import PrivacyPlan
 from skfdp.queries.linear import gradient_unit
 from skfdp.queries.losses import Loss
 from skfdp.records.grid import GridRows, SparseGridRows
 from skfdp.records.records import PublicRecords
+
+# A person's residuals saturate together beyond this: no projection any more.
+_SATURATES = 31.0
 
 
 def has_public_signs(public: PublicRecords, loss: Loss) -> bool:
@@ -33,13 +38,15 @@ def label_bound(
     rows: GridRows | SparseGridRows,
     schedule: PrivacyPlan,
 ) -> float:
-    """Return how far a replaced label moves the sum, where every column is public.
+    """Return how far replaced labels move the sum, where every column is public.
 
     **Guarantees.** The clip projects onto a ball, which brings no two points further
     apart: contributions of two labels differ by at most
-    ``|residual - residual'| |x|`` before they are quantised. Rounding moves each entry
-    of a residual by at most half of its unit, and 1e-8 covers the rounding of the
-    clip's factor.
+    ``|residual - residual'| share |x|`` before they are quantised, and those of the
+    labels of a person by at most the sum of that over the person's rows. Rounding moves
+    each entry of a residual by at most half of its unit, and 1e-8 covers the rounding
+    of the clip's factor. What else the compiled clip of a person rounds is in
+    `_rounding_of_persons` (:ref:`persons-and-weights`).
 
     Parameters
     ----------
@@ -53,12 +60,55 @@ def label_bound(
     """
     if loss.label_reach is None or not (public.class_weight == 1).all():
         return schedule.sensitivity
+    units = public.units
+    joint = units is not None and units.joint
     # A label, or none: then the contribution is zero.
-    apart = max(loss.label_reach(public.n_classes), loss.max_residual(public.n_classes))
+    largest = loss.max_residual(public.n_classes)
+    apart = max(loss.label_reach(public.n_classes), largest)
     unit = gradient_unit(
-        rows, schedule.noise_std.max(), schedule.clip_norm, public.capacity
+        rows,
+        schedule.noise_std.max(),
+        schedule.clip_norm,
+        public.capacity,
+        plain=not joint,
     )
-    longest = math.sqrt(rows.squared_norms.max(initial=0.0)) * rows.unit
-    slack = math.sqrt(public.n_outputs) * unit / rows.unit * longest
-    bound = apart * longest * (1 + 1e-12) + slack + 1e-8 * schedule.clip_norm
-    return min(schedule.sensitivity, bound)
+    lengths = np.sqrt(rows.squared_norms) * rows.unit
+    shared = lengths if units is None else lengths * units.shares
+    # The slack of one row or person, over the residual's unit.
+    slack, other = lengths, 0.0
+    if joint:
+        persons, counted = units.persons, units.weights > 0
+        if largest * units.shares.max() >= _SATURATES:
+            return schedule.sensitivity
+        shared = np.bincount(persons, shared)
+        # A void row leaves room that the other label's row takes: half as much again.
+        slack = 1.51 * np.bincount(persons, (lengths + rows.unit) * counted)
+        other = _rounding_of_persons(public, rows, lengths * counted, largest)
+    bound = apart * shared.max(initial=0.0) * (1 + 1e-12)
+    bound += math.sqrt(public.n_outputs) * unit / rows.unit * slack.max(initial=0.0)
+    return min(schedule.sensitivity, bound + other + 1e-8 * schedule.clip_norm)
+
+
+def _rounding_of_persons(
+    public: PublicRecords,
+    rows: GridRows | SparseGridRows,
+    lengths: np.ndarray,
+    largest: float,
+) -> float:
+    """Return how far apart `kernels.persons` moves two contributions by its steps.
+
+    It takes residuals as integers of a unit below ``2**-48 top``, where top is the
+    number of a person's rows times the largest residual times the longest row, and
+    rounds the norm of the sum up by less than ``2**-22 sqrt(K) sqrt(K D) top``.
+    """
+    units, n_entries = public.units, public.n_outputs * rows.n_columns
+    counts = np.bincount(units.persons, units.weights > 0)
+    longest = np.zeros(units.n_units)
+    np.maximum.at(longest, units.persons, lengths + rows.unit)
+    shares = np.zeros(units.n_units)
+    np.maximum.at(shares, units.persons, units.shares)
+    top = float((counts * longest * shares).max()) * largest
+    total = float(np.bincount(units.persons, lengths).max()) / rows.unit
+    of_residuals = 2.0**-48 * math.sqrt(public.n_outputs) * total
+    of_norm = 2.0**-22 * math.sqrt(public.n_outputs * n_entries)
+    return 2 * top * (of_residuals + of_norm)

@@ -26,6 +26,11 @@ _WEIGHTS = (
     "{name}.fit takes no sample_weight, as the linear estimators do: leave it out, or "
     "use class_weight (public factors of the labels) where there is one."
 )
+_GROUPS = (
+    "{name}.{verb} takes no groups: only the linear estimators (DPSGDFClassifier, "
+    "FeatureDPLogisticRegression, DPSGDFRegressor, FeatureDPRegressor) protect "
+    "persons who have several rows; use one of them, or keep one row of each person."
+)
 # Whose frames may stand between a fit and the line that asked for it.
 _BETWEEN = ("skfdp", "sklearn", "joblib", "contextlib", "functools")
 # The (NumPy, SciPy) state in which the outermost fit was called; None outside of fits.
@@ -70,13 +75,17 @@ def guarded_fit(fit: Callable) -> Callable:
     Notes
     -----
     **Guarantees.** No floating-point state that the user has set turns a value of the
-    rows into an exception or a warning. A `sample_weight` is refused before anything
-    else happens where it is not in the signature.
+    rows into an exception or a warning. A `sample_weight`, and `groups`, are refused
+    before anything else happens where they are not in the signature.
     """
-    takes_weights = "sample_weight" in inspect.signature(fit).parameters
+    parameters = inspect.signature(fit).parameters
+    takes_weights, takes_groups = "sample_weight" in parameters, "groups" in parameters
 
     @functools.wraps(fit)
     def guarded(self, *args: Any, **kwargs: Any) -> Any:
+        if not takes_groups and "groups" in kwargs:
+            told = {"name": type(self).__name__, "verb": fit.__name__}
+            raise TypeError(_GROUPS.format(**told))
         # scikit-learn's third one
         if not takes_weights and ("sample_weight" in kwargs or len(args) > 2):
             raise TypeError(_WEIGHTS.format(name=type(self).__name__))

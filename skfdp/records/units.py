@@ -54,6 +54,13 @@ class Units:
         return self.n_rows if self.persons is None else int(self.persons.max()) + 1
 
     @functools.cached_property
+    def joint(self) -> bool:
+        """Whether some person has several rows that count, which enter sums jointly."""
+        if self.persons is None:
+            return False
+        return bool((np.bincount(self.persons[self.weights > 0]) > 1).any())
+
+    @functools.cached_property
     def step(self) -> float:
         """What one count of `weights` adds to a sum: shares are whole numbers of it."""
         return self.n_units / int(self.weights.sum())
@@ -105,6 +112,34 @@ class Units:
         before = np.cumsum(sizes) - sizes
         within = np.arange(int(sizes.sum())) - np.repeat(before, sizes)
         return self.order[np.repeat(starts, sizes) + within]
+
+    def by_person(
+        self, batch: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of a batch that count, one person after the other.
+
+        Parameters
+        ----------
+        batch : int64 ndarray, default=None
+            Row numbers, in any order; None: every row.
+
+        Returns
+        -------
+        rows : int64 ndarray
+        ends : int64 ndarray
+            Where those of each person begin and end in it.
+        """
+        if batch is None:
+            return self._all_by_person
+        rows = batch[self.weights[batch] > 0]
+        # Next to free where the rows are in this order already.
+        rows = rows[np.argsort(self.persons[rows], kind="stable")]
+        starts = np.flatnonzero(np.diff(self.persons[rows], prepend=-1))
+        return rows, np.append(starts, len(rows))
+
+    @functools.cached_property
+    def _all_by_person(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.by_person(self.order)
 
     def kept(self, rows: np.ndarray) -> Units | None:
         """Return the units of some rows, given by number or as a mask."""

@@ -84,6 +84,12 @@ class Descent:
     # -- in public -------------------------------------------------------------------
     def prepare(self, public: PublicRecords, budget: Budget) -> DescentStart:
         """Learn what is public: moments, a model of the public part, label rows."""
+        if self.padding is not None and _joins_rows(public):
+            raise ValueError(
+                f"public_loss={self.padding.kind!r} pads record by record, and with "
+                "groups the rows of a person are clipped together: leave public_loss "
+                "out, or keep one row of each person by max_rows_per_person=1."
+            )
         found: dict[str, Any] = {"moments": self.centring.prepare(public)}
         if self.padding is not None:
             found["regressors"] = self.padding.prepare(public)
@@ -136,7 +142,7 @@ class Descent:
         orthant = (
             self.centring.kind != "gaussian"
             and self.padding is None
-            and public.units is None
+            and not _joins_rows(public)
             and has_public_signs(public, self.loss)
             and not self.centring.can_learn_mean(public, replaced)
         )
@@ -150,8 +156,9 @@ class Descent:
         others = self._other_events(public, prepared, budget, mu, orthant)
         rate, n_steps = self.loop.schedule(n, defaults.n_steps(s2n), defaults.N_EPOCHS)
         clip = self._clip_norm(s2n)
+        # A person's rows are clipped together, and move a sum as one record's row does.
         calibrate = functools.partial(
-            budget.calibrate,
+            dataclasses.replace(budget, reach=1.0).calibrate,
             n_steps=n_steps,
             sampling_rate=rate,
             clip_norm=clip,
@@ -166,7 +173,7 @@ class Descent:
         if not self._is_penalised and self.loop.radius is None:
             self._warn_of_schedule(schedule, min(learning_rate, automatic), public)
         bound, rows = None, prepared.rows
-        if rows is not None and public.units is None:
+        if rows is not None:
             bound = label_bound(public, self.loss, rows, schedule)
             if bound >= schedule.sensitivity:
                 bound = None
@@ -232,7 +239,7 @@ class Descent:
             mu,
             public.n_records,
             schedule.n_steps,
-            clip_norm=schedule.clip_norm / public.reach,
+            clip_norm=schedule.clip_norm,
             momentum=self.loop.momentum,
             curvature=self.loss.curvature,
             regression=self.scales is not None,
@@ -262,9 +269,8 @@ class Descent:
         self, schedule: PrivacyPlan, public: PublicRecords
     ) -> np.ndarray:
         """Return the standard deviation of the noise in each step's gradient."""
-        clip_norm = schedule.clip_norm / public.reach
-        expected = schedule.sampling_rate * public.n_records * clip_norm
-        return self.private_weight * schedule.noise_std / expected
+        clipped = schedule.sampling_rate * public.n_records * schedule.clip_norm
+        return self.private_weight * schedule.noise_std / clipped
 
     # -- at the desk -----------------------------------------------------------------
     def run(
@@ -372,7 +378,7 @@ class Descent:
             target=records.target,
             loss=loss,
             n_outputs=public.n_outputs,
-            clip_norm=plan.schedule.clip_norm / public.reach,
+            clip_norm=plan.schedule.clip_norm,
             capacity=public.capacity,
             class_weight=public.class_weight,
             padded=padded,
@@ -380,6 +386,7 @@ class Descent:
             offset=prepared.offset,
             orthant=plan.orthant,
             label_bound=plan.label_bound,
+            units=public.units,
             n_jobs=self.n_jobs,
         )
 
@@ -425,8 +432,7 @@ class Descent:
         return self.scales is not None and free and self.loop.average == "last"
 
     def _walk(self, public: PublicRecords, plan: DescentPlan) -> shrinkage.Walk:
-        clip_norm = plan.schedule.clip_norm / public.reach
-        return shrinkage.Walk(*self._steps(public, plan), clip_norm)
+        return shrinkage.Walk(*self._steps(public, plan), plan.schedule.clip_norm)
 
     def _steps(
         self, public: PublicRecords, plan: DescentPlan
@@ -435,3 +441,8 @@ class Descent:
         rates = plan.learning_rate * self._decay(plan.schedule)
         noise = self._noise_in_gradients(plan.schedule, public)
         return rates, self.loop.momentum, noise
+
+
+def _joins_rows(public: PublicRecords) -> bool:
+    """Whether the loop clips rows together, those of a person who has several."""
+    return public.units is not None and public.units.joint
