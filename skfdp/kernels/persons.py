@@ -5,63 +5,70 @@ residuals times public weights. The rows' terms may cancel, so that the norm of 
 has to come from the sum itself:
 
 1. the residuals become integers, in a unit of the person's own (`_as_integers`);
-2. the sum of integers times rows is exact, and its norm is rounded up (`clip_dense`,
-   `clip_sparse`);
-3. one factor for all residuals of the person makes the norm fit, and they are rounded
-   once more, to the unit of the release (`_scale`).
+2. the sum of integers times rows is exact, and its norm is rounded up;
+3. the sum times one factor fits the clip norm, and its entries are truncated toward
+   zero, to the unit of the release, which makes none of them longer.
 
 Maxima and sums of integers do not depend on the order of the rows, on what else is in
 the batch, or on the format of the rows; so neither does what a person contributes.
 
 Shapes: rows int64 (B,), those of one person after the other, which begin and end in
-them at ends, int64 (P + 1,); residuals float64 (K, B), changed in place: at last they
-are integers, which times the rows are the contributions.
+them at ends, int64 (P + 1,); residuals float64 (K, B), which are written over. Arrays
+that are added to come last.
 """
 
 import math
 
 import numpy as np
 
+from skfdp.kernels import tiles
 from skfdp.kernels.compiling import kernel
-from skfdp.kernels.tiles import powers
 
-# Entries of a person's sum are below 2**51: exact in float64, in any order.
-_BITS = 51
-# Rounding moves a residual by half a unit, and by 2**-24 of it where it is large.
-_HALF = 0.5 + 1e-6
+# Entries of a person's sum of integers are at most about 2**50: exact in float64.
+_BITS = 50
+# Gradients below this are nothing; their unit might not be a float64.
+_LEAST = 2.0**-900
+# Of what is exact: any order gives the same.
 _EXACT = {"reassoc", "contract", "nsz"}
 
 
 @kernel(error_model="numpy")
-def clip_dense(X, rows, ends, residuals, memory, clip):
-    """Clip the contribution of each person and quantise it; X int16 (n, D).
+def add_dense(X, rows, ends, residuals, clip, memory, out):
+    """Add the clipped contribution of each person.
 
     Parameters
     ----------
-    X, rows, ends, residuals
+    X : int16 ndarray of shape (n, D)
+    rows, ends, residuals
         See above; residuals may be NaN or infinite.
+    clip : contributions.Clip
     memory : float64 ndarray of shape (K, D)
         For the sum of one person.
-    clip : contributions.Clip
+    out : float64 ndarray of shape (K, D)
+        Integers that stay below 2**53.
 
     Notes
     -----
-    **Guarantees.** The integer sum of ``residuals[:, i] (x) X[rows[i]]`` over the rows
-    of a person has an L2 norm of at most ``clip_norm / unit``, and depends on these
-    rows alone, in whatever order. All residuals of a person are 0 if one is not a
-    number or infinite, or if rounding alone could reach the clip norm.
+    **Guarantees.** What is added for a person are integers of an L2 norm of at most
+    ``clip_norm / unit``, which depend on the person's rows alone, in whatever order. It
+    is 0 if one of the residuals is not a number or infinite.
     """
+    n_outputs, n_columns = out.shape
+    step = _step(n_outputs)
     for person in range(ends.shape[0] - 1):
         start, stop = ends[person], ends[person + 1]
-        bits, largest, length = _as_integers(residuals, rows, start, stop, clip)
-        if largest > 0.0:
-            square = _dense_square(X, rows, start, stop, residuals, memory)
-            _scale(residuals, start, stop, bits, largest, length, square, clip)
+        unit = _as_integers(rows, start, stop, clip.squared_norms, residuals)
+        if unit > 0.0:
+            _add_rows(X, rows, start, stop, residuals, memory)
+            factor = _factor(step * math.sqrt(_square(memory, 1 / step)), unit, clip)
+            for k in range(n_outputs):
+                for j in range(n_columns):
+                    out[k, j] += np.trunc(memory[k, j] * factor)
 
 
 @kernel(error_model="numpy")
-def clip_sparse(csr, shift, rows, ends, residuals, memory, clip):
-    """Do what `clip_dense` does for rows that are CSR rows minus a shift.
+def add_sparse(csr, shift, rows, ends, residuals, clip, memory, out):
+    """Add what `add_dense` adds, for rows that are CSR rows minus a shift.
 
     Parameters
     ----------
@@ -69,88 +76,128 @@ def clip_sparse(csr, shift, rows, ends, residuals, memory, clip):
         data int16, indices int32, indptr int64.
     shift : int64 ndarray of shape (D,)
     rows, ends, residuals, clip
-        As for `clip_dense`.
+        As for `add_dense`.
     memory : tuple
         Zeros int64 (D, K), for sums, which are zero again at the end; the columns of a
         person's sum, int64 (D,), those with a shift first; whether each column is
         among them, bool (D,); and how many have a shift.
+    out : int64 ndarray of shape (D, K)
     """
+    sums, columns, known, n_shifted = memory
+    n_outputs = out.shape[1]
+    moved, step = np.empty(n_outputs, np.int64), _step(n_outputs)
     for person in range(ends.shape[0] - 1):
         start, stop = ends[person], ends[person + 1]
-        bits, largest, length = _as_integers(residuals, rows, start, stop, clip)
-        if largest > 0.0:
-            square = _sparse_square(csr, shift, rows, start, stop, residuals, memory)
-            _scale(residuals, start, stop, bits, largest, length, square, clip)
+        unit = _as_integers(rows, start, stop, clip.squared_norms, residuals)
+        if unit > 0.0:
+            of_person = rows, start, stop, residuals, sums, columns, known, moved
+            n_columns = _add_sparse_rows(csr, *of_person, n_shifted)
+            used = columns[:n_columns]
+            square = _shifted_square(shift, moved, used, 1 / step, sums)
+            factor = _factor(step * math.sqrt(square), unit, clip)
+            for at in range(n_columns):
+                j = columns[at]
+                for k in range(n_outputs):
+                    out[j, k] += np.int64(np.trunc(np.float64(sums[j, k]) * factor))
+                    sums[j, k] = 0
+                known[j] = at < n_shifted
 
 
 @kernel(error_model="numpy")
-def _as_integers(residuals, rows, start, stop, clip):
-    """Turn a person's residuals into integers, of a unit that is a power of two.
+def _as_integers(rows, start, stop, squared_norms, residuals):
+    """Turn a person's residuals into integers, and return their unit.
 
-    Returns the power, the largest integer (0: the person contributes nothing), and the
-    sum of the rows' norms, rounded up. The integers times the rows' norms sum up to
-    less than ``2**_BITS`` for each output.
+    The unit is 0, and nothing else holds, if the person contributes nothing. The number
+    of rows times the longest row times the largest integer is at most ``2**_BITS``, up
+    to a relative 1e-15.
     """
-    n_outputs = residuals.shape[0]
-    largest, longest, length, finite = 0.0, 1.0, 0.0, True
+    square, largest, finite = 1.0, 0.0, True
     for i in range(start, stop):
-        size = np.ceil(math.sqrt(clip.squared_norms[rows[i]]))
-        longest = size if size > longest else longest
-        length += size  # of integers: exact, whatever the order
-    for k in range(n_outputs):
+        square = max(square, squared_norms[rows[i]])
+    for k in range(residuals.shape[0]):
         for i in range(start, stop):
             size = abs(residuals[k, i])
             finite = finite and size < np.inf
             largest = size if size > largest else largest
-    bits, first, second = 0, 0.0, 0.0
-    if finite and largest > 0.0:
-        bits = _BITS - math.frexp(float(stop - start))[1]
-        bits -= math.frexp(longest)[1] + math.frexp(largest)[1]
-        first, second = powers(bits)
-    for k in range(n_outputs):
+    top = math.sqrt(square) * (stop - start) * largest
+    if not (finite and _LEAST < top < np.inf):
+        return 0.0
+    factor = 2.0**_BITS / top
+    for k in range(residuals.shape[0]):
         for i in range(start, stop):
-            r = residuals[k, i] if first > 0.0 else 0.0  # NaN times 0 is NaN
-            residuals[k, i] = np.rint(r * first * second)
-    return bits, np.rint(largest * first * second) if first > 0.0 else 0.0, length
+            residuals[k, i] = np.trunc(residuals[k, i] * factor)
+    return 1 / factor
 
 
 @kernel()
-def _inverse_step(n_outputs):
-    """Return one over the unit in which norms are rounded up.
+def _step(n_outputs):
+    """Return the unit in which norms are rounded up.
 
-    The norm of a sum is below ``2**_BITS sqrt(K)``, hence 2**25 of these units: squares
-    of entries that are rounded up sum up to less than 2**53, exact in any order.
+    The norm of a sum is at most ``2**_BITS sqrt(K)``, which are 2**24 of these units:
+    squares of entries that are rounded up sum up to less than 2**53, exact in any
+    order.
     """
-    return 2.0 ** (25 - _BITS) / math.sqrt(n_outputs)
+    return 2.0 ** (_BITS - 24) * math.sqrt(n_outputs)
+
+
+@kernel(error_model="numpy")
+def _factor(norm, unit, clip):
+    """Return what turns a sum of integers into the contribution, before truncation.
+
+    norm is that of the sum, rounded up; unit is that of the integers.
+    """
+    if norm == 0.0:
+        return 0.0
+    # 1e-9 outweighs every rounding error of the norm and of the products.
+    room = clip.clip_norm / clip.unit * (1 - 1e-9)
+    return min(unit / clip.unit, room / norm)
 
 
 @kernel(fastmath=_EXACT)
-def _dense_square(X, rows, start, stop, residuals, memory):
-    """Return the squared norm of a person's sum, rounded up, in squared steps."""
-    n_outputs, n_columns = memory.shape
-    for k in range(n_outputs):
-        total = memory[k]
-        total[:] = 0.0
-        for i in range(start, stop):
-            x, r = X[rows[i]], residuals[k, i]
+def _add_rows(X, rows, start, stop, residuals, out):
+    """Out = sum of integers times rows of one person, four rows at a time."""
+    n_outputs, n_columns = out.shape
+    out[:] = 0.0
+    if n_outputs >= 5:  # which tiles take at a time
+        tiles.add_outer_products(X, rows[start:stop], residuals[:, start:stop], out)
+        return
+    last = stop - 1
+    for i in range(start, stop, 4):
+        h1, h2, h3 = min(i + 1, last), min(i + 2, last), min(i + 3, last)
+        x0, x1, x2, x3 = X[rows[i]], X[rows[h1]], X[rows[h2]], X[rows[h3]]
+        for k in range(n_outputs):
+            total, r0 = out[k], residuals[k, i]
+            r1 = residuals[k, h1] if i + 1 < stop else 0.0
+            r2 = residuals[k, h2] if i + 2 < stop else 0.0
+            r3 = residuals[k, h3] if i + 3 < stop else 0.0
             for j in range(n_columns):
-                total[j] += r * x[j]
-    inverse, square = _inverse_step(n_outputs), 0.0
-    for k in range(n_outputs):
-        for j in range(n_columns):
-            size = np.ceil(abs(memory[k, j]) * inverse)
+                total[j] += r0 * x0[j] + r1 * x1[j] + r2 * x2[j] + r3 * x3[j]
+
+
+@kernel(fastmath=_EXACT)
+def _square(total, inverse):
+    """Return the squared norm of a sum in squared steps, entries rounded up."""
+    square = 0.0
+    for k in range(total.shape[0]):
+        for j in range(total.shape[1]):
+            size = np.ceil(abs(total[k, j]) * inverse)
             square += size * size
     return square
 
 
 @kernel()
-def _sparse_square(csr, shift, rows, start, stop, residuals, memory):
-    """Return what `_dense_square` returns for the shifted rows."""
+def _add_sparse_rows(
+    csr, rows, start, stop, residuals, sums, columns, known, moved, n_columns
+):
+    """Add integers times CSR rows of one person to sums, which may wrap around.
+
+    Columns that are new are noted, and their number is returned. moved is the sum of
+    the integers, int64 (K,).
+    """
     data, indices, indptr = csr
-    sums, columns, known, n_shifted = memory
-    n_outputs, n_columns = residuals.shape[0], n_shifted
+    n_outputs = residuals.shape[0]
     integers = np.empty(n_outputs, np.int64)
-    moved = np.zeros(n_outputs, np.int64)
+    moved[:] = 0
     for i in range(start, stop):
         for k in range(n_outputs):
             integers[k] = np.int64(residuals[k, i])
@@ -161,38 +208,21 @@ def _sparse_square(csr, shift, rows, start, stop, residuals, memory):
                 known[j] = True
                 columns[n_columns] = j
                 n_columns += 1
+            value, column = np.int64(data[place]), sums[j]
             for k in range(n_outputs):
-                sums[j, k] += np.int64(data[place]) * integers[k]
-    inverse, square = _inverse_step(n_outputs), 0.0
-    for at in range(n_columns):
+                column[k] += value * integers[k]
+    return n_columns
+
+
+@kernel()
+def _shifted_square(shift, moved, columns, inverse, sums):
+    """Take the shift off the sums, and return the squared norm as `_square` does."""
+    square = 0.0
+    for at in range(len(columns)):
         j = columns[at]
-        for k in range(n_outputs):
-            # Both products may wrap around; the difference fits.
-            own = sums[j, k] - shift[j] * moved[k]
-            size = np.ceil(abs(np.float64(own)) * inverse)
+        for k in range(len(moved)):
+            # Both may have wrapped around; the difference fits.
+            sums[j, k] -= shift[j] * moved[k]
+            size = np.ceil(abs(np.float64(sums[j, k])) * inverse)
             square += size * size
-            sums[j, k] = 0
-        known[j] = at < n_shifted
     return square
-
-
-@kernel(error_model="numpy")
-def _scale(residuals, start, stop, bits, largest, length, square, clip):
-    """Scale a person's integers to the clip norm, and round to the unit of the release.
-
-    Rounding lengthens the sum by at most unit sqrt(K) / 2 times the sum of the rows'
-    norms, which is taken off the clip norm first. Where a residual would saturate, all
-    of the person are scaled down: one alone could lengthen the sum.
-    """
-    n_outputs = residuals.shape[0]
-    # 1e-9 outweighs every rounding error of the norm and of the factor.
-    norm = math.sqrt(square) / _inverse_step(n_outputs) * (1 + 1e-9)
-    room = clip.clip_norm - _HALF * clip.unit * math.sqrt(n_outputs) * length
-    first, second = powers(-bits)
-    factor = first / clip.unit * second
-    factor = min(factor, room / clip.unit / norm)
-    factor = min(factor, clip.largest / largest)
-    for k in range(n_outputs):
-        for i in range(start, stop):
-            scaled = residuals[k, i] * factor if room > 0.0 else 0.0
-            residuals[k, i] = np.rint(scaled)

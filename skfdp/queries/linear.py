@@ -17,8 +17,8 @@ import numpy as np
 
 from skfdp.privacy.relations import Relation
 from skfdp.queries import sum_unit
+from skfdp.queries.blocks import person_blocks, thread_shares
 from skfdp.queries.losses import Loss
-from skfdp.queries.persons import blocks, shares_of_threads
 from skfdp.records.grid import GridRows, SparseGridRows
 from skfdp.records.labels import MOST_CLASSES
 from skfdp.records.units import Units
@@ -33,6 +33,7 @@ _ROWS_PER_THREAD = 1024
 # are differences: rounding lengthens those by more.
 _LARGEST_RESIDUAL, _LARGEST_OF_DIFFERENCES = 2.0**15 - 1, 2.0**29 - 1
 _FINEST_RESIDUAL, _FINEST_OF_DIFFERENCES = 2.0**-12, 2.0**-24
+_FINEST_OF_PERSONS = 2.0**-36
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,9 +165,12 @@ class LinearQuery:
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
-        return gradient_unit(
-            self.rows, noise_std, self.clip_norm, self.capacity, plain=self._plain
-        )
+        if self._joins_rows:
+            return person_unit(noise_std, self.clip_norm, self.capacity)
+        if self._plain:
+            return gradient_unit(self.rows, noise_std, self.clip_norm, self.capacity)
+        finest = self.rows.unit * _FINEST_OF_DIFFERENCES
+        return sum_unit(noise_std, self.clip_norm, self.capacity, finest)
 
     def exact_sum(
         self, theta: np.ndarray, batch: np.ndarray | None, unit: float
@@ -190,7 +194,7 @@ class LinearQuery:
         size = self.n_rows if batch is None else len(batch)
         n_jobs = min(self.n_jobs, 1 + size // _ROWS_PER_THREAD)
         if people is not None:
-            ends = shares_of_threads(people, n_jobs)
+            ends = thread_shares(people, n_jobs)
         else:
             ends = [size * job // n_jobs for job in range(n_jobs + 1)]
         some = functools.partial(self._partial_sum, theta, batch, people, unit)
@@ -206,9 +210,8 @@ class LinearQuery:
 
     @property
     def _plain(self) -> bool:
-        """Whether contributions have rank one."""
-        same = self.padded is None or self.padded is self.rows
-        return same and not self._joins_rows
+        """Whether contributions of rows have rank one."""
+        return self.padded is None or self.padded is self.rows
 
     def public_gradient(self, theta: np.ndarray, batch: np.ndarray) -> np.ndarray:
         """Return the mean gradient of the public loss over a public batch, float64.
@@ -229,15 +232,11 @@ class LinearQuery:
     @functools.cached_property
     def _workspaces(self) -> list[_Workspace]:
         """The memory of each thread."""
+        padded = None if self._plain else self.padded
         return [
-            _Workspace(self.rows, self._other_rows, self.n_outputs, self._plain)
+            _Workspace(self.rows, padded, self.n_outputs, self._joins_rows)
             for _ in range(self.n_jobs)
         ]
-
-    @property
-    def _other_rows(self) -> GridRows | SparseGridRows | None:
-        """The padded rows, unless they are the rows."""
-        return None if self.padded is self.rows else self.padded
 
     @functools.cached_property
     def _threads(self) -> ThreadPoolExecutor:
@@ -257,7 +256,7 @@ class LinearQuery:
             work.start(theta)
             clip = self._clip(unit)
             if people is not None:
-                self._add_persons(work.rows, batch, people, start, stop, clip)
+                self._add_persons(work, batch, people, start, stop, clip)
             elif self.padded is None:
                 work.rows.add_clipped(batch, start, stop, self._task, clip)
             else:
@@ -273,12 +272,12 @@ class LinearQuery:
         norms = self.clip_norm / rows.unit, unit / rows.unit
         return Clip(rows.squared_norms, *norms, largest)
 
-    def _add_persons(self, rows: Products, batch, people, start, stop, clip) -> None:
+    def _add_persons(self, work: _Workspace, batch, ends, start, stop, clip) -> None:
         """Add the clipped sums of persons, block by block."""
-        for part, ends in blocks(batch, people, start, stop, rows.block_size):
-            residual = self._residual(rows, part, self._task)
-            rows.clip_persons(part, ends, residual, clip)
-            rows.add(part, residual)
+        size = work.rows.block_size
+        for part, own in person_blocks(batch, ends, start, stop, size):
+            residual = self._residual(work.rows, part, self._task)
+            work.persons.add(part, own, residual, clip)
 
     def _add_differences(self, work: _Workspace, batch, start, stop, clip) -> None:
         """Add clipped differences to the public loss, block by block."""
@@ -363,51 +362,56 @@ def gradient_sensitivity(
 
 
 def gradient_unit(
-    rows: GridRows | SparseGridRows,
-    noise_std: float,
-    clip_norm: float,
-    capacity: int,
-    *,
-    plain: bool = True,
+    rows: GridRows | SparseGridRows, noise_std: float, clip_norm: float, capacity: int
 ) -> float:
-    """Return the grid unit of a sum of gradients, of rank one if they are `plain`.
+    """Return the grid unit of a sum of gradients of rank one.
 
-    Every entry of a contribution of rank one is below
-    `products.LARGEST_SHORT_PRODUCT` units: strictly, because the clip leaves a margin
-    of 1e-9.
+    Every entry of a contribution is below `products.LARGEST_SHORT_PRODUCT` units:
+    strictly, because the clip leaves a margin of 1e-9.
     """
-    if not plain:
-        finest = rows.unit * _FINEST_OF_DIFFERENCES
-        return sum_unit(noise_std, clip_norm, capacity, finest)
     finest = max(clip_norm * 2.0**-26, clip_norm * _FINEST_RESIDUAL * rows.unit)
     return sum_unit(noise_std, clip_norm, capacity, finest)
+
+
+def person_unit(noise_std: float, clip_norm: float, capacity: int) -> float:
+    """Return the grid unit of a sum of gradients of persons who have several rows.
+
+    Every entry of a contribution is below ``2**ENTRY_BITS`` units: strictly, because
+    the clip leaves a margin of 1e-9.
+    """
+    return sum_unit(noise_std, clip_norm, capacity, clip_norm * _FINEST_OF_PERSONS)
 
 
 class _Workspace:
     """The products of one thread, over the rows and over other padded rows."""
 
-    def __init__(self, rows, padded, n_outputs: int, plain: bool):
+    def __init__(self, rows, padded, n_outputs: int, joins_rows: bool):
         # numba loads with the first fit, not with `import skfdp`.
         from skfdp.queries import products
+        from skfdp.queries.persons import person_sums
 
         self.padded = None
-        if plain:
+        self.persons = person_sums(rows, n_outputs) if joins_rows else None
+        if padded is None:
             largest = products.LARGEST_SHORT_PRODUCT
             self.rows = products.products(rows, n_outputs, largest)
             return
-        # The clip bounds every entry of a contribution, not those of its parts.
+        # The clip bounds every entry of a contribution, not those of its two parts.
         self.rows = products.products(rows, n_outputs)
-        if padded is not None:
-            self.padded = products.products(padded, n_outputs)
+        self.padded = products.products(padded, n_outputs)
 
     def start(self, theta: np.ndarray) -> None:
         """Begin a step; see `Products.start`."""
         self.rows.start(theta)
         if self.padded is not None:
             self.padded.start(theta)
+        if self.persons is not None:
+            self.persons.start()
 
     def total(self) -> np.ndarray:
         """Return the int64 sum of the step, a fresh array."""
+        if self.persons is not None:
+            return self.persons.total()
         total = self.rows.total()
         if self.padded is None:
             return total

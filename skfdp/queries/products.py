@@ -7,14 +7,13 @@ change it.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from skfdp.kernels import contributions, persons, short_tiles, sparse, tiles, vectors
+from skfdp.kernels import contributions, short_tiles, sparse, tiles, vectors
 from skfdp.records.grid import GridRows, SparseGridRows
 
 #: Entries that residuals (29 bits) times rows (15 bits) cannot exceed.
@@ -138,17 +137,6 @@ class DenseProducts(Products):
         tiles.margins(self.rows.values, part, self._theta, out)
         out *= self._factor
 
-    def clip_persons(self, part, ends, residuals, clip) -> None:
-        """Make residuals contributions of persons; see `persons.clip_dense`."""
-        persons.clip_dense(
-            self.rows.values, part, ends, residuals, self._of_person, clip
-        )
-
-    @functools.cached_property
-    def _of_person(self) -> np.ndarray:
-        """The memory for the sum of one person."""
-        return np.empty(self._theta.shape)
-
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals, integers below 2**29 in float64, times rows."""
         if len(part) > self._most:
@@ -249,21 +237,6 @@ class SparseProducts(Products):
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
         weights = self._theta, self._shifted, self._factor
         sparse.margins(*self._csr, part, *weights, self._row_sum, out)
-
-    def clip_persons(self, part, ends, residuals, clip) -> None:
-        """Make residuals contributions of persons; see `persons.clip_sparse`."""
-        persons.clip_sparse(
-            self._csr, self.rows.shift, part, ends, residuals, self._of_person, clip
-        )
-
-    @functools.cached_property
-    def _of_person(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-        """The memory for the sum of one person; see `persons.clip_sparse`."""
-        sums = np.zeros((self.rows.n_columns, self.n_outputs), dtype=np.int64)
-        shifted = self.rows.shift != 0
-        # Those with a shift first, in their order; the others are written over.
-        columns = np.argsort(~shifted, kind="stable")
-        return sums, columns, shifted.copy(), int(shifted.sum())
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals, integers below 2**29 in float64, times rows."""

@@ -11,13 +11,10 @@ import math
 import numpy as np
 
 from skfdp.privacy import PrivacyPlan
-from skfdp.queries.linear import gradient_unit
+from skfdp.queries.linear import gradient_unit, person_unit
 from skfdp.queries.losses import Loss
 from skfdp.records.grid import GridRows, SparseGridRows
 from skfdp.records.records import PublicRecords
-
-# A person's residuals saturate together beyond this: no projection any more.
-_SATURATES = 31.0
 
 
 def has_public_signs(public: PublicRecords, loss: Loss) -> bool:
@@ -60,55 +57,46 @@ def label_bound(
     """
     if loss.label_reach is None or not (public.class_weight == 1).all():
         return schedule.sensitivity
-    units = public.units
-    joint = units is not None and units.joint
+    units, clip_norm = public.units, schedule.clip_norm
     # A label, or none: then the contribution is zero.
     largest = loss.max_residual(public.n_classes)
     apart = max(loss.label_reach(public.n_classes), largest)
-    unit = gradient_unit(
-        rows,
-        schedule.noise_std.max(),
-        schedule.clip_norm,
-        public.capacity,
-        plain=not joint,
-    )
     lengths = np.sqrt(rows.squared_norms) * rows.unit
     shared = lengths if units is None else lengths * units.shares
-    # The slack of one row or person, over the residual's unit.
-    slack, other = lengths, 0.0
-    if joint:
-        persons, counted = units.persons, units.weights > 0
-        if largest * units.shares.max() >= _SATURATES:
-            return schedule.sensitivity
-        shared = np.bincount(persons, shared)
-        # A void row leaves room that the other label's row takes: half as much again.
-        slack = 1.51 * np.bincount(persons, (lengths + rows.unit) * counted)
-        other = _rounding_of_persons(public, rows, lengths * counted, largest)
-    bound = apart * shared.max(initial=0.0) * (1 + 1e-12)
-    bound += math.sqrt(public.n_outputs) * unit / rows.unit * slack.max(initial=0.0)
-    return min(schedule.sensitivity, bound + other + 1e-8 * schedule.clip_norm)
+    noise_std = schedule.noise_std.max()
+    if units is not None and units.joint:
+        shared = np.bincount(units.persons, shared)
+        unit = person_unit(noise_std, clip_norm, public.capacity)
+        slack = _rounding_of_persons(public, rows, lengths, unit, largest)
+    else:
+        unit = gradient_unit(rows, noise_std, clip_norm, public.capacity)
+        longest = lengths.max(initial=0.0)
+        slack = math.sqrt(public.n_outputs) * unit / rows.unit * longest
+    bound = apart * shared.max(initial=0.0) * (1 + 1e-12) + slack + 1e-8 * clip_norm
+    return min(schedule.sensitivity, bound)
 
 
 def _rounding_of_persons(
     public: PublicRecords,
     rows: GridRows | SparseGridRows,
     lengths: np.ndarray,
+    unit: float,
     largest: float,
 ) -> float:
-    """Return how far apart `kernels.persons` moves two contributions by its steps.
+    """Return how far apart the steps of `kernels.persons` move two contributions.
 
-    It takes residuals as integers of a unit below ``2**-48 top``, where top is the
-    number of a person's rows times the largest residual times the longest row, and
-    rounds the norm of the sum up by less than ``2**-22 sqrt(K) sqrt(K D) top``.
+    They take residuals as integers of a unit below ``2**-49 top``, where top is the
+    number of a person's rows times the longest times the largest residual; they round
+    the norm of the sum up by less than ``2**-23 sqrt(K) sqrt(K D) top``; and they
+    truncate each entry.
     """
-    units, n_entries = public.units, public.n_outputs * rows.n_columns
-    counts = np.bincount(units.persons, units.weights > 0)
-    longest = np.zeros(units.n_units)
-    np.maximum.at(longest, units.persons, lengths + rows.unit)
-    shares = np.zeros(units.n_units)
-    np.maximum.at(shares, units.persons, units.shares)
-    top = float((counts * longest * shares).max()) * largest
+    units, n_outputs = public.units, public.n_outputs
+    root = math.sqrt(n_outputs * rows.n_columns)
+    counts, longest = np.bincount(units.persons), np.zeros((2, units.n_units))
+    np.maximum.at(longest[0], units.persons, lengths + rows.unit)
+    np.maximum.at(longest[1], units.persons, units.shares * largest)
+    top = float((counts * longest[0] * longest[1]).max())
     total = float(np.bincount(units.persons, lengths).max()) / rows.unit
-    of_residuals = 2.0**-48 * math.sqrt(public.n_outputs) * total
-    of_norm = 2.0**-22 * math.sqrt(public.n_outputs * n_entries)
-    return 2 * top * (of_residuals + of_norm)
+    of_residuals = 2.0**-49 * math.sqrt(n_outputs) * total
+    of_norm = 2.0**-23 * math.sqrt(n_outputs) * root
+    return 2 * (top * (of_residuals + of_norm) + root * unit)
