@@ -86,4 +86,4 @@ class SparsePersons:
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
-        return np.ascontiguousarray(self._total.T)
+        return self._total.T.copy()

@@ -30,7 +30,7 @@ class Weighted:
     which is at most ``units.reach * D``: the rows are changed one after the other, and
     their shares are public. Likewise a person contributes at most ``units.reach`` times
     the clip norm, and what holds for a null holds for persons all of whose rows are
-    null (:ref:`sensitivities`, "Persons and weights").
+    null (:ref:`persons-and-weights`).
 
     The sum is over whole numbers of ``units.step``: for each bit of the weights the
     inner query adds up the rows that have it. No sum is rounded.
