@@ -17,11 +17,14 @@ def optimum(
     n_outputs: int,
     *,
     penalty: float,
+    shares: np.ndarray | None = None,
     class_weight: np.ndarray | None = None,
     fit_intercept: bool = True,
     max_iter: int = 10_000,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Minimise ``mean of losses + penalty / 2 |coef|**2`` without any privacy.
+
+    The mean is that over rows, each as often as its share says.
 
     Parameters
     ----------
@@ -30,7 +33,9 @@ def optimum(
     loss : Loss
     n_outputs : int
     penalty : float
-        Per record; the intercept is free.
+        Of the mean; the intercept is free.
+    shares : float64 ndarray of shape (n_rows,), default=None
+        None: every row counts 1.
     class_weight : float64 ndarray of shape (n_classes,), default=None
         None: every record counts 1.
     fit_intercept : bool
@@ -42,7 +47,9 @@ def optimum(
     intercept : ndarray of shape (n_outputs,)
     n_iter : int
     """
-    n_rows, n_features = X.shape
+    n_features = X.shape[1]
+    shares = np.ones(X.shape[0]) if shares is None else shares
+    n_records = float(shares.sum())
     mean, scale = _preconditioner(X, loss.curvature, penalty)
     mean *= fit_intercept
 
@@ -53,22 +60,22 @@ def optimum(
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
         coef, intercept = split(flat)
-        strength = penalty * n_rows
+        strength = penalty * n_records
         value = np.vdot(coef, coef) * strength / 2
         by_coef, by_intercept = coef * strength, np.zeros(n_outputs)
         for block in row_blocks(X):
             rows, labels = X[block].astype(np.float64), target[block]
             margins = rows @ coef.T + intercept
-            weight = (
-                np.ones(len(labels)) if class_weight is None else class_weight[labels]
-            )
+            weight = shares[block]
+            if class_weight is not None:
+                weight = weight * class_weight[labels]
             value += weight @ loss.value(margins, labels)
             residual = loss.residual(margins, labels) * weight[:, None]
             by_coef += residual.T @ rows
             by_intercept += residual.sum(axis=0) * fit_intercept
         by_theta = (by_coef - np.outer(by_intercept, mean)) / scale
         gradient = np.column_stack([by_theta, by_intercept])
-        return value / n_rows, gradient.ravel() / n_rows
+        return value / n_records, gradient.ravel() / n_records
 
     found = minimize(
         objective,
@@ -91,7 +98,8 @@ def _preconditioner(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return column means, and scales that give the Hessian a diagonal near 1.
 
-    L-BFGS on columns of unequal scale takes ten times the steps.
+    L-BFGS on columns of unequal scale takes ten times the steps. Whatever they are, the
+    optimum is the same: the rows need no weights here.
     """
     n_rows = X.shape[0]
     total = sum(X[block].sum(axis=0, dtype=np.float64) for block in row_blocks(X))

@@ -18,6 +18,7 @@ from skfdp.estimators.arrays import blanked, check_arrays, check_finite
 from skfdp.estimators.bounds.first import UNKNOWN, is_private, with_public_bounds
 from skfdp.estimators.parameters import check_split, public_count, resolve_row_map
 from skfdp.estimators.units import (
+    RowsOfUnits,
     check_named,
     without_column,
     without_group_column,
@@ -83,7 +84,11 @@ class TableEstimator(BaseEstimator):
         return False
 
     def _in_coordinates(
-        self, table: EncodedTable, n_records: int, facts: Mapping[str, Any]
+        self,
+        table: EncodedTable,
+        n_records: int,
+        facts: Mapping[str, Any],
+        units: Units | None,
     ) -> EncodedTable:
         """Return an encoded table in the columns that the method is to see."""
         return table
@@ -149,6 +154,9 @@ class TableEstimator(BaseEstimator):
             self.encoder_ = clone(self.encoder).fit_to_smooth(X, smooth)
             X = self.encoder_.encoded(X, least=0)  # `_checked` counts them
         X, y = self._checked(X, y, planning)
+        given = self._rows_of_units(sample_weight, groups, X.shape[0])
+        if given is not None:
+            X, y = X[given.rows], None if y is None else y[given.rows]
         names = self._take_raw_columns()
         mask = public_mask(self.public_features, self.n_features_in_, names, frame)
         columns, table = column_names(self.names, names, self.n_features_in_), None
@@ -163,12 +171,12 @@ class TableEstimator(BaseEstimator):
         if self._has_target:
             target, missing, facts = self._target(y, X.shape[0])
         shows_target = self._has_target and bool(self.public_target)
-        units = self._units(X.shape, sample_weight, groups, facts)
+        units = None if given is None else self._units(given, X.shape[1], facts)
         n_records = X.shape[0] if units is None else units.n_units
         n_records = public_count(n_records, self.n_records, self.epsilon, self.delta)
         if table is not None:
             table = dataclasses.replace(table, encoded=X)
-            table = self._in_coordinates(table, n_records, facts)
+            table = self._in_coordinates(table, n_records, facts, units)
             X, mask, columns = table.rows(), table.mask, table.names(columns)
         row_map = self._row_map(X.shape[1], names, mask, issparse(X), table)
         if self._releases_bounds:
@@ -202,11 +210,15 @@ class TableEstimator(BaseEstimator):
             check_named(self.public_features, getattr(self, "bounds", None), groups)
         return without_group_column(X, groups)
 
-    def _units(
-        self, shape: tuple[int, int], sample_weight, groups, facts: Mapping[str, Any]
-    ) -> Units | None:
-        """Return the weights of rows and their persons; None: there are none."""
+    def _rows_of_units(self, sample_weight, groups, n_rows) -> RowsOfUnits | None:
+        """Return which rows count, and for whom; None: each is a record of its own."""
         return None
+
+    def _units(
+        self, given: RowsOfUnits, n_columns: int, facts: Mapping[str, Any]
+    ) -> Units | None:
+        """Return how rows count; None: each is a record, and counts as one."""
+        raise NotImplementedError
 
     def _checked(self, X, y, planning: bool) -> tuple[Any, np.ndarray | None]:
         """Return X and y as arrays; y is None where there is none, or no need of it."""

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from skfdp.privacy import gdp_mu
 from skfdp.privacy.relations import Relation
 from skfdp.records.checks import is_missing, shown
-from skfdp.records.units import Units, balanced, first_rows, numbered, rounded
+from skfdp.records.units import (
+    Units,
+    balanced,
+    first_rows,
+    numbered,
+    rounded,
+)
 
+# Of weights where there is no noise, and hence no grid that has to hold them.
+_FINE = 2**32
 _NOT_WEIGHTS = (
     "sample_weight must be one finite number that is not negative for each row: public "
     "weights, which depend on nothing private; leave it out where all count alike."
+)
+_NO_WEIGHT = (
+    "sample_weight is 0 in every row that counts: give some row a positive weight."
+)
+_MISSING = (
+    "groups has missing entries: give each such row a name of its own, or the name of "
+    "its person."
+)
+_NOT_NAMES = (
+    "groups holds entries that cannot be told apart as names of persons: pass texts, "
+    "or numbers, not a mixture of both."
 )
 
 
@@ -69,109 +90,170 @@ def without_column(X: Any, name: str | None) -> Any:
     return X.drop(columns=[name]) if hasattr(X, "iloc") else X.drop(name)
 
 
-def checked_units(
-    sample_weight: Any,
-    groups: Any,
-    n_rows: int,
-    relation: Relation,
-    *,
-    most: int | None = None,
-    noise: float = 0.0,
-) -> Units | None:
-    """Return the units of a fit; None where each row is a record and counts as one.
+@dataclasses.dataclass(frozen=True)
+class RowsOfUnits:
+    """The rows that count, their weights as a user gave them, and their persons.
 
-    Parameters
+    Attributes
     ----------
-    sample_weight : array-like of shape (n_rows,) or None
-    groups : array-like of shape (n_rows,) or None
-    n_rows : int
-    relation : Relation
-    most : int, default=None
-        Rows of a person after this many have no weight. None: all have.
-    noise : float, default=0.0
-        As `balanced` has it; see there.
-
-    Raises
-    ------
-    ValueError
-        For other shapes, values that are no weights, missing persons, or a relation
-        under which the rows cannot be counted in public.
+    rows : int64 ndarray of shape (n_kept,)
+        Row numbers in the user's table. The others are left out before anything else
+        looks at them: those of weight 0, and of a person with too many.
+    weights : float64 ndarray of shape (n_kept,)
+        Positive.
+    persons : int64 ndarray of shape (n_kept,) or None
     """
-    if sample_weight is None and groups is None:
-        return None
-    if not relation.counts_are_public:
-        name = "sample_weight" if groups is None else "groups"
-        raise ValueError(
-            f"{name} needs a public number of rows, which neighboring_relation="
-            f"{relation.name!r} makes private: use 'replace_one' or 'replace_special'."
-        )
-    weights = _weights(sample_weight, n_rows)
-    if groups is None:
-        return Units(rounded(weights))
-    persons = _persons(groups, n_rows)
-    if most is not None:
-        weights = np.where(first_rows(persons, most), weights, 0.0)
-        if not weights.any():
-            raise ValueError(_no_weight())
-    weights = rounded(balanced(weights, persons, noise))
-    return Units(weights, persons)
+
+    rows: np.ndarray
+    weights: np.ndarray
+    persons: np.ndarray | None
+
+    @classmethod
+    def checked(
+        cls,
+        sample_weight: Any,
+        groups: Any,
+        n_rows: int,
+        relation: Relation,
+        most: int | None = None,
+    ) -> RowsOfUnits | None:
+        """Return what a user gave; None where each row is a record and counts as one.
+
+        Parameters
+        ----------
+        sample_weight : array-like of shape (n_rows,) or None
+        groups : array-like of shape (n_rows,) or None
+        n_rows : int
+        relation : Relation
+        most : int, default=None
+            Rows of a person after this many do not count. None: all do.
+
+        Raises
+        ------
+        ValueError
+            For other shapes, values that are no weights, missing persons, or a relation
+            under which the rows cannot be counted in public.
+        """
+        if groups is None and most is not None:
+            raise ValueError(
+                f"max_rows_per_person={shown(most)} needs to know whose rows they are: "
+                "pass groups to fit, or leave it out."
+            )
+        if sample_weight is None and groups is None:
+            return None
+        if not relation.counts_are_public:
+            name = "sample_weight" if groups is None else "groups"
+            raise ValueError(
+                f"{name} needs a public number of rows, which neighboring_relation="
+                f"{relation.name!r} makes private: use 'replace_one' or "
+                "'replace_special'."
+            )
+        weights = _weights(sample_weight, n_rows)
+        persons = None if groups is None else _persons(groups, n_rows)
+        rows = np.flatnonzero(weights > 0)
+        if persons is not None and most is not None:
+            rows = rows[first_rows(persons[rows], most)]
+        if persons is not None:
+            persons = numbered(persons[rows])
+        return cls(rows, weights[rows], persons)
+
+    def units(self, noise: float | None) -> Units | None:
+        """Return how the rows count; None where each is a record and counts as one.
+
+        Parameters
+        ----------
+        noise : float or None
+            As `balanced` has it; None: nothing is released, and no row counts less.
+        """
+        weights = self.weights
+        if self.persons is None and (weights == 1).all():
+            return None
+        if noise is None:
+            whole = rounded(weights, _FINE)
+        elif self.persons is None:
+            whole = rounded(weights)
+        else:
+            weights = balanced(weights, self.persons, noise)
+            whole = rounded(weights)
+        count = float(weights.sum()) / int(whole.sum())
+        return Units(whole, self.persons, count)
 
 
 def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
     """Return public weights as float64, quoting none of them."""
     if sample_weight is None:
         return np.ones(n_rows)
+    if isinstance(sample_weight, str):
+        raise ValueError(
+            f"sample_weight={shown(sample_weight)} is a name: pass public numbers, one "
+            "for each row. A private column cannot weigh rows, because how far a "
+            "record may move a sum follows from the weights, which are disclosed."
+        )
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        found = np.asarray(sample_weight)
+        weights = found.astype(np.float64) if found.dtype.kind in "biufO" else None
     except (TypeError, ValueError, OverflowError):
         weights = None
-    if weights is None or weights.ndim > 1:
+    # Outside the handler, so that no error that quotes a value is kept as a context.
+    if weights is None:
         raise ValueError(_NOT_WEIGHTS)
     if weights.ndim == 0:  # as scikit-learn has it: the same for all
         weights = np.full(n_rows, weights)
-    if len(weights) != n_rows:
+    if weights.shape != (n_rows,):
         raise ValueError(
-            f"sample_weight has {len(weights)} entries, and X has {n_rows} rows: give "
-            "one for each row."
+            f"sample_weight has the shape {weights.shape}, and X has {n_rows} rows: "
+            "give one number for each row."
         )
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise ValueError(_NOT_WEIGHTS)
     if not weights.any():
-        raise ValueError(_no_weight())
-    return weights / weights.max()
-
-
-def _no_weight() -> str:
-    return (
-        "sample_weight is 0 in every row that counts: give some row a positive weight."
-    )
+        raise ValueError(_NO_WEIGHT)
+    return weights
 
 
 def _persons(groups: Any, n_rows: int) -> np.ndarray:
-    """Return the number of the person of each row."""
-    found = np.asarray(groups)
-    if found.ndim != 1 or len(found) != n_rows:
+    """Return the number of the person of each row, quoting no name."""
+    try:
+        found = np.asarray(groups)
+    except (TypeError, ValueError):  # ragged
+        found = None
+    if found is None or found.shape != (n_rows,):
+        told = "lists of several lengths" if found is None else f"shape {found.shape}"
         raise ValueError(
             f"groups must have one entry for each of the {n_rows} rows of X, the name "
-            f"of its person, and has the shape {found.shape}."
+            f"of its person, and has {told}."
         )
-    if found.dtype.kind == "O":
-        if any(map(is_missing, found)):
-            raise ValueError(_MISSING)
-        found = found.astype(str)
-    if found.dtype.kind == "f" and not np.isfinite(found).all():
+    kind = found.dtype.kind
+    if kind == "O":
+        return _by_name(found)
+    missing = {"f": np.isnan, "M": np.isnat, "m": np.isnat}.get(kind)
+    if missing is not None and missing(found).any():
         raise ValueError(_MISSING)
     return numbered(found)
 
 
-_MISSING = (
-    "groups has missing entries: give each such row a name of its own, or the name of "
-    "its person."
-)
+def _by_name(names: np.ndarray) -> np.ndarray:
+    """Return the numbers of Python objects; equal ones are one person."""
+    if any(map(is_missing, names)):
+        raise ValueError(_MISSING)
+    texts = [isinstance(name, str) for name in names]
+    try:
+        number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    except TypeError:  # a name that is a list, say
+        number = None
+    # A number and its text would be two persons, half of whose rows are protected.
+    if number is None or (any(texts) and not all(texts)):
+        raise ValueError(_NOT_NAMES)
+    return np.array([number[name] for name in names], dtype=np.int64)
 
 
-def noise_of_sums(mu: float, relation: Relation, n_columns: int) -> float:
-    """Return the `noise` of `balanced` for a sum of rows of this many columns."""
-    if not math.isfinite(mu):
-        return 0.0
-    return n_columns * (relation.moves(1.0) / mu) ** 2
+def noise_of_sums(
+    epsilon: float, delta: float, relation: Relation, n_columns: int
+) -> float | None:
+    """Return the `noise` of `balanced` for a sum of rows of this many columns.
+
+    None without privacy.
+    """
+    if math.isinf(epsilon):
+        return None
+    return n_columns * (relation.moves(1.0) / gdp_mu(epsilon, delta)) ** 2

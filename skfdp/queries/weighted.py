@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from skfdp.privacy.relations import Relation
-from skfdp.queries import Query
+from skfdp.queries import SAFE_STD, Query
 from skfdp.records.units import WEIGHT_BITS, Units
 
 
@@ -76,6 +76,22 @@ class Weighted:
             if len(chosen):
                 total += self.query.exact_sum(theta, chosen, inner) << bit
         return total
+
+
+def fits_grid(query: Query, noise_std: float, units: Units | None) -> bool:
+    """Return whether the grid of a sum over units holds its noise without effort.
+
+    Parameters
+    ----------
+    query : Query
+        Planned, of records.
+    noise_std : float
+        As planned for records.
+    units : Units or None
+    """
+    if units is not None:
+        query, noise_std = Weighted(query, units), units.reach * noise_std
+    return noise_std <= SAFE_STD * query.unit(noise_std)
 
 
 def weighted(query: Query, units: Units | None) -> Query:

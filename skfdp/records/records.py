@@ -15,7 +15,7 @@ from skfdp.records.blocks import blocks, row_blocks
 from skfdp.records.mapped import PublicRows, WholeRows
 from skfdp.records.row_map import RowMap
 from skfdp.records.target import TargetMap
-from skfdp.records.units import FULL_WEIGHT, Units
+from skfdp.records.units import Units
 
 #: The grid of a sum leaves room for this many times `n_records` rows, aligned at their
 #: bound. Where n is private there may be more: sums then wrap around, which is
@@ -112,9 +112,9 @@ class PublicRecords:
 
     @property
     def capacity(self) -> int:
-        """Public bound on the number of rows, for the grid of a sum."""
+        """Public bound on the number of rows, or of counts, for the grid of a sum."""
         if self.units is not None:
-            return MOST_ROWS * FULL_WEIGHT * self.units.n_rows
+            return MOST_ROWS * int(self.units.weights.sum())
         return MOST_ROWS * self.n_records
 
     @property
@@ -126,6 +126,35 @@ class PublicRecords:
     def shares(self) -> np.ndarray | None:
         """Weight of each row in a sum, of total `n_records`; None: 1 for each."""
         return None if self.units is None else self.units.shares
+
+    @property
+    def has_persons(self) -> bool:
+        """Whether the unit of protection is a person, with any number of rows."""
+        return self.units is not None and self.units.persons is not None
+
+    @property
+    def unit(self) -> str:
+        """The unit of protection, as events have it."""
+        return "person" if self.has_persons else "record"
+
+    @property
+    def row_shares(self) -> np.ndarray:
+        """As `shares`, ones where each row counts 1; only where something is public."""
+        return np.ones(self.n_rows) if self.units is None else self.units.shares
+
+    @property
+    def n_effective(self) -> float:
+        """Records whose plain average is as noisy as the weighted one of these.
+
+        The rules of `defaults` know a budget by the noise of a sum over n: one person
+        moves this one `reach` times as far as a record does.
+        """
+        return self.n_records / self.reach
+
+    @property
+    def total_weight(self) -> float:
+        """What a penalty on a sum over rows is compared with, in the user's units."""
+        return self.n_records if self.units is None else self.units.total
 
     @property
     def bounded(self) -> np.ndarray:
@@ -218,6 +247,12 @@ class Records:
         if issparse(self.X):
             return self.X
         return WholeRows(self.public.mapped, self.row_map)
+
+    @property
+    def total_weight(self) -> float:
+        """As that of `public`, of the rows there are; for fits without privacy."""
+        units = self.public.units
+        return self.X.shape[0] if units is None else units.total
 
     def mapped_by(self, row_map: RowMap) -> Records:
         """Return the same table under another row map."""

@@ -148,7 +148,11 @@ def check_unbounded(y: np.ndarray) -> None:
 
 
 def exact_map(
-    y: np.ndarray, start: TargetMap, centred: bool, margins: np.ndarray | None = None
+    y: np.ndarray,
+    start: TargetMap,
+    centred: bool,
+    margins: np.ndarray | None = None,
+    shares: np.ndarray | None = None,
 ) -> TargetMap:
     """Return the map of a public target, from its own mean and spread.
 
@@ -162,15 +166,21 @@ def exact_map(
     margins : ndarray of shape (n_rows, 1), default=None
         Of a public model: the spread is that around them. A log link has its scale
         from the mean all the same, because margins do not scale.
+    shares : float64 ndarray of shape (n_rows,), default=None
+        How often each row counts in the means; None: once.
     """
+
+    def mean_of(values: np.ndarray) -> float:
+        return float(np.average(values, weights=shares))
+
     y = np.clip(y, start.low, start.high)
-    mean = float(y.mean()) if centred else 0.0
+    mean = mean_of(y) if centred else 0.0
     if start.log:  # only with an intercept
         return dataclasses.replace(start, scale=mean if mean > 0 else 1.0)
     if margins is None:
-        spread = float(np.abs(y - mean).mean()) * SPREAD
+        spread = mean_of(np.abs(y - mean)) * SPREAD
     else:
-        spread = math.sqrt(float(((y - margins[:, 0]) ** 2).mean()))
+        spread = math.sqrt(mean_of((y - margins[:, 0]) ** 2))
     scale = spread if spread > _SMALLEST * (1 + abs(mean)) else 1.0
     return dataclasses.replace(start, centre=mean, scale=scale)
 

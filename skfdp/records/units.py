@@ -25,6 +25,9 @@ class Units:
     persons : int64 ndarray of shape (n_rows,) or None
         Number of the person of each row, from 0 in the order of first appearance;
         None: each row is a record of its own.
+    count : float
+        What one count of `weights` is in the user's own units, which penalties are
+        compared with.
 
     Notes
     -----
@@ -37,6 +40,7 @@ class Units:
 
     weights: np.ndarray
     persons: np.ndarray | None = None
+    count: float = 1.0
 
     @property
     def n_rows(self) -> int:
@@ -52,6 +56,11 @@ class Units:
     def n_units(self) -> int:
         """Number of persons, or of records where there are no persons."""
         return self.n_rows if self.persons is None else int(self.persons.max()) + 1
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights in the user's own units."""
+        return self.count * int(self.weights.sum())
 
     @functools.cached_property
     def joint(self) -> bool:
@@ -146,7 +155,7 @@ class Units:
         persons = self.persons
         if persons is not None:
             persons = numbered(persons[rows])
-        return Units(self.weights[rows], persons)
+        return Units(self.weights[rows], persons, self.count)
 
 
 def numbered(groups: Any) -> np.ndarray:
@@ -160,13 +169,17 @@ def numbered(groups: Any) -> np.ndarray:
     return rank[codes.ravel()]
 
 
-def rounded(weights: np.ndarray) -> np.ndarray:
-    """Return weights as whole numbers of at most `FULL_WEIGHT`, in proportion.
+def rounded(weights: np.ndarray, full: int = FULL_WEIGHT) -> np.ndarray:
+    """Return weights as whole numbers of at most `full`, in proportion.
 
-    None that is positive becomes 0.
+    Whole numbers are kept up to a common factor, and none that is positive becomes 0:
+    only other numbers are rounded, by at most half of ``1 / full`` of the largest, or
+    up to that.
     """
-    found = np.rint(weights * (FULL_WEIGHT / weights.max())).astype(np.int64)
-    return np.where(weights > 0, np.maximum(found, 1), 0)
+    whole = weights.max() <= full and bool((weights == np.rint(weights)).all())
+    found = weights if whole else np.rint(weights / weights.max() * full)
+    found = np.where(weights > 0, np.maximum(found, 1), 0).astype(np.int64)
+    return found // np.gcd.reduce(found)
 
 
 def balanced(weights: np.ndarray, persons: np.ndarray, noise: float) -> np.ndarray:
@@ -174,7 +187,8 @@ def balanced(weights: np.ndarray, persons: np.ndarray, noise: float) -> np.ndarr
 
     The rows of a person whose weights sum to t are multiplied by ``min(1, m / t)``: the
     noise of a sum grows with m, and what other rows would have said of an average falls
-    with it. m is where noise and chance together are least, if rows were independent.
+    with it. m is where noise and chance together are least, as if a weight were a
+    number of independent rows; without noise it is the largest t, and nothing changes.
 
     Parameters
     ----------
@@ -182,15 +196,16 @@ def balanced(weights: np.ndarray, persons: np.ndarray, noise: float) -> np.ndarr
         Not negative.
     persons : int64 ndarray of shape (n_rows,)
     noise : float
-        Variance of the noise in a sum of which one row of weight 1 has variance 1,
+        Variance of the noise in a sum of which one row of mean weight has variance 1,
         where each person has one.
     """
-    totals, squares = np.bincount(persons, weights), np.bincount(persons, weights**2)
+    unit = weights / weights.max()
+    totals = np.bincount(persons, unit / unit.mean())
     found, least = 1.0, math.inf
     for most in np.unique(np.quantile(totals[totals > 0], np.linspace(0, 1, 101))):
         factor = np.minimum(1, most / np.maximum(totals, most))
         total = float((factor * totals).sum())
-        variance = (noise * most**2 + float((factor**2 * squares).sum())) / total**2
+        variance = (noise * most**2 + float((factor**2 * totals).sum())) / total**2
         if variance < least:
             found, least = most, variance
     factor = np.minimum(1, found / np.maximum(totals, found))

@@ -283,7 +283,7 @@ def test_the_slope_of_the_barrier_is_that_of_its_value(n_outputs):
 def test_a_noisy_frequency_of_zero_becomes_the_size_of_the_noise():
     rows, weight = np.full((100, 1), 0.5), np.ones(100)
     for noise in (0.003, 0.03):
-        barrier = Barrier.of(0.5, 0.5 * noise, weight, 1)
+        barrier = Barrier.of(0.5, 0.5 * noise, weight.mean(), 1)
         objective = Objective(
             rows, weight, LOSSES["log_loss"], np.zeros((1, 1)), barrier
         )

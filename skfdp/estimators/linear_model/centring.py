@@ -84,7 +84,7 @@ class Centring:
             return False
         if self.kind == "gaussian" or self.mean_fraction != "auto":
             return True
-        return defaults.can_learn_mean(mu, public.n_records, public.n_private)
+        return defaults.can_learn_mean(mu, public.n_effective, public.n_private)
 
     def events(
         self, public: PublicRecords, budget: Budget, mu: float, *, mean: bool = True
@@ -111,12 +111,13 @@ class Centring:
 
         length, centre = None, None
         if self.length == "auto":
-            share = defaults.number_fraction(mu, public.n_records)
+            share = defaults.number_fraction(mu, public.n_effective)
             length = event("row length", share, RowSum.planned())
         if mean and self._centres:
             share = self.mean_fraction
             if share == "auto":
-                share = defaults.mean_fraction(mu, public.n_records, public.n_private)
+                n = public.n_effective
+                share = defaults.mean_fraction(mu, n, public.n_private)
             centre = event("mean", share, _row_sum(public))
         return length, centre
 
@@ -250,25 +251,30 @@ def released_mean(
 def public_moments(public: PublicRecords, centre: bool) -> Moments:
     """Return the mean of the public columns and the root mean square of the rest.
 
-    The same numbers for dense and CSR rows, to the last bit: terms are rounded to a
-    unit that makes their sums exact, whatever the order.
+    Rows count as their weights say. The same numbers for dense and CSR rows, to the
+    last bit: terms are rounded to a unit that makes their sums exact, whatever the
+    order, and the weights are whole numbers.
     """
-    n_rows, unit = public.n_rows, unit_of_squares(public.n_rows)
+    weights = None if public.units is None else public.units.weights
+    total = public.n_rows if weights is None else int(weights.sum())
+    unit = unit_of_squares(total)
     with np.errstate(all="ignore"):
         low, high = _extremes(public)
         mean = np.zeros(len(low))
         if centre:
             reach = np.maximum(np.abs(low), np.abs(high))
             reach[reach == 0] = 1.0
-            mean = _sums(public, lambda x, j: np.rint(x / reach[j] * unit))
-            mean *= reach / (unit * n_rows)
+            mean = _sums(public, weights, lambda x, j: np.rint(x / reach[j] * unit))
+            mean *= reach / (unit * total)
         furthest = np.maximum(high - mean, mean - low)
         furthest[furthest == 0] = 1.0
         square = _sums(
-            public, lambda x, j: np.rint(((x - mean[j]) / furthest[j]) ** 2 * unit)
+            public,
+            weights,
+            lambda x, j: np.rint(((x - mean[j]) / furthest[j]) ** 2 * unit),
         )
         square = float(np.sum(square / unit * furthest**2))
-    spread = math.sqrt(square / n_rows) if square > 0 else 0.0
+    spread = math.sqrt(square / total) if square > 0 else 0.0
     if not (np.isfinite(mean).all() and math.isfinite(spread)):
         return Moments(np.zeros(len(mean)), 0.0)  # leave the columns as they are
     return Moments(mean, spread)
@@ -285,17 +291,23 @@ def _extremes(public: PublicRecords) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sums(
-    public: PublicRecords, term: Callable[[np.ndarray, Any], np.ndarray]
+    public: PublicRecords,
+    weights: np.ndarray | None,
+    term: Callable[[np.ndarray, Any], np.ndarray],
 ) -> np.ndarray:
-    """Return the sums over each public column of ``term(entries, their columns)``."""
-    every = np.arange(int(public.mask.sum()))
+    """Return the weighted sums over each column of ``term(entries, their columns)``."""
+    every, first = np.arange(int(public.mask.sum())), 0
     total, of_zero = np.zeros(len(every)), term(np.zeros(len(every)), every)
     for rows in public.blocks():
+        own = slice(first, first + rows.shape[0])
+        first = own.stop
+        weight = np.ones(rows.shape[0]) if weights is None else weights[own]
         if not issparse(rows):
-            total += term(rows, slice(None)).sum(axis=0)
+            total += (term(rows, slice(None)) * weight[:, None]).sum(axis=0)
             continue
-        terms = term(rows.data, rows.indices)
+        of_entries = weight[row_of_entries(rows)]
+        terms = term(rows.data, rows.indices) * of_entries
         total += np.bincount(rows.indices, terms, len(every))
-        stored = np.bincount(rows.indices, minlength=len(every))
-        total += (rows.shape[0] - stored) * of_zero
+        stored = np.bincount(rows.indices, of_entries, len(every))
+        total += (weight.sum() - stored) * of_zero
     return total

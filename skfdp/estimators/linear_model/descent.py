@@ -102,7 +102,7 @@ class Descent:
                 )
         model = self._public_model(public, budget)
         if model is not None:
-            margins = model.training_margins(public.rows(), public.target)
+            margins = model.training_margins(public.rows(), public.target, public.units)
             if not np.isfinite(margins).all():
                 raise ValueError(
                     f"public_model={self.public_model!r} predicts margins that are not "
@@ -397,7 +397,7 @@ class Descent:
         loop, rate, n_steps = self.loop, plan.learning_rate, plan.schedule.n_steps
         strength, curvature = self.penalty, None
         if self.scales is not None:
-            strength = self.scales.penalty(target_map, public.n_records)
+            strength = self.scales.penalty(target_map, public.total_weight)
         if strength is not None:
             curvature = coordinates.penalty_curvature(strength) / query.clip_norm
             curvature = np.ascontiguousarray(np.broadcast_to(curvature, query.shape))

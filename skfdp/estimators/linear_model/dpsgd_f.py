@@ -207,6 +207,6 @@ class DPSGDFClassifier(LinearClassifier):
             loss=LOSSES[self.loss],
             loop=linear_loop(self._given(), public.n_records),
             centring=self._centring(),
-            penalty=self._penalty(public.n_records),
+            penalty=self._penalty(public.total_weight),
             n_jobs=self._n_threads(),
         )

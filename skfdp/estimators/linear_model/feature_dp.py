@@ -325,7 +325,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
             loss=LOSSES["log_loss"],
             loop=linear_loop(self._given(), public.n_records),
             centring=self._centring(),
-            penalty=self._penalty(public.n_records),
+            penalty=self._penalty(public.total_weight),
             padding=Padding(self.public_loss, self.padding_scale) if pads else None,
             public_loss=self.public_loss if callable(self.public_loss) else None,
             public_batch_size=self.public_batch_size,

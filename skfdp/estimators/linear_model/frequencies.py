@@ -9,8 +9,8 @@ import numpy as np
 from skfdp.estimators import defaults
 from skfdp.estimators.method import Budget
 from skfdp.privacy import Event
-from skfdp.queries import SAFE_STD
 from skfdp.queries.statistics import LabelSum
+from skfdp.queries.weighted import fits_grid
 from skfdp.records.grid import GRID, GridRows
 from skfdp.records.records import PublicRecords, Records
 from skfdp.releases.desk import Desk
@@ -30,9 +30,9 @@ def event(public: PublicRecords, budget: Budget, mu: float) -> Event | None:
     """
     query = LabelSum.planned(public.n_outputs, 1.0)
     sensitivity = query.sensitivity(budget.relation)
-    share = defaults.mean_fraction(mu, public.n_records, public.n_outputs)
+    share = defaults.mean_fraction(mu, public.n_effective, public.n_outputs)
     noise_std = sensitivity / (math.sqrt(share) * budget.mu)
-    if noise_std > SAFE_STD * query.unit(noise_std):
+    if not fits_grid(query, noise_std, public.units):
         return None
     return budget.event(
         LABEL,

@@ -120,7 +120,9 @@ def _of_diagonal(
         share = np.exp(margins - margins.max(axis=1, keepdims=True))
         share /= share.sum(axis=1, keepdims=True)
         spread = (share * (1 - share)).T
-    hessian = (spread * weight) @ rows**2 / len(rows) + np.diagonal(objective.penalty)
+    n_looked_at = objective.n * len(rows) / len(objective.rows)
+    hessian = (spread * weight) @ rows**2 / n_looked_at
+    hessian += np.diagonal(objective.penalty)
     if objective.barrier is not None:
         hessian[:, -1] += _bend(objective.barrier, theta[:, -1])
     free = 1 - 1 / n_outputs if n_outputs > 1 else 1.0
@@ -138,14 +140,17 @@ class Curvature:
     rows : float64 ndarray of shape (n_rows, n_columns)
         phi, without the weights.
     weight : ndarray of shape (n_rows,)
-    n_records : int
-        The rows may be a part of the records.
+    n_records : float
+        What a mean over all records divides by; the rows may be a part of them.
+    n_rows : int
+        Number of rows that these are a part of.
     n_outputs : int
     """
 
     rows: np.ndarray
     weight: np.ndarray
-    n_records: int
+    n_records: float
+    n_rows: int
     n_outputs: int
 
     @classmethod
@@ -156,7 +161,7 @@ class Curvature:
         part = slice(None, None, max(1, round(n_rows / max(most, 1.0))))
         weight = objective.weight[part]
         rows = objective.rows[part].astype(np.float64) / weight[:, None]
-        return cls(rows, weight, n_rows, n_outputs)
+        return cls(rows, weight, objective.n, n_rows, n_outputs)
 
     @property
     def noise(self) -> np.ndarray:
@@ -195,10 +200,10 @@ class Curvature:
         return float(np.einsum("kij,ij->", covariances, moments)) / self.n_outputs
 
     def _sums(self, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        n_rows = len(self.rows)
+        own = self.n_records * len(self.rows) / self.n_rows
         once = (self.rows * (spread * self.weight)[:, None]).T @ self.rows
         twice = (self.rows * (spread * self.weight**2)[:, None]).T @ self.rows
-        return once / n_rows, twice / (n_rows * self.n_records)
+        return once / own, twice / (own * self.n_records)
 
 
 def _penalty_of(objective: Objective, theta: np.ndarray) -> np.ndarray:

@@ -46,14 +46,17 @@ class Barrier:
 
     @classmethod
     def of(
-        cls, bias: float | None, noise_std: float, weight: np.ndarray, n_outputs: int
+        cls, bias: float | None, noise_std: float, weight: float, n_outputs: int
     ) -> Barrier | None:
-        """Return the barrier of a statistic with this noise per record, if any."""
+        """Return the barrier of a statistic with this noise per record, if any.
+
+        `weight` is the mean of the records' weights.
+        """
         if bias is None:
             return None
         # The statistic tells ``bias * mean weight * p``. With many classes the slope
         # is s**2 / p, and the sum of exp(c) is about their number.
-        strength = (noise_std / bias) ** 2 / float(weight.mean()) * n_outputs
+        strength = (noise_std / bias) ** 2 / weight * n_outputs
         return cls(bias, strength)
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -76,12 +79,14 @@ class Objective:
     rows : float ndarray of shape (n_rows, n_columns)
         Public rows ``w_i phi_i``.
     weight : ndarray of shape (n_rows,)
-        w.
+        w, times what the row counts in the mean.
     loss : Loss
     penalty : ndarray of shape (n_columns, n_columns)
         P, per record.
     barrier : Barrier or None
         Of the weights of the last column.
+    n_records : float or None
+        n, what the mean divides by; None: the number of rows.
     """
 
     rows: np.ndarray
@@ -89,6 +94,12 @@ class Objective:
     loss: Loss
     penalty: np.ndarray
     barrier: Barrier | None = None
+    n_records: float | None = None
+
+    @property
+    def n(self) -> float:
+        """What the mean divides by."""
+        return len(self.rows) if self.n_records is None else self.n_records
 
     def minimise(
         self, statistic: np.ndarray, start: np.ndarray | None, max_iter: int
@@ -126,14 +137,13 @@ class Objective:
 
         Without the penalty, and the mean over the outputs.
         """
-        n_rows, n_columns = self.rows.shape
-        hessian, variance = np.zeros((2, n_columns))
+        hessian, variance = np.zeros((2, self.rows.shape[1]))
         for block, margins in self._margins(theta):
             spread = _label_variance(margins)
             squares = self.rows[block].astype(np.float64) ** 2
             hessian += (spread / self.weight[block]) @ squares
             variance += spread @ squares
-        return hessian / n_rows, variance / n_rows**2
+        return hessian / self.n, variance / self.n**2
 
     def _margins(self, theta: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         weights = theta.T.astype(self.rows.dtype)
@@ -147,7 +157,7 @@ class Objective:
             value += self.weight[block] @ _log_partition(margins)
             residual = self.loss.target_free_residual(margins)
             gradient += residual.astype(self.rows.dtype).T @ self.rows[block]
-        return value / len(self.rows), gradient / len(self.rows)
+        return value / self.n, gradient / self.n
 
 
 def _log_partition(margins: np.ndarray) -> np.ndarray:

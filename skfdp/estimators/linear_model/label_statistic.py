@@ -17,9 +17,9 @@ from skfdp.estimators.linear_model.whitening import (
 )
 from skfdp.estimators.method import Budget, OnStep, Plan, Prepared
 from skfdp.privacy.relations import Relation
-from skfdp.queries import SAFE_STD
 from skfdp.queries.losses import Loss
 from skfdp.queries.statistics import LabelSum
+from skfdp.queries.weighted import fits_grid
 from skfdp.records.checks import shown
 from skfdp.records.guards import UtilityWarning, warn_caller
 from skfdp.records.records import PublicRecords, Records
@@ -81,16 +81,17 @@ class LabelStatistic:
 
     def prepare(self, public: PublicRecords, budget: Budget) -> PublicGeometry:
         """Learn the basis in which the statistic is released; reads no label."""
-        n_rows = public.n_rows
-        std, _ = noise_of_unit_rows(public.n_outputs, budget.relation, budget.mu)
-        noise = std / n_rows / math.sqrt(_curvature(public.n_classes))
+        query = LabelSum.planned(public.n_outputs, LONGEST_ROW)
+        std = public.reach * query.sensitivity(budget.relation) / budget.mu
+        noise = std / public.row_shares.sum() / math.sqrt(_curvature(public.n_classes))
         # That of class frequencies with a Dirichlet distribution of parameter 3.
         mean_prior = 1 / (3 * public.n_classes + 1) if self.fit_intercept else None
-        found = Whitening.learn(public.mapped, mean_prior, noise)
-        rows = found.grid(public.mapped)
+        found = Whitening.learn(public.mapped, mean_prior, noise, public.shares)
+        rows = found.grid(public.mapped, public.shares)
         if rows.first_moment**2 * found.prior[0] < noise**2:
             warn_caller(
-                f"the budget is small for n={n_rows} records: the noise is louder "
+                f"the budget is small for n={public.n_records} {public.unit}s: the "
+                "noise is louder "
                 "than what the strongest direction of X is expected to tell; expect "
                 "little more than the majority class.",
                 UtilityWarning,
@@ -122,34 +123,37 @@ class LabelStatistic:
         public, rows = records.public, prepared.rows
         query = LabelSum(rows.grid, records.target, public.n_outputs, rows.bound)
         statistic = label_objective.denoised(desk.release("label statistic", query))
-        n_rows, found = len(records.target), prepared.whitening
-        noise_std = float(plan.schedule.noise_std[0]) / n_rows
-        strength = 0.0 if self.C == "auto" else 1 / (self.C * n_rows)
+        shares, found = public.row_shares, prepared.whitening
+        n, weight = float(shares.sum()), rows.weight * shares
+        noise_std = float(plan.schedule.noise_std[0]) / n
+        strength = 0.0 if self.C == "auto" else 1 / (self.C * records.total_weight)
         bound = public.row_map.feature_bound
         objective = Objective(
             rows.floats(),
-            rows.weight,
+            weight,
             self.loss,
             whitening.user_penalty(found, strength, bound),
-            Barrier.of(found.bias, noise_std, rows.weight, public.n_outputs),
+            Barrier.of(found.bias, noise_std, weight.sum() / n, public.n_outputs),
+            n,
         )
         if self.C == "auto":
             variance = found.prior / _curvature(public.n_classes)
             prior = Prior(variance, found.varying, noise_std)
             theta, n_iter, objective = prior.minimise(
-                objective, statistic / n_rows, self.max_iter
+                objective, statistic / n, self.max_iter
             )
         else:
-            theta, n_iter = objective.minimise(statistic / n_rows, None, self.max_iter)
+            theta, n_iter = objective.minimise(statistic / n, None, self.max_iter)
         warn_of_divergence(theta)
         coef, intercept = found.fold(theta, public.row_map)
         noise = label_noise.noise_of(
             objective,
-            statistic / n_rows,
+            statistic / n,
             theta,
             noise_std,
             functools.partial(found.fold, row_map=public.row_map),
-            found.spans(public.mapped),
+            # The labels of one person's rows need not be independent.
+            found.spans(public.mapped) and not public.has_persons,
         )
         return LinearFit(coef, intercept, n_iter, noise=noise)
 
@@ -205,23 +209,14 @@ def _refusal(
                 f"{name}={shown(value)} is not for solver='one-shot', which releases "
                 "one statistic of the labels: choose 'dp-gd'."
             )
-    std, unit = noise_of_unit_rows(public.n_outputs, relation, mu)
-    if std > SAFE_STD * unit:
+    query = LabelSum.planned(public.n_outputs, LONGEST_ROW)
+    if not fits_grid(query, query.sensitivity(relation) / mu, public.units):
         return (
             f"epsilon={given['epsilon']!r} and delta={given['delta']!r} need more "
             "noise than the grid of the label statistic can carry: choose "
             "solver='dp-gd', or raise the budget."
         )
     return None
-
-
-def noise_of_unit_rows(
-    n_outputs: int, relation: Relation, mu: float
-) -> tuple[float, float]:
-    """Return the noise that the longest possible row asks for, and the grid unit."""
-    query = LabelSum.planned(n_outputs, LONGEST_ROW)
-    std = query.sensitivity(relation) / mu
-    return std, query.unit(std)
 
 
 def _curvature(n_classes: int) -> float:

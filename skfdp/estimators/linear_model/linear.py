@@ -19,7 +19,7 @@ from skfdp.estimators.linear_model.centring import Centring
 from skfdp.estimators.linear_model.fitted import STRONGEST, LinearFit
 from skfdp.estimators.optimum import optimum
 from skfdp.estimators.parameters import Loop
-from skfdp.estimators.units import checked_units, noise_of_sums
+from skfdp.estimators.units import RowsOfUnits, noise_of_sums
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.fit_plan import FitPlan
 from skfdp.privacy.relations import Relation
@@ -116,26 +116,24 @@ class LinearModel(PrivateEstimator):
         """
         return self._plan(X, y, sample_weight=sample_weight, groups=groups)
 
+    def _rows_of_units(self, sample_weight, groups, n_rows) -> RowsOfUnits | None:
+        relation = Relation.of(self.neighboring_relation)
+        most = self.max_rows_per_person
+        return RowsOfUnits.checked(sample_weight, groups, n_rows, relation, most)
+
     def _units(
-        self, shape: tuple[int, int], sample_weight, groups, facts: Mapping[str, Any]
+        self, given: RowsOfUnits, n_columns: int, facts: Mapping[str, Any]
     ) -> Units | None:
-        n_rows, n_columns = shape
         relation, n_classes = Relation.of(self.neighboring_relation), 0
         if facts.get("classes") is not None:
             n_classes = len(facts["classes"])
         noise = noise_of_sums(
-            gdp_mu(self.epsilon, self.delta),
+            self.epsilon,
+            self.delta,
             relation,
             n_columns * (1 if n_classes <= 2 else n_classes),
         )
-        return checked_units(
-            sample_weight,
-            groups,
-            n_rows,
-            relation,
-            most=self.max_rows_per_person,
-            noise=noise,
-        )
+        return given.units(noise)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -157,13 +155,19 @@ class LinearModel(PrivateEstimator):
         return math.isfinite(self.epsilon)
 
     def _in_coordinates(
-        self, table: EncodedTable, n_records: int, facts: Mapping[str, Any]
+        self,
+        table: EncodedTable,
+        n_records: int,
+        facts: Mapping[str, Any],
+        units: Units | None,
     ) -> EncodedTable:
         """Return an encoded table in smooth coordinates, which public numbers tell."""
         if not self._smooths:
             return table
         relation = Relation.of(self.neighboring_relation)
         mu = gdp_mu(self.epsilon, self.delta) / relation.moves(1.0)
+        if units is not None:
+            mu = mu / units.reach
         classes = facts.get("classes", ())
         n_outputs = 1 if len(classes) <= 2 else len(classes)
         signal = mu * n_records / self._noise_factor
@@ -306,10 +310,18 @@ class LinearClassifier(PrivateClassifier, LinearModel):
         check_number("C", self.C, also=("auto",))
         check_choice("loss", self.loss, tuple(LOSSES))
 
-    def _penalty(self, n_records: int, auto: float | None = None) -> float | None:
-        """Return s of the penalty ``s / 2 |w|**2`` per record; None: none."""
+    def _penalty(self, total: float, auto: float | None = None) -> float | None:
+        """Return s of the penalty ``s / 2 |w|**2`` of a mean loss; None: none.
+
+        Parameters
+        ----------
+        total : float
+            What the losses are multiplied by in a sum: the rows, or their weights.
+        auto : float, default=None
+            C, where it is "auto".
+        """
         C = auto if self.C == "auto" else self.C
-        return None if C is None else min(1 / (C * n_records), STRONGEST)
+        return None if C is None else min(1 / (C * total), STRONGEST)
 
     def _without_privacy(self, records: Records) -> LinearFit:
         public = records.public
@@ -319,7 +331,8 @@ class LinearClassifier(PrivateClassifier, LinearModel):
                 records.target,
                 LOSSES[self.loss],
                 public.n_outputs,
-                penalty=self._penalty(records.X.shape[0], auto=1.0),
+                penalty=self._penalty(records.total_weight, auto=1.0),
+                shares=public.shares,
                 class_weight=public.class_weight,
                 fit_intercept=self.fit_intercept,
             )

@@ -104,19 +104,23 @@ class Block:
     spread: float
 
 
-def label_variance(margins: np.ndarray) -> float:
+def label_variance(margins: np.ndarray, shares: np.ndarray | None = None) -> float:
     """Return the variance of a label, a mean over classes, that margins tell.
 
     Parameters
     ----------
     margins : ndarray of shape (n_rows, n_outputs)
         Where the descent starts: of a public model, or released log odds.
+    shares : float64 ndarray of shape (n_rows,), default=None
+        How often each row counts in the mean; None: once.
     """
     several = margins.shape[1] > 1
     odds = margins - margins.max(axis=1, keepdims=True) if several else margins
     odds = np.exp(np.minimum(odds, 700.0))
     share = odds / (odds.sum(axis=1, keepdims=True) if several else 1 + odds)
-    return max(float(np.mean(share * (1 - share))), 1e-9)
+    if shares is not None:
+        shares = np.broadcast_to(shares[:, None], share.shape)
+    return max(float(np.average(share * (1 - share), weights=shares)), 1e-9)
 
 
 def blocks_of(
@@ -226,7 +230,7 @@ def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event
     """
     query = TemperatureSum.planned(loss, public.n_classes, len(POINTS))
     sensitivity = query.sensitivity(budget.relation)
-    share = defaults.mean_fraction(mu, public.n_records, 4)
+    share = defaults.mean_fraction(mu, public.n_effective, 4)
     return budget.event(
         LABEL,
         sensitivity / (math.sqrt(share) * budget.mu),
@@ -309,7 +313,8 @@ def scaled(
     margins = query.offset
     if margins is None:  # an intercept or zero, the same for every record
         margins = start[None, :, -1] * defaults.BIAS_FEATURE
-    variance = label_variance(margins)
+    of_rows = query.offset is not None
+    variance = label_variance(margins, public.shares if of_rows else None)
     step = expected(theta - start, blocks, walk, variance, query.clip_norm)
     measured = TemperatureSum(
         rows=query.rows,

@@ -98,7 +98,7 @@ class SecondMoments(OneRelease):
         centring = self.centring
         if centring.mean_fraction == "auto":
             share = rules.hope * defaults.mean_fraction(
-                mu, public.n_records, rules.n_private
+                mu, public.n_effective, rules.n_private
             )
             centring = dataclasses.replace(centring, mean_fraction=share)
         others = existing(target, *centring.events(public, budget, mu))
@@ -134,7 +134,7 @@ class SecondMoments(OneRelease):
         fit = _Fit.start(self, records, coordinates, plan, target_map)
         fit = fit.with_projection(desk)
         gram, cross = fit.release_rest(desk)
-        strength = self.scales.penalty(target_map, records.public.n_records)
+        strength = self.scales.penalty(target_map, records.public.total_weight)
         if strength is None:
             b, inverse = least_squares.on_noisy(
                 gram, cross, fit.pair_std, fit.cross_std, fit.least
@@ -198,6 +198,7 @@ class _Fit:
             (len(records.X), int(mask.sum())),
             intercept=method.scales.fit_intercept,
             signal=plan.rules.signal,
+            shares=public.shares,
         )
         scale = float(np.broadcast_to(coordinates.scale, mask.shape)[~mask][0])
         longest = public.longest_private
@@ -299,8 +300,10 @@ class _Fit:
         side = self.side
         if not side.basis.shape[1]:
             return side.constant
-        values = side.grid.values
-        return values.sum(axis=0, dtype=np.int64) * GRID / self.n
+        values, units = side.grid.values, self.table.records.public.units
+        if units is None:
+            return values.sum(axis=0, dtype=np.int64) * GRID / self.n
+        return (units.weights @ values) * (GRID * units.step / self.n)
 
     def _outer(self, units, row_reach, interval, with_target) -> OuterSum:
         records, table = self.table.records, self.table
@@ -319,14 +322,17 @@ class _Fit:
         return OuterSum(joined, width, self.side.grid.values, capacity)
 
     def _exact_projection(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return T and C of a public target: the free model, of unweighted records."""
+        """Return T and C of a public target: the free model, no row shortened."""
         side, y = self.side, self._target
+        share = self.table.records.public.row_shares
         k = len(side.moments)
         weighted, gram, cross = np.zeros(k), np.zeros((k, k)), np.zeros(k)
         for block in blocks(len(y), max(k, self.table.records.X.shape[1])):
-            z = side.rows(self.table.public(block))
-            weighted += y[block] @ (side.grid.values[block] * GRID)
-            gram, cross = gram + z.T @ z, cross + y[block] @ z
+            z, own = side.rows(self.table.public(block)), y[block] * share[block]
+            weighted += own @ (side.grid.values[block] * GRID)
+            cross = cross + own @ z
+            z = z * np.sqrt(share[block, None])
+            gram = gram + z.T @ z
         ridge = 1e-9 * np.trace(gram) * np.eye(k)
         return weighted / self.n, np.linalg.solve(gram + ridge, cross)
 

@@ -82,6 +82,8 @@ def clipped_away(
         centred = ((rows.toarray() if issparse(rows) else rows) - mean) * scale
         length = np.sqrt(1 + bias**2 + squared_norms(centred)) * np.abs(own)
         lost = own * (1 - query.clip_norm / np.maximum(length, query.clip_norm))
+        if public.units is not None:
+            lost *= public.shares[first - rows.shape[0] : first]
         by_column += lost @ centred
         by_bias += bias * lost.sum()
     gradient = np.zeros(query.shape)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import warnings
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -14,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfdp.addresses import public
 from skfdp.records.checks import shown
 from skfdp.records.records import PublicRecords
+from skfdp.records.units import Units
 
 #: Log-probabilities below this one are raised to it: a public model may be certain,
 #: and wrong.
@@ -64,7 +67,7 @@ class PublicModel:
         return self._margins_of(found)
 
     def training_margins(
-        self, rows: np.ndarray, labels: np.ndarray | None
+        self, rows: np.ndarray, labels: np.ndarray | None, units: Units | None = None
     ) -> np.ndarray:
         """Return margins of rows that the estimator was fitted on, out of fold.
 
@@ -77,21 +80,29 @@ class PublicModel:
         rows : ndarray of shape (n_rows, n_public)
         labels : int64 ndarray of shape (n_rows,) or None
             None where the target is private; the model was fitted elsewhere then.
+        units : Units, default=None
+            The weights of the rows, and whose they are: no fold has some of the rows of
+            a person, and not the others.
         """
         if self.prefitted or labels is None or np.bincount(labels).max() < N_FOLDS:
+            return self.margins(rows)
+        folds = folds_of(units, N_FOLDS)
+        if folds is None:
             return self.margins(rows)
         # Such imports are a tenth of the first fit of an estimator that needs none.
         from sklearn.model_selection import cross_val_predict
 
-        with warnings.catch_warnings():
+        weights = weights_of(self.estimator, units)
+        with warnings.catch_warnings(), passed(weights):
             warnings.simplefilter("ignore", RuntimeWarning)  # of folds without a class
             warnings.simplefilter("ignore", ConvergenceWarning)
             found = cross_val_predict(
                 clone(self.estimator),
                 rows,
                 self.classes[labels],
-                cv=N_FOLDS,
+                cv=folds,
                 method="predict_proba",
+                params=weights,
             )
         return self._margins_of(found)
 
@@ -116,6 +127,63 @@ class PublicModel:
         return coef, intercept + self.linear[1]
 
 
+def weights_of(estimator: Any, units: Units | None) -> dict[str, np.ndarray]:
+    """Return the arguments of `fit` that weigh the rows, where an estimator takes them.
+
+    Those of a Pipeline are those of its steps; without a weight for any step, or with
+    an estimator that knows none, rows count alike.
+    """
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils.validation import has_fit_parameter
+
+    if units is None:
+        return {}
+    steps = [("", estimator)]
+    if isinstance(estimator, Pipeline):
+        steps = [(f"{name}__", step) for name, step in estimator.steps]
+    name = "sample_weight"
+    return {
+        prefix + name: units.shares
+        for prefix, step in steps
+        if hasattr(step, "fit") and has_fit_parameter(step, name)
+    }
+
+
+def passed(arguments: dict) -> contextlib.AbstractContextManager:
+    """Return a context in which arguments reach the steps that they name.
+
+    Where users have turned on the routing of metadata, steps would have to ask first.
+    """
+    if not arguments:
+        return contextlib.nullcontext()
+    return config_context(enable_metadata_routing=False)
+
+
+def folds_of(units: Units | None, n_folds: int, splitter: Any = None) -> Any:
+    """Return what splits rows into folds, None where there are too few persons.
+
+    Parameters
+    ----------
+    units : Units or None
+        With persons: their rows stay together.
+    n_folds : int
+    splitter : splitter of scikit-learn, default=None
+        Without persons; None: that of scikit-learn for `n_folds`.
+    """
+    from sklearn.model_selection import KFold
+
+    if units is None or units.persons is None:
+        return n_folds if splitter is None else splitter
+    if units.n_units < n_folds:
+        return None
+    folds = KFold(n_folds, shuffle=True, random_state=0)
+    persons = np.zeros(units.n_units)
+    return [
+        tuple(np.flatnonzero(np.isin(units.persons, part)) for part in parts)
+        for parts in folds.split(persons)
+    ]
+
+
 def is_fitted(estimator: Any) -> bool:
     """Return whether scikit-learn calls an estimator fitted."""
     try:
@@ -137,7 +205,7 @@ def resolve_public_model(spec: Any, public: PublicRecords) -> PublicModel:
     """
     classes, codes = public.classes, public.target
     if isinstance(spec, str):
-        counts = np.bincount(codes, minlength=len(classes))
+        counts = np.bincount(codes, public.shares, minlength=len(classes))
         if not public.mask.any() or (counts == 0).any():
             return _frequencies(classes, counts, int(public.mask.sum()))
         from sklearn.linear_model import LogisticRegression
@@ -150,7 +218,9 @@ def resolve_public_model(spec: Any, public: PublicRecords) -> PublicModel:
     if not prefitted:
         if not public.has_target:
             raise ValueError(NOT_FITTED)
-        spec = clone(spec).fit(public.rows(), classes[codes])
+        weights = weights_of(spec, public.units)
+        with passed(weights):
+            spec = clone(spec).fit(public.rows(), classes[codes], **weights)
     unknown = set(spec.classes_.tolist()) - set(classes.tolist())
     if unknown:
         raise ValueError(

@@ -16,13 +16,17 @@ from skfdp.estimators.linear_model.public_model import (
     FLOOR,
     N_FOLDS,
     NOT_FITTED,
+    folds_of,
     is_fitted,
     linear_weights,
     named,
+    passed,
+    weights_of,
 )
 from skfdp.records.checks import shown
 from skfdp.records.records import PublicRecords
 from skfdp.records.target import TargetMap
+from skfdp.records.units import Units
 
 # Penalties of the default model on standardised columns, compared by leaving one out.
 _ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
@@ -67,7 +71,7 @@ class PublicRegression:
         return self._margins_of(self.estimator.predict(named(self.estimator, rows)))
 
     def training_margins(
-        self, rows: np.ndarray, target: np.ndarray | None
+        self, rows: np.ndarray, target: np.ndarray | None, units: Units | None = None
     ) -> np.ndarray:
         """Return margins of rows that the estimator was fitted on, out of fold.
 
@@ -79,6 +83,9 @@ class PublicRegression:
         rows : ndarray of shape (n_rows, n_public)
         target : float64 ndarray of shape (n_rows,) or None
             None where the target is private; the model was fitted elsewhere then.
+        units : Units, default=None
+            The weights of the rows, and whose they are: no fold has some of the rows of
+            a person, and not the others.
         """
         if self.prefitted or target is None or len(target) < 2 * N_FOLDS:
             return self.margins(rows)
@@ -86,11 +93,20 @@ class PublicRegression:
         from sklearn.model_selection import KFold, cross_val_predict
 
         # Rows may come in the order of their targets.
-        folds = KFold(N_FOLDS, shuffle=True, random_state=0)
+        folds = folds_of(units, N_FOLDS, KFold(N_FOLDS, shuffle=True, random_state=0))
+        if folds is None:
+            return self.margins(rows)
         y = np.clip(target, self.target_map.low, self.target_map.high)
-        with warnings.catch_warnings():
+        weights = weights_of(self.estimator, units)
+        with warnings.catch_warnings(), passed(weights):
             warnings.simplefilter("ignore", ConvergenceWarning)
-            found = cross_val_predict(clone(self.estimator), rows, y, cv=folds)
+            found = cross_val_predict(
+                clone(self.estimator),
+                rows,
+                y,
+                cv=folds,
+                params=weights,
+            )
         return self._margins_of(found)
 
     def _margins_of(self, found: np.ndarray) -> np.ndarray:
@@ -127,14 +143,17 @@ def resolve_public_regression(spec: Any, public: PublicRecords) -> PublicRegress
         y = np.clip(y, units.low, units.high)
     automatic = isinstance(spec, str)
     if automatic and (not public.mask.any() or (units.log and not y.any())):
-        return _constant(units, float(y.mean()), int(public.mask.sum()))
+        mean = float(np.average(y, weights=public.shares))
+        return _constant(units, mean, int(public.mask.sum()))
     if automatic:
         spec = _default(public)
     prefitted = is_fitted(spec)
     if not prefitted:
         if y is None:
             raise ValueError(NOT_FITTED)
-        spec = clone(spec).fit(public.rows(), y)
+        weights = weights_of(spec, public.units)
+        with passed(weights):
+            spec = clone(spec).fit(public.rows(), y, **weights)
     return PublicRegression(units, spec, _linear(spec, units.log), prefitted)
 
 

@@ -60,6 +60,7 @@ class PublicSide:
         *,
         intercept: bool,
         signal: float,
+        shares: np.ndarray | None = None,
     ) -> PublicSide:
         """Learn from the public columns.
 
@@ -73,9 +74,12 @@ class PublicSide:
         intercept : bool
         signal : float
             ``mu n``: records over the noise of a sum of unit vectors.
+        shares : float64 ndarray of shape (n_rows,), default=None
+            How often each record counts in the means; None: once.
         """
         n_rows = shape[0]
-        mean, basis, width = _directions(rows, shape, intercept, signal)
+        shares = np.ones(n_rows) if shares is None else shares
+        mean, basis, width = _directions(rows, shape, intercept, signal, shares)
         share = _constant_share(width, signal) if intercept else 0.0
         constant = np.full(int(intercept), np.sqrt(share))
         if basis.shape[1]:
@@ -83,11 +87,11 @@ class PublicSide:
             for block in blocks(*shape):
                 lengths[block] = np.sqrt(squared_norms((rows(block) - mean) @ basis))
             root = np.sqrt(1 - share)
-            basis = basis * (root / _reach(lengths, width / signal / root))
+            basis = basis * (root / _reach(lengths, shares, width / signal / root))
         side = cls(mean, basis, constant, np.ones(n_rows), None, None)
-        return side._weighted(rows, shape)
+        return side._weighted(rows, shape, shares)
 
-    def _weighted(self, rows, shape) -> PublicSide:
+    def _weighted(self, rows, shape, shares) -> PublicSide:
         weight = np.empty(shape[0])
 
         def short(numbers: np.ndarray) -> np.ndarray:
@@ -105,8 +109,9 @@ class PublicSide:
             )
         total = np.zeros((width, width))
         for block in blocks(shape[0], max(width, shape[1])):
-            total += (grid.values[block] * GRID).T @ self.rows(rows(block))
-        total = (total + total.T) / 2 / shape[0]
+            z = self.rows(rows(block)) * shares[block, None]
+            total += (grid.values[block] * GRID).T @ z
+        total = (total + total.T) / 2 / shares.sum()
         return dataclasses.replace(self, weight=weight, grid=grid, moments=total)
 
     def rows(self, u: np.ndarray) -> np.ndarray:
@@ -122,7 +127,7 @@ class PublicSide:
 
 
 def _directions(
-    rows, shape, centre: bool, signal: float
+    rows, shape, centre: bool, signal: float, shares: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the mean, the principal directions in shares of 1, and their number.
 
@@ -130,21 +135,24 @@ def _directions(
     and little noise makes all of them alike. A tenth goes by the roots of the
     variances, so that none is lost. The number is that of equal shares.
     """
-    n_rows, width = shape
+    n_records, width = float(shares.sum()), shape[1]
     mean, square = np.zeros(width), np.zeros((width, width))
     if width and centre:
-        mean = sum(rows(block).sum(axis=0) for block in blocks(*shape)) / n_rows
+        for block in blocks(*shape):
+            mean += (rows(block) * shares[block, None]).sum(axis=0)
+        mean /= n_records
     for block in blocks(*shape) if width else ():
         u = rows(block) - mean
+        u *= np.sqrt(shares[block, None])
         square += u.T @ u
     if not width or not square.any() or not np.isfinite(square).all():
         return mean, np.zeros((width, 0)), 0.0  # no columns, or beyond float64
-    values, vectors = eigh(square / n_rows)
+    values, vectors = eigh(square / n_records)
     kept = values > _NEGLIGIBLE * values[-1]
     values, vectors = values[kept][::-1], vectors[:, kept][:, ::-1]
     root = np.sqrt(values)
     prior = EXPLAINED * values / values.sum()
-    share = water_filling(prior, NOISE / 2 / signal, n_rows)
+    share = water_filling(prior, NOISE / 2 / signal, n_records)
     share = 0.9 * share / share.sum() + 0.1 * root / root.sum()
     return mean, vectors * np.sqrt(share / values), float(1 / (share @ share))
 
@@ -161,7 +169,7 @@ def _constant_share(width: float, signal: float) -> float:
     return 1 - min(1.0, signal / (10 * width)) ** 2 * width / (1 + width)
 
 
-def _reach(lengths: np.ndarray, noise: float) -> float:
+def _reach(lengths: np.ndarray, shares: np.ndarray, noise: float) -> float:
     """Return the length beyond which public rows weigh less.
 
     A long reach costs noise, a short one weight: the mean weight that is lost is what
@@ -170,7 +178,8 @@ def _reach(lengths: np.ndarray, noise: float) -> float:
     best, least = 1.0, np.inf
     for reach in np.quantile(lengths, _QUANTILES):
         reach = max(reach, 1e-6)
-        weight = float(np.minimum(1.0, reach / np.maximum(lengths, 1e-300)).mean())
+        weight = np.minimum(1.0, reach / np.maximum(lengths, 1e-300))
+        weight = float(np.average(weight, weights=shares))
         variance = (NOISE * noise * reach / weight) ** 2
         risk = variance / (1 + variance) + CURVED * (1 - weight) ** 2
         if risk < least:

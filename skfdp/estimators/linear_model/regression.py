@@ -105,7 +105,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
             records.target,
             loss,
             records.public.n_outputs,
-            penalty=scales.penalty(found, records.X.shape[0]),
+            penalty=scales.penalty(found, records.total_weight),
+            shares=records.public.shares,
             fit_intercept=self.fit_intercept,
         )
         return LinearFit(*fit, target_map=found)

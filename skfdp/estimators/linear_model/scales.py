@@ -47,15 +47,22 @@ class TargetScales:
     huber_threshold: float
     alpha: float | None
 
-    def penalty(self, target_map: TargetMap, n_records: int) -> float | None:
-        """Return s of the penalty ``s / 2 |w|**2`` per record, in the loop's units."""
+    def penalty(self, target_map: TargetMap, total: float) -> float | None:
+        """Return s of the penalty ``s / 2 |w|**2`` of a mean loss, in the loop's units.
+
+        Parameters
+        ----------
+        target_map : TargetMap
+        total : float
+            What the losses are multiplied by in a sum: the rows, or their weights.
+        """
         if self.alpha is None:
             return None
         # |w|**2 and the loss both scale with the square of the unit, but for a log
         # link, where w does not scale and the loss does linearly.
         if target_map.log:
             return min(self.alpha / target_map.scale, STRONGEST)
-        return min(self.alpha / n_records, STRONGEST)
+        return min(self.alpha / total, STRONGEST)
 
     def keeps_unit(self, target_map: TargetMap) -> bool:
         """Whether the target keeps its unit: a scale of rates is an intercept."""
@@ -94,7 +101,7 @@ class TargetScales:
         self, public: PublicRecords, mu: float, has_public_model: bool, n_means: int
     ) -> float:
         """Return the share of ``mu**2`` of one of the target's releases."""
-        log, n = public.target_map.log, public.n_records
+        log, n = public.target_map.log, public.n_effective
         blocks = shrinkage.blocks_of(public.mask, has_public_model)
         # Where the columns can teach next to nothing, the target has the budget.
         room = (0.4 if log else 0.6) * (1 - shrinkage.pull(mu, n, blocks))
@@ -107,7 +114,7 @@ class TargetScales:
         """Return the event of the mean rate, None where there is no such number."""
         if not public.target_map.log or not self.fit_intercept:
             return None
-        share = _share(mu, public.n_records, RATE_ERROR, 0.01, 0.2)
+        share = _share(mu, public.n_effective, RATE_ERROR, 0.01, 0.2)
         return budget.event(
             "mean rate",
             1 / (math.sqrt(share) * mu),
@@ -163,7 +170,7 @@ class TargetScales:
         found, error = released_mean(rates, 0.0, most, event, "mean rate", public, desk)
         found = min(max(found, 2 * error), max(1.0, most - 2 * error))
         variance = shrinkage.variance(theta, blocks)
-        level, slope = shrinkage.rate_level(start, variance, most, found)
+        level, slope = shrinkage.rate_level(start, variance, most, found, public.shares)
         # The less the noise tells, the more the weights are taken at their word.
         told = (_DISPLACED * slope) ** 2
         kept = told / (told + error**2)
@@ -183,7 +190,9 @@ class TargetScales:
         start = records.public.target_map
         if self.keeps_unit(start):
             return start
-        return exact_map(records.target, start, self.fit_intercept, margins)
+        return exact_map(
+            records.target, start, self.fit_intercept, margins, records.public.shares
+        )
 
     def released(
         self,

@@ -23,7 +23,8 @@ class MomentRules:
     Attributes
     ----------
     signal : float
-        ``mu n``: records over the noise of a sum of unit vectors.
+        ``mu n``: records over the noise of a sum of unit vectors; n is the number
+        whose plain sum is as noisy, where rows have weights.
     n_private, n_public : int
         Columns; a constant counts as a public one.
     has_target : bool
@@ -39,7 +40,7 @@ class MomentRules:
     def of(cls, public: PublicRecords, mu: float, intercept: bool) -> MomentRules:
         """Return the rules of a table; mu is that of releases that move by 1."""
         n_public = int(public.mask.sum()) + bool(intercept)
-        signal = mu * public.n_records
+        signal = mu * public.n_effective
         return cls(signal, public.n_private, n_public, public.has_target)
 
     @property

@@ -158,7 +158,11 @@ def variance(theta: np.ndarray, blocks: list[Block]) -> float:
 
 
 def rate_level(
-    start: np.ndarray, variance: float, most: float, mean: float
+    start: np.ndarray,
+    variance: float,
+    most: float,
+    mean: float,
+    shares: np.ndarray | None = None,
 ) -> tuple[float, float]:
     """Return by how much margins are above their start, from their mean rate.
 
@@ -173,6 +177,8 @@ def rate_level(
     most : float
     mean : float
         Of the cut rates, between 0 and `most`.
+    shares : float64 ndarray of shape (n_rows,), default=None
+        How often each row counts in the mean; None: once.
 
     Returns
     -------
@@ -181,8 +187,9 @@ def rate_level(
         Of `mean` in it.
     """
     # Equal margins once: without a public model all are.
-    margins, counts = np.unique(np.minimum(start, _LARGEST), return_counts=True)
-    weights = counts / len(start)
+    margins, which = np.unique(np.minimum(start, _LARGEST), return_inverse=True)
+    counts = np.bincount(which, shares)
+    weights = counts / counts.sum()
     std = max(math.sqrt(variance), 1e-6)
 
     def rates(level: float) -> tuple[float, float]:

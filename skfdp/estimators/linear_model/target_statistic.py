@@ -29,6 +29,7 @@ from skfdp.records.coordinates import Coordinates
 from skfdp.records.grid import GRID, GridRows
 from skfdp.records.records import Records
 from skfdp.records.target import TargetMap
+from skfdp.records.units import Units
 from skfdp.releases.desk import Desk
 
 #: Penalties to compare, over the noise per record.
@@ -59,7 +60,8 @@ class TargetStatistic(OneRelease):
         target_map: TargetMap,
         desk: Desk,
     ) -> tuple[np.ndarray, int, np.ndarray]:
-        n = len(records.X)
+        shares, units = records.public.row_shares, records.public.units
+        n = float(shares.sum())
         rows = coordinates.grid(records.mapped)
         # The noise is that of a sum of unit vectors, so that this is mu n per column.
         signal = n / float(plan.schedule.noise_std[0]) / rows.n_columns
@@ -69,13 +71,10 @@ class TargetStatistic(OneRelease):
         short = _shortened(rows, reach)
         query = TargetSum(short, (records.target - middle) / half)
         total = desk.release(self.label, query)
-        public = sum(
-            short.values[block].sum(axis=0, dtype=np.int64)
-            for block in blocks(*short.values.shape)
-        )
+        public = _sum_of(short, units)
         statistic = (half * total[0] + middle * GRID * public) * reach / n
-        model = PublicPart(rows, loss, reach)
-        strength = self.scales.penalty(target_map, records.public.n_records)
+        model = PublicPart(rows, loss, reach, shares)
+        strength = self.scales.penalty(target_map, records.public.total_weight)
         std = reach * half * float(plan.schedule.noise_std[0]) / n
         if strength is None:
             theta, n_iter, penalty = _choose(model, statistic, std, self.max_iter)
@@ -123,6 +122,15 @@ def _shortened(rows: GridRows, reach: float) -> GridRows:
     return GridRows.build(rows.values, short)
 
 
+def _sum_of(rows: GridRows, units: Units | None) -> np.ndarray:
+    """Return the exact sum of rows in units of `GRID`, as the desk weighs them."""
+    total = np.zeros(rows.values.shape[1], dtype=np.int64)
+    for block in blocks(*rows.values.shape):
+        weights = np.ones(1, dtype=np.int64) if units is None else units.weights[block]
+        total += (rows.values[block] * weights[:, None]).sum(axis=0)
+    return total if units is None else total * units.step
+
+
 class PublicPart:
     """``mean of weight a(w . x)`` over public rows, and its minimisers.
 
@@ -133,12 +141,14 @@ class PublicPart:
         Squared error or Poisson: a is its value at target 0.
     reach : float
         Length beyond which rows weigh less.
+    shares : float64 ndarray of shape (n_rows,)
+        How often each row counts in the mean.
     """
 
-    def __init__(self, rows: GridRows, loss: Loss, reach: float):
+    def __init__(self, rows: GridRows, loss: Loss, reach: float, shares: np.ndarray):
         self._rows, self._loss = rows, loss
         length = np.sqrt(rows.squared_norms) * rows.unit
-        self._weight = reach / np.maximum(reach, length) / len(length)
+        self._weight = reach / np.maximum(reach, length) * shares / shares.sum()
 
     def _blocks(self, theta: np.ndarray):
         for block in blocks(*self._rows.values.shape):

@@ -53,10 +53,13 @@ class WeightedRows:
         ``w_i phi_i``, the constant column included.
     weight : float64 ndarray of shape (n_rows,)
         w, in (0, 1].
+    shares : float64 ndarray of shape (n_rows,), default=None
+        How often each record counts, beside w; None: once.
     """
 
     grid: GridRows
     weight: np.ndarray
+    shares: np.ndarray | None = None
 
     @property
     def bound(self) -> float:
@@ -67,13 +70,18 @@ class WeightedRows:
     def first_moment(self) -> float:
         """``mean w_i x_i**2`` of the strongest direction."""
         column = self.grid.values[:, 0] * GRID
-        return float((column**2 / self.weight).mean())
+        return float(np.average(column**2 / self.weight, weights=self.shares))
 
     def floats(self) -> np.ndarray:
-        """Return ``w_i phi_i`` in float32; exact, because the grid has 15 bits."""
+        """Return ``w_i phi_i`` times the shares in float32.
+
+        Exact without shares, because the grid has 15 bits.
+        """
         rows = np.empty(self.grid.values.shape, dtype=np.float32)
         for block in blocks(*rows.shape):
             rows[block] = self.grid.values[block] * np.float32(GRID)
+            if self.shares is not None:
+                rows[block] *= self.shares[block, None].astype(np.float32)
         return rows
 
 
@@ -99,7 +107,13 @@ class Whitening:
     prior: np.ndarray
 
     @classmethod
-    def learn(cls, rows: PublicRows, mean_prior: float | None, noise: float):
+    def learn(
+        cls,
+        rows: PublicRows,
+        mean_prior: float | None,
+        noise: float,
+        shares: np.ndarray | None = None,
+    ):
         """Learn the map from public rows.
 
         Parameters
@@ -111,15 +125,19 @@ class Whitening:
             intercept, and the rows are not centred.
         noise : float
             See `water_filling`.
+        shares : float64 ndarray of shape (n_rows,), default=None
+            How often each row counts in the means; None: once.
         """
         fit_intercept = mean_prior is not None
         rows = _Scaled.of(rows)
         n_rows, n_features = rows.shape
+        shares = np.ones(n_rows) if shares is None else shares
+        n_records = float(shares.sum())
         mean = np.zeros(n_features)
         if fit_intercept:
             for block in blocks(*rows.shape):
-                mean += rows[block].sum(axis=0) / n_rows
-        variance, directions = _principal(rows, mean)
+                mean += (rows[block] * shares[block, None]).sum(axis=0) / n_records
+        variance, directions = _principal(rows, mean, shares)
         kept = variance > 1e-12 * variance[0]
         variance, directions = variance[kept], directions[:, kept]
         prior = EXPLAINED * variance / (variance.sum() or 1.0)
@@ -128,12 +146,14 @@ class Whitening:
             prior = np.r_[prior, mean_prior]
         elif not kept.any():  # nothing to learn from
             prior, directions = np.ones(1), np.zeros((n_features, 1))
-        some = rows[:: -(-n_rows // SAMPLE_ROWS)]
+        part = slice(None, None, -(-n_rows // SAMPLE_ROWS))
+        some = rows[part]
         squares = ((some - mean) @ directions) ** 2
         if fit_intercept:
             squares = np.c_[squares, np.ones(len(squares))]
         least = LEAST_BIAS if fit_intercept else 0.0
-        level, share = _shares(squares, prior, noise, n_rows, least)
+        counts = shares[part], n_records
+        level, share = _shares(squares, prior, noise, counts, least)
         scale = np.sqrt(share)
         kept = share[: directions.shape[1]] > 0
         basis = directions[:, kept] * scale[: len(kept)][kept]
@@ -152,7 +172,7 @@ class Whitening:
             (prior / np.where(share > 0, share, 1.0))[share > 0] * radius**2,
         )
 
-    def grid(self, rows: PublicRows) -> WeightedRows:
+    def grid(self, rows: PublicRows, shares: np.ndarray | None = None) -> WeightedRows:
         """Return phi of the rows, times ``min(1, 1 / |phi|)``, on the grid."""
         bias, weights = 0.0 if self.bias is None else self.bias, []
 
@@ -166,7 +186,7 @@ class Whitening:
 
         n_columns = self.basis.shape[1] + (self.bias is not None)
         grid = GridRows.build(rows, weighted, n_features=n_columns)
-        return WeightedRows(grid, np.concatenate(weights))
+        return WeightedRows(grid, np.concatenate(weights), shares)
 
     def spans(self, rows: PublicRows) -> bool:
         """Whether the basis has every direction in which public rows vary."""
@@ -222,50 +242,60 @@ def _norms(phi: np.ndarray, bias: float) -> np.ndarray:
     return np.sqrt(np.einsum("ij,ij->i", phi, phi) + bias**2)
 
 
-def _principal(rows: PublicRows, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _principal(
+    rows: PublicRows, mean: np.ndarray, shares: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return variances, largest first, and the directions as columns."""
     n_rows, n_features = rows.shape
+    n_records, root = float(shares.sum()), np.sqrt(shares)[:, None]
     if n_features > MOST_COLUMNS:
         centred = np.empty(rows.shape, dtype=np.float32)
         for block in blocks(*rows.shape):
-            centred[block] = rows[block] - mean
+            centred[block] = (rows[block] - mean) * root[block]
         _, scale, directions = randomized_svd(
             centred, min(MOST_DIRECTIONS, n_rows), random_state=0
         )
-        return scale.astype(np.float64) ** 2 / n_rows, directions.T.astype(np.float64)
+        return scale.astype(np.float64) ** 2 / n_records, directions.T.astype(
+            np.float64
+        )
     covariance = np.zeros((n_features, n_features))
     for block in blocks(*rows.shape):
         centred = rows[block] - mean
-        covariance += centred.T @ centred / n_rows
+        centred *= root[block]
+        covariance += centred.T @ centred / n_records
     first = max(0, n_features - MOST_DIRECTIONS)
     variance, directions = eigh(covariance, subset_by_index=(first, n_features - 1))
     return variance[::-1], directions[:, ::-1]
 
 
-def water_filling(prior: np.ndarray, noise: float, n_rows: int) -> np.ndarray:
+def water_filling(prior: np.ndarray, noise: float, n_records: float) -> np.ndarray:
     """Share out the squared norm of the rows among the directions.
 
     Parameters
     ----------
     prior, noise
         See `shares_of_norm`.
-    n_rows : int
+    n_records : float
 
     Returns
     -------
     share : ndarray of shape (n_directions,)
         Zero for the directions that are left out.
     """
-    return shares_of_norm(prior, noise, _chance(n_rows))
+    return shares_of_norm(prior, noise, _chance(n_records))
 
 
-def _chance(n_rows: int) -> float:
+def _chance(n_records: float) -> float:
     """Return c of `water_filling`."""
-    return CHANCE / min(n_rows, CHANCE_ROWS)
+    return CHANCE / min(n_records, CHANCE_ROWS)
 
 
 def _shares(
-    squares: np.ndarray, prior: np.ndarray, noise: float, n_rows: int, least: float
+    squares: np.ndarray,
+    prior: np.ndarray,
+    noise: float,
+    counts: tuple[np.ndarray, float],
+    least: float,
 ) -> tuple[float, np.ndarray]:
     r"""Choose the bound of the rows, and with it the shares of the directions.
 
@@ -284,8 +314,10 @@ def _shares(
     ----------
     squares : ndarray of shape (n_some, n_directions)
         ``x_j**2`` of public rows.
-    prior, noise, n_rows
+    prior, noise
         See `water_filling`.
+    counts : (ndarray of shape (n_some,), float)
+        How often these rows count, and n, the total over all rows.
     least : float
         Share that the last direction has at least.
 
@@ -295,24 +327,24 @@ def _shares(
         The quantile of the norms that is the bound.
     share : ndarray of shape (n_directions,)
     """
-    best = -np.inf
+    best, (own, n_records) = -np.inf, counts
     for level in LEVELS:
         loud = noise
         for _ in range(ROUNDS):
-            share = water_filling(prior, loud, n_rows)
+            share = water_filling(prior, loud, n_records)
             share[-1] = max(least, share[-1])
             share /= share.sum()
             norms = np.sqrt(squares @ share)
             radius = np.quantile(norms, level) or norms.max() or 1.0
             weight = 1 / np.maximum(1.0, norms / radius)
-            first = weight @ squares / len(squares)
+            first = (own * weight) @ squares / own.sum()
             # What the weights take from the signal is as good as noise.
             loud = noise * radius / max(first @ share, 1e-300)
-        second = weight**2 @ squares / len(squares)
+        second = (own * weight**2) @ squares / own.sum()
         kept = share > 0
         a, v, A, B = share[kept], prior[kept], first[kept], second[kept]
         A = np.maximum(A, 1e-300)
-        spoilt = (B / n_rows + (radius * noise) ** 2 / a) / A**2
+        spoilt = (B / n_records + (radius * noise) ** 2 / a) / A**2
         explained = (v**2 / (v + spoilt)).sum()
         if explained > best:
             best, found = explained, (level, share)
