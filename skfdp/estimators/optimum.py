@@ -9,6 +9,8 @@ from scipy.sparse import csr_array, issparse
 from skfdp.queries.losses import Loss
 from skfdp.records.blocks import row_blocks
 
+_PRECISELY = {"maxfun": 10**7, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-9}
+
 
 def optimum(
     X: np.ndarray | csr_array,
@@ -48,8 +50,10 @@ def optimum(
     n_iter : int
     """
     n_features = X.shape[1]
-    shares = np.ones(X.shape[0]) if shares is None else shares
-    n_records = float(shares.sum())
+    weights = np.ones(X.shape[0]) if shares is None else shares
+    n_records = float(weights.sum())
+    if class_weight is not None:
+        weights = weights * class_weight[target]
     mean, scale = _preconditioner(X, loss.curvature, penalty)
     mean *= fit_intercept
 
@@ -66,9 +70,7 @@ def optimum(
         for block in row_blocks(X):
             rows, labels = X[block].astype(np.float64), target[block]
             margins = rows @ coef.T + intercept
-            weight = shares[block]
-            if class_weight is not None:
-                weight = weight * class_weight[labels]
+            weight = weights[block]
             value += weight @ loss.value(margins, labels)
             residual = loss.residual(margins, labels) * weight[:, None]
             by_coef += residual.T @ rows
@@ -82,13 +84,7 @@ def optimum(
         np.zeros(n_outputs * (n_features + 1)),
         jac=True,
         method="L-BFGS-B",
-        options={
-            "maxiter": max_iter,
-            "maxfun": 10**7,
-            "maxcor": 30,
-            "ftol": 1e-15,
-            "gtol": 1e-9,
-        },
+        options={"maxiter": max_iter, **_PRECISELY},
     )
     return *split(found.x), int(found.nit)
 

@@ -153,10 +153,8 @@ class TableEstimator(BaseEstimator):
             smooth = self._smooths and not self.encoder.sparse_output
             self.encoder_ = clone(self.encoder).fit_to_smooth(X, smooth)
             X = self.encoder_.encoded(X, least=0)  # `_checked` counts them
-        X, y = self._checked(X, y, planning)
-        given = self._rows_of_units(sample_weight, groups, X.shape[0])
-        if given is not None:
-            X, y = X[given.rows], None if y is None else y[given.rows]
+        checked = self._checked(X, y, planning)
+        X, y, given = self._rows_that_count(*checked, sample_weight, groups)
         names = self._take_raw_columns()
         mask = public_mask(self.public_features, self.n_features_in_, names, frame)
         columns, table = column_names(self.names, names, self.n_features_in_), None
@@ -172,24 +170,23 @@ class TableEstimator(BaseEstimator):
             target, missing, facts = self._target(y, X.shape[0])
         shows_target = self._has_target and bool(self.public_target)
         units = None if given is None else self._units(given, X.shape[1], facts)
-        n_records = X.shape[0] if units is None else units.n_units
-        n_records = public_count(n_records, self.n_records, self.epsilon, self.delta)
+        n = X.shape[0] if units is None else units.n_units
+        n = public_count(n, self.n_records, self.epsilon, self.delta)
         if table is not None:
             table = dataclasses.replace(table, encoded=X)
-            table = self._in_coordinates(table, n_records, facts, units)
+            table = self._in_coordinates(table, n, facts, units)
             X, mask, columns = table.rows(), table.mask, table.names(columns)
         row_map = self._row_map(X.shape[1], names, mask, issparse(X), table)
         if self._releases_bounds:
             row_map, void = with_public_bounds(row_map, X, mask), None
         else:
             X, void = row_map.filled(X)
-        if missing is not None:
-            void = missing if void is None else missing | void
+        void = missing if void is None else void if missing is None else missing | void
         self._public_mask = mask
         public = PublicRecords(
             mask=mask,
             row_map=row_map,
-            n_records=n_records,
+            n_records=n,
             columns=columns,
             sparse=issparse(X),
             target=target if shows_target else None,
@@ -209,6 +206,15 @@ class TableEstimator(BaseEstimator):
         if self._group_column is not None:
             check_named(self.public_features, getattr(self, "bounds", None), groups)
         return without_group_column(X, groups)
+
+    def _rows_that_count(
+        self, X, y, sample_weight, groups
+    ) -> tuple[Any, Any, RowsOfUnits | None]:
+        """Return the rows that count: what is left out here, nothing looks at."""
+        given = self._rows_of_units(sample_weight, groups, X.shape[0])
+        if given is None:
+            return X, y, None
+        return X[given.rows], None if y is None else y[given.rows], given
 
     def _rows_of_units(self, sample_weight, groups, n_rows) -> RowsOfUnits | None:
         """Return which rows count, and for whom; None: each is a record of its own."""

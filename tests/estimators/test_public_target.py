@@ -204,8 +204,8 @@ def test_the_offset_reads_public_columns_only(small, monkeypatch):
     seen = []
     table = FeatureDPLogisticRegression._records
 
-    def poisoned(self, X, y):
-        records = table(self, X, y)
+    def poisoned(self, X, y, **told):
+        records = table(self, X, y, **told)
         poison = records.X.copy()
         poison[:, ~records.public.mask] = np.nan
         public = dataclasses.replace(records.public, _table=poison)
@@ -213,8 +213,8 @@ def test_the_offset_reads_public_columns_only(small, monkeypatch):
 
     margins = public_model.PublicModel.training_margins
 
-    def spied(self, rows, labels):
-        seen.append(margins(self, rows, labels))
+    def spied(self, rows, labels, units):
+        seen.append(margins(self, rows, labels, units))
         return seen[-1]
 
     monkeypatch.setattr(public_model.PublicModel, "training_margins", spied)

@@ -72,7 +72,7 @@ def clipped_away(
     """
     mask, bias = public.mask, coordinates.bias or 0.0
     start = np.zeros((query.n_rows, 1)) if query.offset is None else query.offset
-    residual = query.loss.residual(start, query.target)[:, 0]
+    residual = query.loss.residual(start, query.target)[:, 0] * public.row_shares
     mean = coordinates.mean[mask]
     scale = np.broadcast_to(coordinates.scale, mask.shape)[mask]
     by_column, by_bias, first = np.zeros(len(mean)), 0.0, 0
@@ -82,8 +82,6 @@ def clipped_away(
         centred = ((rows.toarray() if issparse(rows) else rows) - mean) * scale
         length = np.sqrt(1 + bias**2 + squared_norms(centred)) * np.abs(own)
         lost = own * (1 - query.clip_norm / np.maximum(length, query.clip_norm))
-        if public.units is not None:
-            lost *= public.shares[first - rows.shape[0] : first]
         by_column += lost @ centred
         by_bias += bias * lost.sum()
     gradient = np.zeros(query.shape)

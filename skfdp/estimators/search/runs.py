@@ -83,6 +83,8 @@ class Holdout:
 
     #: No record is void here: each fit finds its own.
     void = None
+    #: Each row is a record, and counts as one.
+    units = None
 
     @property
     def n_records(self) -> int:
