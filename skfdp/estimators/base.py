@@ -22,7 +22,12 @@ from skfdp.estimators.parameters import (
     parameters_of,
 )
 from skfdp.estimators.tables import TableEstimator, check_encoder
-from skfdp.privacy.assumptions import CATEGORIES_OF_TYPES, Assumption
+from skfdp.privacy.assumptions import (
+    CATEGORIES_OF_TYPES,
+    ORDER_IS_PUBLIC,
+    WEIGHTS_ARE_PUBLIC,
+    Assumption,
+)
 from skfdp.privacy.fit_plan import FitPlan
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.relations import Relation
@@ -251,6 +256,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             *self._assumptions,
             *(REFUSES,) * (self.on_invalid == "raise"),
             *(_TYPES,) * (table is not None and table.takes_private_types),
+            *self._of_units(public),
             *(() if plan is None else plan.assumptions),
         )
         if plan is not None and self._releases_bounds and public.n_private:
@@ -264,6 +270,15 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             assumptions=assumptions,
             schedule=None if plan is None else plan.schedule,
         )
+
+    def _of_units(self, public: PublicRecords) -> tuple[Assumption, ...]:
+        """Return what is assumed of weights and of the order of a person's rows."""
+        if public.units is None:
+            return ()
+        most = getattr(self, "max_rows_per_person", None)
+        first = most is not None and public.units.persons is not None
+        texts = [WEIGHTS_ARE_PUBLIC] * self._has_weights + [ORDER_IS_PUBLIC] * first
+        return tuple(Assumption(text, enforced=False) for text in texts)
 
     def _report(
         self,

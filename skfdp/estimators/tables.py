@@ -148,6 +148,7 @@ class TableEstimator(BaseEstimator):
             As `fit` of the linear estimators takes them; both are public.
         """
         X, groups = self._take_groups(X, groups)
+        self._has_weights = sample_weight is not None
         frame, named = X, target_name(self.target_name, y) if self._has_target else None
         if self.encoder is not None:
             smooth = self._smooths and not self.encoder.sparse_output

@@ -17,6 +17,15 @@ from skfdp.privacy.public_sets import name_assumptions
 #: Of every release.
 CLIPPED = "One record's contribution to a release is clipped."
 BATCHES = "Records enter batches independently; batches are not published."
+#: The same where persons are protected.
+CLIPPED_PERSONS = (
+    "Every row's contribution to a release is clipped, and what all rows of one person "
+    "add together is bounded."
+)
+BATCHES_OF_PERSONS = (
+    "Persons enter batches independently, with all of their rows; batches are not "
+    "published."
+)
 #: Of every estimator.
 ROWS_CLIPPED = (
     "Every row is clipped to the declared bounds and norm before anything is computed "
@@ -87,6 +96,12 @@ COLUMNS_ASSUMED = (
     "What a step treats as a public column was computed from public columns and "
     "released numbers only; steps may name or count columns differently."
 )
+#: Of fits with weights, and of fits that leave out rows of persons who have many.
+WEIGHTS_ARE_PUBLIC = "sample_weight derives from nothing private, and may be disclosed."
+ORDER_IS_PUBLIC = (
+    "max_rows_per_person keeps the first rows of a person, in an order of the table "
+    "that depends on nothing private."
+)
 #: Where the labels are read from a private target.
 CLASSES_READ = (
     "The set of classes is public, though it was read from the private target."
@@ -102,10 +117,23 @@ READ_FROM_PUBLIC = (
     "only: "
 )
 
+# What is taken for granted of whose data are where.
+_ONE_RECORD = "Each person's data are in one record, which appears once."
+_PERSONS = (
+    "Every row of a person carries the same entry in groups, and entries derive from "
+    "nothing private."
+)
+_WHOLE_PERSONS = (
+    "Nobody has rows in two parts that have no row in common: such parts are unions of "
+    "persons."
+)
+
 _ENFORCED = frozenset(
     {
         CLIPPED,
         BATCHES,
+        CLIPPED_PERSONS,
+        BATCHES_OF_PERSONS,
         ROWS_CLIPPED,
         VALUES_CLIPPED,
         TARGET_CLIPPED,
@@ -155,21 +183,24 @@ def implied_assumptions(
     """Yield what the guarantee of these events rests on."""
     if not events:
         return
-    yield Assumption("Each person's data are in one record, which appears once.", False)
+    persons = events[0].unit == "person"
+    yield Assumption(_PERSONS if persons else _ONE_RECORD, False)
     if any(event.public_features or event.public_target for event in events):
         yield Assumption("The parts declared public may be disclosed.", False)
     if not events[0].relation.counts_are_public:
         yield Assumption("n_records was not derived from these data.", False)
-    yield enforced(CLIPPED)
+    yield enforced(CLIPPED_PERSONS if persons else CLIPPED)
     yield Assumption(
         "Noise and batches come from a secret that nobody else knows.", not seeded
     )
     if any(event.sampling_rate < 1 for event in events):
-        yield enforced(BATCHES)
+        yield enforced(BATCHES_OF_PERSONS if persons else BATCHES)
     if any(event.classes_source == "data" for event in events):
         yield Assumption(CLASSES_READ, False)
     for text in name_assumptions(events, n_fits):
         yield Assumption(text, False)
+    if persons and n_fits > 1:
+        yield Assumption("The groups of all fits name the same persons.", False)
     if any(parts):
         yield Assumption(
             "A fit on a part used the records of the part alone; rows are counted in "
@@ -177,6 +208,8 @@ def implied_assumptions(
             "values.",
             False,
         )
+        if persons:
+            yield Assumption(_WHOLE_PERSONS, False)
     if n_fits > 1 and any(event.mu is None for event in events):
         # Composing curves is no filter in general, as it is for Gaussian releases.
         yield Assumption(

@@ -66,7 +66,9 @@ def worst(
     without i has one distribution on both tables, given all that was released before,
     and so costs nothing; the others compose as ever. Hence whatever is released is
     (epsilon, delta)-DP for record i with the cost of the events on the parts that
-    hold i, and for every record with the largest of these numbers.
+    hold i, and for every record with the largest of these numbers. The same is so for
+    persons, if every part holds all rows of a person or none: then whether person i is
+    in a part is the same in both tables.
     """
     places = (*parts, within)
     costs = []

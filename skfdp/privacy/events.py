@@ -198,13 +198,7 @@ class Event:
                 f"sampling_rate={self.sampling_rate!r} must lie in (0, 1]; 1 means the "
                 "full batch."
             )
-        if not self.relation.counts_are_public and (
-            self.public_features or self.public_target
-        ):
-            raise ValueError(
-                "an Event under 'add_or_remove_one' cannot have public_features or a "
-                "public_target: whole records come and go."
-            )
+        self._check_what_stays()
         object.__setattr__(self, "unnamed", self._all_unnamed())
         self._check_sensitivity()
         self._check_noise()
@@ -224,6 +218,21 @@ class Event:
                 f"noise_decay={self.noise_decay!r} needs the full batch and one "
                 f"noise_std, got sampling_rate={self.sampling_rate!r} and "
                 f"{len(self.noise_std)} of them: noise_decay=0 is constant noise."
+            )
+
+    def _check_what_stays(self) -> None:
+        if self.relation.counts_are_public:
+            return
+        if self.public_features or self.public_target:
+            raise ValueError(
+                "an Event under 'add_or_remove_one' cannot have public_features or a "
+                "public_target: whole records come and go."
+            )
+        if self.unit != "record":
+            raise ValueError(
+                f"unit={self.unit!r} needs rows that stay, and under "
+                "'add_or_remove_one' they come and go: use 'replace_special', which "
+                "has the same price."
             )
 
     def _check_names(self) -> None:

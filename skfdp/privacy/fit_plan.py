@@ -34,7 +34,8 @@ class FitPlan:
     target_epsilon : float
         The budget asked for.
     n_records : int
-        Number of records; nominal where it is private.
+        Number of records, of persons where these are protected; nominal where it is
+        private.
     assumptions : tuple of Assumption
         What the guarantee of this plan rests on, beyond its events.
     schedule : PrivacyPlan or None

@@ -116,6 +116,8 @@ class PrivacyLedger:
       `public`), promised by the first charge at the latest: a fit may disclose columns
       and a target inside the set, by name, and treat what it likes as private. The sum
       holds for everything outside the set (`skfdp.privacy.promise`).
+    * All events protect one unit: records, or persons (`groups` of `fit`), and all of
+      `groups` have to name the same persons.
     * Names are compared, not data. As soon as anything is public, columns without names
       are refused, and a target without a name composes only with others that have none,
       under the assumption that they are one column. See :ref:`sharing`.
@@ -253,8 +255,9 @@ class PrivacyLedger:
         -----
         Charges refuse what can be seen: a column that is not public for the fit, two
         ways of splitting one data set, and the relation "add_or_remove_one". That the
-        fit sees these records alone, and that nothing private chose them, is for the
-        caller to know. `skfdp.privacy.composition.worst` has the guarantee.
+        fit sees these records alone, that nothing private chose them, and, where
+        persons are protected, that nobody has rows in two parts, is for the caller to
+        know. `skfdp.privacy.composition.worst` has the guarantee.
 
         Examples
         --------

@@ -21,7 +21,8 @@ SCHEMA = "skfdp-privacy-ledger"
 _WRITTEN = ("charge", "time", "label", "event", "part", "plan", "versions")
 # What the table shows of events and plans under their own names; all of its columns.
 _OF_EVENTS = (
-    *("neighboring_relation", "public_features", "public_target", "target_name"),
+    *("neighboring_relation", "unit"),
+    *("public_features", "public_target", "target_name"),
     *("n_steps", "sampling_rate", "clip_norm", "sensitivity", "mu"),
 )
 _OF_PLANS = ("target_epsilon", "target_delta")

@@ -28,6 +28,20 @@ _GUESSES = {
     ),
 }
 
+# The same where all rows of a person are protected together.
+_GUESSES_OF_PERSONS = {
+    "replace_one": (
+        "everything except the private parts of one person's rows",
+        "which of two sets of values they have",
+        "the true values",
+    ),
+    "replace_special": (
+        "everything except the private parts of one person's rows",
+        "whether they were used at all",
+        "their use",
+    ),
+}
+
 
 def attack_power(report: ReportFacts, false_alarms: float = 0.01) -> float:
     """Return the largest rate of detections at a rate of false alarms."""
@@ -63,7 +77,8 @@ def meaning_text(report: ReportFacts) -> str:
         return "Nothing was released yet, so nothing was disclosed."
     factor = math.exp(min(report.epsilon, 700.0))
     relation = report.neighboring_relation or "replace_special"
-    known, question, truth = _GUESSES[relation]
+    guesses = _GUESSES_OF_PERSONS if report.unit == "person" else _GUESSES
+    known, question, truth = guesses[relation]
     cases = detections(report)
     detected = (
         f"they detect {truth} in at most {cases} of 100"

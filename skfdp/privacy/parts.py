@@ -18,6 +18,9 @@ from skfdp.privacy.values import shown
 class Part:
     """Some records of a data set, fixed by their positions or by a public column.
 
+    Where persons are protected a part has to be a union of persons: who has rows in
+    two parts spends what both do. Parts know no persons, so that reports assume it.
+
     Fields are public facts. There is no third kind: whoever could name a part by any
     list of rows could name one that depends on private values.
 

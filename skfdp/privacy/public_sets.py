@@ -25,7 +25,9 @@ class Promise:
     Attributes
     ----------
     neighboring_relation : str
-    unit : str
+    unit : {"record", "person"}
+        Whose parts outside the public set are protected: one record's, or those of all
+        records of one person.
     public : frozenset of str, int or Nameless
         What of a record is not protected: columns and targets by name, columns without
         a name by position. Everything else is protected.
@@ -81,6 +83,10 @@ def promise(
       private gets zero from a marked record, and must not impute the rest of it, which
       could move the sum by twice the clip norm.
     * ``"add_or_remove_one"``: whole records come and go; P is empty.
+    * Where every event is one of persons, read "all records of one person" for "one
+      record" throughout, if the fits have one partition of the records into persons,
+      which neighbours share. Events of records and of persons are refused together: a
+      record's promise says too little of a person.
 
     Nothing of P is protected, whichever of the events treated it as private. Columns
     and targets are compared by name: that one name means one column in every fit, and
@@ -93,7 +99,7 @@ def promise(
     events = _checked(events)
     everything = None if public is None else _members(public)
     relation = _only("neighboring_relation", {e.neighboring_relation for e in events})
-    unit = _only("unit", {event.unit for event in events})
+    unit = _only_unit({event.unit for event in events})
     disclosed = sorted((event.disclosed for event in events), key=len)
     everything = disclosed[-1] if everything is None else everything
     for own in disclosed:
@@ -171,6 +177,17 @@ def _only(parameter: str, values: set[str]) -> str:
             f"{parameter} is {first!r} for one release and {others[0]!r} for another, "
             f"which do not compose: use one {parameter} for everything that is learnt "
             "from this table."
+        )
+    return first
+
+
+def _only_unit(units: set[str]) -> str:
+    first, *others = sorted(units)
+    if others:
+        raise PrivacyBudgetError(
+            "one release protects persons and another one records (unit='person' and "
+            "unit='record'), which do not compose: pass groups to every fit that "
+            "learns from this table, or charge one kind of them to a ledger of its own."
         )
     return first
 

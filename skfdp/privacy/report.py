@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skfdp.addresses import public
-from skfdp.privacy import claims, facts, plotting
+from skfdp.privacy import claims, facts, plotting, unit_texts
 from skfdp.privacy import statement as wording
 from skfdp.privacy.relations import Relation
 from skfdp.privacy.report_facts import ReportFacts
@@ -30,8 +30,10 @@ _YOUNGER: dict[str, Any] = {
 _GONE = {"audit": (None,)}
 #: What `to_dict` writes for people and `from_dict` derives again.
 DERIVED = (
+    "unit",
     "unit_of_privacy",
     "n_is_public",
+    "n_persons",
     "delta_times_n",
     "generator",
     "numerics",
@@ -81,7 +83,8 @@ class PrivacyReport(ReportFacts):
     private_features : tuple of str or int, or None
         Columns that are protected; None if the names are not known.
     n_records : int or None
-        Number of records, public; nominal under "add_or_remove_one".
+        Number of records, public; nominal under "add_or_remove_one". Of persons where
+        these are protected (`unit`).
     events : tuple of Event
         The lossless description of all releases.
     parts : tuple of (Part or None)
@@ -132,7 +135,7 @@ class PrivacyReport(ReportFacts):
     @property
     def limits(self) -> tuple[str, ...]:
         """What differential privacy does not promise."""
-        return wording.LIMITS
+        return unit_texts.limits(self)
 
     def plot_curve(self, ax: Any = None, *, epsilons: Any = None) -> Any:
         """Draw delta against epsilon: every pair on the curve is a true guarantee.
@@ -176,11 +179,11 @@ class PrivacyReport(ReportFacts):
             {"name": name, "report": step.to_dict()} for name, step in self.steps
         ]
         derived = {
-            "unit_of_privacy": wording.RELATION_TEXTS.get(
-                self.neighboring_relation or "", "nothing is protected"
-            ),
+            "unit": self.unit,
+            "unit_of_privacy": unit_texts.relation_text(self),
             "n_is_public": self.neighboring_relation is None
             or Relation.of(self.neighboring_relation).counts_are_public,
+            "n_persons": self.n_records if self.unit == "person" else None,
             "delta_times_n": self.n_records and self.delta * self.n_records,
             "generator": self.generator,
             "numerics": wording.NUMERICS,

@@ -84,7 +84,7 @@ class ReportFacts:
         target_epsilon : float, default=None
             The budget asked for.
         n_records : int, default=None
-            Public (nominal) number of records.
+            Public (nominal) number of records, or of persons.
         feature_names : sequence of str or int, default=None
             All columns, public and private.
         target_name : str, default=None
@@ -143,6 +143,11 @@ class ReportFacts:
             steps=tuple(steps),
             receipts=tuple(receipt for receipt in receipts if receipt is not None),
         )
+
+    @property
+    def unit(self) -> str | None:
+        """Whose private part is protected: "record", "person"; None: nobody's."""
+        return None if self.neighboring_relation is None else self.events[0].unit
 
     @property
     def leaks(self) -> tuple[Lesson, ...]:

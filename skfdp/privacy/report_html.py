@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 
 from skfdp.privacy import statement as wording
+from skfdp.privacy import unit_texts
 from skfdp.privacy.report_facts import ReportFacts
 
 
@@ -14,6 +15,7 @@ def to_html(report: ReportFacts) -> str:
         "epsilon": wording.number(report.epsilon),
         "delta": f"{report.delta:g}",
         "relation": report.neighboring_relation or "none",
+        "unit": unit_texts.unit_text(report),
         "private": wording.private_text(report),
         "public": wording.public_text(report),
         "noise": "seeded: no guarantee" if report.seeded else "cryptographic generator",

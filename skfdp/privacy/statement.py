@@ -16,27 +16,12 @@ from skfdp.privacy.public_sets import name_text
 from skfdp.privacy.relations import Relation
 from skfdp.privacy.report_facts import ReportFacts
 from skfdp.privacy.steps import Lesson
+from skfdp.privacy.unit_texts import PARTITION, counted_text, limits, relation_text
 
 _WIDTH = 79
 # More names than this are counted, not listed, in text (and in a repr); JSON lists
 # them all.
 _LISTED, _LISTED_IN_REPR = 20, 4
-
-RELATION_TEXTS = {
-    "replace_one": (
-        "Two tables are neighbours if they differ in the private part of one record, "
-        "which may be replaced by any other value while its public part stays."
-    ),
-    "replace_special": (
-        "Two tables are neighbours if the private part of one record is replaced by an "
-        "empty value, which contributes nothing to any release. This is weaker than "
-        "replacing it by another value, which takes two such steps."
-    ),
-    "add_or_remove_one": (
-        "Two tables are neighbours if one of them has one more record. Nothing of a "
-        "record is public."
-    ),
-}
 
 NOT_COVERED = (
     "Other fits: a report cannot know whether its estimator is the best of a search or "
@@ -56,17 +41,6 @@ NOT_COVERED = (
     "Public models: a pretrained model that was itself trained on these records.",
     "Side channels: running time, memory use, and refusals: of types and shapes, and "
     "of malformed private values where on_invalid='replace' did not take them.",
-)
-
-LIMITS = (
-    "Public columns are not protected at all, and neither is what can be inferred from "
-    "them about the private ones.",
-    "The unit is one record. A person with several records, or whose data show in the "
-    "records of others (household, family), is protected less.",
-    "Facts about the population are not protected: the model may teach that a group "
-    "has a property, and a member's property may be guessed from it whether or not "
-    "this member's record was used.",
-    "Epsilons of several analyses of the same data add up, at worst.",
 )
 
 _SEEDED = (
@@ -195,18 +169,19 @@ def _has_target(event: Event) -> bool:
 
 
 def delta_text(report: ReportFacts) -> str:
-    """Return delta compared with one over the number of records."""
+    """Return delta compared with one over the number of records, or of persons."""
+    many = counted_text(report)
     if report.n_records is None:
-        return "The number of records is not recorded here; delta should be below 1/n."
+        return f"The number of {many} is not recorded here; delta should be below 1/n."
+    n = f"{report.n_records} persons" if many == "persons" else f"{report.n_records}"
     product = report.delta * report.n_records
     if product >= 1:
         return (
-            f"delta * n = {product:.3g}, with n = {report.n_records}: TOO LARGE. A "
-            "mechanism that publishes one record chosen at random would satisfy it."
+            f"delta * n = {product:.3g}, with n = {n}: TOO LARGE. A mechanism that "
+            f"publishes one {report.unit or 'record'} chosen at random would satisfy "
+            "it."
         )
-    return (
-        f"delta * n = {product:.3g}, with n = {report.n_records}; it should be small."
-    )
+    return f"delta * n = {product:.3g}, with n = {n}; it should be small."
 
 
 def event_text(event: Event) -> str:
@@ -247,7 +222,7 @@ def summary(report: ReportFacts) -> str:
         f"subject={report.subject!r},",
         f"epsilon={number(report.epsilon)}, delta={report.delta:g},",
         f"seeded={report.seeded!r},{void * (void_text(report) is not None)}",
-        f"neighboring_relation={report.neighboring_relation!r},",
+        f"neighboring_relation={report.neighboring_relation!r}, unit={report.unit!r},",
         f"public_features={names!r}{more}, public_target={report.public_target!r},",
         f"target_name={report.target_name!r},",
         f"n_fits={report.n_fits}, "
@@ -276,7 +251,7 @@ def _sections(report: ReportFacts) -> Iterable[str]:
         return  # there is no guarantee to qualify
     yield _section("Assumptions", _bullets(_assumptions(report)))
     yield _section("Not covered by these numbers", _bullets(not_covered(report)))
-    yield _section("Limits", _bullets(LIMITS))
+    yield _section("Limits", _bullets(limits(report)))
 
 
 def _warnings(report: ReportFacts) -> Iterable[str]:
@@ -331,17 +306,21 @@ def _unit(report: ReportFacts) -> list[str]:
     relation = _relation(report)
     if relation is None:
         return ["Nothing."]
+    persons = report.unit == "person"
     n_text = (
-        "The number of records, the column names and all parameters are public."
+        f"The number of {'rows and of persons' if persons else 'records'}, the column "
+        "names and all parameters are public."
         if relation.counts_are_public
         else "The number of records is protected too; n_records is a public nominal "
         "count."
     )
+    whose = "in all rows of each person together" if persons else "in each record"
+    partition = [PARTITION] * persons
     return [
-        f"Private, in each record: {private_text(report)}.",
+        f"Private, {whose}: {private_text(report)}.",
         f"Public, not protected: {public_text(report)}.",
-        f"{RELATION_TEXTS[relation.name]} "
-        f'(neighboring_relation="{relation.name}") {n_text}',
+        f'{relation_text(report)} (neighboring_relation="{relation.name}") {n_text}',
+        *partition,
     ]
 
 
@@ -352,8 +331,8 @@ def _numbers(report: ReportFacts) -> list[str]:
     lines.append(delta_text(report))
     if report.parts:
         lines.append(
-            "Some fits used a part of the records only. These are the numbers of the "
-            "most exposed record."
+            f"Some fits used a part of the {counted_text(report)} only. These are the "
+            f"numbers of the most exposed {report.unit}."
         )
     lines.append(f"Fits counted: {report.n_fits}.")
     if report.mu is not None:

@@ -81,6 +81,8 @@ class Holdout:
     target_name: str | None = None
     missing: np.ndarray | None = None
 
+    #: Each row is a record of its own.
+    units = None
     #: No record is void here: each fit finds its own.
     void = None
     #: Each row is a record, and counts as one.
