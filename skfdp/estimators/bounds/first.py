@@ -73,7 +73,8 @@ def told_of_released(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
 def shares(public: PublicRecords, budget: Budget) -> tuple[float, float]:
     """Return the shares of ``mu**2`` of the two releases, from public numbers."""
     reach = BinCounts.planned(public.n_private).sensitivity(budget.relation)
-    alone = reach / (budget.mu * public.n_records)  # the noise of all of the budget
+    # The noise of all of the budget, as a share of the records or persons.
+    alone = reach * budget.reach / (budget.mu * public.n_records)
     wanted = (alone / _BINADES_NOISE) ** 2, (alone / _BINS_NOISE) ** 2
     binades, bins = np.clip(wanted, *zip(BINADES_SHARES, BINS_SHARES, strict=True))
     return float(binades), float(bins)

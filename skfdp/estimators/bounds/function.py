@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,19 +16,24 @@ from skfdp.encoding.values import Column
 from skfdp.estimators.arrays import blanked, check_finite
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.bounds.release import BoundsRelease, FoundBounds
+from skfdp.estimators.callbacks import with_callbacks
 from skfdp.estimators.method import Plan
 from skfdp.estimators.parameters import (
     check_privacy_parameters,
     public_count,
     store,
 )
-from skfdp.privacy import FitPlan, PrivacyReport
+from skfdp.estimators.units import checked_units, noise_of_sums
+from skfdp.privacy import FitPlan, PrivacyReport, gdp_mu
 from skfdp.privacy.assumptions import BINNED, Assumption, enforced
+from skfdp.privacy.relations import Relation
 from skfdp.records.checks import check_flag, check_number, shown
+from skfdp.records.guards import guarded_fit
 from skfdp.records.names import column_names
 from skfdp.records.public_columns import public_mask
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
+from skfdp.records.units import Units
 
 #: More knots than anybody draws; float64 keeps so many apart in any interval.
 MOST_KNOTS = 1000
@@ -77,6 +83,7 @@ def private_bounds(
     n_records: int | None = None,
     names: Any = None,
     on_invalid: str = "replace",
+    groups: Any = None,
     ledger: Any = None,
     random_state: int | None = None,
     plan_only: bool = False,
@@ -89,8 +96,8 @@ def private_bounds(
     Parameters
     ----------
     X : array-like, csr_array or frame of shape (n_rows, n_features)
-        Each record once. Of a raw table, name the `columns` that hold numbers; what
-        cannot be read as a number there counts as missing.
+        Each record once, unless `groups` are given. Of a raw table, name the `columns`
+        that hold numbers; what cannot be read as a number there counts as missing.
     columns : list of str or int, default=None
         The columns that need bounds, by name or by position; None: all. The noise grows
         with the square root of their number.
@@ -113,6 +120,10 @@ def private_bounds(
     on_invalid : {"replace", "raise"}, default="replace"
         "replace": numbers that are missing or infinite have a bin of their own and
         change no bound. "raise": they are refused, which tells of a record.
+    groups : array-like of shape (n_rows,) or str, default=None
+        The person of each row, or the name of the column of a frame X that tells, as in
+        `fit` of the linear estimators: all rows of a person are protected together, and
+        those of persons with many count less. None: each row is a record of its own.
     ledger : str, path or PrivacyLedger, default=None
         Charged before anything private is read.
     random_state : int, default=None
@@ -147,6 +158,9 @@ def private_bounds(
     noise and on the number of bins alone; the plan, and so the charge, is a function of
     p, the budget and the relation.
 
+    With `groups` the counts are weighted, and so is their sensitivity: what all rows of
+    one person weigh together, at most, multiplies it (`skfdp.queries.weighted`).
+
     A few records may be outside: what cannot be told from noise is, and of what can up
     to a twentieth. Values outside of bounds are clipped by what uses them.
 
@@ -177,8 +191,8 @@ def private_bounds(
         random_state=random_state,
     )
     if plan_only:
-        return release.plan(X)
-    release.fit(X)
+        return release.plan(X, groups=groups)
+    release.fit(X, groups=groups)
     keys = release.keys_
     return PrivateBounds(
         bounds=dict(zip(keys, release.bounds_, strict=True)),
@@ -215,6 +229,17 @@ class PrivateBoundsRelease(PrivateEstimator):
     _has_target = False
     _accepts_sparse = True
 
+    @with_callbacks
+    @guarded_fit
+    def fit(self, X, y=None, groups=None):
+        """Release bounds of X, charging the ledger first; y is ignored."""
+        return self._fit(X, None, groups=groups)
+
+    @guarded_fit
+    def plan(self, X, y=None, groups=None) -> FitPlan:
+        """Return what a fit on X would release and cost; nothing is charged."""
+        return self._plan(X, None, groups=groups)
+
     def _subject(self) -> str:
         return "private_bounds"
 
@@ -226,8 +251,10 @@ class PrivateBoundsRelease(PrivateEstimator):
     def _assumptions(self) -> tuple[Assumption, ...]:
         return _CHOSEN, enforced(BINNED)
 
-    def _records(self, X, y, planning: bool = False) -> Records:
+    def _records(self, X, y, planning: bool = False, groups=None) -> Records:
         """Validate and split; without bounds nothing is mapped or filled in."""
+        X, groups = self._take_groups(X, groups)
+        self._has_weights = False
         X, keys = chosen_numbers(X, self.columns)
         frame = X
         X, _ = self._checked(X, None, planning)
@@ -246,16 +273,26 @@ class PrivateBoundsRelease(PrivateEstimator):
         check_finite(X, mask)
         if planning:
             X = blanked(X, mask)
-        n_records = public_count(X.shape[0], self.n_records, self.epsilon, self.delta)
+        units = self._units(X.shape, None, groups, {})
+        n_records = X.shape[0] if units is None else units.n_units
+        n_records = public_count(n_records, self.n_records, self.epsilon, self.delta)
         public = PublicRecords(
             mask=mask,
             row_map=RowMap(feature_bound=np.inf),
             n_records=n_records,
             columns=names,
             sparse=issparse(X),
+            units=units,
             _table=X,
         )
         return Records(X, None, public)
+
+    def _units(self, shape, sample_weight, groups, facts) -> Units | None:
+        relation, mu = Relation.of(self.neighboring_relation), math.inf
+        if math.isfinite(self.epsilon):
+            mu = gdp_mu(self.epsilon, self.delta)
+        noise = noise_of_sums(mu, relation, shape[1])
+        return checked_units(None, groups, shape[0], relation, noise=noise)
 
     def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
         self.plan_ = super()._fit_plan(public, plan)

@@ -75,7 +75,7 @@ class BoundsRelease:
             other_events=(first,),
         )
         second = budget.named(schedule, BINS)
-        check_noise(second, budget)
+        check_noise(second, budget, _step(public))
         return Plan(events=(first, second), schedule=schedule)
 
     def run(
@@ -119,15 +119,20 @@ def events(
             clip_norm=query.clip_norm,
             sensitivity=reach,
         )
-        check_noise(found, budget)
+        check_noise(found, budget, _step(public))
         return found
 
     return event(BINADES, shares[0]), event(BINS, shares[1])
 
 
-def check_noise(event: Event, budget: Budget) -> None:
+def _step(public: PublicRecords) -> float:
+    """Return what one count adds to a sum; see `Units.step`."""
+    return 1.0 if public.units is None else public.units.step
+
+
+def check_noise(event: Event, budget: Budget, step: float = 1.0) -> None:
     """Raise ValueError where integers cannot carry the noise of the counts."""
-    if event.noise_std[0] > MAX_STD:
+    if event.noise_std[0] > MAX_STD * step:
         raise ValueError(
             f"epsilon={budget.epsilon!r} and delta={budget.delta!r} need more noise "
             "than the grid of the released counts can carry: raise the budget."

@@ -1,0 +1,191 @@
+"""Private bounds where all rows of a person are protected together."""
+
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skfdp
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    private_bounds,
+)
+from skfdp.estimators.bounds.release import check_noise
+from skfdp.estimators.method import Budget
+from skfdp.privacy import Relation, gdp_epsilon
+from skfdp.queries.bins import Binades, BinCounts
+from skfdp.queries.weighted import Weighted
+from skfdp.records.units import Units
+
+EXTREMES = [0.0, 1.0, -3.0, 1e308, math.nan, math.inf]
+
+
+@pytest.fixture
+def panel():
+    """3000 rows of 1000 persons: one of them has 200, the others 1 to 5."""
+    rng = np.random.default_rng(3)
+    groups = np.r_[np.zeros(200, int), rng.integers(1, 1000, 2800)]
+    X = np.column_stack([rng.uniform(18, 90, 3000), rng.normal(size=3000)])
+    return X, groups
+
+
+def seeded(*given, **more):
+    """Return seeded bounds without the warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return private_bounds(*given, random_state=0, **more)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
+@pytest.mark.parametrize("weights", [[1024] * 4, [512, 512, 1024, 7]])
+def test_nobody_moves_the_counts_further_than_is_said(relation, weights):
+    """Every table of extremes against every other private part of one person."""
+    units = Units(np.array(weights), np.array([0, 0, 1, 1]))
+    relation = Relation(relation)
+    largest = 0.0
+    for values in itertools.product(EXTREMES, repeat=4):
+        X = np.array(values).reshape(4, 1)
+        query = Weighted(BinCounts(X, Binades()), units)
+        unit = query.unit(1.0)
+        own = query.exact_sum(None, None, unit)
+        for person in (0, 1):
+            rows = units.persons == person
+            for others in itertools.product(EXTREMES[:4], repeat=2):
+                other = X.copy()
+                other[rows, 0] = others
+                moved = Weighted(BinCounts(other, Binades()), units)
+                if relation.replaces:
+                    total = moved.exact_sum(None, None, unit)
+                else:
+                    total = query.exact_sum(None, np.flatnonzero(~rows), unit)
+                distance = np.linalg.norm((own - total) * unit)
+                largest = max(largest, distance)
+    bound = Weighted(BinCounts.planned(1), units).sensitivity(relation)
+    assert largest <= bound * (1 + 1e-9)
+    assert largest > 0.99 * bound  # all rows of a person in one bin, then in another
+
+
+def test_two_releases_of_the_planned_level(panel, releases):
+    X, groups = panel
+    found = private_bounds(X, epsilon=2.0, groups=groups)
+    n_persons = len(np.unique(groups))
+    first, second = releases
+    for seen in (first, second):
+        units = seen["query"].units
+        assert units.n_units == n_persons
+        moved = math.sqrt(2) * units.reach  # two columns, "replace_special"
+        assert seen["query"].sensitivity(Relation("replace_special")) == moved
+        # shares of all rows are in one bin of each column
+        assert seen["exact"].sum(axis=1) == pytest.approx(n_persons)
+    mu = math.sqrt(sum((moved / seen["std"]) ** 2 for seen in releases))
+    assert gdp_epsilon(1e-5, mu) == pytest.approx(2.0, rel=1e-9)
+    assert found.privacy_.epsilon <= 2.0
+    assert {event.unit for event in found.privacy_.events} == {"person"}
+    assert found.privacy_.n_records == found.plan.n_records == n_persons
+
+
+def test_someone_with_many_rows_sets_no_bound(panel):
+    """200 rows of one person are seen as records, and not as those of a person."""
+    X, groups = panel
+    X[groups == 0, 1] = 1e9
+    assert seeded(X, epsilon=2.0).bounds[1][1] > 1e8
+    low, high = seeded(X, epsilon=2.0, groups=groups).bounds[1]
+    assert -10 < low < -0.5 and 0.5 < high < 10
+
+
+def test_the_plan_is_that_of_the_fit_and_looks_at_no_value(panel):
+    X, groups = panel
+    plan = private_bounds(np.full_like(X, np.nan), groups=groups, plan_only=True)
+    assert plan.to_dict() == private_bounds(X, groups=groups).plan.to_dict()
+
+
+def test_a_column_tells_the_persons(panel):
+    X, groups = panel
+    frame = pd.DataFrame(X, columns=["age", "z"]).assign(who=groups)
+    named = seeded(frame, epsilon=2.0, groups="who")
+    assert list(named.bounds) == ["age", "z"]
+    given = seeded(frame[["age", "z"]], epsilon=2.0, groups=groups)
+    assert named.bounds == given.bounds
+    assert "who" in seeded(frame, epsilon=2.0).bounds
+    with pytest.raises(ValueError, match="not the name of a column of X"):
+        private_bounds(frame, groups="whom")
+
+
+def test_a_ledger_of_records_refuses_it(panel):
+    X, groups = panel
+    ledger = PrivacyLedger()
+    private_bounds(X, ledger=ledger)
+    with pytest.raises(PrivacyBudgetError, match="protects persons"):
+        private_bounds(X, groups=groups, ledger=ledger)
+
+
+def test_rows_that_come_and_go_have_no_persons(panel):
+    X, groups = panel
+    with pytest.raises(ValueError, match="groups needs a public number of rows"):
+        private_bounds(
+            X,
+            groups=groups,
+            neighboring_relation="add_or_remove_one",
+            n_records=3000,
+        )
+
+
+def test_noise_that_no_integer_carries_is_refused():
+    """The noise is in shares, and integers count steps of them."""
+    event = skfdp.Event(label="bins", noise_std=(2.0**35,), clip_norm=1, sensitivity=1)
+    budget = Budget(1e-9, 1e-9, Relation("replace_one"), {})
+    check_noise(event, budget)
+    with pytest.raises(ValueError, match="raise the budget"):
+        check_noise(event, budget, 2.0**-10)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        FeatureDPLogisticRegression(classes=[0, 1]),
+        FeatureDPLogisticRegression(classes=[0, 1], public_features=[1]),
+        FeatureDPLogisticRegression(public_features="all", classes=[0, 1]),
+        DPSGDFClassifier(classes=[0, 1], batch_size=200, max_iter=20, normalize=False),
+        FeatureDPRegressor(target_bounds=(-1, 2)),
+    ],
+    ids=str,
+)
+def test_fits_release_their_bounds_of_persons(model, panel, releases):
+    X, groups = panel
+    y = (X[:, 0] > 50).astype(int)
+    model.set_params(epsilon=2.0, bounds="private", max_iter=20)
+    plan = model.plan(X, y, groups=groups)
+    model.fit(X, y, groups=groups)
+    assert plan.events == model.privacy_.events
+    assert {event.unit for event in plan.events} == {"person"}
+    assert model.privacy_.epsilon <= 2.0 * (1 + 1e-9)
+    if isinstance(model.public_features, str):
+        return  # nothing of X is private
+    by_label = {event.label: event for event in plan.events}
+    n_private = 1 if model.public_features else 2
+    for label, seen in zip(("binades", "bins"), releases[:2], strict=True):
+        reach = seen["query"].units.reach
+        relation = Relation(model.neighboring_relation)
+        moved = math.sqrt(n_private * (2 if relation.replaces else 1))
+        assert by_label[label].sensitivity == pytest.approx(reach * moved)
+        assert by_label[label].noise_std[0] == seen["std"]
+
+
+def test_the_share_of_the_bounds_counts_the_noise_of_persons(panel):
+    """Where a person weighs as much as many rows, the bounds need a larger share."""
+    X, groups = panel
+    y = (X[:, 0] > 50).astype(int)
+    model = DPSGDFClassifier(bounds="private", classes=[0, 1], epsilon=8.0)
+
+    def share(groups):
+        plan = model.plan(X, y, groups=groups)
+        return sum(e.mu**2 for e in plan.events[:2]) / plan.mu**2
+
+    assert share(groups) > 1.2 * share(np.arange(len(X)))

@@ -1,0 +1,252 @@
+"""Events, reports and ledgers of persons."""
+
+import dataclasses
+import importlib.resources
+import json
+
+import jsonschema
+import numpy as np
+import pytest
+
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    PrivacyLedger,
+    read_report,
+    report,
+)
+from skfdp.privacy import Event, PrivacyBudgetError, PrivacyReport, promise
+from skfdp.privacy.assumptions import (
+    BATCHES_OF_PERSONS,
+    CLIPPED,
+    CLIPPED_PERSONS,
+    ORDER_IS_PUBLIC,
+    WEIGHTS_ARE_PUBLIC,
+)
+
+RECORD = Event(label="a", noise_std=(5.0,), clip_norm=1.0, sensitivity=2.0)
+PERSON = dataclasses.replace(RECORD, label="b", unit="person")
+PARTITION = "Which rows belong to one person, and how many, is not protected"
+ENTRIES = "Every row of a person carries the same entry in groups"
+MIXED = "protects persons and another one records .* pass groups to every fit"
+
+
+def reported(*events, **more):
+    """Return a report of 40 units."""
+    return PrivacyReport.from_events(
+        subject="it", events=events, delta=1e-5, n_records=40, **more
+    )
+
+
+def flat(text):
+    """Return a text without its line breaks."""
+    return " ".join(text.split())
+
+
+def texts(found):
+    """Return the assumptions of a report, by whether code enforces them."""
+    return {one.text: one.enforced for one in found.assumptions}
+
+
+@pytest.fixture
+def table():
+    """300 rows of 100 persons, three for each."""
+    rng = np.random.default_rng(0)
+    return rng.random((300, 3)), rng.integers(0, 2, 300), np.repeat(np.arange(100), 3)
+
+
+def model(**given):
+    return FeatureDPLogisticRegression(
+        bounds=(0, 1), classes=[0, 1], max_iter=3, centering=None, **given
+    )
+
+
+class TestPromises:
+    def test_persons_compose_with_persons(self):
+        assert promise([PERSON, PERSON]).unit == "person"
+        assert promise([RECORD]).unit == "record"
+
+    def test_units_do_not_mix(self):
+        with pytest.raises(PrivacyBudgetError, match=MIXED):
+            promise([RECORD, PERSON])
+        with pytest.raises(PrivacyBudgetError, match=MIXED):
+            reported(RECORD, PERSON)
+
+    def test_rows_that_come_and_go_have_no_persons(self):
+        with pytest.raises(ValueError, match="unit='person' needs rows that stay"):
+            Event(
+                label="x",
+                noise_std=(1.0,),
+                clip_norm=1.0,
+                sensitivity=1.0,
+                neighboring_relation="add_or_remove_one",
+                unit="person",
+            )
+
+    def test_the_cost_is_that_of_the_noise(self):
+        """Whoever is protected: the unit changes what a neighbour is, no number."""
+        assert reported(PERSON).epsilon == reported(RECORD).epsilon
+
+
+class TestLedgers:
+    @pytest.mark.parametrize("first, second", [(RECORD, PERSON), (PERSON, RECORD)])
+    def test_they_take_one_unit(self, first, second, tmp_path):
+        for ledger in (PrivacyLedger(), PrivacyLedger(tmp_path / "ledger.db")):
+            ledger.charge([first])
+            with pytest.raises(PrivacyBudgetError, match=MIXED):
+                ledger.charge([second])
+            answer = ledger.what_if(second, delta=1e-5)
+            assert not answer.allowed
+            assert "persons" in answer.reason
+            assert answer.epsilon is None
+            ledger.charge([first])
+            assert len(ledger.entries) == 2
+
+    def test_files_and_text_keep_the_unit(self, tmp_path):
+        PrivacyLedger(tmp_path / "ledger.db").charge([PERSON])
+        again = PrivacyLedger(tmp_path / "ledger.db")
+        assert again.entries[0].event == PERSON
+        copied = PrivacyLedger.from_json(again.to_json())
+        with pytest.raises(PrivacyBudgetError, match=MIXED):
+            copied.charge([RECORD])
+
+    def test_text_of_two_units_is_refused(self):
+        ledger = PrivacyLedger()
+        ledger.charge([PERSON])
+        ledger.charge([PERSON])
+        values = json.loads(ledger.to_json())
+        values["entries"][1]["event"]["unit"] = "record"
+        with pytest.raises(ValueError, match="protects persons"):
+            PrivacyLedger.from_json(json.dumps(values))
+
+    def test_the_table_of_a_ledger_shows_it(self):
+        ledger = PrivacyLedger()
+        ledger.charge([PERSON])
+        assert ledger.to_dataframe()["unit"].tolist() == ["person"]
+
+    def test_parts_are_taken_to_be_unions_of_persons(self):
+        ledger = PrivacyLedger(epsilon=5.0, delta=1e-5)
+        for start in (0, 100):
+            ledger.part(rows=range(start, start + 100)).charge([PERSON])
+        found = texts(report(ledger))
+        (said,) = [text for text in found if "unions of persons" in text]
+        assert found[said] is False
+        assert "most exposed person" in flat(report(ledger).statement())
+        records = PrivacyLedger(epsilon=5.0, delta=1e-5)
+        records.part(rows=range(100)).charge([RECORD])
+        assert not any("persons" in text for text in texts(report(records)))
+
+    def test_several_fits_are_taken_to_have_the_same_persons(self):
+        one = "The groups of all fits name the same persons."
+        assert one not in texts(reported(PERSON))
+        assert texts(reported(PERSON, PERSON, n_fits=2))[one] is False
+        assert one not in texts(reported(RECORD, RECORD, n_fits=2))
+
+
+class TestReports:
+    def test_it_speaks_of_persons(self):
+        text = flat(reported(PERSON).statement())
+        for said in (
+            "Private, in all rows of each person together",
+            "the private parts of the rows of one person",
+            "The number of rows and of persons",
+            PARTITION,
+            "with n = 40 persons",
+            "which of two sets of values they have",
+        ):
+            assert said in text, said
+        for never in ("Each person's data are in one record", "The unit is one record"):
+            assert never not in text
+
+    def test_it_speaks_of_records(self):
+        text = flat(reported(RECORD).statement())
+        assert "Each person's data are in one record" in text
+        assert PARTITION not in text
+        assert "persons" not in text.replace("persons', ", "")
+
+    @pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
+    def test_relations_have_words_for_both(self, relation):
+        both = [
+            dataclasses.replace(e, neighboring_relation=relation, sensitivity=1.0)
+            for e in (RECORD, PERSON)
+        ]
+        own = {reported(event).to_dict()["unit_of_privacy"] for event in both}
+        assert len(own) == 2
+
+    def test_dictionaries_say_what_n_counts(self):
+        values = reported(PERSON).to_dict()
+        assert (values["unit"], values["n_persons"]) == ("person", 40)
+        values = reported(RECORD).to_dict()
+        assert (values["unit"], values["n_persons"]) == ("record", None)
+        assert (
+            PrivacyReport.from_events(subject="it", events=(), delta=1e-5).to_dict()[
+                "unit"
+            ]
+            is None
+        )
+
+    def test_html_says_it(self):
+        assert "all rows of one person, of 40 persons" in reported(PERSON)._repr_html_()
+        assert "one record, of 40" in reported(RECORD)._repr_html_()
+        assert "unit='person'" in repr(reported(PERSON))
+
+    def test_they_come_back_from_files(self, tmp_path):
+        schema = importlib.resources.files("skfdp.privacy") / "report.schema.json"
+        found = reported(PERSON)
+        values = json.loads(found.to_json())
+        jsonschema.validate(values, json.loads(schema.read_text()))
+        (tmp_path / "report.json").write_text(found.to_json())
+        assert read_report(tmp_path / "report.json") == found
+
+    def test_what_follows_from_the_unit_is_derived_again(self):
+        values = json.loads(reported(PERSON).to_json())
+        values["assumptions"] = []
+        values["unit"] = "record"
+        again = PrivacyReport.from_dict(values)
+        assert again.unit == "person"
+        assert again.assumptions == reported(PERSON).assumptions
+
+    def test_batches_are_of_persons(self):
+        batch = dataclasses.replace(PERSON, sampling_rate=0.5)
+        assert texts(reported(batch))[BATCHES_OF_PERSONS] is True
+
+
+class TestFits:
+    def test_they_say_what_nobody_checks(self, table):
+        X, y, groups = table
+        plain = texts(model().fit(X, y, groups=groups).privacy_)
+        (said,) = [text for text in plain if text.startswith(ENTRIES)]
+        assert plain[said] is False
+        assert plain[CLIPPED_PERSONS] is True
+        assert CLIPPED not in plain
+        assert not {WEIGHTS_ARE_PUBLIC, ORDER_IS_PUBLIC} & set(plain)
+        first = model(max_rows_per_person=2)
+        found = texts(first.fit(X, y, groups=groups, sample_weight=X[:, 0]).privacy_)
+        assert found[WEIGHTS_ARE_PUBLIC] is found[ORDER_IS_PUBLIC] is False
+        again = texts(first.fit(X, y).privacy_)
+        assert not {WEIGHTS_ARE_PUBLIC, ORDER_IS_PUBLIC} & set(again)
+
+    def test_weights_alone_protect_records(self, table):
+        X, y, _ = table
+        found = model().fit(X, y, sample_weight=X[:, 0]).privacy_
+        assert found.unit == "record"
+        assert texts(found)[WEIGHTS_ARE_PUBLIC] is False
+        assert found.n_records == 300
+
+    def test_n_is_the_number_of_persons(self, table):
+        X, y, groups = table
+        found = model().fit(X, y, groups=groups).privacy_
+        assert found.n_records == found.to_dict()["n_persons"] == 100
+
+    def test_a_ledger_refuses_the_other_unit_before_it_looks(self, table):
+        X, y, groups = table
+        ledger = PrivacyLedger()
+        model(ledger=ledger).fit(X, y, groups=groups)
+        with pytest.raises(PrivacyBudgetError, match=MIXED):
+            model(ledger=ledger).fit(X, y)
+        other = DPSGDFClassifier(
+            bounds=(0, 1), neighboring_relation="replace_one", ledger=ledger
+        )
+        with pytest.raises(PrivacyBudgetError, match=MIXED):
+            other.fit(X, y)
+        assert report(ledger, delta=1e-5).unit == "person"
