@@ -141,15 +141,7 @@ class RowsOfUnits:
             )
         if sample_weight is None and groups is None:
             return None
-        if not relation.counts_are_public:
-            name = "sample_weight" if groups is None else "groups"
-            raise ValueError(
-                f"{name} needs a public number of rows, which neighboring_relation="
-                f"{relation.name!r} makes private: use 'replace_one' or "
-                "'replace_special'."
-            )
-        weights = _weights(sample_weight, n_rows)
-        persons = None if groups is None else _persons(groups, n_rows)
+        weights, persons = _taken(sample_weight, groups, n_rows, relation)
         rows = np.flatnonzero(weights > 0)
         if persons is not None and most is not None:
             rows = rows[first_rows(persons[rows], most)]
@@ -177,6 +169,38 @@ class RowsOfUnits:
             whole = rounded(weights)
         count = float(weights.sum()) / int(whole.sum())
         return Units(whole, self.persons, count)
+
+
+def units_as_weighted(
+    sample_weight: Any, groups: Any, n_rows: int, relation: Relation
+) -> Units | None:
+    """Return the units of a number that has to mean what users say it does.
+
+    Rows count as `sample_weight` says. Without it persons count alike, and so do the
+    rows of each: nobody's rows reach further than those of somebody with one.
+
+    Parameters and errors are those of `RowsOfUnits.checked`.
+    """
+    if sample_weight is None and groups is None:
+        return None
+    weights, persons = _taken(sample_weight, groups, n_rows, relation)
+    if sample_weight is None:
+        weights = weights / np.bincount(persons)[persons]
+    return Units(rounded(weights), persons)
+
+
+def _taken(
+    sample_weight: Any, groups: Any, n_rows: int, relation: Relation
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the weights of the rows and their persons, checked."""
+    if not relation.counts_are_public:
+        name = "sample_weight" if groups is None else "groups"
+        raise ValueError(
+            f"{name} needs a public number of rows, which neighboring_relation="
+            f"{relation.name!r} makes private: use 'replace_one' or 'replace_special'."
+        )
+    weights = _weights(sample_weight, n_rows)
+    return weights, None if groups is None else _persons(groups, n_rows)
 
 
 def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:

@@ -55,16 +55,21 @@ class NoisyTable:
         Sums of losses and of weighted squares, with noise.
     noise_std : float
         Standard deviation of the noise of each entry.
-    n_records : int or None
-        None where the number of records is private.
+    n_records : float or None
+        Number of records, or the sum of their shares where rows have weights; None
+        where it is private.
     confidence : float
+    spread : float, default=1.0
+        How many times the variance is that rows of equal weights would have, drawn one
+        by one: `row_spread` has a bound.
     """
 
     cells: np.ndarray
     losses: np.ndarray
     noise_std: float
-    n_records: int | None
+    n_records: float | None
     confidence: float
+    spread: float = 1.0
 
     @property
     def noise(self) -> float:
@@ -94,7 +99,11 @@ class NoisyTable:
         # The noise that is left once the counts add up to n.
         noise = self.noise * (size - size**2 / len(chosen)) / n**2
         found = float(self.counts[chosen].sum() / n)
-        return Estimate.of(found, lambda a: a * (1 - a) / n + noise, self.confidence)
+        return Estimate.of(found, lambda a: self._drawn(a) / n + noise, self.confidence)
+
+    def _drawn(self, a: np.ndarray) -> np.ndarray:
+        """Return the variance that drawing gives a share a, times their number."""
+        return self.spread * a * (1 - a)
 
     def ratio(self, chosen: np.ndarray, among: np.ndarray) -> Estimate:
         """Return the share of some cells among others, whose number is noisy.
@@ -109,7 +118,7 @@ class NoisyTable:
 
         def variance(a: np.ndarray) -> np.ndarray:
             noise = self.noise * (within * (1 - a) ** 2 + others * a**2)
-            return a * (1 - a) / total + noise / total**2
+            return self._drawn(a) / total + noise / total**2
 
         found = float(self.cells[chosen].sum() / total)
         return Estimate.of(found, variance, self.confidence)
@@ -123,12 +132,12 @@ class NoisyTable:
         noisy_cells = len(self.cells) if n is None else 0
         found, square = self.losses[j] / [total, SQUARES * total]
         # The square of a noisy mean is too large by the variance of its noise.
-        spread = square - found**2 + self.noise / total**2
-        spread = max(spread, 0.0) / max(1.0, 1 - 1 / total)
+        own = square - found**2 + self.noise / total**2
+        own = self.spread * max(own, 0.0) / max(1.0, 1 - 1 / total)
 
         def variance(a: np.ndarray) -> np.ndarray:
             noise = self.noise * (1 + noisy_cells * a**2) / total**2
-            return np.minimum(spread, a * (1 - a)) / total + noise
+            return np.minimum(own, self._drawn(a)) / total + noise
 
         return Estimate.of(float(found), variance, self.confidence)
 
@@ -168,7 +177,8 @@ class NoisyTable:
 
         def variance(a: np.ndarray) -> np.ndarray:
             noise, least, sampling = np.vander(a, 3).dot(curves).T
-            return np.maximum(noise, least) + np.maximum(sampling, 0.0)
+            drawn = self.spread * np.maximum(sampling, 0.0)
+            return np.maximum(noise, least) + drawn
 
         return Estimate.of(float(p @ kernel @ q / pairs), variance, self.confidence)
 
@@ -184,6 +194,27 @@ class NoisyTable:
         sampling = p @ (of_p**2 - s2 * squares.sum(axis=1))
         sampling += q @ (of_q**2 - s2 * squares.sum(axis=0))
         return noise, least, sampling
+
+
+def row_spread(totals: np.ndarray) -> float:
+    r"""Return a bound of how much the drawing of whole persons adds to a variance.
+
+    Parameters
+    ----------
+    totals : float64 ndarray of shape (n_persons,)
+        The sum T of the shares of each person's rows: public.
+
+    Notes
+    -----
+    What a person adds to an error is :math:`\sum_r s_r z_r` over rows with shares s and
+    deviations z, and by Cauchy and Schwarz
+    :math:`(\sum_r s_r z_r)^2 \le T \sum_r s_r z_r^2`, with equality if all of a
+    person's rows deviate alike. If how much a person weighs tells nothing of how its
+    rows deviate, the sum of the right sides over all persons is
+    :math:`\sum T^2 / \sum T` times what it is for rows that are drawn one by one.
+    """
+    whole = float(totals.sum())
+    return float(totals @ totals) / whole if whole > 0 else 1.0
 
 
 def auc_kernel(n_bins: int, within: float = _WITHIN) -> np.ndarray:

@@ -22,6 +22,11 @@ _OTHERS = Assumption(
     "is shared with that fit, so that together they may cost more.",
     enforced=False,
 )
+_OTHER_PERSONS = Assumption(
+    "The scored rows are of other persons than those whose rows the model was fitted "
+    "to: no ledger is shared with that fit, so that together they may cost more.",
+    enforced=False,
+)
 _AS_REPORTED = Assumption(
     "The model depends on its records through what its own report counts, and through "
     "nothing else.",
@@ -94,14 +99,20 @@ class Origin:
         """Return the parameter `names` of the model; that of a step is of its rows."""
         return None if hasattr(model, "steps") else getattr(model, "names", None)
 
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What the guarantee of the score takes for granted of the model."""
+    def assumptions(self, unit: str) -> tuple[Assumption, ...]:
+        """Return what the guarantee of the score takes for granted of the model.
+
+        Parameters
+        ----------
+        unit : {"record", "person"}
+            Of the score.
+        """
         if self.is_public:
             return (_PUBLIC,)
         if self.is_charged:
             return enforced(FIT_IN_LEDGER), _AS_REPORTED
-        return (_OTHERS,)
+        own = None if self.report is None else self.report.unit
+        return (_OTHER_PERSONS if "person" in (unit, own) else _OTHERS,)
 
 
 def holds(ledger: PrivacyLedger | None, fit: PrivacyReport) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from skfdp.addresses import public
 from skfdp.estimators.method import Budget
 from skfdp.estimators.parameters import REFUSES, public_count
+from skfdp.estimators.scoring.estimates import row_spread
 from skfdp.estimators.scoring.layout import (
     NUMBERS,
     TWO,
@@ -22,7 +23,13 @@ from skfdp.estimators.scoring.origin import Origin
 from skfdp.estimators.scoring.predictions import Model, model_of, table_of
 from skfdp.estimators.scoring.result import PrivateScore
 from skfdp.estimators.scoring.scored_table import Scored
-from skfdp.privacy.assumptions import SCORES_BOUNDED, Assumption, enforced
+from skfdp.estimators.units import units_as_weighted, without_group_column
+from skfdp.privacy.assumptions import (
+    SCORES_BOUNDED,
+    WEIGHTS_ARE_PUBLIC,
+    Assumption,
+    enforced,
+)
 from skfdp.privacy.events import Event, check_budget
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.plan import PrivacyPlan
@@ -33,6 +40,7 @@ from skfdp.records.checks import check_choice, check_flag, check_number, shown
 from skfdp.records.guards import without_traps
 from skfdp.records.labels import encode_any
 from skfdp.records.records import MOST_ROWS
+from skfdp.records.units import FULL_WEIGHT
 from skfdp.releases import rehearsal
 from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams, check_random_state, warn_of_seed
@@ -113,6 +121,8 @@ def private_score(
     *,
     metrics: Any = None,
     by: Any = None,
+    groups: Any = None,
+    sample_weight: Any = None,
     ledger: Any = None,
     model_is_public: bool = False,
     neighboring_relation: str | None = None,
@@ -135,7 +145,7 @@ def private_score(
         With a private fit in it, of which `skfdp.report` can tell; any other model must
         be declared public.
     X : array-like of shape (n_samples, n_features)
-        The records, each once, as the model takes them.
+        The records, each once unless `groups` are given, as the model takes them.
     y : array-like of shape (n_samples,)
         Their labels or numbers.
     epsilon : float
@@ -152,6 +162,16 @@ def private_score(
         A **public** column of X, or a Series with a name and the rows of X in their
         order: scores for each of its values too. They are disjoint parts, and cost what
         one of them costs.
+    groups : array-like of shape (n_samples,) or str, default=None
+        The person of each row, or the name of the column of a frame X that tells; that
+        column is no feature. All rows of a person are then protected together, and
+        persons count alike, each with the mean over its rows, unless `sample_weight`
+        says otherwise. None: each row is a record of its own.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Public weights of the rows, as in `fit` of the linear estimators: scores are
+        weighted means. The noise grows with the largest weight over the mean one, of
+        persons where there are `groups`: weights of 1 count rows alike, and protect
+        somebody with many of them at the price of noise for all.
     ledger : str, path or PrivacyLedger, default=None
         Charged before predictions are made. Scores of records that the model was
         fitted to must be charged to the ledger of that fit.
@@ -217,13 +237,19 @@ def private_score(
       :ref:`private-scores` for the proof;
     * nothing but `by` is treated as public, so that the event is within every public
       set. Under the replace relations the number of records is public;
+    * with `groups` or `sample_weight` the sensitivity is multiplied by what the rows of
+      one person, or one row, weigh at most (`skfdp.queries.weighted`), with `by` too:
+      what somebody's rows weigh in several parts adds up to no more than in all;
     * no exception or warning of the model comes out, since it may depend on a row.
 
     What the whole costs for records that the model was fitted to is in the ledger that
     both were charged to. Without one, the report states that the records are others.
 
     Intervals invert normal tests and so hold approximately; :ref:`private-scores` has
-    their coverage in simulations, and where it is off.
+    their coverage in simulations, and where it is off. With `groups` they are about
+    more persons like these, however alike the rows of one person are: they are as wide
+    as if all of them were, and too wide where rows are independent. How much a person
+    weighs is taken to tell nothing of how well its rows are predicted.
 
     Examples
     --------
@@ -259,12 +285,17 @@ def private_score(
     )
     check_flag("model_is_public", model_is_public)
     ledger = PrivacyLedger.resolve(ledger)
+    X, groups = without_group_column(X, groups)
     scored_by = model_of(model)
     origin = Origin.of(model, bool(model_is_public), ledger)
     named = origin.target_name if target_name is None else target_name
     names = origin.names(model) if names is None else names
     scored = Scored.build(X, y, by, named, names, model)
-    return _score(scored_by, scored, origin, settings, ledger)
+    relation = Relation.of(settings.neighboring_relation or origin.neighboring_relation)
+    units = units_as_weighted(sample_weight, groups, scored.n_rows, relation)
+    scored = dataclasses.replace(scored, units=units)
+    has_weights = sample_weight is not None
+    return _score(scored_by, scored, origin, settings, ledger, has_weights)
 
 
 def _score(
@@ -273,6 +304,7 @@ def _score(
     origin: Origin,
     settings: _Settings,
     ledger: PrivacyLedger | None,
+    has_weights: bool,
 ) -> PrivateScore:
     """Plan, charge, release and report."""
     _check_types(scored.y, model)
@@ -295,7 +327,8 @@ def _score(
         released=_names(plan.layout, scored),
         assumptions=(
             *_ASSUMPTIONS,
-            *origin.assumptions,
+            *origin.assumptions(plan.event.unit),
+            *(Assumption(WEIGHTS_ARE_PUBLIC, enforced=False),) * has_weights,
             *(REFUSES,) * settings.raises,
         ),
         seeded=settings.seeded,
@@ -317,7 +350,10 @@ def _budget(
         "seeded": settings.seeded,
         **scored.facts,
     }
-    return Budget(float(settings.epsilon), float(delta), relation, facts)
+    units, reach = scored.units, 1.0
+    if units is not None:
+        facts["unit"], reach = units.unit, units.reach
+    return Budget(float(settings.epsilon), float(delta), relation, facts, reach=reach)
 
 
 def _check_types(y: np.ndarray, model: Model) -> None:
@@ -350,6 +386,8 @@ def _planned(
 
     def table(layout: Layout) -> ScoreTable:
         capacity = n_records
+        if scored.units is not None:
+            capacity = FULL_WEIGHT * scored.n_rows
         if not layout.counts_are_public:
             capacity *= MOST_ROWS
         planned = layout.planned(scored.n_groups)
@@ -397,7 +435,8 @@ def _count(scored: Scored, n_records: int | None, budget: Budget) -> int:
             f"neighboring_relation={name!r} nothing of a record is public: use "
             "'replace_special', which has the same price."
         )
-    return public_count(scored.n_rows, n_records, budget.epsilon, budget.delta)
+    own = scored.n_rows if scored.units is None else scored.units.n_units
+    return public_count(own, n_records, budget.epsilon, budget.delta)
 
 
 def _check_methods(model: Model, metrics: tuple[str, ...]) -> None:
@@ -455,9 +494,11 @@ def _released(
         plan.query, cells=cells, losses=losses, group=scored.group
     )
     # Two scores share seeded noise only if their records make one table.
-    data = cells, losses, scored.group
+    data, units = (cells, losses, scored.group), scored.units
+    if units is not None:
+        data += tuple(p for p in (units.weights, units.persons) if p is not None)
     streams = Streams(settings.random_state, "private_score", data)
-    return Desk((plan.event,), streams).release(LABEL, query)
+    return Desk((plan.event,), streams, units=units).release(LABEL, query)
 
 
 def _names(layout: Layout, scored: Scored) -> tuple[str, ...]:
@@ -481,11 +522,25 @@ def _result(
         "classes": None if model.classes is None else np.unique(model.classes),
         "privacy_": report,
     }
+    weighted = scored.units is not None
+
+    def drawn(group: int | None = None) -> dict[str, float]:
+        """Return what is known of the weights, in a group or in all."""
+        if not weighted:
+            return {}
+        totals = scored.totals(group)
+        return {"shares": float(totals.sum()), "spread": row_spread(totals)}
+
     groups = {
         value: PrivateScore.of(
-            plan.layout, rows, noise_std=std, n_records=size, **common
+            plan.layout,
+            table[j],
+            noise_std=std,
+            n_records=scored.sizes[j],
+            **common,
+            **drawn(j),
         )
-        for value, rows, size in zip(scored.groups, table, scored.sizes, strict=False)
+        for j, value in enumerate(scored.groups)
     }
     return PrivateScore.of(
         plan.layout,
@@ -495,4 +550,5 @@ def _result(
         by=scored.by,
         groups=groups,
         **common,
+        **drawn(),
     )

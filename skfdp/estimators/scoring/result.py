@@ -41,9 +41,10 @@ class PrivateScore:
     classes : ndarray of shape (n_classes,) or None
         Labels in the order of the matrix; the last one of two is the positive one.
     n_records : int
-        Number of records; nominal where it is private.
+        Number of records, of persons where these are protected; nominal where it is
+        private.
     noise_std : float
-        Standard deviation of the noise of each released entry, in records.
+        Standard deviation of the noise of each released entry, in records or persons.
     table : ndarray of shape (n_entries,)
         The release itself: counts of cells, then sums of losses and squares.
     by : str or None
@@ -75,6 +76,8 @@ class PrivateScore:
         noise_std: float,
         n_records: int,
         confidence: float,
+        shares: float | None = None,
+        spread: float = 1.0,
         **more: Any,
     ) -> PrivateScore:
         """Return what follows from a released table; post-processing alone.
@@ -86,15 +89,21 @@ class PrivateScore:
         noise_std : float
         n_records : int
         confidence : float
+        shares : float, default=None
+            Sum of the shares of all rows, where they have weights. None: `n_records`.
+        spread : float, default=1.0
+            See `NoisyTable`.
         **more : dict
             Further attributes.
         """
+        total = n_records if shares is None else shares
         noisy = NoisyTable(
             cells=table[: layout.n_cells],
             losses=table[layout.n_cells :].reshape(-1, 2),
             noise_std=noise_std,
-            n_records=n_records if layout.counts_are_public else None,
+            n_records=total if layout.counts_are_public else None,
             confidence=confidence,
+            spread=spread,
         )
         found = layout.estimates(noisy)
         return cls(

@@ -13,6 +13,7 @@ from skfdp.estimators.scoring.predictions import n_rows_of
 from skfdp.privacy.facts import spelling
 from skfdp.records.checks import is_missing, shown
 from skfdp.records.names import column_names, name_facts, target_name
+from skfdp.records.units import Units
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +35,9 @@ class Scored:
     groups : tuple
         Values of the groups; empty without.
     by : str, int or None
+    units : Units or None
+        Weights of the rows, and the persons they belong to; None: each row is a record
+        and counts as one.
     """
 
     X: Any
@@ -43,6 +47,7 @@ class Scored:
     group: np.ndarray
     groups: tuple
     by: str | int | None
+    units: Units | None = None
 
     @property
     def n_rows(self) -> int:
@@ -56,8 +61,32 @@ class Scored:
 
     @property
     def sizes(self) -> list[int]:
-        """Number of records of each group, which is public if there are groups."""
-        return np.bincount(self.group, minlength=self.n_groups).tolist()
+        """Number of records, or persons, in each group; public if there are groups."""
+        group, units = self.group, self.units
+        if units is not None and units.persons is not None:
+            pairs = np.unique(np.column_stack([group, units.persons]), axis=0)
+            group = pairs[:, 0]
+        return np.bincount(group, minlength=self.n_groups).tolist()
+
+    def totals(self, group: int | None = None) -> np.ndarray:
+        """Return the sum of the shares of each person's rows, in one group or in all.
+
+        Parameters
+        ----------
+        group : int or None
+
+        Returns
+        -------
+        totals : float64 ndarray of shape (n_units,)
+            Public.
+        """
+        chosen = slice(None) if group is None else self.group == group
+        if self.units is None:
+            return np.ones(self.n_rows)[chosen]
+        shares, persons = self.units.shares[chosen], self.units.persons
+        if persons is None:
+            return shares
+        return np.bincount(persons[chosen], shares, minlength=self.units.n_units)
 
     @classmethod
     def build(cls, X: Any, y: Any, by: Any, named: Any, names: Any, model: Any):

@@ -17,7 +17,7 @@ from skfdp.privacy.reporting import report
 from skfdp.records.checks import shown
 
 _LEFT_OUT = {"model", "X", "y", "epsilon", "delta", "metrics", "by", "ledger"}
-_LEFT_OUT |= {"model_is_public"}
+_LEFT_OUT |= {"model_is_public", "sample_weight"}
 _SETTINGS = frozenset(inspect.signature(private_score).parameters) - _LEFT_OUT
 _SCALARS = frozenset(name for names in METRICS.values() for name in names) - {
     "confusion_matrix"
@@ -103,7 +103,8 @@ def make_private_scorer(
     ledger : str, path or PrivacyLedger
         The one of the estimator, which is charged for every fit.
     **settings : dict
-        Further parameters of `private_score`.
+        Further parameters of `private_score`; `groups` is the name of a column of X,
+        which each fold has.
 
     Returns
     -------
@@ -159,6 +160,11 @@ def make_private_scorer(
         raise ValueError(
             f"{unknown[0]}={shown(settings[unknown[0]])} is no parameter of a private "
             f"scorer: choose among {', '.join(sorted(_SETTINGS))}."
+        )
+    if not isinstance(settings.get("groups", ""), str):
+        raise ValueError(
+            f"groups={shown(settings['groups'])} must be the name of a column of X: "
+            "the folds of a scorer have rows of their own."
         )
     one = isinstance(metrics, str)
     named = (metrics,) if one else _tuple(metrics)
