@@ -1,4 +1,4 @@
-"""Neighbours of a table: one record's private part is another one."""
+"""Neighbours of a table: the private part of one record, or person, is another one."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ MALFORMED: dict[str, Callable[[np.random.Generator, np.ndarray], float]] = {
         [np.nan, np.inf, -np.inf, 0.5, 1e308]
     ),
 }
+# Chance that some rows of a person alone differ, where it has several.
+_IN_PART = 0.3
 #: Kinds that stay among the values that occur.
 _KNOWN = ("another record's values", "values drawn anew")
 #: What a cell that is no number becomes, one after the other, and one of text.
@@ -58,6 +60,8 @@ class Split:
     whole : bool
         Whether records come and go: then the last one is the one that differs, and
         the table that others are compared with lacks it.
+    persons : int64 ndarray of shape (n_rows,) or None
+        The person of each row, where all rows of one differ together.
     """
 
     private: np.ndarray
@@ -65,25 +69,61 @@ class Split:
     declared: bool
     malformed: bool
     whole: bool
+    persons: np.ndarray | None = None
+
+    def drawn(self, rng: np.random.Generator, n_rows: int) -> Changed:
+        """Return whose rows differ: those of a person in part, now and then."""
+        if self.persons is None:
+            last = n_rows - 1
+            record = last if self.whole else int(rng.integers(n_rows))
+            return Changed((record,), record, f"record {record}")
+        person = int(rng.integers(self.persons.max() + 1))
+        own = np.flatnonzero(self.persons == person)
+        rows, told = own, "all rows"
+        if len(own) > 1 and rng.random() < _IN_PART:
+            size = int(rng.integers(1, len(own)))
+            rows, told = np.sort(rng.choice(own, size, replace=False)), "some rows"
+        return Changed(
+            tuple(rows.tolist()), tuple(own.tolist()), f"{told} of person {person}"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Changed:
+    """Rows of one record or person that a neighbour changes.
+
+    Attributes
+    ----------
+    rows : tuple of int
+        Those that get other values.
+    whose : int or tuple of int
+        Position of the record; or of all rows of the person, changed or not.
+    name : str
+    """
+
+    rows: tuple[int, ...]
+    whose: int | tuple[int, ...]
+    name: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Neighbour:
-    """A table that differs from another one in the private part of one record.
+    """A table that differs in the private part of one record, or of one person.
 
     Attributes
     ----------
     name : str
         What became of the record.
     X, y : array-like
-    changed : int or None
-        Position of the record that differs; None: it is not in the other table.
+    changed : int, tuple of int or None
+        Position of the record that differs, or those of all rows of the person; None:
+        it is not in the other table.
     """
 
     name: str
     X: Any
     y: Any
-    changed: int | None
+    changed: int | tuple[int, ...] | None
 
 
 def neighbours(
@@ -107,14 +147,15 @@ def neighbours(
     n_rows = n_records(X)
     for number in range(n_neighbours):
         kind, part = known[next(order)]
-        record = n_rows - 1 if split.whole else int(rng.integers(n_rows))
+        changed = split.drawn(rng, n_rows)
         other, target = X, y
-        if "row" in part:
-            other = _with_row(X, record, kind, number, split.private, rng)
-        if "target" in part:
-            target = _with_target(y, record, kind, number, split, rng)
-        name = f"{kind} in the {part} of record {record}"
-        yield Neighbour(name, other, target, record)
+        for record in changed.rows:
+            if "row" in part:
+                other = _with_row(other, record, kind, number, split.private, rng)
+            if "target" in part:
+                target = _with_target(target, record, kind, number, split, rng)
+        name = f"{kind} in the {part} of {changed.name}"
+        yield Neighbour(name, other, target, changed.whose)
 
 
 def n_records(X: Any) -> int:
@@ -282,6 +323,7 @@ def checked(
     y: Any,
     public: np.ndarray | None,
     whole: bool,
+    persons: np.ndarray | None = None,
 ) -> Iterator[Neighbour]:
     """Yield a user's neighbours.
 
@@ -294,6 +336,8 @@ def checked(
         Columns that must be equal; None: they are not known.
     whole : bool
         Whether records come and go.
+    persons : int64 ndarray of shape (n_rows,), default=None
+        The person of each row, where all rows of one may differ.
 
     Raises
     ------
@@ -314,14 +358,19 @@ def checked(
                 f"neighbours[{number}] has an X of another type or width: a neighbour "
                 "differs in the private part of one record alone."
             )
-        changed = _changed(wanted, _keys(other, target), number, whole)
-        if public is not None and changed is not None and not whole:
-            _check_public(X, other, changed, public, number)
+        differ = _changed(wanted, _keys(other, target), number, whole, persons)
+        if public is not None and not whole:
+            _check_public(X, other, differ, public, number)
+        changed: int | tuple[int, ...] | None = differ[0] if differ else None
+        if persons is not None and differ:
+            changed = tuple(np.flatnonzero(persons == persons[differ[0]]).tolist())
         yield Neighbour(f"neighbours[{number}]", other, target, changed)
 
 
-def _changed(one: list, other: list, number: int, whole: bool) -> int | None:
-    """Return the position of the record that differs, or raise ValueError."""
+def _changed(
+    one: list, other: list, number: int, whole: bool, persons: np.ndarray | None
+) -> list[int]:
+    """Return the positions of the rows that differ, or raise ValueError."""
     told = f"neighbours[{number}] has {len(other)} records, and X has {len(one)}"
     if whole:
         if abs(len(one) - len(other)) != 1:
@@ -332,28 +381,36 @@ def _changed(one: list, other: list, number: int, whole: bool) -> int | None:
                 f"neighbours[{number}] differs in more than its last record: put the "
                 "one that comes or goes last."
             )
-        return n_rows
+        return [n_rows]
     if len(one) != len(other):
         raise ValueError(f"{told}: their number is public, so leave it as it is.")
     differ = [
         i for i, pair in enumerate(zip(one, other, strict=True)) if len({*pair}) > 1
     ]
-    if len(differ) > 1:
+    if persons is not None:
+        n_persons = len(np.unique(persons[differ]))
+        if n_persons > 1:
+            raise ValueError(
+                f"neighbours[{number}] differs from X and y in rows of {n_persons} "
+                "persons: neighbours differ in those of one."
+            )
+    elif len(differ) > 1:
         raise ValueError(
             f"neighbours[{number}] differs from X and y in {len(differ)} records: "
             "neighbours differ in one."
         )
-    return differ[0] if differ else None
+    return differ
 
 
-def _check_public(X: Any, other: Any, record: int, public: np.ndarray, number: int):
+def _check_public(X: Any, other: Any, rows: list[int], public: np.ndarray, number: int):
     mask = np.flatnonzero(public)
     here, there = (_keys(_columns(table, mask), None) for table in (X, other))
-    if here[record] != there[record]:
-        raise ValueError(
-            f"neighbours[{number}] differs in a public column of record {record}: "
-            "neighbours have equal public parts."
-        )
+    for record in rows:
+        if here[record] != there[record]:
+            raise ValueError(
+                f"neighbours[{number}] differs in a public column of record {record}: "
+                "neighbours have equal public parts."
+            )
 
 
 def _columns(X: Any, places: np.ndarray) -> Any:

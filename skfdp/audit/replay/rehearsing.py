@@ -129,8 +129,9 @@ class Repeating(_Fixed):
     recorded : list of Release
     n_records : int
         Number of rows of the table.
-    changed : int or None
-        Position of the record that differs; None: there is none.
+    changed : int, tuple of int or None
+        Position of the record that differs, or those of all rows of the person; None:
+        there is none.
     trace : Trace or None
         Does not follow what is done here.
     """
@@ -139,12 +140,12 @@ class Repeating(_Fixed):
         self,
         recorded: list[Release],
         n_records: int,
-        changed: int | None,
+        changed: int | tuple[int, ...] | None,
         trace: Trace | None = None,
     ):
         super().__init__(trace)
         self._recorded, self._n_records = recorded, n_records
-        self._changed = changed
+        self._changed = None if changed is None else np.atleast_1d(changed)
         self._drawn: set[str] = set()
         self.moves: list[Move] = []
         #: Kind of the difference, and the label of the release.
@@ -224,7 +225,7 @@ class Repeating(_Fixed):
         )
 
     def _nulled(self, wanted: Release, asked: Asked, whole: np.ndarray) -> float:
-        """Return how far both tables are from the one whose record is null.
+        """Return how far both tables are from the one whose record, or person, is null.
 
         Its sum lacks what the record adds, in the one table and in the other. What the
         others add is the same in both; a difference is for the record to answer for.
@@ -236,8 +237,8 @@ class Repeating(_Fixed):
             if not others:
                 return added
         # A part of the table, in a search, or rows in another order.
-        place = _place(wanted, asked)
-        return 0.0 if place is None else sum(_added(wanted, asked, place))
+        places = _places(wanted, asked, len(self._changed))
+        return sum(_added(wanted, asked, places)) if len(places) else 0.0
 
 
 def _facts(asked: Asked) -> dict[str, Any]:
@@ -267,26 +268,37 @@ def _sums(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
     return total, query.exact_sum(asked.theta, rows, unit).copy()
 
 
-def _added(wanted: Release, asked: Asked, place: int) -> tuple[float, float]:
-    """Return how much a record adds at most, and how far the sums of others are."""
-    both, one_row = (wanted.asked, asked), np.array([place])
-    sums = [_partial(one, asked.theta, one_row) for one in both]
-    rows = np.delete(np.arange(asked.query.n_rows), place)
+def _added(wanted: Release, asked: Asked, own: np.ndarray) -> tuple[float, float]:
+    """Return how much some rows add at most, and how far the sums of others are."""
+    both = wanted.asked, asked
+    sums = [_partial(one, asked.theta, own) for one in both]
+    rows = np.delete(np.arange(asked.query.n_rows), own)
     rest = [_partial(one, asked.theta, rows) for one in both]
     return max(map(_length, sums)), _distance(*rest)
 
 
-def _place(wanted: Release, asked: Asked) -> int | None:
-    """Return the position of the record that adds something else, None if none does.
+def _places(wanted: Release, asked: Asked, most: int) -> np.ndarray:
+    """Return the positions of the rows that add something else, at most so many.
 
-    By halves: all others add the same at the same place.
+    One after the other, by halves: all others add the same at the same place.
     """
+    rows, found = np.arange(asked.query.n_rows), []
+    while len(found) < most:
+        place = _place(wanted, asked, rows)
+        if place is None:
+            break
+        found.append(place)
+        rows = rows[rows != place]
+    return np.array(found, dtype=np.int64)
+
+
+def _place(wanted: Release, asked: Asked, rows: np.ndarray) -> int | None:
+    """Return the position of a row that adds something else, None if none does."""
 
     def differ(rows: np.ndarray) -> bool:
         one, other = (_partial(a, asked.theta, rows) for a in (wanted.asked, asked))
         return bool((one != other).any())
 
-    rows = np.arange(asked.query.n_rows)
     if not differ(rows):
         return None
     while len(rows) > 1:

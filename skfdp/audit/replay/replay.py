@@ -30,6 +30,7 @@ from skfdp.privacy.relations import Relation
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.reporting import report
 from skfdp.records.checks import check_choice, check_number, shown
+from skfdp.records.units import numbered
 
 #: What a difference says, by its kind. Those of the second table do not leave the fit
 #: by themselves; each breaks what the proof of the accounting rests on.
@@ -191,7 +192,14 @@ class _Recorded:
     releases: list[Release]
     baseline: Outcome | None = None
 
-    def replay(self, X: Any, y: Any, changed: int | None) -> tuple[Outcome, Repeating]:
+    @property
+    def persons(self) -> np.ndarray | None:
+        """The person of each row, None where each row is a record of its own."""
+        return _persons(self.X, self.fit_params)
+
+    def replay(
+        self, X: Any, y: Any, changed: int | tuple[int, ...] | None
+    ) -> tuple[Outcome, Repeating]:
         """Fit to another table, with the releases of this one."""
         trace = None
         if self.trace is not None:
@@ -237,7 +245,8 @@ def audit_replay(
     X, y
         What `fit` takes. Made-up records do: what is checked holds for any.
     neighbours : iterable of (X, y), default=None
-        Tables that differ from X and y in the private part of one record; under
+        Tables that differ from X and y in the private part of one record, or, with
+        `groups` in `fit_params`, in those of the rows of one person; under
         "add_or_remove_one" in the last record, which is there or not. None makes some:
         of numbers, other records' values, random, extreme, missing and infinite ones;
         of labels, other ones, and undeclared ones if `classes` are declared.
@@ -247,7 +256,9 @@ def audit_replay(
         Compare which functions of this package, and of a subclass, are called in which
         order; or every line of them, which is slower; or neither.
     fit_params : dict, default=None
-        Further arguments of `fit`.
+        Further arguments of `fit`. With `groups` (of a step of a Pipeline:
+        ``step__groups``) neighbours differ in all rows of one person, or in some of
+        them.
     random_state : int, default=0
         Of the neighbours that are made.
 
@@ -348,12 +359,13 @@ def audit_replay(
     recorded = _recorded(estimator, *base, dict(fit_params or {}), trace)
     told = _told(recorded.baseline)
     if neighbours is None:
-        split = _split(estimator, X, y, told, recorded.baseline, whole)
+        split = _split(recorded, X, y, told, whole)
         rng = np.random.default_rng(random_state)
+        split = dataclasses.replace(split, persons=recorded.persons)
         found = tables.neighbours(X, y, split, rng, int(n_neighbours))
     else:
-        public = None if told is None else _public(estimator, X, told)
-        found = tables.checked(neighbours, *base, public, whole)
+        public = None if told is None else _public(recorded, X, told)
+        found = tables.checked(neighbours, *base, public, whole, recorded.persons)
     return _result(recorded, told, found)
 
 
@@ -416,16 +428,30 @@ def _told(outcome: Outcome) -> PrivacyReport | None:
         return None
 
 
+def _persons(X: Any, fit_params: Mapping[str, Any]) -> np.ndarray | None:
+    """Return the person of each row, as a fit is told of it."""
+    for groups in _groups(fit_params):
+        return numbered(X[groups] if isinstance(groups, str) else groups)
+    return None
+
+
+def _groups(fit_params: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield what a fit, or a step of one, is given as groups."""
+    for name, value in fit_params.items():
+        if name.rsplit("__", 1)[-1] == "groups" and value is not None:
+            yield value
+
+
 def _split(
-    estimator: Any,
+    recorded: _Recorded,
     X: Any,
     y: Any,
     told: PrivacyReport | None,
-    outcome: Outcome,
     whole: bool,
 ) -> Split:
     """Return what is private of a table."""
-    public = None if told is None else _public(estimator, X, told)
+    estimator, outcome = recorded.estimator, recorded.baseline
+    public = None if told is None else _public(recorded, X, told)
     if public is None:
         raise ValueError(
             "neighbours=None needs a report that names the public columns of X, and "
@@ -448,8 +474,12 @@ def _split(
     return Split(~public, target, not read, not refuses, whole)
 
 
-def _public(estimator: Any, X: Any, told: PrivacyReport) -> np.ndarray | None:
-    """Return the mask of the public columns of X, None where it is not known."""
+def _public(recorded: _Recorded, X: Any, told: PrivacyReport) -> np.ndarray | None:
+    """Return the mask of the public columns of X, None where it is not known.
+
+    Who is whose is public, and so is a column that tells.
+    """
+    estimator = recorded.estimator
     names = told.public_sources
     if names is None:
         steps = [estimator, *estimator.get_params(deep=True).values()]
@@ -465,6 +495,7 @@ def _public(estimator: Any, X: Any, told: PrivacyReport) -> np.ndarray | None:
         places |= {str(name): place for place, name in enumerate(X.columns)}
     if not all(name in places for name in names):
         return None
+    names = [*names, *(g for g in _groups(recorded.fit_params) if isinstance(g, str))]
     mask = np.zeros(len(known), dtype=bool)
     mask[[places[name] for name in names]] = True
     return mask

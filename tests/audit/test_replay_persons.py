@@ -1,0 +1,166 @@
+"""Replays in which all rows of one person change together."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, FeatureDPRegressor
+from skfdp.audit import audit_replay
+from skfdp.audit.replay import neighbours as tables
+from skfdp.audit.replay.neighbours import Split
+from skfdp.queries.weighted import Weighted
+from skfdp.records.units import Units
+
+N = 48
+RNG = np.random.default_rng(0)
+GROUPS = np.r_[np.arange(12), RNG.integers(0, 12, N - 12)]
+WEIGHTS = RNG.random(N)
+X = RNG.random((N, 3))
+y = RNG.integers(0, 2, N)
+FRAME = pd.DataFrame(X, columns=list("abc")).assign(who=GROUPS)
+COMMON = {"bounds": (0, 1), "max_iter": 2}
+TWO = {"classes": [0, 1], **COMMON}
+CASES = {
+    "a loop": (FeatureDPLogisticRegression(**TWO), X, {"groups": GROUPS}),
+    "nulls, weights, a column that tells": (
+        FeatureDPLogisticRegression(**TWO, neighboring_relation="replace_special"),
+        FRAME,
+        {"groups": "who", "sample_weight": WEIGHTS},
+    ),
+    "the first rows": (
+        FeatureDPLogisticRegression(**TWO, max_rows_per_person=2),
+        X,
+        {"groups": GROUPS},
+    ),
+    "batches of persons": (
+        DPSGDFClassifier(**TWO, batch_size=4),
+        X,
+        {"groups": GROUPS},
+    ),
+    "labels alone": (
+        FeatureDPLogisticRegression(**TWO, public_features="all"),
+        X,
+        {"groups": GROUPS, "sample_weight": WEIGHTS},
+    ),
+    "numbers": (
+        FeatureDPRegressor(**COMMON, target_bounds=(0, 1)),
+        X,
+        {"groups": GROUPS},
+    ),
+    "released bounds": (
+        DPSGDFClassifier(**TWO | {"bounds": "private", "normalize": False}),
+        X,
+        {"groups": GROUPS},
+    ),
+    "weights alone": (
+        FeatureDPLogisticRegression(**TWO),
+        X,
+        {"sample_weight": WEIGHTS},
+    ),
+}
+
+
+def replayed(case, n_neighbours=12, **more):
+    model, table, fit_params = CASES[case]
+    target = y if not isinstance(model, FeatureDPRegressor) else y.astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return audit_replay(
+            model,
+            table,
+            target,
+            fit_params=fit_params,
+            n_neighbours=n_neighbours,
+            **more,
+        )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_but_sums_differs(case):
+    result = replayed(case)
+    assert result.passed, str(result)
+    assert result.lower_bound < result.claimed_epsilon
+    assert max(one.largest for one in result.releases) > 0.5
+    persons = "groups" in CASES[case][2]
+    assert all(("person" in name) == persons for name in result.neighbours)
+
+
+def test_a_reach_that_is_left_out_is_seen(monkeypatch):
+    """The noise of one row where all rows of somebody move the sum."""
+    monkeypatch.setattr(Units, "reach", 1.0)
+    result = replayed("nulls, weights, a column that tells")
+    assert "distance" in {one.kind for one in result.differences}
+
+
+def test_a_sensitivity_of_rows_is_seen(monkeypatch):
+    """One that says what a row moves, beside a plan that knows better."""
+    monkeypatch.setattr(
+        Weighted, "sensitivity", lambda self, r: 0.5 * self.query.sensitivity(r)
+    )
+    result = replayed("labels alone")
+    assert "distance" in {one.kind for one in result.differences}
+
+
+def test_neighbours_differ_in_one_person():
+    split = Split(np.ones(3, bool), "labels", True, True, False, GROUPS)
+    seen = set()
+    found = tables.neighbours(X, y, split, np.random.default_rng(0), 60)
+    for neighbour in found:
+        differ = np.flatnonzero(
+            [
+                not np.array_equal(a, b, equal_nan=True)
+                for a, b in zip(
+                    np.column_stack([X, y]),
+                    np.column_stack([neighbour.X, neighbour.y]),
+                    strict=True,
+                )
+            ]
+        )
+        (person,) = set(GROUPS[list(neighbour.changed)])
+        assert set(neighbour.changed) == set(np.flatnonzero(GROUPS == person))
+        assert set(differ) <= set(neighbour.changed)
+        seen.add("some rows" if "some rows" in neighbour.name else "all rows")
+        if "some rows" in neighbour.name:
+            assert len(differ) < len(neighbour.changed)
+    assert seen == {"some rows", "all rows"}
+
+
+def test_neighbours_that_are_given():
+    model, _, fit_params = CASES["labels alone"]
+    own = np.flatnonzero(GROUPS == GROUPS[-1])
+    assert len(own) > 1
+    other = y.copy()
+    other[own] = 1 - other[own]
+    result = audit_replay(model, X, y, neighbours=[(X, other)], fit_params=fit_params)
+    assert result.passed
+    two = other.copy()
+    two[np.flatnonzero(GROUPS != GROUPS[-1])[0]] ^= 1
+    with pytest.raises(ValueError, match="rows of 2 persons: neighbours differ in"):
+        audit_replay(model, X, y, neighbours=[(X, two)], fit_params=fit_params)
+    with pytest.raises(ValueError, match="neighbours differ in one"):
+        audit_replay(model, X, y, neighbours=[(X, other)])
+    table = X.copy()
+    table[own, 0] = 0.5
+    with pytest.raises(ValueError, match="differs in a public column of record"):
+        audit_replay(model, X, y, neighbours=[(table, y)], fit_params=fit_params)
+
+
+def test_the_column_that_tells_is_public():
+    model, _, fit_params = CASES["nulls, weights, a column that tells"]
+    own = np.flatnonzero(GROUPS == GROUPS[-1])
+    other = FRAME.copy()
+    other.loc[own, "who"] = 99
+    with pytest.raises(ValueError, match="differs in a public column of record"):
+        audit_replay(model, FRAME, y, neighbours=[(other, y)], fit_params=fit_params)
+
+
+def test_steps_of_a_pipeline_are_told():
+    model = make_pipeline(FunctionTransformer(), DPSGDFClassifier(**TWO))
+    given = {"dpsgdfclassifier__groups": GROUPS}
+    result = audit_replay(model, X, y, n_neighbours=4, fit_params=given)
+    assert result.passed, str(result)
+    assert all("person" in name for name in result.neighbours)
