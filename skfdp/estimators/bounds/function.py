@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,8 +22,8 @@ from skfdp.estimators.parameters import (
     public_count,
     store,
 )
-from skfdp.estimators.units import checked_units, noise_of_sums
-from skfdp.privacy import FitPlan, PrivacyReport, gdp_mu
+from skfdp.estimators.units import RowsOfUnits, noise_of_sums
+from skfdp.privacy import FitPlan, PrivacyReport
 from skfdp.privacy.assumptions import BINNED, Assumption, enforced
 from skfdp.privacy.relations import Relation
 from skfdp.records.checks import check_flag, check_number, shown
@@ -273,7 +272,7 @@ class PrivateBoundsRelease(PrivateEstimator):
         check_finite(X, mask)
         if planning:
             X = blanked(X, mask)
-        units = self._units(X.shape, None, groups, {})
+        units = self._units_of(groups, X.shape)
         n_records = X.shape[0] if units is None else units.n_units
         n_records = public_count(n_records, self.n_records, self.epsilon, self.delta)
         public = PublicRecords(
@@ -287,12 +286,12 @@ class PrivateBoundsRelease(PrivateEstimator):
         )
         return Records(X, None, public)
 
-    def _units(self, shape, sample_weight, groups, facts) -> Units | None:
-        relation, mu = Relation.of(self.neighboring_relation), math.inf
-        if math.isfinite(self.epsilon):
-            mu = gdp_mu(self.epsilon, self.delta)
-        noise = noise_of_sums(mu, relation, shape[1])
-        return checked_units(None, groups, shape[0], relation, noise=noise)
+    def _units_of(self, groups, shape: tuple[int, int]) -> Units | None:
+        relation = Relation.of(self.neighboring_relation)
+        given = RowsOfUnits.checked(None, groups, shape[0], relation)
+        if given is None:
+            return None
+        return given.units(noise_of_sums(self.epsilon, self.delta, relation, shape[1]))
 
     def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
         self.plan_ = super()._fit_plan(public, plan)
