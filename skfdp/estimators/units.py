@@ -27,7 +27,8 @@ _NOT_WEIGHTS = (
     "weights, which depend on nothing private; leave it out where all count alike."
 )
 _NO_WEIGHT = (
-    "sample_weight is 0 in every row that counts: give some row a positive weight."
+    "sample_weight is zero in every row, so that none counts: give some row a positive "
+    "weight."
 )
 _MISSING = (
     "groups has missing entries: give each such row a name of its own, or the name of "
