@@ -1,0 +1,600 @@
+"""Weights of rows, and persons with several: what is public is weighed as sums are."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.linear_model import (
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+    SGDOneClassSVM,
+)
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skfdp import (
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+    PrivacyLedger,
+)
+from skfdp.estimators.linear_model import public_model
+from skfdp.estimators.linear_model.centring import public_moments
+from skfdp.estimators.linear_model.logit_scale import label_variance
+from skfdp.estimators.linear_model.public_side import PublicSide
+from skfdp.estimators.linear_model.shrinkage import rate_level
+from skfdp.estimators.linear_model.whitening import Whitening
+from skfdp.estimators.units import RowsOfUnits, noise_of_sums
+from skfdp.privacy.relations import Relation
+from skfdp.queries.statistics import LabelSum, RowSum
+from skfdp.queries.weighted import Weighted, fits_grid
+from skfdp.records.row_map import RowMap
+from skfdp.records.target import TargetMap, exact_map
+from skfdp.records.units import FULL_WEIGHT, Units, balanced, rounded
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skfdp.records.guards.UtilityWarning",
+    "ignore::skfdp.PrivacyWarning",
+)
+
+N_ROWS = 240
+RNG = np.random.default_rng(0)
+X = RNG.uniform(0, 1, (N_ROWS, 4))
+# Two relations, so that weights decide between them.
+FIRST = np.arange(N_ROWS) % 2 == 0
+WEIGHTS = np.where(FIRST, RNG.integers(2, 5, N_ROWS), RNG.integers(0, 2, N_ROWS))
+REPEATED = np.repeat(np.arange(N_ROWS), WEIGHTS)
+Z = np.where(FIRST, X @ [2, -1, 1, 0], X @ [-1, 2, 0, 1]) - 1
+Z += 0.3 * RNG.standard_normal(N_ROWS)
+LABELS, THREE = (Z > 0).astype(int), np.digitize(Z, [-0.3, 0.4])
+COUNTS = RNG.poisson(np.exp(Z))
+GROUPS = RNG.integers(0, 60, N_ROWS)
+
+LOGISTIC, REGRESSOR = FeatureDPLogisticRegression, FeatureDPRegressor
+COMMON = {"bounds": (0, 1), "random_state": 0}
+TWO, SEVERAL = {"classes": [0, 1]}, {"classes": [0, 1, 2]}
+SOME, ALL = {"public_features": [0, 1]}, {"public_features": "all"}
+KNOWN, LOOP = {"public_target": True}, {"solver": "dp-gd"}
+NUMBER, COUNT = {"target_bounds": (-4, 4)}, {"target_bounds": (0, 40)}
+ONE, RATES = {"solver": "one-shot"}, {"loss": "poisson"}
+#: An estimator, and its target.
+SOLVERS = {
+    "descent": (LOGISTIC(**COMMON, **TWO, **LOOP, C=5.0), LABELS),
+    "descent, some public": (LOGISTIC(**COMMON, **SEVERAL, **LOOP, **SOME), THREE),
+    "descent, public model": (
+        LOGISTIC(**COMMON, **TWO, **LOOP, **SOME, **KNOWN),
+        LABELS,
+    ),
+    "label statistic": (LOGISTIC(**COMMON, **TWO, **ALL, C=1.0), LABELS),
+    "label statistic, classes": (LOGISTIC(**COMMON, **SEVERAL, **ALL, C=1.0), THREE),
+    "centred descent": (DPSGDFClassifier(**COMMON, **TWO, C=1.0), LABELS),
+    "regression": (DPSGDFRegressor(**COMMON, **NUMBER), Z),
+    "regression, public model": (REGRESSOR(**COMMON, **NUMBER, **SOME, **KNOWN), Z),
+    "moments": (REGRESSOR(**COMMON, **NUMBER, **ONE, **SOME, alpha=1.0), Z),
+    "moments, target public": (REGRESSOR(**COMMON, **ONE, **SOME, **KNOWN), Z),
+    "target statistic": (REGRESSOR(**COMMON, **NUMBER, **ONE, **ALL), Z),
+    "rates": (REGRESSOR(**COMMON, **COUNT, **RATES), COUNTS),
+    "rates, public model": (
+        REGRESSOR(**COMMON, **COUNT, **RATES, **SOME, **KNOWN),
+        COUNTS,
+    ),
+    "rates, statistic": (REGRESSOR(**COMMON, **COUNT, **RATES, **ONE, **ALL), COUNTS),
+}
+solvers = pytest.mark.parametrize("name", SOLVERS)
+
+
+def few(name, **parameters):
+    """Return an estimator that is soon fitted, and its target."""
+    model, y = SOLVERS[name]
+    steps = {} if getattr(model, "solver", None) == "one-shot" else {"max_iter": 3}
+    return clone(model).set_params(epsilon=3.0, **{**steps, **parameters}), y
+
+
+def weights_of(model):
+    return np.r_[np.ravel(model.coef_), np.ravel(model.intercept_)]
+
+
+# -- the weighted problem --------------------------------------------------------------
+@pytest.mark.parametrize("weights", [WEIGHTS, RNG.uniform(0, 3, N_ROWS)])
+@pytest.mark.parametrize("groups", [None, GROUPS])
+@pytest.mark.parametrize(
+    ("ours", "theirs", "y"),
+    [
+        (LOGISTIC(C=0.7, normalize=False), LogisticRegression(C=0.7), LABELS),
+        (LOGISTIC(C=0.7, normalize=False), LogisticRegression(C=0.7), THREE),
+        (DPSGDFClassifier(C=0.7, normalize=False), LogisticRegression(C=0.7), LABELS),
+        (REGRESSOR(alpha=2.0), Ridge(alpha=2.0), Z),
+        (REGRESSOR(alpha=0.1, loss="poisson"), PoissonRegressor(alpha=0.1), COUNTS),
+    ],
+)
+def test_without_privacy_it_is_scikit_learns(ours, theirs, y, weights, groups):
+    model = clone(ours).set_params(epsilon=math.inf, bounds=(0, 1))
+    model.fit(X, y, sample_weight=weights, groups=groups)
+    theirs = clone(theirs).set_params(tol=1e-10, max_iter=10_000)
+    theirs.fit(model.row_map_(X), y, sample_weight=weights)
+    assert weights_of(model) == pytest.approx(weights_of(theirs), abs=1e-4)
+
+
+@solvers
+def test_with_a_huge_budget_a_weight_is_a_number_of_rows(name):
+    model, y = SOLVERS[name]
+    model = clone(model).set_params(epsilon=1e5)
+    plain = weights_of(clone(model).fit(X, y))
+    wanted = weights_of(clone(model).fit(X[REPEATED], y[REPEATED]))
+    found = weights_of(model.fit(X, y, sample_weight=WEIGHTS))
+    assert np.linalg.norm(found - wanted) < 0.15 * np.linalg.norm(plain - wanted)
+
+
+@solvers
+def test_rows_of_weight_zero_are_not_there(name):
+    model, y = few(name)
+    used = WEIGHTS > 0
+    poisoned = X.copy()
+    poisoned[~used] = 1 - poisoned[~used]
+    found = [
+        weights_of(clone(model).fit(X, y, sample_weight=WEIGHTS)),
+        weights_of(clone(model).fit(poisoned, y, sample_weight=WEIGHTS)),
+        weights_of(clone(model).fit(X[used], y[used], sample_weight=WEIGHTS[used])),
+    ]
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+    one = np.where(used, 1.0, 0.0)
+    dropped = weights_of(clone(model).fit(X[used], y[used]))
+    assert np.array_equal(dropped, weights_of(model.fit(X, y, sample_weight=one)))
+
+
+@solvers
+def test_ones_are_no_weights_and_a_common_factor_is_none(name):
+    model, y = few(name)
+    for penalty in {"C", "alpha"} & set(model.get_params()):
+        model.set_params(**{penalty: "auto"})
+    plain = weights_of(clone(model).fit(X, y))
+    for ones in (np.ones(N_ROWS), 1, 1.0, pd.Series(np.ones(N_ROWS))):
+        same = clone(model).fit(X, y, sample_weight=ones)
+        assert np.array_equal(plain, weights_of(same))
+    once = weights_of(clone(model).fit(X, y, sample_weight=WEIGHTS))
+    twice = weights_of(clone(model).fit(X, y, sample_weight=WEIGHTS * 2.0))
+    assert np.array_equal(once, twice) and not np.array_equal(once, plain)
+
+
+@pytest.mark.parametrize("name", ["descent", "moments", "label statistic"])
+def test_a_persons_row_is_a_record_where_each_has_one(name):
+    model, y = SOLVERS[name]
+    model = clone(model).set_params(epsilon=1e5)
+    alone = np.arange(N_ROWS)[::-1]
+    plan, of_persons = model.plan(X, y), model.plan(X, y, groups=alone)
+    for ours, theirs in zip(plan.events, of_persons.events, strict=True):
+        assert theirs.unit == "person"
+        assert theirs.noise_std == pytest.approx(ours.noise_std, rel=1e-6)
+    plain = weights_of(clone(model).fit(X, y))
+    found = weights_of(clone(model).fit(X, y, groups=alone))
+    assert found == pytest.approx(plain, abs=0.2)
+
+
+@solvers
+def test_names_of_persons_leave_no_trace(name):
+    model, y = few(name)
+    renamed = np.array([f"person {99 - group}" for group in GROUPS])
+    found = [
+        weights_of(clone(model).fit(X, y, groups=groups))
+        for groups in (GROUPS, renamed, list(renamed), pd.Series(renamed))
+    ]
+    for other in found[1:]:
+        assert np.array_equal(found[0], other)
+    assert np.isfinite(found[0]).all()
+
+
+@pytest.mark.parametrize("name", ["descent, public model", "moments", "rates"])
+def test_truncation_drops_the_rows_after_the_first(name):
+    model, y = few(name, max_rows_per_person=2)
+    order = pd.Series(GROUPS).groupby(GROUPS).cumcount().to_numpy()
+    kept = order < 2
+    by_hand = clone(model).fit(X[kept], y[kept], groups=GROUPS[kept])
+    found = weights_of(model.fit(X, y, groups=GROUPS))
+    assert np.array_equal(found, weights_of(by_hand))
+
+
+def test_a_sum_does_not_depend_on_the_order_of_rows():
+    units = Units(WEIGHTS + 1, np.unique(GROUPS, return_inverse=True)[1])
+    order = RNG.permutation(N_ROWS)
+    found = []
+    for part in (np.arange(N_ROWS), order):
+        query = RowSum(X[part], RowMap(feature_bound=2.0), 10**6)
+        own = Weighted(query, Units(units.weights[part], units.persons[part]))
+        found.append(own.exact_sum(None, None, own.unit(1.0)))
+    assert np.array_equal(*found)
+
+
+@pytest.mark.parametrize("name", ["descent", "moments"])
+def test_a_plan_is_that_of_the_fit(name):
+    model, y = few(name)
+    told = {"sample_weight": WEIGHTS, "groups": GROUPS}
+    plan = model.plan(np.full_like(X, 0.5), None, **told)
+    if name == "moments":  # some columns are public
+        plan = model.plan(X, None, **told)
+    model.fit(X, y, **told)
+    assert list(plan.events) == list(model.privacy_.events)
+    assert model.privacy_.n_records == len(np.unique(GROUPS[WEIGHTS > 0]))
+
+
+# -- penalties -------------------------------------------------------------------------
+@pytest.mark.parametrize("epsilon", [math.inf, 1e5])
+def test_a_penalty_is_compared_with_the_sum_of_the_weights(epsilon):
+    model = LOGISTIC(**COMMON, **TWO, **ALL, epsilon=epsilon, C=0.01)
+    once = weights_of(clone(model).fit(X, LABELS, sample_weight=WEIGHTS))
+    twice = clone(model).set_params(C=0.005)
+    twice = weights_of(twice.fit(X, LABELS, sample_weight=WEIGHTS * 2.0))
+    weaker = weights_of(clone(model).fit(X, LABELS, sample_weight=WEIGHTS * 9.0))
+    assert once == pytest.approx(twice, abs=1e-3)
+    assert np.linalg.norm(weaker[:-1]) > 1.2 * np.linalg.norm(once[:-1])
+
+
+# -- what is public --------------------------------------------------------------------
+def public_of(model, X, y, **told):
+    return model._records(X, y, **told).public
+
+
+@pytest.mark.parametrize("centre", [True, False])
+def test_public_moments_are_those_of_repeated_rows_for_dense_and_sparse(centre):
+    table = np.where(X > 0.5, X, 0.0)
+    found = []
+    for rows in (table, csr_array(table)):
+        model = LOGISTIC(**COMMON, **TWO, **ALL, epsilon=1.0, normalize=False)
+        public = public_of(model, rows, LABELS, sample_weight=WEIGHTS)
+        found.append(public_moments(public, centre))
+    repeated = public_of(model, table[REPEATED], LABELS[REPEATED])
+    repeated = public_moments(repeated, centre)
+    assert np.array_equal(found[0].mean, found[1].mean)
+    assert found[0].spread == found[1].spread
+    assert found[0].mean == pytest.approx(repeated.mean, abs=1e-12)
+    assert found[0].spread == pytest.approx(repeated.spread)
+
+
+def test_the_public_side_of_moments_is_that_of_repeated_rows():
+    units = Units(WEIGHTS[WEIGHTS > 0])
+    table = X[WEIGHTS > 0]
+
+    def side(table, shares=None):
+        return PublicSide.learn(
+            lambda block: table[block],
+            table.shape,
+            intercept=True,
+            signal=1e9,
+            shares=shares,
+        )
+
+    found, wanted = side(table, units.shares), side(X[REPEATED])
+    assert found.mean == pytest.approx(wanted.mean)
+    size = np.abs(wanted.moments).max()
+    assert np.abs(found.moments) == pytest.approx(
+        np.abs(wanted.moments), abs=0.05 * size
+    )
+
+
+def test_the_basis_of_the_label_statistic_is_that_of_repeated_rows():
+    units, table = Units(WEIGHTS[WEIGHTS > 0]), X[WEIGHTS > 0]
+    found = Whitening.learn(table, 0.1, 1e-9, units.shares)
+    wanted = Whitening.learn(X[REPEATED], 0.1, 1e-9)
+    assert found.mean == pytest.approx(wanted.mean)
+    ours, theirs = found.basis @ found.basis.T, wanted.basis @ wanted.basis.T
+    assert ours == pytest.approx(theirs, rel=0.05, abs=0.05 * np.abs(theirs).max())
+
+
+def test_scales_and_levels_are_those_of_repeated_rows():
+    units, used = Units(WEIGHTS[WEIGHTS > 0]), WEIGHTS > 0
+    shares, margins = units.shares, X[:, :1]
+    for log in (False, True):
+        start = TargetMap(log=log, low=-9 * (not log), high=40)
+        y = COUNTS if log else Z
+        found = exact_map(y[used], start, True, None, shares)
+        wanted = exact_map(y[REPEATED], start, True)
+        assert (found.centre, found.scale) == pytest.approx(
+            (wanted.centre, wanted.scale)
+        )
+    found = exact_map(Z[used], TargetMap(), True, margins[used], shares)
+    wanted = exact_map(Z[REPEATED], TargetMap(), True, margins[REPEATED])
+    assert found.scale == pytest.approx(wanted.scale)
+    level = rate_level(X[used, 0], 0.1, 3.0, 1.2, shares)
+    assert level == pytest.approx(rate_level(X[REPEATED, 0], 0.1, 3.0, 1.2))
+    variance = label_variance(margins[used], shares)
+    assert variance == pytest.approx(label_variance(margins[REPEATED]))
+    assert variance != pytest.approx(label_variance(margins[used]), rel=1e-6)
+
+
+# -- public models ---------------------------------------------------------------------
+class Spy(ClassifierMixin, BaseEstimator):
+    """A classifier that keeps what its `fit` got."""
+
+    seen: list = []
+
+    def fit(self, X, y, sample_weight=None):
+        self.classes_ = np.unique(y)
+        self.seen.append((np.array(X), sample_weight))
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0])
+
+    def predict_proba(self, X):
+        return np.full((len(X), len(self.classes_)), 1 / len(self.classes_))
+
+
+def test_a_public_model_gets_the_weights_and_no_fold_splits_a_person():
+    Spy.seen.clear()
+    model = LOGISTIC(**COMMON, **TWO, **SOME, **KNOWN, max_iter=2, public_model=Spy())
+    used = WEIGHTS > 0
+    model.fit(X, LABELS, sample_weight=WEIGHTS, groups=GROUPS)
+    (whole, weights), *folds = Spy.seen
+    assert whole == pytest.approx(X[used, :2])
+    assert weights.sum() == pytest.approx(len(np.unique(GROUPS[used])))
+    assert len(folds) == public_model.N_FOLDS
+    of_row = {tuple(row): group for row, group in zip(whole, GROUPS[used], strict=True)}
+    every = set(GROUPS[used])
+    left_out = []
+    for rows, own in folds:
+        assert len(own) == len(rows)
+        persons = {of_row[tuple(row)] for row in rows}
+        # Whoever is in the fold is there with all rows.
+        assert len(rows) == np.isin(GROUPS[used], list(persons)).sum()
+        left_out.append(every - persons)
+    assert set.union(*left_out) == every
+    assert sum(map(len, left_out)) == len(every)
+
+
+def test_the_default_public_model_is_the_weighted_one():
+    model = LOGISTIC(**COMMON, **TWO, **SOME, **KNOWN, max_iter=2)
+    found = model.fit(X, LABELS, sample_weight=WEIGHTS).public_model_.linear
+    wanted = clone(model).fit(X[REPEATED], LABELS[REPEATED]).public_model_.linear
+    plain = clone(model).fit(X, LABELS).public_model_.linear
+    # n shares in place of sum of weights rows: the penalty counts for more.
+    apart = np.abs(found[0] - wanted[0]).max(), np.abs(plain[0] - wanted[0]).max()
+    assert apart[0] < 0.3 * apart[1]
+
+
+@pytest.mark.parametrize("routed", [False, True])
+def test_public_models_that_know_no_weights_do_without(routed):
+    with sklearn.config_context(enable_metadata_routing=routed):
+        model = LOGISTIC(
+            **COMMON,
+            **(TWO | SOME | KNOWN),
+            max_iter=2,
+            public_model=KNeighborsClassifier(),
+        )
+        model.fit(X, LABELS, sample_weight=WEIGHTS, groups=GROUPS)
+        default = clone(model).set_params(public_model="auto")
+        default.fit(X, LABELS, sample_weight=WEIGHTS, groups=GROUPS)
+    assert np.isfinite(weights_of(model)).all()
+    assert np.isfinite(weights_of(default)).all()
+
+
+def test_with_fewer_persons_than_folds_nothing_is_cross_fitted():
+    units = Units(np.ones(6, dtype=np.int64), np.array([0, 0, 1, 1, 2, 2]))
+    assert public_model.folds_of(units, 5) is None
+    assert len(public_model.folds_of(units, 3)) == 3
+    assert public_model.weights_of(SGDOneClassSVM(), None) == {}
+
+
+# -- units and rules -------------------------------------------------------------------
+def test_whole_weights_are_exact_and_others_rounded():
+    assert rounded(np.array([2.0, 4.0, 0.0])).tolist() == [1, 2, 0]
+    assert rounded(np.array([3.0, 1024.0])).tolist() == [3, 1024]
+    odd = rounded(np.array([0.3, 1.0]))
+    assert odd.max() == FULL_WEIGHT and odd[0] / odd[1] == pytest.approx(0.3, abs=5e-4)
+    assert rounded(np.array([1.0, 5000.0])).tolist() == [1, 1024]
+
+
+def test_balancing_keeps_a_users_weights_where_there_is_no_noise():
+    persons = np.array([0, 0, 1, 2])
+    weights = np.array([1.0, 3.0, 700.0, 2.0])
+    assert np.array_equal(balanced(weights, persons, 0.0), weights)
+    loud = balanced(weights, persons, 1e9)
+    totals = np.bincount(persons, loud)
+    assert totals == pytest.approx(np.full(3, 2.0))
+    assert loud[1] / loud[0] == pytest.approx(3.0)
+
+
+def test_rules_know_how_loud_a_weighted_average_is():
+    model = LOGISTIC(**COMMON, **TWO, epsilon=1.0, feature_bound=1.0)
+    weights = np.where(np.arange(N_ROWS) == 0, 10.0, 1.0)
+    public = public_of(model, X, LABELS, sample_weight=weights)
+    assert public.reach == pytest.approx(10 * N_ROWS / (N_ROWS + 9))
+    assert public.n_effective == pytest.approx((N_ROWS + 9) / 10)
+    assert public.total_weight == pytest.approx(N_ROWS + 9)
+    assert public.capacity >= public.units.weights.sum()
+    plain = public_of(model, X, LABELS)
+    assert (plain.n_effective, plain.total_weight) == (N_ROWS, N_ROWS)
+    assert np.array_equal(plain.row_shares, np.ones(N_ROWS))
+
+
+def test_the_grid_of_a_sum_over_units_holds_less_noise():
+    query, units = LabelSum.planned(1, 1.0), Units(np.array([1, 1024]))
+    std = 2.0**34 * query.unit(1.0)
+    assert fits_grid(query, std, None) and not fits_grid(query, 2 * std, None)
+    assert not fits_grid(query, std, units)
+    assert fits_grid(query, std / 1025, units)
+
+
+def test_without_privacy_weights_are_hardly_rounded_and_persons_not_balanced():
+    relation = Relation.of("replace_one")
+    assert noise_of_sums(math.inf, 1e-5, relation, 3) is None
+    weights = RNG.uniform(0, 1, N_ROWS)
+    given = RowsOfUnits.checked(weights, GROUPS, N_ROWS, relation)
+    shares = given.units(None).shares
+    assert shares / shares.sum() == pytest.approx(weights / weights.sum(), rel=1e-6)
+    assert given.units(None).total == pytest.approx(weights.sum())
+
+
+# -- routing ---------------------------------------------------------------------------
+def of_folds(found, groups):
+    """Check that each fold's model counts the persons of that fold."""
+    for model, rows in zip(found["estimator"], found["indices"]["train"], strict=True):
+        own = model[-1] if hasattr(model, "steps") else model
+        assert own.privacy_.n_records == len(np.unique(groups[rows]))
+        assert own.privacy_.events[0].unit == "person"
+
+
+@pytest.mark.parametrize("piped", [False, True])
+def test_routed_groups_and_weights_reach_each_fold(piped):
+    model = LOGISTIC(**COMMON, **TWO, max_iter=2)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model.set_fit_request(sample_weight=True, groups=True)
+        model.set_score_request(sample_weight=True)
+        whole = make_pipeline(FunctionTransformer(), model) if piped else model
+        told = {"groups": GROUPS, "sample_weight": WEIGHTS + 1.0}
+        found = cross_validate(
+            whole,
+            X,
+            LABELS,
+            params=told,
+            cv=GroupKFold(3),
+            return_estimator=True,
+            return_indices=True,
+            error_score="raise",
+        )
+        of_folds(found, GROUPS)
+        grid = {"feature_bound": [1.0, 2.0]}
+        if piped:
+            grid = {"featuredplogisticregression__feature_bound": [1.0, 2.0]}
+        search = GridSearchCV(whole, grid, cv=GroupKFold(3), error_score="raise")
+        search.fit(X, LABELS, **told)
+    best = search.best_estimator_
+    best = best[-1] if piped else best
+    assert best.privacy_.n_records == len(np.unique(GROUPS))
+
+
+def test_a_pipeline_passes_groups_by_the_name_of_its_step():
+    model = LOGISTIC(**COMMON, **TWO, max_iter=2)
+    steps = make_pipeline(FunctionTransformer(), clone(model))
+    told = {"groups": GROUPS, "sample_weight": WEIGHTS}
+    step = "featuredplogisticregression__"
+    steps.fit(X, LABELS, **{step + name: value for name, value in told.items()})
+    assert np.array_equal(
+        weights_of(steps[-1]), weights_of(model.fit(X, LABELS, **told))
+    )
+
+
+# -- bad input -------------------------------------------------------------------------
+FRAME = pd.DataFrame(X, columns=list("abcd")).assign(person=GROUPS)
+MIXED = np.array([1, "1"] * (N_ROWS // 2), dtype=object)
+BAD_WEIGHTS = [
+    (WEIGHTS[:-1], r"sample_weight has the shape \(239,\), and X has 240 rows"),
+    (WEIGHTS[:, None], r"sample_weight has the shape \(240, 1\)"),
+    (np.where(FIRST, np.nan, 1), "must be one finite number that is not negative"),
+    (np.where(FIRST, np.inf, 1), "must be one finite number that is not negative"),
+    (np.where(FIRST, -1.0, 1), "must be one finite number that is not negative"),
+    (np.full(N_ROWS, "1"), "must be one finite number that is not negative"),
+    (np.ones(N_ROWS) * 1j, "must be one finite number that is not negative"),
+    ([[1.0], [1.0, 2.0]], "must be one finite number that is not negative"),
+    ([object()] * N_ROWS, "must be one finite number that is not negative"),
+    (np.zeros(N_ROWS), "sample_weight is zero in every row"),
+    (0, "sample_weight is zero in every row"),
+    ("age", "sample_weight='age' is a name.*A private column cannot weigh rows"),
+]
+BAD_GROUPS = [
+    (GROUPS[:-1], r"one entry for each of the 240 rows of X.*shape \(239,\)"),
+    (GROUPS[:, None], r"one entry for each of the 240 rows of X.*shape \(240, 1\)"),
+    ([[1], [1, 2]], "one entry for each.*lists of several lengths"),
+    (7, r"one entry for each of the 240 rows of X.*shape \(\)"),
+    (np.where(FIRST, np.nan, 1), "groups has missing entries"),
+    ([None] + ["a"] * (N_ROWS - 1), "groups has missing entries"),
+    (np.full(N_ROWS, np.datetime64("NaT")), "groups has missing entries"),
+    (pd.array([pd.NA] + [1] * (N_ROWS - 1)), "groups has missing entries"),
+    (MIXED, "groups holds entries that cannot be told apart"),
+    (pd.Series([[1]] * N_ROWS), "groups holds entries that cannot be told apart"),
+    ("person", "groups='person' is not the name of a column of X"),
+]
+
+
+def refused(match, model=None, table=X, **told):
+    """Check that a fit is refused, and that nothing was charged before."""
+    ledger = PrivacyLedger()
+    model = LOGISTIC(**COMMON, **TWO) if model is None else model
+    model = model.set_params(ledger=ledger)
+    for act in (model.fit, model.plan):
+        with pytest.raises(ValueError, match=match) as error:
+            act(table, LABELS, **told)
+        assert error.value.__context__ is None or error.value.__suppress_context__
+    assert not ledger.events
+
+
+@pytest.mark.parametrize(("weights", "match"), BAD_WEIGHTS)
+def test_bad_weights_are_refused(weights, match):
+    refused(match, sample_weight=weights)
+    refused(match, LOGISTIC(**COMMON, **TWO, epsilon=math.inf), sample_weight=weights)
+
+
+@pytest.mark.parametrize(("groups", "match"), BAD_GROUPS)
+def test_bad_groups_are_refused(groups, match):
+    refused(match, groups=groups)
+
+
+def test_a_group_column_has_to_be_one():
+    refused("is not the name of a column of X", table=FRAME, groups="nobody")
+
+
+@pytest.mark.parametrize("told", [{"sample_weight": WEIGHTS}, {"groups": GROUPS}])
+def test_rows_that_cannot_be_counted_have_neither(told):
+    private = LOGISTIC(
+        **COMMON, **TWO, neighboring_relation="add_or_remove_one", n_records=N_ROWS
+    )
+    refused("needs a public number of rows", private, **told)
+
+
+def test_truncation_needs_persons():
+    refused(
+        "max_rows_per_person=3 needs to know whose rows",
+        LOGISTIC(**COMMON, **TWO, max_rows_per_person=3),
+    )
+    refused(
+        "max_rows_per_person",
+        LOGISTIC(**COMMON, **TWO, max_rows_per_person=0),
+        groups=GROUPS,
+    )
+
+
+def test_names_may_be_any_that_can_be_told_apart():
+    relation, wanted = Relation.of("replace_one"), None
+    for names in (
+        GROUPS,
+        GROUPS.astype(float),
+        GROUPS.astype(str),
+        GROUPS.astype(str).astype(object),
+        [(int(group), "x") for group in GROUPS[:0]] or GROUPS.tolist(),
+        pd.Categorical(GROUPS.astype(str)),
+        pd.to_datetime("2020-01-01") + pd.to_timedelta(GROUPS, unit="D"),
+        pd.Series(GROUPS, dtype="Int64"),
+        pytest.importorskip("polars").Series(GROUPS),
+    ):
+        found = RowsOfUnits.checked(None, names, N_ROWS, relation).persons
+        wanted = found if wanted is None else wanted
+        assert np.array_equal(found, wanted)
+
+
+def test_equal_numbers_of_several_types_are_one_person():
+    relation = Relation.of("replace_one")
+    names = np.array([1, 1.0, True, 2, np.int8(2)], dtype=object)
+    found = RowsOfUnits.checked(None, names, 5, relation).persons
+    assert found.tolist() == [0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_the_group_column_of_a_frame_is_dropped_in_predict(library):
+    frame = FRAME
+    if library == "polars":
+        frame = pytest.importorskip("polars").DataFrame(
+            {name: FRAME[name].to_numpy() for name in FRAME}
+        )
+    model = LOGISTIC(**COMMON, **TWO, max_iter=2).fit(frame, LABELS, groups="person")
+    assert model.n_features_in_ == 4
+    names = list("abcd")
+    apart = clone(model).fit(frame[names], LABELS, groups=GROUPS)
+    wanted = apart.predict_proba(frame[names])
+    assert np.array_equal(model.predict_proba(frame), wanted)
+    assert np.array_equal(model.predict_proba(frame[names]), wanted)
