@@ -273,11 +273,11 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
 
     def _of_units(self, public: PublicRecords) -> tuple[Assumption, ...]:
         """Return what is assumed of weights and of the order of a person's rows."""
-        if public.units is None:
-            return ()
+        # Weights of 0 and 1 leave rows out, and no units.
+        weighted = getattr(self, "_has_weights", False)
         most = getattr(self, "max_rows_per_person", None)
-        first = most is not None and public.units.persons is not None
-        texts = [WEIGHTS_ARE_PUBLIC] * self._has_weights + [ORDER_IS_PUBLIC] * first
+        first = most is not None and public.has_persons
+        texts = [WEIGHTS_ARE_PUBLIC] * weighted + [ORDER_IS_PUBLIC] * first
         return tuple(Assumption(text, enforced=False) for text in texts)
 
     def _report(

@@ -598,3 +598,20 @@ def test_the_group_column_of_a_frame_is_dropped_in_predict(library):
     wanted = apart.predict_proba(frame[names])
     assert np.array_equal(model.predict_proba(frame), wanted)
     assert np.array_equal(model.predict_proba(frame[names]), wanted)
+
+
+def test_the_report_assumes_that_weights_and_order_are_public():
+    weights = "sample_weight derives from nothing private"
+    order = "max_rows_per_person keeps the first rows of a person"
+
+    def told(**parameters):
+        known = {"most": parameters.pop("most", None)}
+        model = LOGISTIC(**COMMON, **TWO, max_iter=2, max_rows_per_person=known["most"])
+        report = model.fit(X, LABELS, **parameters).privacy_
+        unchecked = [a.text for a in report.assumptions if not a.enforced]
+        return [any(text in one for one in unchecked) for text in (weights, order)]
+
+    assert told() == [False, False]
+    assert told(sample_weight=WEIGHTS) == [True, False]
+    assert told(sample_weight=np.minimum(WEIGHTS, 1)) == [True, False]
+    assert told(groups=GROUPS, most=2) == [False, True]

@@ -62,7 +62,8 @@ class DPSGDFClassifier(LinearClassifier):
         Project the weights (in the loop's coordinates) onto this L2 ball.
     C : float or "auto", default="auto"
         scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
-        no penalty (1.0 at ``epsilon=inf``).
+        no penalty (1.0 at ``epsilon=inf``). With weights it multiplies the weighted sum
+        of losses, as in scikit-learn.
     fit_intercept : bool, default=True
         False also turns the centring off.
     class_weight : dict, default=None

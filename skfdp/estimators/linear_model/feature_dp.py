@@ -116,7 +116,8 @@ class FeatureDPLogisticRegression(LinearClassifier):
     C : float or "auto", default="auto"
         scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
         no penalty (1.0 at ``epsilon=inf``); for "one-shot" that of a prior, whose
-        scale is chosen by the likelihood of the release, for free.
+        scale is chosen by the likelihood of the release, for free. With weights it
+        multiplies the weighted sum of losses, as in scikit-learn.
     fit_intercept : bool, default=True
         False also turns the centring off.
     class_weight : dict, default=None

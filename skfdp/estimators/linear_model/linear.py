@@ -65,14 +65,16 @@ class LinearModel(PrivateEstimator):
         y : array-like of shape (n_samples,)
             Labels of any type; for regressors numbers.
         sample_weight : array-like of shape (n_samples,), default=None
-            Public weights of the rows, in any unit: averages are weighted by them,
-            rounded to 1/1024 of the largest. They are disclosed, so none may derive
-            from a private column or a private target.
+            Public weights of the rows, in any unit: averages are weighted by them.
+            Whole numbers up to 1024 are exact, others are rounded to 1/1024 of the
+            largest, and rows of weight 0 are left out. Weights are disclosed, so none
+            may derive from a private column or a private target, by however many steps:
+            the report assumes that, and nothing checks it.
         groups : array-like of shape (n_samples,) or str, default=None
             The person of each row, or the name of the column of a frame X that tells;
             that column is no feature. The private parts of *all rows of one person*
             are then protected together. Which rows belong together is not protected,
-            and so is how many there are. None: each row is a record of its own.
+            nor how many there are. None: each row is a record of its own.
 
         Returns
         -------
@@ -220,7 +222,7 @@ class LinearModel(PrivateEstimator):
             label statistic, and with enough budget for it:
 
             * "estimate": the coefficient without the pull of the penalty, from the same
-              release;
+              release. Not with `groups`: labels of one person may depend on each other;
             * "std_error": its standard error, noise and chance together;
             * "z", "p": for the hypothesis that the coefficient is 0, two-sided;
             * "low", "high": the 95 % interval of the coefficient of the linear model

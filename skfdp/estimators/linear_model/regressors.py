@@ -95,7 +95,8 @@ class FeatureDPRegressor(LinearRegressor):
         Project the weights (in the loop's coordinates) onto this L2 ball.
     alpha : float or "auto", default="auto"
         Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
-        sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`. "auto": none
+        sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`, beside their
+        weighted sums and means where there are weights. "auto": none
         (1.0 at ``epsilon=inf``); for "one-shot" chosen from released numbers, for free.
     fit_intercept : bool, default=True
         False also turns the centring off.
@@ -335,7 +336,8 @@ class DPSGDFRegressor(LinearRegressor):
         Project the weights (in the loop's coordinates) onto this L2 ball.
     alpha : float or "auto", default="auto"
         Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
-        sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`. "auto": none
+        sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`, beside their
+        weighted sums and means where there are weights. "auto": none
         (1.0 at ``epsilon=inf``).
     fit_intercept : bool, default=True
         False also turns the centring off.
