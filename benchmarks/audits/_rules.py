@@ -7,6 +7,7 @@ import _rules_desk
 import _rules_fits
 import _rules_ledger
 import _rules_noise
+import _rules_persons
 import _rules_records
 import _rules_scores
 import _rules_sums
@@ -18,6 +19,7 @@ RULES = [
     *_rules_noise.RULES,
     *_rules_desk.RULES,
     *_rules_sums.RULES,
+    *_rules_persons.RULES,
     *_rules_records.RULES,
     *_rules_fits.RULES,
     *_rules_scores.RULES,

@@ -231,7 +231,7 @@ RECORDS = [
         "sample weights let through",
         "a weight multiplies what a record contributes",
         "records/guards.py",
-        r'if "sample_weight" in kwargs or len\(args\) > 2:',
+        r'if not takes_weights and \("sample_weight" in kwargs or len\(args\) > 2\):',
         "if False:",
     ),
     Line(
