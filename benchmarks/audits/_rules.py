@@ -53,6 +53,7 @@ SPARED = {
     ): "room for any rounding by a unit",
     ("kernels/network.py", r"np\.rint"): "the norm is that of what is rounded",
     ("kernels/tiles.py", r"np\.rint"): "released weights",
+    ("records/units.py", r"np\.rint\(weights"): "public weights",
     ("records/grid.py", r"np\.rint\(value / GRID\)"): "released or public",
     (
         "kernels/sampling.py",

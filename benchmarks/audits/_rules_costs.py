@@ -78,8 +78,8 @@ EVENTS = [
         "public columns under private counts",
         "a promise that the relation cannot keep",
         "privacy/events.py",
-        r"if not self\.relation\.counts_are_public and \($",
-        "if False and (",
+        r"if self\.relation\.counts_are_public:",
+        "if True:",
     ),
     Line(
         "schedule over Poisson batches let in",

@@ -67,8 +67,8 @@ CHARGES = [
         "void records kept",
         "the desk does not know which records are null",
         "estimators/base.py",
-        r"Desk\(plan\.releases, streams, records\.void\)",
-        "Desk(plan.releases, streams, None)",
+        r"streams, records\.void, public\.units\)",
+        "streams, None, public.units)",
         also=_ORDER,
     ),
     Line(
@@ -105,8 +105,8 @@ CHARGES = [
         "plan from the data",
         "a plan reads private columns",
         "estimators/base.py",
-        r"own\._records\(X, y, planning=True\)",
-        "own._records(X, y)",
+        r"own\._records\(X, y, planning=True, \*\*of_rows\)",
+        "own._records(X, y, **of_rows)",
     ),
     Line(
         "callbacks not guarded",
