@@ -74,6 +74,44 @@ DOMAINS: dict[str, tuple[str, ...]] = {
         "X[:0]",
         "[[1, 2], [3]]",
     ),
+    "groups": (
+        "None",
+        "np.arange(len(X)) % 4",
+        "list('ab' * (len(X) // 2))",
+        "np.zeros(len(X))",
+        "np.full(len(X), np.nan)",
+        "[None] * len(X)",
+        "[object()] * len(X)",
+        "[[1]] * len(X)",
+        "pd.Series(range(len(X)), name='who')",
+        "X",
+        "X[:, 0]",
+        "'a'",
+        "'nobody'",
+        "''",
+        "0",
+        "[0]",
+        "iter([0])",
+        "{0}",
+    ),
+    "sample_weight": (
+        "None",
+        "1.0",
+        "np.ones(len(X))",
+        "np.arange(len(X))",
+        "np.zeros(len(X))",
+        "np.full(len(X), 1e308)",
+        "np.full(len(X), 5e-324)",
+        "-np.ones(len(X))",
+        "np.full(len(X), np.nan)",
+        "['a'] * len(X)",
+        "[1.0]",
+        "X",
+        "1j",
+        "10**400",
+        "True",
+        "'balanced'",
+    ),
     "of_bounds_columns": (
         "None",
         "[0]",
@@ -368,6 +406,7 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
         "n_records=$of_bounds_n).plan",
         "skfdp.private_bounds($of_bounds_rows, delta=1e-3, on_invalid=$on_invalid)",
         "skfdp.private_bounds($of_bounds_rows, plan_only=$flag, delta=1e-3)",
+        "skfdp.private_bounds($of_bounds_rows, groups=$groups, delta=1e-3).plan",
     ),
     "private_score": (
         "skfdp.private_score($scored_by, $audited_rows, $target, $epsilon, "
@@ -376,6 +415,8 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
         "skfdp.private_score(MODEL, X, y, 1.0, threshold=$confidence, n_bins=$n_bins, "
         "loss_bound=$clip, on_invalid=$on_invalid, n_records=$of_bounds_n, "
         "neighboring_relation=$neighboring_relation, target_name=$target_name)",
+        "skfdp.private_score(MODEL, X, y, 1.0, groups=$groups, "
+        "sample_weight=$sample_weight, metrics=$metrics, by=$by).intervals",
         "skfdp.private_score(REGRESSOR, X, $target, 1.0, error_bound=$clip, "
         "metrics=$metrics, ledger=LEDGER())",
     ),
@@ -386,6 +427,7 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
         "skfdp.make_private_scorer($metrics, epsilon=$epsilon, delta=$delta_or_none, "
         "ledger=LEDGER(), threshold=$confidence)($scored_by, X, y)",
         "skfdp.make_private_scorer($metrics, epsilon=1.0, ledger=$ledger_path)",
+        "skfdp.make_private_scorer(epsilon=1.0, ledger=LEDGER(), groups=$groups)",
     ),
     "gdp_delta": ("gdp_delta($number, $mu)",),
     "gdp_epsilon": ("gdp_epsilon($delta, $mu)",),

@@ -352,6 +352,19 @@ def _of_rows(name: str) -> Callable:
     return lambda model, X, y: getattr(model, name)(X)
 
 
+def _length(X: Any) -> int:
+    """Return the number of rows of a table, 30 of what is none."""
+    shape = getattr(X, "shape", None)
+    if isinstance(shape, tuple) and len(shape) == 2 and isinstance(shape[0], int):
+        return shape[0]
+    return len(X) if isinstance(X, list) else 30
+
+
+def _fours(X: Any) -> list[int]:
+    """Return four persons, each with every fourth row."""
+    return [place % 4 for place in range(_length(X))]
+
+
 #: What may be asked of an estimator: functions of it, rows and a target.
 STEPS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "predict": _of_rows("predict"),
@@ -366,6 +379,17 @@ STEPS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "fit again": lambda model, X, y: model.fit(X, y),
     "fit without y": lambda model, X, y: model.fit(X),
     "fit with weights": lambda model, X, y: model.fit(X, y, sample_weight=[1.0]),
+    "fit with weights of rows": lambda model, X, y: model.fit(
+        X, y, sample_weight=list(range(_length(X)))
+    ),
+    "fit with odd weights": lambda model, X, y: model.fit(X, y, sample_weight=y),
+    "fit with groups": lambda model, X, y: model.fit(X, y, groups=_fours(X)),
+    "fit with groups and weights": lambda model, X, y: model.fit(
+        X, y, groups=_fours(X), sample_weight=1.0
+    ),
+    "fit with a column of groups": lambda model, X, y: model.fit(X, y, groups="c0"),
+    "fit with odd groups": lambda model, X, y: model.fit(X, y, groups=y),
+    "plan with groups": lambda model, X, y: model.plan(X, y, groups=_fours(X)),
     "clone": lambda model, X, y: clone(model),
     "repr": lambda model, X, y: repr(model),
     "html": lambda model, X, y: model._repr_html_(),
@@ -385,12 +409,19 @@ STEPS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 def _has(estimator_class: type, step: str) -> bool:
     """Whether an estimator has the method that a step calls, if it is one of some."""
-    if step == "fit with weights":  # a subclass may have another signature
-        return estimator_class.fit is PrivateEstimator.fit
+    if " with " in step:  # a subclass may have another signature
+        method = getattr(estimator_class, step.split()[0], None)
+        own = () if method is None else inspect.signature(method).parameters
+        needed = [name for word, name in _OF_ROWS.items() if word in step]
+        base = estimator_class.fit is PrivateEstimator.fit  # refuses weights itself
+        refused = base and needed == ["sample_weight"]
+        return refused or all(name in own for name in needed)
     name = {"names of others": "get_feature_names_out"}.get(step, step.split()[0])
     return name not in _METHODS or hasattr(estimator_class, name)
 
 
+#: Arguments of `fit` and `plan` beside X and y, by the word of the steps with them.
+_OF_ROWS = {"groups": "groups", "weights": "sample_weight"}
 _METHODS = (
     *("predict", "predict_proba", "predict_log_proba", "decision_function", "score"),
     *("transform", "fit_transform", "get_feature_names_out", "set_output", "plan"),

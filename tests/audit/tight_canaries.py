@@ -1,6 +1,7 @@
 """A canary for each release that the package makes; read from top to bottom."""
 
 import dataclasses
+import functools
 import math
 import warnings
 
@@ -32,6 +33,9 @@ HALVES = np.kron([[0, 1, 0], [0, 0, 1]], [1, 1])
 _rng = np.random.default_rng(0)
 X = _rng.random((N_ROWS, N_COLUMNS)) * (_rng.random((N_ROWS, N_COLUMNS)) < 0.7)
 HALF_BATCHES = {"batch_size": N_ROWS // 2}
+#: Persons with 3, 2, 1, 3, 2, 1, ... rows.
+GROUPS = np.repeat(np.arange(20), [3, 2, 1] * 6 + [3, 1])
+PERSON = 3
 #: Networks take longer.
 FEW = 12
 Y = {
@@ -45,13 +49,18 @@ Y = {
 def fitted(kind, **params):
     """Return what fits an estimator of this kind."""
 
-    def fit(X, y):
+    def fit(X, y, **of_rows):
         model = kind(random_state=0, **params)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return model.fit(X, y)
+            return model.fit(X, y, **of_rows)
 
     return fit
+
+
+def of_persons(fit):
+    """Return the fit to persons, the first of whom has three rows, nobody more."""
+    return functools.partial(fit, groups=GROUPS)
 
 
 def logistic(**more):
@@ -795,7 +804,7 @@ class Scored:
 
 
 def scored(metrics, **more):
-    def fit(X, y):
+    def fit(X, y, **of_rows):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return skfdp.private_score(
@@ -807,6 +816,7 @@ def scored(metrics, **more):
                 model_is_public=True,
                 random_state=0,
                 **more,
+                **of_rows,
             )
 
     return fit
@@ -829,3 +839,87 @@ for relation, more in RELATIONS.items():
         "scores",
         y="two",
     )
+
+# -- persons ---------------------------------------------------------------------------
+ROWS_COUNT = {"sample_weight": np.ones(N_ROWS)}
+for relation, more in TWO_RELATIONS.items():
+    replaced = relation == "replaced"
+    other = (HIGH, 1) if replaced else None
+    for label in ("class counts", "descent"):
+        canary(
+            f"{label}, persons, {relation}",
+            of_persons(logistic(**more)),
+            (HIGH, 0),
+            other,
+            label,
+            y="two",
+            n_rows=PERSON,
+        )
+    canary(
+        f"descent, persons and weights, {relation}",
+        functools.partial(of_persons(logistic(**more)), **ROWS_COUNT),
+        (HIGH, 0),
+        other,
+        "descent",
+        y="two",
+        n_rows=PERSON,
+    )
+    canary(
+        f"descent, the first rows of persons, {relation}",
+        of_persons(logistic(max_rows_per_person=2, **more)),
+        (HIGH, 0),
+        other,
+        "descent",
+        y="two",
+        n_rows=PERSON,
+    )
+    canary(
+        f"descent, Poisson batches of persons, {relation}",
+        of_persons(sgd(batch_size=10, **more)),
+        (HIGH, 0),
+        other,
+        "descent",
+        y="two",
+        alone=True,
+        n_rows=PERSON,
+    )
+    canary(
+        f"label statistic, persons, {relation}",
+        of_persons(logistic(**ONE_SHOT, **more)),
+        (None, 0),
+        (None, 1) if replaced else None,
+        "label statistic",
+        y="two",
+        X=np.vstack([BRIGHT[:1]] * PERSON + [BRIGHT[PERSON:]]),
+        private=NONE,
+        n_rows=PERSON,
+    )
+    canary(
+        f"score table with losses, persons, {relation}",
+        functools.partial(
+            of_persons(scored(["accuracy", "roc_auc", "log_loss"], **more)),
+            **ROWS_COUNT,
+        ),
+        (LOW, 1),
+        (HIGH, 1) if replaced else None,
+        "scores",
+        y="two",
+        n_rows=PERSON,
+    )
+canary(
+    "descent, weights",
+    functools.partial(logistic(), sample_weight=[4.0] + [1.0] * (N_ROWS - 1)),
+    (HIGH, 0),
+    (HIGH, 1),
+    "descent",
+    y="two",
+)
+canary(
+    "mean, persons, nulled",
+    of_persons(logistic(**NULLED)),
+    (HIGH, 0),
+    None,
+    "mean",
+    y="two",
+    n_rows=PERSON,
+)

@@ -18,7 +18,9 @@ import numpy as np
 from skfdp.audit.mechanism import bounds
 from skfdp.audit.mechanism.canary import Score
 from skfdp.privacy import Event
+from skfdp.queries.weighted import weighted
 from skfdp.records.grid import SparseGridRows
+from skfdp.records.units import Units
 from skfdp.releases.desk import Desk
 from skfdp.releases.noise import Streams
 
@@ -40,6 +42,7 @@ class Asked:
     query: Any
     theta: np.ndarray | None
     released: np.ndarray
+    units: Units | None
 
 
 @contextlib.contextmanager
@@ -56,7 +59,8 @@ def recorded(frozen: list | None, forced: dict[str, Callable]):
             found = frozen[len(asked)].released.copy()
         elif label in forced:
             found = forced[label](found)
-        asked.append(Asked(event, label, stream, query, theta, found.copy()))
+        own = found.copy()
+        asked.append(Asked(event, label, stream, query, theta, own, self._units))
         return found
 
     with mock.patch.object(Desk, "release", release):
@@ -77,8 +81,9 @@ class Canary:
     private : bool ndarray of shape (n_columns,)
         Which columns are private; those of record 0 are replaced.
     one, other : (values, label) or None
-        Private parts of record 0: a number or one for each column, and a label, None
-        where it is public. None, of `other` alone: the record is null, or gone.
+        Private parts of record 0, or of each of the first `n_rows`: a number or one for
+        each column, and a label, None where it is public. None, of `other` alone: the
+        record is null, or gone.
     label, stream : str
         Of the release.
     at : int
@@ -95,6 +100,8 @@ class Canary:
         ``edit(query, side)`` replaces what only a long search for a table would make.
     alone : bool
         Leave all other records out, whose coins are theirs.
+    n_rows : int
+        Rows of the person that is replaced, the first ones of the table.
     """
 
     name: str
@@ -112,15 +119,17 @@ class Canary:
     theta: Callable | None = None
     edit: Callable | None = None
     alone: bool = False
+    n_rows: int = 1
 
     def table(self, part):
-        """Return X and y with this private part of record 0."""
+        """Return X and y with this private part of record 0, or of the person."""
         X, y = self.X.copy(), None if self.y is None else self.y.copy()
         values, label = part
         if values is not None:
-            X[0, self.private] = np.broadcast_to(values, X.shape[1])[self.private]
+            own = np.broadcast_to(values, X.shape[1])[self.private]
+            X[: self.n_rows, self.private] = own
         if label is not None:
-            y[0] = label
+            y[: self.n_rows] = label
         return X, y
 
     def pair(self) -> "Pair":
@@ -135,21 +144,25 @@ class Canary:
         if replaced:
             queries[1] = self._again(first, *self.table(self.other))[place].query
         elif asked.event.relation.counts_are_public:
-            void = np.arange(len(X)) == 0
+            void = np.arange(len(X)) < self.n_rows
         else:
             gone = X[1:], None if y is None else y[1:]
             queries[1] = self._again(first, *gone)[place].query
         if self.edit is not None:
             queries = [self.edit(query, side) for side, query in enumerate(queries)]
+        units = asked.units
         if self.alone:
             counts = 1, int(replaced or void is not None)
             queries = [
-                rows_of(query, count)
+                rows_of(query, count * self.n_rows)
                 for query, count in zip(queries, counts, strict=True)
             ]
-            void = None if void is None else void[:1]
+            void = None if void is None else void[: self.n_rows]
+            units = None if units is None else first_units(units, self.n_rows)
         theta = asked.theta if self.theta is None else self.theta(asked.query)
-        return Pair(self.name, asked.event, asked.stream, theta, tuple(queries), void)
+        return Pair(
+            self.name, asked.event, asked.stream, theta, tuple(queries), void, units
+        )
 
     def _place(self, asked) -> int:
         places = [
@@ -169,6 +182,13 @@ class Canary:
         for one, other in zip(first, asked, strict=True):
             np.testing.assert_array_equal(one.theta, other.theta)
         return asked
+
+
+def first_units(units, count: int):
+    """Return the units of the first rows, which weigh what they do among all."""
+    found = units.kept(np.arange(count))
+    found.__dict__.update(step=units.step, reach=units.reach)  # cached properties
+    return found
 
 
 def rows_of(query, count: int):
@@ -208,6 +228,7 @@ class Pair:
     theta: np.ndarray | None
     queries: tuple
     void: np.ndarray | None
+    units: Units | None = None
 
     @property
     def mu(self) -> float:
@@ -228,13 +249,14 @@ class Pair:
     def sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the exact sums over every row, in the unit of the canary."""
         std = self.event.sensitivity / self.mu
-        unit = self.queries[0].unit(std)
+        queries = [weighted(query, self.units) for query in self.queries]
+        unit = queries[0].unit(std)
         rows = [None, None]
         if self.void is not None:
             rows[1] = np.flatnonzero(~self.void)
         return tuple(
             query.exact_sum(self.theta, batch, unit) * unit
-            for query, batch in zip(self.queries, rows, strict=True)
+            for query, batch in zip(queries, rows, strict=True)
         )
 
     def moved(self) -> float:
@@ -255,7 +277,7 @@ class Pair:
         voids = None, self.void
         for side, (query, void) in enumerate(zip(self.queries, voids, strict=True)):
             streams = Streams(seed, ("tight", self.name, f"table {side}"))
-            desk = Desk((event,), streams, void)
+            desk = Desk((event,), streams, void, self.units)
             found = np.empty(n_releases)
             for step in range(n_releases):
                 released = desk.release(

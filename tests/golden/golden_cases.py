@@ -66,12 +66,23 @@ def target(case: dict):
     return np.array(["no", "yes", "maybe"])[y] if case.get("text") else y
 
 
+def of_rows(case: dict) -> dict:
+    """Return what `fit` is told of the rows: their persons, their weights."""
+    n_rows = len(table(case["data"])[1])
+    rng, found = np.random.default_rng(n_rows), {}
+    if case.get("persons"):
+        found["groups"] = rng.integers(0, n_rows // 3, n_rows)
+    if case.get("weights"):
+        found["sample_weight"] = rng.integers(1, 6, n_rows)
+    return found
+
+
 def steepness(coef, intercept, X_public, y):
     """Return the gradients of a public penalty that reads the public columns."""
     return 0.01 * coef + 0.001 * X_public.mean(), 0.01 * intercept
 
 
-_FACTS = ("data", "as", "text", "elsewhere")
+_FACTS = ("data", "as", "text", "elsewhere", "persons", "weights")
 
 
 def _cases(estimator: str, common: dict, named: dict[str, dict]) -> list[dict]:
@@ -121,6 +132,19 @@ CASES = [
             "nothing public, replace_special": NULLED,
             "nothing public, add_or_remove_one": ADD,
             "nothing public, Poisson": {"solver": "dp-sgd", "batch_size": 40},
+            "nothing public, persons": {"persons": True},
+            "nothing public, persons, two rows each": {
+                "persons": True,
+                "max_rows_per_person": 2,
+            },
+            "nothing public, weights": {"weights": True},
+            "persons and weights, Poisson": {
+                **{"persons": True, "weights": True, "batch_size": 12},
+                "solver": "dp-sgd",
+            },
+            "both public, persons": {**SOME, "persons": True},
+            "labels, persons": {**ONE_SHOT, "persons": True},
+            "released bounds, persons": {**BOUNDS, "persons": True},
             "columns public": PUBLIC,
             "columns public, three classes": {**PUBLIC, "data": "three"},
             "columns public, replace_special": {**PUBLIC, **NULLED},
@@ -492,7 +516,7 @@ _ARRAYS = (
 def fit(case: dict):
     """Fit a case; return its report, its arrays by name, and its other results."""
     X, y = rows(case), target(case)
-    model = estimator(case).fit(X, y)
+    model = estimator(case).fit(X, y, **of_rows(case))
     inner = getattr(model, "best_estimator_", model)
     arrays = {}
     for name in _ARRAYS:

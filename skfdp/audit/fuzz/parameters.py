@@ -188,6 +188,7 @@ BY_NAME: dict[str, tuple[str, ...]] = {
     "feature_bound": ("'auto'", "1.0", "0.1", "1e20", "1e-20", "0", "math.inf"),
     "normalize": ("True", "False", "'auto'", "None", "1"),
     "clip_norm": ("'auto'", "1.0", "1e-20", "1e20", "0", "-1", "math.inf"),
+    "max_rows_per_person": ("None", "1", "2", "0", "-1", "2.5", "10**30"),
     "max_iter": ("2", "1", "3", "0", "-1", "2.5", "'2'"),
     "batch_size": ("'auto'", "None", "5", "1", "10**9", "0", "2.5"),
     "learning_rate": ("'auto'", "0.1", "1e-20", "1e20", "0", "'fast'"),
