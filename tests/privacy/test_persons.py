@@ -12,9 +12,11 @@ from skfdp import (
     DPSGDFClassifier,
     FeatureDPLogisticRegression,
     PrivacyLedger,
+    PrivateSearchCV,
     read_report,
     report,
 )
+from skfdp.audit import audit_estimator
 from skfdp.privacy import Event, PrivacyBudgetError, PrivacyReport, promise
 from skfdp.privacy.assumptions import (
     BATCHES_OF_PERSONS,
@@ -250,3 +252,26 @@ class TestFits:
         with pytest.raises(PrivacyBudgetError, match=MIXED):
             other.fit(X, y)
         assert report(ledger, delta=1e-5).unit == "person"
+
+
+class TestWhatProtectsRecords:
+    def test_a_search_refuses_groups(self, table):
+        X, y, groups = table
+        ledger = PrivacyLedger()
+        search = PrivateSearchCV(model(), {"clip_norm": [0.3, 1.0]}, ledger=ledger)
+        with pytest.raises(
+            ValueError, match="groups: PrivateSearchCV protects"
+        ):
+            search.fit(X, y, groups=groups)
+        assert not ledger.entries
+
+    def test_an_audit_of_one_run_refuses_persons(self, table):
+        class OfPersons(FeatureDPLogisticRegression):
+            def fit(self, X, y=None, sample_weight=None, groups=None):
+                persons = np.arange(len(X)) // 2
+                return super().fit(X, y, groups=persons)
+
+        X, y, _ = table
+        own = OfPersons(bounds=(0, 1), classes=[0, 1], max_iter=2)
+        with pytest.raises(ValueError, match="protects persons, and canaries are rows"):
+            audit_estimator(own, X, y, n_canaries=50)

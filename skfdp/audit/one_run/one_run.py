@@ -238,6 +238,11 @@ def _result(
     """Return what the numbers of right guesses say of a report."""
     if not math.isfinite(found.epsilon):
         raise ValueError(NO_CLAIM)
+    if found.unit == "person":
+        raise ValueError(
+            f"{found.subject} protects persons, and canaries are rows that come and go "
+            "by themselves: audit it by audit_replay, with groups in fit_params."
+        )
     n, n_steps = len(made.rows), made.n_steps
     level = significance / (_METHODS * len(counts))
     claim = Claim(found.events, n_steps)
