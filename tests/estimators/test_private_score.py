@@ -715,7 +715,7 @@ def test_under_add_or_remove_the_number_of_rows_is_private(scores, n_rows, relea
     assert releases[-1]["query"].capacity == 16 * 1000  # room, whatever comes
     only = public(Fixed(), X[:n_rows], y[:n_rows], metrics="brier_score", **more)
     (event,) = only.privacy_.events
-    assert event.clip_norm == pytest.approx(math.sqrt(1 + 17 / 16))
+    assert event.clip_norm == pytest.approx(math.sqrt(1 + 5 / 4))
 
 
 # -- results and reports --------------------------------------------------------------

@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 from skfdp.estimators.scoring.estimates import Estimate, NoisyTable, auc_kernel
 from skfdp.estimators.scoring.intervals import bounded_interval
 from skfdp.estimators.scoring.layout import bin_edges
+from skfdp.queries.score_table import SQUARES
 
 
 def constant(variance):
@@ -149,7 +150,8 @@ def test_the_variance_of_a_mean_is_that_of_simulations(metric, public, monkeypat
     def score(rng):
         cells = rng.multinomial(n, [0.3, 0.2, 0.2, 0.2, 0.1]) + std * rng.normal(size=5)
         loss = rng.beta(1, 3, n)
-        sums = np.array([loss.sum(), (loss**2).sum() / 4]) + std * rng.normal(size=2)
+        sums = np.array([loss.sum(), SQUARES * (loss**2).sum()])
+        sums += std * rng.normal(size=2)
         table = NoisyTable(cells, sums[None], std, n if public else None, 0.95)
         arguments = {"share": (chosen,), "ratio": (chosen, among), "mean_loss": (0,)}
         found = getattr(table, metric)(*arguments[metric])
@@ -169,8 +171,26 @@ def test_the_order_within_bins_is_better_told_by_neighbours():
     bins = np.searchsorted(edges, score)
     p, q = (np.bincount(bins[y == k], minlength=24) / (y == k).sum() for k in (0, 1))
     exact = roc_auc_score(y, score)
-    tied, ordered = p @ auc_kernel(24, 0.0) @ q, p @ auc_kernel(24) @ q
+    tied, ordered = p @ auc_kernel(24, ()) @ q, p @ auc_kernel(24) @ q
     assert abs(ordered - exact) < 0.15 * abs(tied - exact)
+
+
+def test_the_kernel_is_of_the_sixth_order():
+    """Normal scores, whose area is known: bins half as wide err 1/64 as much."""
+    normal, ends = NormalDist(), np.array([-np.inf, *np.arange(-30.0, 31.0), np.inf])
+
+    def counts(mean, spread):
+        return np.diff([normal.cdf((end - mean) / spread) for end in ends])
+
+    def error(spread, within):
+        p, q = counts(0.3, spread), counts(0.3 + spread, spread)  # bins lie anyhow
+        area = p @ auc_kernel(len(p), within) @ q
+        return abs(area - normal.cdf(1 / math.sqrt(2)))
+
+    for within, order in (((), 2), ((1 / 12,), 4), ((7 / 60, -1 / 60), 6)):
+        found = math.log2(error(1.5, within) / error(3.0, within))
+        assert found == pytest.approx(order, abs=0.3)
+    assert auc_kernel(9).tolist() == auc_kernel(9, (7 / 60, -1 / 60)).tolist()
 
 
 def test_the_kernel_is_fair():

@@ -180,12 +180,12 @@ QUERIES = {
     ),
     "score table with losses": Case(
         ScoreTable.planned(7, 2, N_GROUPS),
-        math.sqrt(2 + 2 * 17 / 16),
+        math.sqrt(2 + 2 * 5 / 4),
         lambda t: score_table(t, 7, 2),
     ),
     "losses alone": Case(
         ScoreTable.planned(0, 1, N_GROUPS),
-        math.sqrt(17 / 16),
+        math.sqrt(5 / 4),
         lambda t: score_table(t, 0, 1),
     ),
     "scores": Case(

@@ -93,7 +93,7 @@ def test_it_counts_and_sums():
     )
     unit = table.unit(1.0)
     total = table.exact_sum(None, None, unit) * unit
-    expected = [[1, 0, 2, 1.5, 1.25 / 4], [0, 1, 0, 1, 1 / 4]]
+    expected = [[1, 0, 2, 1.5, 1.25 / 2], [0, 1, 0, 1, 1 / 2]]
     np.testing.assert_allclose(total, expected, atol=1e-5)
 
 

@@ -233,7 +233,7 @@ def private_score(
       predicts, breaks it;
     * a record is in one cell of its group, and has losses within their bounds: see
       `skfdp.queries.score_table` for the sensitivity,
-      :math:`\sqrt{2 + 17/16 \cdot J}` with J losses if a record is replaced, and
+      :math:`\sqrt{2 + 5/4 \cdot J}` with J losses if a record is replaced, and
       :ref:`private-scores` for the proof;
     * nothing but `by` is treated as public, so that the event is within every public
       set. Under the replace relations the number of records is public;
