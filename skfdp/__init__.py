@@ -24,9 +24,12 @@ if TYPE_CHECKING:
         FeatureDPRegressor,
     )
     from skfdp.estimators.neural_network.mlp import FeatureDPMLPClassifier
+    from skfdp.estimators.scoring.adjusted import AdjustedClassifier
     from skfdp.estimators.scoring.private_score import private_score
     from skfdp.estimators.scoring.result import PrivateScore
     from skfdp.estimators.scoring.scorer import make_private_scorer
+    from skfdp.estimators.scoring.temperatures import PrivateTemperature
+    from skfdp.estimators.scoring.thresholds import PrivateThreshold
     from skfdp.estimators.search.search import PrivateSearchCV
     from skfdp.privacy import (
         Event,
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from skfdp.records.guards import UtilityWarning
 
 _HOMES = {
+    "AdjustedClassifier": "skfdp.estimators.scoring.adjusted",
     "DPSGDFClassifier": "skfdp.estimators.linear_model.dpsgd_f",
     "DPSGDFRegressor": "skfdp.estimators.linear_model.regressors",
     "DeclaredEncoder": "skfdp.encoding.encoder",
@@ -59,6 +63,8 @@ _HOMES = {
     "PrivateCompletionClassifier": "skfdp.estimators.completion.completion",
     "PrivateScore": "skfdp.estimators.scoring.result",
     "PrivateSearchCV": "skfdp.estimators.search.search",
+    "PrivateTemperature": "skfdp.estimators.scoring.temperatures",
+    "PrivateThreshold": "skfdp.estimators.scoring.thresholds",
     "UtilityWarning": "skfdp.records.guards",
     "calibrate": "skfdp.privacy",
     "make_private_scorer": "skfdp.estimators.scoring.scorer",
@@ -82,6 +88,7 @@ _IN_FILES = {
 }
 
 __all__ = [
+    "AdjustedClassifier",
     "DPSGDFClassifier",
     "DPSGDFRegressor",
     "DeclaredEncoder",
@@ -99,6 +106,8 @@ __all__ = [
     "PrivateCompletionClassifier",
     "PrivateScore",
     "PrivateSearchCV",
+    "PrivateTemperature",
+    "PrivateThreshold",
     "UtilityWarning",
     "__version__",
     "calibrate",

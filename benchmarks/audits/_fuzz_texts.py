@@ -224,6 +224,12 @@ DOMAINS: dict[str, tuple[str, ...]] = {
         *("()", "'nobody'", "7", "['accuracy', 7]", "'confusion_matrix'"),
     ),
     "by": ("None", "0", "'a'", "9", "y", "X[:, :2]", "['a', 'b']"),
+    "choice_metric": (
+        *("'f1'", "'accuracy'", "'nobody'", "None", "7", "['f1']"),
+        "{'false_positive': 1.0, 'false_negative': 5.0}",
+        "{'false_positive': 1.0, 'false_negative': math.nan}",
+    ),
+    "choice_release": ("MODEL.privacy_", "None", "'x'", "skfdp.report(MODEL)"),
     "n_bins": ("'auto'", "2", "1", "0", "600", "1.5"),
     "target": ("y", "None", "y[:3]", "y * 0", "y.astype(str)", "X[:, 0]"),
     "neighbours": (
@@ -422,6 +428,19 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
     ),
     "PrivateScore": (
         "skfdp.private_score(MODEL, X, y, 1.0, metrics=$metrics, by=$by).to_dict()",
+    ),
+    "PrivateThreshold": (
+        "skfdp.private_score(MODEL, X, y, 1.0, n_bins=$n_bins, metrics=$metrics)"
+        ".best_threshold($choice_metric).apply($scored_by).predict($audited_rows)",
+    ),
+    "PrivateTemperature": (
+        "skfdp.private_score(MODEL, X, y, $epsilon, metrics=$metrics)"
+        ".best_temperature().apply($scored_by).predict_proba($audited_rows)",
+    ),
+    "AdjustedClassifier": (
+        "skfdp.AdjustedClassifier($scored_by, temperature=$number, shift=$number, "
+        "release=skfdp.private_score(MODEL, X, y, 1.0).privacy_).fit().privacy_",
+        "skfdp.AdjustedClassifier(MODEL, release=$choice_release).fit().predict(X)",
     ),
     "make_private_scorer": (
         "skfdp.make_private_scorer($metrics, epsilon=$epsilon, delta=$delta_or_none, "

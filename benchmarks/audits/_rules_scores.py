@@ -52,6 +52,27 @@ SCORES = [
         r"if ledger is not None:",
         r"table = _released",
     ),
+    Line(
+        "fit left out of a report",
+        "a model with a released threshold is reported as its score alone",
+        "estimators/scoring/adjusted.py",
+        r"\[\(\"estimator\", fit\.report\), (\(\"scores\", release\))\]",
+        r"[\1]",
+    ),
+    Line(
+        "score left out of a report",
+        "a threshold is reported as if nobody had released it",
+        "estimators/scoring/adjusted.py",
+        r"\[(\(\"estimator\", fit\.report\)), \(\"scores\", release\)\]",
+        r"[\1]",
+    ),
+    Line(
+        "every model is public",
+        "a model of private records is reported as its score alone",
+        "estimators/scoring/adjusted.py",
+        r"MODEL_IS_PUBLIC in self\.release\.assumptions",
+        "True",
+    ),
 ]
 
 BOUNDS = [

@@ -57,6 +57,22 @@ def report_of(obj: Any, name: str) -> PrivacyReport | None:
     )
 
 
+def of_releases(
+    obj: Any, reports: Iterable[tuple[str, PrivacyReport]]
+) -> PrivacyReport:
+    """Return the report of what was made from several releases, and nothing else.
+
+    Parameters
+    ----------
+    obj : object
+        The subject.
+    reports : iterable of (str, PrivacyReport)
+        Names and reports of the releases, in their order.
+    """
+    parts = [Part(name, None, found) for name, found in reports]
+    return _joined(obj, parts, Learnt(), None)
+
+
 def _hides_private_fit(obj: Any, visited: set[int]) -> bool:
     """Whether an estimator holds another one with a report, at any depth."""
     if id(obj) in visited:

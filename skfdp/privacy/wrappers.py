@@ -15,10 +15,16 @@ from skfdp.privacy.steps import is_class
 
 _RESAMPLED = "its bootstrap repeats records, and each must appear once"
 _OUTSIDE = {
-    "CalibratedClassifierCV": "its calibrator is fitted to the target without noise",
+    "CalibratedClassifierCV": (
+        "its calibrator is fitted to the target without noise (private_score and "
+        "best_temperature calibrate by a release)"
+    ),
     "StackingClassifier": "its final estimator is fitted to the target without noise",
     "StackingRegressor": "its final estimator is fitted to the target without noise",
-    "TunedThresholdClassifierCV": "its threshold is tuned on the target without noise",
+    "TunedThresholdClassifierCV": (
+        "its threshold is tuned on the target without noise (private_score and "
+        "best_threshold choose one by a release)"
+    ),
     "BaggingClassifier": _RESAMPLED,
     "BaggingRegressor": _RESAMPLED,
     "AdaBoostClassifier": "its weights depend on which records are misclassified",
@@ -104,6 +110,13 @@ def _chain(obj: Any) -> Members:
     return found
 
 
+def _fixed(obj: Any) -> Members:
+    """Return the member that predicts: a fitted one, if it was not fitted again."""
+    if hasattr(obj, "estimator_"):
+        return [("estimator_", obj.estimator_)]
+    return [("estimator", obj.estimator)]
+
+
 def _check_targets_have_no_name(obj: Any, found: Members) -> None:
     named = [one.privacy_.target_name for one in leaves(found)]
     if any(name is not None for name in named):
@@ -132,5 +145,5 @@ _WRAPPERS: dict[str, Callable[[Any], Members]] = {
     "ClassifierChain": _chain,
     "RegressorChain": _chain,
     "TransformedTargetRegressor": lambda obj: [("regressor_", obj.regressor_)],
-    "FixedThresholdClassifier": lambda obj: [("estimator_", obj.estimator_)],
+    "FixedThresholdClassifier": _fixed,
 }

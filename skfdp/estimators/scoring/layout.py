@@ -30,8 +30,8 @@ DEFAULTS = {
 }
 #: Those that are the better, the smaller.
 SMALLER = (*_LOSSES, *_ERRORS, "false_positive_rate")
-# Bins are even in log odds, out to these: rare classes have scores near 0.
-_FURTHEST = 6.0
+#: Bins are even in log odds, out to these: rare classes have scores near 0.
+FURTHEST = 6.0
 _FEWEST, _MOST = 24, 96
 
 
@@ -258,5 +258,5 @@ def bin_edges(
         wanted = n_records / max(4 * noise_std**2, 1e-300)
         n_bins = 2 * math.floor(min(max(wanted, _FEWEST), _MOST) / 2)
     steps = np.arange(1, n_bins) - n_bins / 2
-    edges = {float(edge) for edge in expit(2 * _FURTHEST / n_bins * steps)}
+    edges = {float(edge) for edge in expit(2 * FURTHEST / n_bins * steps)}
     return tuple(sorted(edges | {float(threshold)}))

@@ -13,20 +13,25 @@ from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.reporting import report
 
 _DELTA, _RELATION = 1e-5, "replace_one"
-_PUBLIC = Assumption(
+#: Of a score whose model was declared public.
+MODEL_IS_PUBLIC = Assumption(
     "The model is public, as was declared: it does not depend on the scored records.",
     enforced=False,
 )
-_OTHERS = Assumption(
-    "The scored records are others than those that the model was fitted to: no ledger "
-    "is shared with that fit, so that together they may cost more.",
-    enforced=False,
-)
-_OTHER_PERSONS = Assumption(
-    "The scored rows are of other persons than those whose rows the model was fitted "
-    "to: no ledger is shared with that fit, so that together they may cost more.",
-    enforced=False,
-)
+#: Of a score without the ledger of the fit, by unit; a report of both counts both.
+OTHERS = {
+    "record": Assumption(
+        "The scored records are others than those that the model was fitted to: no "
+        "ledger is shared with that fit, so that together they may cost more.",
+        enforced=False,
+    ),
+    "person": Assumption(
+        "The scored rows are of other persons than those whose rows the model was "
+        "fitted to: no ledger is shared with that fit, so that together they may cost "
+        "more.",
+        enforced=False,
+    ),
+}
 _AS_REPORTED = Assumption(
     "The model depends on its records through what its own report counts, and through "
     "nothing else.",
@@ -79,6 +84,12 @@ class Origin:
         return cls(found, is_public, charged)
 
     @property
+    def is_private(self) -> bool:
+        """Whether the report is of a fit with privacy, and of no leak beside it."""
+        found = self.report
+        return found is not None and math.isfinite(found.epsilon) and not found.leaks
+
+    @property
     def delta(self) -> float:
         """Delta of the score where none is given."""
         return _DELTA if self.report is None else self.report.delta
@@ -108,11 +119,11 @@ class Origin:
             Of the score.
         """
         if self.is_public:
-            return (_PUBLIC,)
+            return (MODEL_IS_PUBLIC,)
         if self.is_charged:
             return enforced(FIT_IN_LEDGER), _AS_REPORTED
         own = None if self.report is None else self.report.unit
-        return (_OTHER_PERSONS if "person" in (unit, own) else _OTHERS,)
+        return (OTHERS["person" if "person" in (unit, own) else "record"],)
 
 
 def holds(ledger: PrivacyLedger | None, fit: PrivacyReport) -> bool:

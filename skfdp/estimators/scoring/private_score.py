@@ -11,6 +11,7 @@ import numpy as np
 from skfdp.addresses import public
 from skfdp.estimators.method import Budget
 from skfdp.estimators.parameters import REFUSES, public_count
+from skfdp.estimators.scoring.adjusted import SUBJECT
 from skfdp.estimators.scoring.estimates import row_spread
 from skfdp.estimators.scoring.layout import (
     NUMBERS,
@@ -311,7 +312,7 @@ def _score(
     budget = _budget(model, scored, origin, settings)
     plan = _planned(model, scored, settings, budget)
     warn_of_seed(settings.random_state)
-    subject = f"private_score of {type(model.estimator).__name__}"
+    subject = SUBJECT + type(model.estimator).__name__
     receipt = None
     if ledger is not None:
         receipt = ledger.charge((plan.event,), label=subject, plan=plan.schedule)

@@ -12,6 +12,15 @@ import numpy as np
 from skfdp.addresses import public
 from skfdp.estimators.scoring.estimates import NoisyTable
 from skfdp.estimators.scoring.layout import Layout
+from skfdp.estimators.scoring.temperatures import (
+    PrivateTemperature,
+    fitted_temperature,
+)
+from skfdp.estimators.scoring.thresholds import (
+    PrivateThreshold,
+    best_edge,
+    check_metric,
+)
 from skfdp.privacy.report import PrivacyReport
 
 if TYPE_CHECKING:
@@ -47,6 +56,15 @@ class PrivateScore:
         Standard deviation of the noise of each released entry, in records or persons.
     table : ndarray of shape (n_entries,)
         The release itself: counts of cells, then sums of losses and squares.
+    edges : tuple of float
+        Scores that part the bins of the table, in increasing order; empty where no bins
+        were counted. The table begins with the counts of the first class in each bin,
+        and goes on with those of the last class.
+    threshold : float
+        The one of the edges above which a record was predicted positive.
+    spread : float
+        How many times the variance by drawing is that of rows one by one: above 1 for
+        persons with several rows.
     by : str or None
         Name of the column that parts the groups.
     groups : dict of str or number to PrivateScore
@@ -63,6 +81,9 @@ class PrivateScore:
     n_records: int
     noise_std: float
     table: np.ndarray
+    edges: tuple[float, ...] = ()
+    threshold: float = 0.5
+    spread: float = 1.0
     by: str | int | None = None
     groups: Mapping[Any, PrivateScore] = dataclasses.field(default_factory=dict)
     privacy_: PrivacyReport
@@ -114,6 +135,9 @@ class PrivateScore:
             n_records=n_records,
             noise_std=noise_std,
             table=table,
+            edges=layout.edges if layout.counts == "bins" else (),
+            threshold=layout.threshold,
+            spread=spread,
             **more,
         )
 
@@ -121,6 +145,91 @@ class PrivateScore:
     def undetermined(self) -> tuple[str, ...]:
         """Metrics of which the release says nothing: a noisy count is not positive."""
         return tuple(name for name, value in self.values.items() if math.isnan(value))
+
+    def best_threshold(self, metric: Any = "balanced_accuracy") -> PrivateThreshold:
+        """Return the best threshold among the edges of the bins; costs nothing more.
+
+        Parameters
+        ----------
+        metric : str or dict, default="balanced_accuracy"
+            Or "accuracy", "f1", or the costs of one wrong prediction of either kind,
+            ``{"false_positive": 1.0, "false_negative": 5.0}``, whose mean is made
+            small.
+
+        Returns
+        -------
+        threshold : PrivateThreshold
+            The scored threshold, if no other one is better by more than two standard
+            errors, of noise and sampling, or if noise hides a class. ``apply`` makes a
+            model that uses it.
+
+        Raises
+        ------
+        ValueError
+            For another metric, or without bins of scores.
+
+        Notes
+        -----
+        **Guarantees.** A function of released numbers: post-processing.
+
+        What this score says at the chosen threshold is optimistic, since the same noise
+        has chosen it. `PrivateThreshold.interval` holds for all edges at once; or make
+        another `private_score` with ``threshold=...``, of other records or of another
+        part of the budget.
+        """
+        metric, counts = check_metric(metric), self._bins("best_threshold")
+        edge, gain, interval = best_edge(
+            counts,
+            self.edges.index(self.threshold),
+            self.noise_std,
+            metric,
+            self.confidence,
+            self.spread,
+        )
+        return PrivateThreshold(
+            threshold=self.edges[edge],
+            metric=metric,
+            is_default=self.edges[edge] == self.threshold,
+            gain=gain,
+            interval=interval,
+            privacy_=self.privacy_,
+        )
+
+    def best_temperature(self) -> PrivateTemperature:
+        """Return the temperature and the shift that calibrate the scores, for free.
+
+        Returns
+        -------
+        temperature : PrivateTemperature
+            1 and 0 where noise and sampling may explain what is seen. ``apply`` makes a
+            model with these probabilities.
+
+        Raises
+        ------
+        ValueError
+            Without bins of scores.
+
+        Notes
+        -----
+        **Guarantees.** A function of released numbers: post-processing.
+        """
+        counts = self._bins("best_temperature")
+        temperature, shift = fitted_temperature(
+            counts, self.edges, self.noise_std, self.spread
+        )
+        return PrivateTemperature(
+            temperature=temperature, shift=shift, privacy_=self.privacy_
+        )
+
+    def _bins(self, name: str) -> np.ndarray:
+        """Return the counts of both classes in each bin, or refuse."""
+        n_bins = len(self.edges) + 1
+        if n_bins < 4:
+            raise ValueError(
+                f"{name} needs at least four bins of scores of two classes, and this "
+                f"score has {n_bins}: ask private_score for metrics with 'roc_auc'."
+            )
+        return self.table[: 2 * n_bins].reshape(2, n_bins)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-able values; what is undetermined is None."""
@@ -137,6 +246,9 @@ class PrivateScore:
             "n_records": self.n_records,
             "noise_std": self.noise_std,
             "table": self.table.tolist(),
+            "edges": list(self.edges),
+            "threshold": self.threshold,
+            "spread": self.spread,
             "by": self.by,
             "groups": [
                 {"group": _group(name), "score": _without_report(one)}

@@ -1,0 +1,492 @@
+"""Thresholds and temperatures that follow from private scores."""
+
+import dataclasses
+import json
+import math
+import pickle
+from statistics import NormalDist
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, log_expit, logit
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, f1_score
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    KFold,
+    cross_val_predict,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+from skfdp import (
+    AdjustedClassifier,
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    PrivacyLedger,
+    PrivateCenteringTransformer,
+    PrivateScore,
+    private_score,
+    read_report,
+    report,
+)
+from skfdp.estimators.scoring.layout import bin_edges
+from skfdp.estimators.scoring.temperatures import fitted_temperature
+from skfdp.estimators.scoring.thresholds import _measured, _Rates, best_edge
+
+#: So much that the noise of a count is below a thousandth.
+HUGE = 2e9
+NAMED = ("balanced_accuracy", "f1", "accuracy")
+COSTS = {"false_positive": 1.0, "false_negative": 7.0}
+
+
+class Fixed:
+    """A public model, whose probabilities are the first column."""
+
+    def __init__(self, classes=(0, 1)):
+        self.classes_ = np.array(classes)
+
+    def fit(self, X, y):
+        raise AssertionError("a frozen model is not fitted")
+
+    def predict_proba(self, X):
+        p = np.asarray(X, dtype=float)[:, 0]
+        order = [0, 1] if self.classes_[0] < self.classes_[1] else [1, 0]
+        return np.column_stack([1 - p, p])[:, order]
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def law(n=20_000, share=0.15, slope=1.0, shift=0.0, seed=0):
+    """Return labels whose chances have these log odds, given the scores'."""
+    rng = np.random.default_rng(seed)
+    odds = rng.normal(logit(share), 1.2, n)
+    y = (rng.random(n) < expit(slope * odds + shift)).astype(int)
+    return expit(odds)[:, None], y
+
+
+def scored(X, y, epsilon=HUGE, model=None, **more):
+    model = Fixed() if model is None else model
+    more = {"n_bins": 96} | more
+    return private_score(model, X, y, epsilon, 1e-6, model_is_public=True, **more)
+
+
+def table(counts, *, noise_std=3.0, n_bins=12, more=()):
+    """Return a score with this release."""
+    whole = scored(*law(100), n_bins=n_bins)
+    release = np.concatenate([np.ravel(counts), [0.0], more])
+    return dataclasses.replace(whole, table=release, noise_std=noise_std)
+
+
+# -- thresholds ------------------------------------------------------------------------
+@pytest.mark.parametrize("metric", [*NAMED, COSTS], ids=str)
+def test_without_noise_no_edge_is_better(metric):
+    X, y = law()
+    found = scored(X, y)
+    chosen = found.best_threshold(metric)
+
+    def value(edge):
+        above = X[:, 0] > edge
+        if metric is COSTS:
+            return -(above & (y == 0)).mean() - 7 * (~above & (y == 1)).mean()
+        if metric == "accuracy":
+            return (above == y).mean()
+        return {"balanced_accuracy": balanced_accuracy_score, "f1": f1_score}[metric](
+            y, above
+        )
+
+    best = max(found.edges, key=value)
+    gain = value(chosen.threshold) - value(0.5)
+    assert chosen.gain == pytest.approx(gain, abs=1e-4)
+    if chosen.is_default:
+        assert chosen.threshold == 0.5 and chosen.interval == (0.0, 0.0)
+    else:
+        low, high = chosen.interval
+        assert low < chosen.gain < high
+    if metric != "accuracy":  # whose best one is not far from 1/2
+        assert not chosen.is_default
+        assert gain > 0.9 * (value(best) - value(0.5)) > 0.02
+
+
+@pytest.mark.parametrize("clear", [1.95, 2.05])
+def test_a_gain_must_exceed_two_standard_errors(clear):
+    """The bin above 1/2 has more negatives, by so many errors of noise and sampling."""
+    counts, std = np.zeros((2, 12)), 20.0
+    counts[0, 0] = counts[1, 11] = 1e6
+    counts[:, 6] = 1000 + np.array([0.5, -0.5]) * clear * math.sqrt(2000 + 2 * std**2)
+    found = table(counts, noise_std=std).best_threshold("accuracy")
+    assert found.is_default == (clear < 2)
+    if clear > 2:
+        error = (found.interval[1] - found.gain) / NormalDist().inv_cdf(1 - 0.025 / 10)
+        assert found.gain == pytest.approx(clear * error, rel=1e-3)
+
+
+@pytest.mark.parametrize("metric", [*NAMED, COSTS], ids=str)
+def test_the_derivatives_are_those_of_the_metric(metric):
+    values = np.array([30.0, 12.0, 45.0, 160.0])
+
+    def value(v):
+        c = _Rates(*v[:, None])
+        return float(_measured(c, metric)[0][0])
+
+    slopes = [float(s[0]) for s in _measured(_Rates(*values[:, None]), metric)[1:]]
+    for j, step in enumerate(1e-4 * np.eye(4)):
+        difference = (value(values + step) - value(values - step)) / 2e-4
+        assert slopes[j] == pytest.approx(difference, rel=1e-5, abs=1e-12)
+    # A ratio of counts: twice of each is the same.
+    assert values @ slopes == pytest.approx(0, abs=1e-12)
+
+
+def test_intervals_hold_for_whichever_was_chosen():
+    """Also where nothing can be gained, and the best of many is chance."""
+    rng, edges = np.random.default_rng(0), bin_edges(0.5, 24, 1.0, 1000)
+    odds = np.concatenate([[-6], logit(np.array(edges)), [6]])
+    p = expit((odds[1:] + odds[:-1]) / 2)
+    held = changed = 0
+    for centre in (0.0, -1.0):
+        records = 3000 * np.exp(-(((logit(p) - centre) / 1.5) ** 2) / 2)
+        share = np.array([records * (1 - p), records * p]) / records.sum()
+        start = edges.index(0.5)
+        truth = np.cumsum(share[0] - share[1])[:-1]  # of right predictions
+        for _ in range(200):
+            counts = rng.multinomial(3000, share.ravel()).reshape(2, -1)
+            noisy = counts + 5.0 * rng.normal(size=counts.shape)
+            edge, _, (low, high) = best_edge(noisy, start, 5.0, "accuracy", 0.95)
+            held += low <= truth[edge] - truth[start] <= high
+            changed += edge != start
+    assert held >= 0.95 * 400
+    assert changed < 0.15 * 400  # the threshold 1/2 is the best one here
+
+
+def test_noise_that_hides_a_class_changes_nothing():
+    X, y = law(300, share=0.05)
+    found = scored(X, y, 0.1).best_threshold()
+    assert found.is_default and found.gain == 0 and math.isnan(found.interval[0])
+    nobody = table(np.zeros((2, 12)))
+    for metric in (*NAMED, COSTS):
+        assert nobody.best_threshold(metric).is_default
+
+
+@pytest.mark.parametrize("labels", [[0, 1], ["no", "yes"], ["yes", "no"]])
+@pytest.mark.parametrize("threshold", [0.5, 0.2])
+def test_a_model_with_a_threshold(labels, threshold):
+    X, y = law()
+    model, named = Fixed(labels), np.sort(np.array(labels))[y]
+    score = scored(X, named, model=model, threshold=threshold)
+    chosen = score.best_threshold(COSTS)
+    assert score.threshold == threshold and chosen.threshold in score.edges
+    applied = chosen.apply(model)
+    assert isinstance(applied, FixedThresholdClassifier)
+    above = X[:, 0] > chosen.threshold
+    np.testing.assert_array_equal(
+        applied.predict(X), np.sort(labels)[above.astype(int)]
+    )
+    # Scores on the threshold are below it, as in the table.
+    on = np.array([[chosen.threshold]])
+    assert applied.predict(on)[0] == np.sort(labels)[0]
+
+
+def test_a_model_with_margins_alone():
+    X, y = law()
+    model = LinearSVC().fit(X, y)
+    score = scored(X, y, model=model)
+    chosen = score.best_threshold("balanced_accuracy")
+    above = expit(model.decision_function(X)) > chosen.threshold
+    np.testing.assert_array_equal(chosen.apply(model).predict(X), above)
+    assert not chosen.is_default
+
+
+# -- temperatures ----------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("slope", "shift"), [(0.4, 0.0), (3.0, 0.0), (1.0, 1.5), (0.5, -1.0), (2.0, 2.0)]
+)
+def test_without_noise_it_is_what_made_the_labels(slope, shift):
+    X, y = law(60_000, share=0.3, slope=slope, shift=shift)
+    found = scored(X, y, 100.0).best_temperature()
+    assert 1 / found.temperature == pytest.approx(slope, rel=0.06)
+    assert found.shift == pytest.approx(shift, abs=0.12)
+
+
+def test_what_is_right_is_left_as_it_is():
+    changed = 0
+    for seed in range(40):
+        X, y = law(4000, share=0.3, seed=seed)
+        found = scored(X, y, (0.1, 1.0)[seed % 2], n_bins="auto").best_temperature()
+        changed += not found.is_default
+    assert changed <= 6  # two standard errors in one of two directions: 2.3 of 40
+
+
+def test_noise_alone_changes_nothing():
+    rng, edges = np.random.default_rng(0), bin_edges(0.5, 24, 1.0, 1000)
+    fits = [fitted_temperature(20 * rng.normal(size=(2, 24)), edges, 20.0)] * 20
+    assert fits.count((1.0, 0.0)) >= 18
+
+
+def test_scores_beyond_the_bins_are_not_known():
+    """A rare class that is told right, and one whose model is far too sure."""
+    rng = np.random.default_rng(0)
+    p = expit(rng.normal(-9, 0.5, 50_000))[:, None]
+    rare = scored(p, (rng.random(50_000) < p[:, 0]).astype(int), 3.0)
+    assert rare.best_temperature().is_default
+    odds = np.where(rng.random(20_000) < 0.5, -25.0, 25.0)
+    y = (rng.random(20_000) < expit(odds / 12)).astype(int)
+    sure = scored(expit(odds)[:, None], y, 3.0)
+    applied = sure.best_temperature().apply(Fixed())
+    found = applied.predict_proba([[1.0 - 1e-11], [1e-11]])[:, 1]
+    assert found == pytest.approx(expit([25 / 12, -25 / 12]), abs=0.02)
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], ["yes", "no"]])
+def test_a_calibrated_model(labels):
+    X, y = law(20_000, slope=0.5)
+    model, named = Fixed(labels), np.array(["no", "yes"])[y]
+    chosen = scored(X, named, 3.0, model=model).best_temperature()
+    assert not chosen.is_default
+    applied = chosen.apply(model)
+    assert applied.classes_.tolist() == ["no", "yes"]
+    odds = np.clip(logit(X[:, 0]), -6, 6) / chosen.temperature + chosen.shift
+    np.testing.assert_allclose(applied.decision_function(X), odds, rtol=1e-9)
+    np.testing.assert_allclose(applied.predict_proba(X)[:, 1], expit(odds))
+    np.testing.assert_allclose(applied.predict_log_proba(X)[:, 0], log_expit(-odds))
+    np.testing.assert_array_equal(applied.predict(X) == "yes", odds > 0)
+    assert applied.score(X, named) == np.mean((odds > 0) == (y == 1))
+
+
+def test_no_change_gives_the_probabilities_of_the_model():
+    X = np.array([[0.0], [1e-300], [0.3], [1 - 2**-53], [1.0]])
+    chosen = scored(*law(500, share=0.4), 0.5).best_temperature()
+    assert chosen.is_default
+    applied = chosen.apply(Fixed())
+    np.testing.assert_array_equal(applied.predict_proba(X)[:, 1], X[:, 0])
+    assert applied.decision_function(X)[0] == -math.inf
+
+
+# -- what they tell --------------------------------------------------------------------
+def test_they_follow_from_what_is_published():
+    """The JSON of a score, and nothing else, gives the same choice."""
+    X, y = law(8000, slope=0.5)
+    score = scored(X, y, 1.0, n_bins="auto")
+    told = json.loads(json.dumps(score.to_dict()))
+    again = PrivateScore(
+        values={},
+        intervals={},
+        confidence=told["confidence"],
+        confusion_matrix=None,
+        classes=None,
+        n_records=told["n_records"],
+        noise_std=told["noise_std"],
+        table=np.array(told["table"]),
+        edges=tuple(told["edges"]),
+        threshold=told["threshold"],
+        privacy_=score.privacy_,
+    )
+    assert again.best_threshold("f1") == score.best_threshold("f1")
+    assert again.best_temperature() == score.best_temperature()
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame(rng.random((6000, 3)), columns=["a", "b", "c"])
+    odds = 6 * (X["a"] - 0.5) + 2 * (X["b"] - 0.5) - 2
+    return X, (rng.random(6000) < expit(odds)).astype(int)
+
+
+def private_model(ledger=None, **more):
+    return DPSGDFClassifier(1.0, bounds=(0, 1), classes=[0, 1], ledger=ledger, **more)
+
+
+@pytest.mark.parametrize("piped", [False, True])
+@pytest.mark.parametrize("choice", ["best_threshold", "best_temperature"])
+def test_the_report_is_of_both(people, piped, choice, tmp_path):
+    X, y = people
+    ledger = PrivacyLedger(tmp_path / "ledger.db", epsilon=5.0, delta=1e-5)
+    model = private_model(ledger)
+    if piped:
+        centre = PrivateCenteringTransformer(0.3, bounds=(0, 1), ledger=ledger)
+        model = make_pipeline(centre, model)
+    model.fit(X[:3000], y[:3000])
+    score = private_score(model, X[3000:], y[3000:], 1.0, ledger=ledger)
+    applied = getattr(score, choice)().apply(model)
+    found = report(applied)
+    assert found.events == ledger.events and found.n_fits == 2 + piped
+    assert found.epsilon == pytest.approx(report(ledger).epsilon)
+    assert found.epsilon > max(report(model).epsilon, score.privacy_.epsilon)
+    assert not found.leaks and not found.unseen and len(found.receipts) == 2 + piped
+    path = tmp_path / "report.json"
+    path.write_text(found.to_json())
+    assert read_report(path).epsilon == found.epsilon
+    assert "scores: 1 Gaussian release(s)" in found.statement()
+    # Copies, and fits that do nothing.
+    for same in (
+        clone(applied),
+        pickle.loads(pickle.dumps(applied)),
+        applied.fit(X[:50], y[:50]),
+    ):
+        assert report(same).events == found.events
+        np.testing.assert_array_equal(same.predict(X), applied.predict(X))
+    assert len(ledger.events) == len(found.events)
+
+
+def test_without_a_shared_ledger_both_are_counted(people):
+    X, y = people
+    model = private_model().fit(X[:3000], y[:3000])
+    score = private_score(model, X[3000:], y[3000:], 1.0)
+    assert any("are others than" in a.text for a in score.privacy_.assumptions)
+    found = report(score.best_temperature().apply(model))
+    assert found.events == (*report(model).events, *score.privacy_.events)
+    assert not any("are others than" in a.text for a in found.assumptions)
+
+
+def test_a_public_model_leaves_the_score_alone(people):
+    X, y = people
+    model = LogisticRegression().fit(X[:3000], y[:3000])
+    score = private_score(model, X[3000:], y[3000:], 1.0, model_is_public=True)
+    for applied in (
+        score.best_threshold().apply(model),
+        score.best_temperature().apply(model),
+    ):
+        found = report(applied)
+        assert found.events == score.privacy_.events and not found.leaks
+        assert any("is public, as was declared" in a.text for a in found.assumptions)
+    # What has a private fit in it is counted, whatever was declared.
+    private = private_model().fit(X[:3000], y[:3000])
+    score = private_score(private, X[3000:], y[3000:], 1.0, model_is_public=True)
+    found = report(score.best_temperature().apply(private))
+    assert found.events == (*report(private).events, *score.privacy_.events)
+
+
+def test_another_model_than_was_scored_is_refused(people):
+    X, y = people
+    score = private_score(
+        LogisticRegression().fit(X, y), X, y, 1.0, model_is_public=True
+    )
+    private = private_model().fit(X[:500], y[:500])
+    for chosen in (score.best_threshold(), score.best_temperature()):
+        with pytest.raises(ValueError, match="model=DPSGDFClassifier is another one"):
+            chosen.apply(private)
+        with pytest.raises(ValueError, match="must be of two classes"):
+            chosen.apply(LogisticRegression())
+    # By hand: the report refuses.
+    by_hand = AdjustedClassifier(private, release=score.privacy_)
+    with pytest.raises(ValueError, match="is another one than was scored"):
+        report(by_hand)
+
+
+def test_a_model_that_is_not_private_any_more_is_refused(people):
+    X, y = people
+    model = private_model().fit(X[:3000], y[:3000])
+    score = private_score(model, X[3000:], y[3000:], 1.0)
+    applied = score.best_temperature().apply(model)
+    model.set_params(epsilon=math.inf, clip_norm="auto").fit(X[:3000], y[:3000])
+    with pytest.raises(ValueError, match="is not the result of a private fit"):
+        report(applied)
+
+
+def test_a_frozen_member_is_followed_without_a_fit(people):
+    X, y = people
+    model = private_model().fit(X, y)
+    fixed = FixedThresholdClassifier(FrozenEstimator(model), threshold=0.3)
+    assert report(fixed).events == report(model).events
+    with pytest.raises(ValueError, match="nothing has privacy_"):
+        report(FixedThresholdClassifier(private_model(), threshold=0.3))
+
+
+def test_groups_have_choices_of_their_own(people):
+    X, y = people
+    sector = pd.Series(np.repeat(["x", "y"], 3000), name="sector")
+    p = expit(logit(X["a"].clip(0.01, 0.99)) + 2.0 * (sector == "y")).to_numpy()
+    y = (np.random.default_rng(0).random(6000) < X["a"]).astype(int)
+    score = scored(p[:, None], y, 5.0, by=sector)
+    chosen = {k: s.best_temperature() for k, s in score.groups.items()}
+    assert chosen["x"].shift == pytest.approx(0.0, abs=0.2)
+    assert chosen["y"].shift == pytest.approx(-2.0, abs=0.3)
+    thresholds = {k: s.best_threshold("accuracy") for k, s in score.groups.items()}
+    assert thresholds["x"].is_default and thresholds["y"].threshold > 0.75
+    assert thresholds["y"].privacy_ == score.privacy_
+
+
+def test_in_a_search_nothing_is_fitted(people):
+    X, y = people
+    model = private_model().fit(X[:3000], y[:3000])
+    score = private_score(model, X[3000:], y[3000:], 1.0)
+    applied = score.best_threshold().apply(model)
+    found = cross_val_predict(applied, X[:500], y[:500], cv=KFold(2))
+    np.testing.assert_array_equal(found, applied.predict(X[:500]))
+    piped = make_pipeline("passthrough", score.best_temperature().apply(model))
+    assert report(piped.fit(X[:50], y[:50])).n_fits == 2
+    search = GridSearchCV(applied, {"threshold": [0.2, 0.4]}, cv=KFold(2))
+    assert search.fit(X[:500], y[:500]).best_params_["threshold"] in (0.2, 0.4)
+
+
+# -- refusals --------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "metric",
+    [None, "youden", 3, {}, {"false_positive": 1.0}, {**COSTS, "more": 1.0}, ["f1"]],
+    ids=repr,
+)
+def test_other_metrics_are_refused(metric):
+    with pytest.raises(ValueError, match="metric=.* must be one of 'balanced_accu"):
+        scored(*law(200)).best_threshold(metric)
+
+
+@pytest.mark.parametrize("cost", [0.0, -1.0, math.nan, math.inf, "x", True, 1e40])
+def test_other_costs_are_refused(cost):
+    with pytest.raises(ValueError, match=r"metric\['false_negative'\]="):
+        scored(*law(200)).best_threshold({**COSTS, "false_negative": cost})
+
+
+def test_scores_without_bins_are_refused():
+    X, y = law(300)
+    for more in (
+        {"metrics": "accuracy"},
+        {"metrics": "confusion_matrix"},
+        {"n_bins": 1},
+    ):
+        score = scored(X, y, **more)
+        for name in ("best_threshold", "best_temperature"):
+            with pytest.raises(ValueError, match=f"{name} needs at least four bins"):
+                getattr(score, name)()
+
+
+def test_an_adjusted_model_cannot_be_changed(people):
+    X, y = people
+    model = private_model().fit(X, y)
+    applied = private_score(model, X, y, 1.0).best_temperature().apply(model)
+    with pytest.raises(ValueError, match=r"temperature=2\.0 cannot be set"):
+        applied.set_params(temperature=2.0)
+    assert applied.set_params() is applied and clone(applied) is applied
+    assert applied.n_features_in_ == 3 and list(applied.feature_names_in_) == list(
+        "abc"
+    )
+    assert "temperature=" in repr(applied) and "PrivacyReport" not in repr(applied)
+    with pytest.raises(AttributeError, match="AdjustedClassifier has no attribute"):
+        assert applied.coef_
+    for release in (None, "x", report(model)):
+        with pytest.raises(ValueError, match="release=.* must be the report of a priv"):
+            AdjustedClassifier(model, release=release).fit()
+    for name, value in (
+        ("temperature", 0.0),
+        ("temperature", "x"),
+        ("shift", math.nan),
+    ):
+        with pytest.raises(ValueError, match=f"{name}="):
+            AdjustedClassifier(model, release=applied.release, **{name: value}).fit()
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_what_is_public_of_the_fit_stays_public(people, named):
+    X, y = people
+    X, kept = (X, ("a",)) if named else (X.to_numpy(), (0,))
+    more = {"public_features": list(kept), "target_name": "ill"}
+    model = FeatureDPLogisticRegression(1.0, bounds=(0, 1), classes=[0, 1], **more)
+    score = private_score(model.fit(X[:3000], y[:3000]), X[3000:], y[3000:], 1.0)
+    found = report(score.best_threshold().apply(model))
+    assert found.public_features == kept and not found.public_target
+    assert found.private_features == report(model).private_features
+    assert found.target_name == "ill"
