@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
+import skfdp
 from skfdp import (
     DPSGDFClassifier,
     DPSGDFRegressor,
@@ -131,22 +132,43 @@ def test_no_rows_to_predict_in_our_words():
         model.predict(X[:0])
 
 
-@pytest.mark.parametrize("name", [*ESTIMATORS, "PrivateSearchCV"])
+#: Those that weigh rows, and protect persons.
+LINEAR = (
+    "DPSGDFClassifier",
+    "FeatureDPLogisticRegression",
+    "DPSGDFRegressor",
+    "FeatureDPRegressor",
+)
+
+
+@pytest.mark.parametrize("name", sorted({*ESTIMATORS, "PrivateSearchCV"} - {*LINEAR}))
 def test_sample_weight_is_refused_with_the_reason(name, releases):
     estimator = {**ESTIMATORS, "PrivateSearchCV": SEARCH}[name]
     told = refusal(estimator, X, Y, sample_weight=np.ones(20))
     assert told == refusal(estimator, X, Y, np.ones(20))
     assert told.startswith(
-        f"{name}.fit takes no sample_weight: a weight would multiply"
+        f"{name}.fit takes no sample_weight, as the linear estimators do: leave it out"
     )
     assert not releases
     assert "sample_weight" not in inspect.signature(estimator.fit).parameters
 
 
+@pytest.mark.parametrize("name", sorted({*ESTIMATORS, "PrivateSearchCV"} - {*LINEAR}))
+def test_groups_are_refused_with_those_that_take_them(name, releases):
+    estimator = {**ESTIMATORS, "PrivateSearchCV": SEARCH}[name]
+    told = refusal(estimator, X, Y, groups=np.arange(20) // 2)
+    assert told.startswith(f"{name}.fit takes no groups: only the linear estimators (")
+    for linear in LINEAR:
+        assert linear in told
+        assert "groups" in inspect.signature(getattr(skfdp, linear).fit).parameters
+    assert not releases
+
+
 def test_sample_weight_is_refused_in_a_pipeline():
-    steps = make_pipeline(PrivateCenteringTransformer(bounds=(0, 1)), CLASSIFIER)
-    told = refusal(steps, X, Y, dpsgdfclassifier__sample_weight=np.ones(20))
-    assert "DPSGDFClassifier.fit takes no sample_weight" in told
+    steps = make_pipeline(PrivateCenteringTransformer(bounds=(0, 1)))
+    weights = {"privatecenteringtransformer__sample_weight": np.ones(20)}
+    told = refusal(steps, X, Y, **weights)
+    assert "PrivateCenteringTransformer.fit takes no sample_weight" in told
 
 
 @pytest.mark.parametrize("estimator", [CLASSIFIER, PrivateCenteringTransformer()])

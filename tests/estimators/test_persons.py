@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from skfdp import (
-    DPSGDFClassifier,
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
@@ -162,14 +161,6 @@ def test_groups_are_refused_where_nobody_reads_them(name, verb, monkeypatch):
     told = f"{name}.{verb} takes no groups: only the linear estimators .*DPSGDF"
     with pytest.raises(TypeError, match=told):
         getattr(OTHERS[name], verb)(X, Y, groups=GROUPS)
-
-
-def test_the_sentence_names_those_that_take_groups():
-    with pytest.raises(TypeError) as told:
-        OTHERS["FeatureDPMLPClassifier"].fit(X, Y, groups=GROUPS)
-    for kind in (DPSGDFClassifier, DPSGDFRegressor, FeatureDPRegressor):
-        assert kind.__name__ in str(told.value)
-        assert "groups" in kind.fit.__code__.co_varnames or kind.fit.__wrapped__
 
 
 def test_a_fit_is_a_function_of_the_partition_and_not_of_its_names():
