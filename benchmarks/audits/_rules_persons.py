@@ -135,11 +135,11 @@ KERNELS = [
 
 QUERIES = [
     Line(
-        "persons parted by threads",
-        "a person of two threads has two clips",
+        "persons of the first thread left out",
+        "threads begin with other rows",
         "queries/blocks.py",
-        r"cuts = np\.searchsorted\(ends, wanted\)",
-        "cuts = np.minimum(wanted, len(ends) - 1)",
+        r"np\.arange\(n_jobs \+ 1\)",
+        "np.arange(1, n_jobs + 2)",
     ),
     Line(
         "persons parted by blocks",

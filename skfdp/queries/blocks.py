@@ -18,9 +18,7 @@ def thread_shares(ends: np.ndarray, n_jobs: int) -> np.ndarray:
         Threads; they get about equally many rows.
     """
     wanted = ends[-1] * np.arange(n_jobs + 1) // n_jobs
-    cuts = np.searchsorted(ends, wanted)
-    cuts[-1] = len(ends) - 1
-    return cuts
+    return np.searchsorted(ends, wanted)
 
 
 def person_blocks(

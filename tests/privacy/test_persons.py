@@ -259,9 +259,7 @@ class TestWhatProtectsRecords:
         X, y, groups = table
         ledger = PrivacyLedger()
         search = PrivateSearchCV(model(), {"clip_norm": [0.3, 1.0]}, ledger=ledger)
-        with pytest.raises(
-            ValueError, match="groups: PrivateSearchCV protects"
-        ):
+        with pytest.raises(ValueError, match="groups: PrivateSearchCV protects"):
             search.fit(X, y, groups=groups)
         assert not ledger.entries
 
