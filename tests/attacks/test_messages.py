@@ -153,10 +153,9 @@ def test_sample_weight_is_refused_with_the_reason(name, releases):
     assert "sample_weight" not in inspect.signature(estimator.fit).parameters
 
 
-@pytest.mark.parametrize("name", sorted({*ESTIMATORS, "PrivateSearchCV"} - {*LINEAR}))
+@pytest.mark.parametrize("name", sorted({*ESTIMATORS} - {*LINEAR}))
 def test_groups_are_refused_with_those_that_take_them(name, releases):
-    estimator = {**ESTIMATORS, "PrivateSearchCV": SEARCH}[name]
-    told = refusal(estimator, X, Y, groups=np.arange(20) // 2)
+    told = refusal(ESTIMATORS[name], X, Y, groups=np.arange(20) // 2)
     assert told.startswith(f"{name}.fit takes no groups: only the linear estimators (")
     for linear in LINEAR:
         assert linear in told

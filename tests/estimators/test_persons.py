@@ -11,7 +11,7 @@ from skfdp import (
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
     PrivateCenteringTransformer,
-    PrivateSearchCV,
+    PrivateCompletionClassifier,
 )
 from skfdp.estimators.method import Budget
 from skfdp.privacy import Relation
@@ -150,7 +150,7 @@ def test_events_of_records_become_those_of_persons():
 OTHERS = {
     "FeatureDPMLPClassifier": FeatureDPMLPClassifier(bounds=(0, 1)),
     "PrivateCenteringTransformer": PrivateCenteringTransformer(bounds=(0, 1)),
-    "PrivateSearchCV": PrivateSearchCV(classifier(), {"C": [1.0]}),
+    "PrivateCompletionClassifier": PrivateCompletionClassifier(classifier()),
 }
 
 
