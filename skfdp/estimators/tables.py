@@ -148,7 +148,6 @@ class TableEstimator(BaseEstimator):
             As `fit` of the linear estimators takes them; both are public.
         """
         X, groups = self._take_groups(X, groups)
-        self._has_weights = sample_weight is not None
         frame, named = X, target_name(self.target_name, y) if self._has_target else None
         if self.encoder is not None:
             smooth = self._smooths and not self.encoder.sparse_output
@@ -212,6 +211,7 @@ class TableEstimator(BaseEstimator):
         self, X, y, sample_weight, groups
     ) -> tuple[Any, Any, RowsOfUnits | None]:
         """Return the rows that count: what is left out here, nothing looks at."""
+        self._has_weights = sample_weight is not None
         given = self._rows_of_units(sample_weight, groups, X.shape[0])
         if given is None:
             return X, y, None

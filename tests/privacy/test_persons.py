@@ -225,6 +225,7 @@ class TestFits:
         first = model(max_rows_per_person=2)
         found = texts(first.fit(X, y, groups=groups, sample_weight=X[:, 0]).privacy_)
         assert found[WEIGHTS_ARE_PUBLIC] is found[ORDER_IS_PUBLIC] is False
+        first.set_params(max_rows_per_person=None)
         again = texts(first.fit(X, y).privacy_)
         assert not {WEIGHTS_ARE_PUBLIC, ORDER_IS_PUBLIC} & set(again)
 

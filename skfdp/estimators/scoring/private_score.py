@@ -14,12 +14,11 @@ from skfdp.estimators.parameters import REFUSES, public_count
 from skfdp.estimators.scoring.adjusted import SUBJECT
 from skfdp.estimators.scoring.estimates import row_spread
 from skfdp.estimators.scoring.layout import (
-    NUMBERS,
-    TWO,
     Layout,
     bin_edges,
     check_metrics,
 )
+from skfdp.estimators.scoring.loss_bounds import check_methods, loss_bounds
 from skfdp.estimators.scoring.origin import Origin
 from skfdp.estimators.scoring.predictions import Model, model_of, table_of
 from skfdp.estimators.scoring.result import PrivateScore
@@ -373,7 +372,7 @@ def _planned(
     """Return what will be released; a function of public facts."""
     n_records = _count(scored, settings.n_records, budget)
     metrics = check_metrics(settings.metrics, model.task)
-    _check_methods(model, metrics)
+    check_methods(model, metrics)
     threshold = float(settings.threshold)
     layout = Layout(
         task=model.task,
@@ -381,7 +380,7 @@ def _planned(
         n_classes=0 if model.classes is None else len(model.classes),
         edges=(threshold,),
         threshold=threshold,
-        bounds=_bounds(model, metrics, settings),
+        bounds=loss_bounds(model, metrics, settings.loss_bound, settings.error_bound),
         counts_are_public=budget.relation.counts_are_public,
     )
 
@@ -438,50 +437,6 @@ def _count(scored: Scored, n_records: int | None, budget: Budget) -> int:
         )
     own = scored.n_rows if scored.units is None else scored.units.n_units
     return public_count(own, n_records, budget.epsilon, budget.delta)
-
-
-def _check_methods(model: Model, metrics: tuple[str, ...]) -> None:
-    """Refuse metrics of what the model does not tell."""
-    losses = {"log_loss", "brier_score"} & set(metrics)
-    if losses and not hasattr(model.estimator, "predict_proba"):
-        raise ValueError(
-            f"metrics={sorted(losses)[0]!r} needs predict_proba, which the model has "
-            "not: choose accuracy or roc_auc."
-        )
-    if "roc_auc" in metrics and model.by == "predict":
-        raise ValueError(
-            "metrics='roc_auc' needs predict_proba or decision_function, which the "
-            "model has not: choose accuracy, confusion_matrix or recall."
-        )
-
-
-def _bounds(
-    model: Model, metrics: tuple[str, ...], settings: _Settings
-) -> dict[str, float]:
-    """Return the bounds of the losses that are asked for, in their own units."""
-    if model.task == NUMBERS:
-        bound = settings.error_bound
-        if bound is None:
-            bound = _width(model.estimator)
-        found = {"mean_absolute_error": bound, "mean_squared_error": bound**2}
-    else:
-        brier = 1.0 if model.task == TWO else 2.0
-        found = {"log_loss": settings.loss_bound, "brier_score": brier}
-    return {name: float(found[name]) for name in metrics if name in found}
-
-
-def _width(estimator: Any) -> float:
-    """Return the width of the declared bounds of a regressor's target."""
-    while hasattr(estimator, "steps"):
-        estimator = estimator.steps[-1][1]
-    bounds = getattr(estimator, "target_bounds", None)
-    if bounds is None:
-        raise ValueError(
-            "error_bound=None: the model declares no target_bounds; give the largest "
-            "absolute error of one record, in the units of the target."
-        )
-    low, high = map(float, bounds)
-    return high - low
 
 
 def _released(
