@@ -260,7 +260,7 @@ class TestWhatProtectsRecords:
         X, y, groups = table
         ledger = PrivacyLedger()
         search = PrivateSearchCV(model(), {"clip_norm": [0.3, 1.0]}, ledger=ledger)
-        with pytest.raises(ValueError, match="groups: PrivateSearchCV protects"):
+        with pytest.raises(TypeError, match="PrivateSearchCV.fit takes no groups"):
             search.fit(X, y, groups=groups)
         assert not ledger.entries
 

@@ -20,7 +20,6 @@ from sklearn.utils.validation import (
 from skfdp.addresses import public
 from skfdp.estimators.arrays import check_arrays, shaped_target
 from skfdp.estimators.base import PrivateEstimator
-from skfdp.estimators.callbacks import with_callbacks
 from skfdp.estimators.method import Budget
 from skfdp.estimators.parameters import ASSUMPTIONS, REFUSES, public_count, store
 from skfdp.estimators.search import runs
@@ -40,7 +39,6 @@ from skfdp.privacy.relations import Relation
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.store import Receipt
 from skfdp.records.checks import check_choice, check_number, shown
-from skfdp.records.guards import guarded_fit
 from skfdp.records.labels import Labels, encode_any, encode_labels
 from skfdp.records.names import target_name
 from skfdp.releases.noise import Streams, check_random_state
@@ -193,32 +191,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         store(self, locals())
 
     _released = ("best_estimator_", "best_params_", "best_score_")
-
-    @with_callbacks
-    @guarded_fit
-    def fit(self, X, y=None, *, groups=None):
-        """Fit and score candidates within the budget, charging the ledger first.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Each record once.
-        y : array-like of shape (n_samples,)
-            Labels of any type.
-        groups : None
-            Refused: records are what a search protects.
-
-        Returns
-        -------
-        self : object
-        """
-        if groups is not None:
-            raise ValueError(
-                "groups: PrivateSearchCV protects records, since its parts and its "
-                "scores would have to be those of persons; fit one model with groups, "
-                "or charge several to a ledger, and compare them by private_score."
-            )
-        return self._fit(X, y)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
