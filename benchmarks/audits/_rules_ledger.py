@@ -290,4 +290,29 @@ SETS = [
     ),
 ]
 
-RULES = [*LEDGER, *SETS]
+UNITS = [
+    Line(
+        "units mixed",
+        "a record's promise passes for that of a person",
+        "privacy/public_sets.py",
+        r"if others:",
+        "if False:",
+        scope="_only_unit",
+    ),
+    Line(
+        "persons who come and go",
+        "no partition is the same in both tables",
+        "privacy/events.py",
+        r'if self\.unit != "record":',
+        "if False:",
+    ),
+    Line(
+        "persons assumed to have one record",
+        "nobody is told what is taken for granted of groups",
+        "privacy/assumptions.py",
+        r'persons = events\[0\]\.unit == "person"',
+        "persons = False",
+    ),
+]
+
+RULES = [*LEDGER, *SETS, *UNITS]

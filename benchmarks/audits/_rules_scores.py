@@ -130,4 +130,63 @@ REHEARSALS = [
     ),
 ]
 
-RULES = [*SCORES, *BOUNDS, *REHEARSALS]
+PERSONS = [
+    Line(
+        "scores of persons told as those of records",
+        "a ledger of records takes them, and the report says too little",
+        "estimators/scoring/private_score.py",
+        r'facts\["unit"\], reach = units\.unit, units\.reach',
+        "reach = units.reach",
+    ),
+    Line(
+        "reach left out of a score",
+        "somebody's rows move the table further than one row",
+        "estimators/scoring/private_score.py",
+        r'facts\["unit"\], reach = units\.unit, units\.reach',
+        'facts["unit"] = units.unit',
+    ),
+    Line(
+        "units left out of a score",
+        "rows count alike, under the noise of persons who do",
+        "estimators/scoring/private_score.py",
+        r"Desk\(\(plan\.event,\), streams, units=units\)",
+        "Desk((plan.event,), streams)",
+    ),
+    Line(
+        "persons left out of private bounds",
+        "rows are protected where persons were promised",
+        "estimators/bounds/function.py",
+        r"units = self\._units_of\(groups, X\.shape\)",
+        "units = None",
+    ),
+    Line(
+        "noise of bins not counted in steps",
+        "integers that cannot carry the noise",
+        "estimators/bounds/release.py",
+        r"> MAX_STD \* step:",
+        "> MAX_STD:",
+    ),
+    Line(
+        "person changed in one row",
+        "the others are taken to stay",
+        "audit/replay/neighbours.py",
+        r"for record in changed\.rows:",
+        "for record in changed.rows[:1]:",
+    ),
+    Line(
+        "person nulled in one row",
+        "the distance of one row passes for that of the person",
+        "audit/replay/rehearsing.py",
+        r"np\.atleast_1d\(changed\)",
+        "np.atleast_1d(changed)[:1]",
+    ),
+    Line(
+        "audits of one run let persons in",
+        "canaries of one person come and go by themselves",
+        "audit/one_run/one_run.py",
+        r'if found\.unit == "person":',
+        "if False:",
+    ),
+]
+
+RULES = [*SCORES, *BOUNDS, *REHEARSALS, *PERSONS]
