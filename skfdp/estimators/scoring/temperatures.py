@@ -17,8 +17,11 @@ from skfdp.estimators.scoring.layout import FURTHEST
 if TYPE_CHECKING:
     from skfdp.privacy.report import PrivacyReport
 
-# Standard errors; and by how much a log-likelihood must be better for each parameter.
+# Standard errors by which the size of a class must differ from nothing.
 _CLEAR = 2.0
+# By how much a log-likelihood must be better for each parameter. Noise alone does that
+# for one parameter in 1 of 200 cases; it would in 1 of 20 for 2, and in three ways.
+_BETTER = 4.0
 # Log odds of the first and the last bin that are tried; float64 has none beyond 37.
 _LARGEST, _N_BEYOND = 37.0, 63
 
@@ -120,7 +123,7 @@ def fitted_temperature(
     *Shrinkage.* With slope a and shift b at the log odds c of the released share of
     positives, ``a (z - c) + c + b``, the sum above gets :math:`(\log^2 a + b^2) / 2`, a
     normal prior around no change. A slope, a shift, or both are taken if that is better
-    than no change by 2 for each: as likely by noise alone as what is two standard
+    than no change by 4 for each: as likely by noise alone as what is 2.8 standard
     errors away.
     """
     odds = logit(np.array(edges))
@@ -146,7 +149,7 @@ def fitted_temperature(
             return unlikely(*np.bincount(place, values, minlength=2))
 
         found = minimize(of_free, np.zeros(len(place)), method="Nelder-Mead")
-        value = float(found.fun) + _CLEAR * len(place)
+        value = float(found.fun) + _BETTER * len(place)
         if value < least:
             best, least = np.bincount(place, found.x, minlength=2), value
     if best is None:
