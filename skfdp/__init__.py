@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         FeatureDPRegressor,
     )
     from skfdp.estimators.neural_network.mlp import FeatureDPMLPClassifier
-    from skfdp.estimators.scoring.adjusted import AdjustedClassifier
     from skfdp.estimators.scoring.private_score import private_score
     from skfdp.estimators.scoring.result import PrivateScore
     from skfdp.estimators.scoring.scorer import make_private_scorer
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from skfdp.records.guards import UtilityWarning
 
 _HOMES = {
-    "AdjustedClassifier": "skfdp.estimators.scoring.adjusted",
     "DPSGDFClassifier": "skfdp.estimators.linear_model.dpsgd_f",
     "DPSGDFRegressor": "skfdp.estimators.linear_model.regressors",
     "DeclaredEncoder": "skfdp.encoding.encoder",
@@ -75,6 +73,7 @@ _HOMES = {
 }
 # Not public, but named by saved files.
 _IN_FILES = {
+    "AdjustedClassifier": "skfdp.estimators.scoring.adjusted",
     "CategoriesBlock": "skfdp.encoding.blocks",
     "CoefficientNoise": "skfdp.estimators.linear_model.coefficient_noise",
     "HatsBlock": "skfdp.encoding.blocks",
@@ -88,7 +87,6 @@ _IN_FILES = {
 }
 
 __all__ = [
-    "AdjustedClassifier",
     "DPSGDFClassifier",
     "DPSGDFRegressor",
     "DeclaredEncoder",

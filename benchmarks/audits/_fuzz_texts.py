@@ -229,7 +229,6 @@ DOMAINS: dict[str, tuple[str, ...]] = {
         "{'false_positive': 1.0, 'false_negative': 5.0}",
         "{'false_positive': 1.0, 'false_negative': math.nan}",
     ),
-    "choice_release": ("MODEL.privacy_", "None", "'x'", "skfdp.report(MODEL)"),
     "n_bins": ("'auto'", "2", "1", "0", "600", "1.5"),
     "target": ("y", "None", "y[:3]", "y * 0", "y.astype(str)", "X[:, 0]"),
     "neighbours": (
@@ -436,11 +435,6 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "PrivateTemperature": (
         "skfdp.private_score(MODEL, X, y, $epsilon, metrics=$metrics)"
         ".best_temperature().apply($scored_by).predict_proba($audited_rows)",
-    ),
-    "AdjustedClassifier": (
-        "skfdp.AdjustedClassifier($scored_by, temperature=$number, shift=$number, "
-        "release=skfdp.private_score(MODEL, X, y, 1.0).privacy_).fit().privacy_",
-        "skfdp.AdjustedClassifier(MODEL, release=$choice_release).fit().predict(X)",
     ),
     "make_private_scorer": (
         "skfdp.make_private_scorer($metrics, epsilon=$epsilon, delta=$delta_or_none, "

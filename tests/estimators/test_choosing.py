@@ -24,7 +24,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from skfdp import (
-    AdjustedClassifier,
     DPSGDFClassifier,
     FeatureDPLogisticRegression,
     PrivacyLedger,
@@ -34,6 +33,7 @@ from skfdp import (
     read_report,
     report,
 )
+from skfdp.estimators.scoring.adjusted import AdjustedClassifier
 from skfdp.estimators.scoring.layout import bin_edges
 from skfdp.estimators.scoring.temperatures import fitted_temperature
 from skfdp.estimators.scoring.thresholds import _measured, _Rates, best_edge
