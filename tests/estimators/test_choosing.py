@@ -498,3 +498,25 @@ def test_what_is_public_of_the_fit_stays_public(people, named):
     assert found.public_features == kept and not found.public_target
     assert found.private_features == report(model).private_features
     assert found.target_name == "ill"
+
+
+def test_persons_with_several_rows_count_less():
+    """What is clear of rows one by one is not, where drawing adds more variance."""
+    counts = np.zeros((2, 12))
+    counts[0, 0] = counts[1, 11] = 1e6
+    counts[:, 6] = 1200, 1000  # 4.7 standard errors by drawing
+    found = table(counts, noise_std=0.01)
+    spread = dataclasses.replace(found, spread=9.0)
+    assert not found.best_threshold("accuracy").is_default
+    assert spread.best_threshold("accuracy").is_default
+    # As many persons, each in nine rows that are alike.
+    start = found.edges.index(0.5)
+    once, nine = (
+        best_edge(times * counts, start, 0.01, "accuracy", 0.95, times)
+        for times in (1.0, 9.0)
+    )
+    assert nine[2] == pytest.approx(once[2], rel=1e-3)
+    weak = np.array([[100.0] * 12, [60.0] * 12])
+    weak[:, 6:] = weak[::-1, 6:]
+    assert fitted_temperature(weak, found.edges, 1.0) != (1.0, 0.0)
+    assert fitted_temperature(weak, found.edges, 1.0, 2000.0) == (1.0, 0.0)
