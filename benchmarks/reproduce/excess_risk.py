@@ -48,8 +48,13 @@ SHARES = (0.0, 0.1, 0.25, 0.5, 1.0)
 RATES, SLOPES = (1.0, 1 / 16), (0.0, 1.0, 10.0)
 # Rows of norm 1 have a logistic loss of smoothness 1/4.
 LARGEST_STEP = 0.5 / 0.25
-MIDDLE, N_SEEDS, N_FITS = 4000, 20, 5
+MIDDLE, N_FITS = 4000, 5
 N_STEPS = 400  # of sampled batches; full batches take what the bound asks for
+
+
+def n_seeds(n: int) -> int:
+    """Return the number of runs of a cell."""
+    return 20 if n <= MIDDLE else 5
 
 
 def problem(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -146,7 +151,7 @@ def contributions(X, y, public, weights, clip, padded):
 def descend(X, y, public, facts, rate, slope, rng, padded=True) -> np.ndarray:
     """Return the mean iterates of Algorithm 1, a column for each of the seeds."""
     n, clip = len(y), facts["lipschitz"]
-    weights = np.zeros((D, N_SEEDS))
+    weights = np.zeros((D, n_seeds(n)))
     total = np.zeros_like(weights)
     for _ in range(facts["n_steps"]):
         a, b, known, _ = contributions(X, y, public, weights, clip, padded)
@@ -168,7 +173,7 @@ def descend(X, y, public, facts, rate, slope, rng, padded=True) -> np.ndarray:
 def summary(excess: np.ndarray) -> dict:
     """Return mean and standard error over runs."""
     error = excess.std(ddof=1) / len(excess) ** 0.5
-    return {"mean": float(excess.mean()), "se": float(error)}
+    return {"mean": float(excess.mean()), "se": float(error), "n_runs": len(excess)}
 
 
 def cell(n, epsilon, share, rate, slope_size=0.0) -> dict:
@@ -266,23 +271,32 @@ def verdict(cells: dict) -> dict:
     """Return what the numbers say of the theorem."""
     found = {k: v for k, v in cells.items() if k.split(" | ")[0] in ("cell", "slope")}
     ratios = {k: v["algorithm 1"]["mean"] / v["bound"] for k, v in found.items()}
-    noisy = {}
+    by_share, by_size = {}, {}
     for key, value in found.items():
         kind, n, epsilon, share, rate = key.split(" | ")
         if kind == "cell" and rate == "1" and share != "0":
-            noisy.setdefault((n, epsilon), []).append(value)
-    slopes = {"bound": [], "algorithm 1": [], "clipped": []}
-    for group in noisy.values():
-        x = np.log([value["lipschitz"] for value in group])
-        for name, out in slopes.items():
-            of = [v[name] if name == "bound" else v[name]["mean"] for v in group]
-            out.append(float(np.polyfit(x, np.log(of), 1)[0]) if len(x) > 1 else 1.0)
+            point = float(n), value
+            by_share.setdefault((n, epsilon), []).append((value["lipschitz"], value))
+            by_size.setdefault((share, epsilon), []).append(point)
     return {
         "n_cells": len(found),
         "above_the_bound": [key for key, ratio in ratios.items() if ratio > 1],
         "measured_over_bound": [min(ratios.values()), max(ratios.values())],
-        "mean_power_of_lipschitz": {k: float(np.mean(v)) for k, v in slopes.items()},
+        "mean_power_of_lipschitz": powers(by_share),
+        "mean_power_of_records": powers(by_size),
     }
+
+
+def powers(groups: dict) -> dict:
+    """Return mean slopes of logarithms over groups of (number, cell)."""
+    slopes = {"bound": [], "algorithm 1": [], "clipped": []}
+    for points in groups.values():
+        x = np.log([number for number, _ in points])
+        for name, out in slopes.items():
+            y = [v[name] if name == "bound" else v[name]["mean"] for _, v in points]
+            if len(x) > 1:
+                out.append(float(np.polyfit(x, np.log(y), 1)[0]))
+    return {name: float(np.mean(out)) if out else None for name, out in slopes.items()}
 
 
 def draw(cells: dict, path: Path) -> None:

@@ -1,0 +1,252 @@
+"""Scripts of paper 1 and its successors: their lemmas hold, and they run."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import expit, softmax
+
+FOLDER = Path(__file__).parents[1] / "benchmarks" / "reproduce"
+
+pytestmark = pytest.mark.skipif(
+    not FOLDER.exists(), reason="the benchmarks are not part of an installed package"
+)
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    """Import the modules of the folder, and leave no trace of it on the path."""
+    sys.path.insert(0, str(FOLDER))
+    try:
+        import excess_risk
+        import span_noise
+        import successors_features
+    finally:
+        sys.path.remove(str(FOLDER))
+    return excess_risk, span_noise, successors_features
+
+
+@pytest.fixture(scope="module")
+def excess_risk(scripts):
+    return scripts[0]
+
+
+@pytest.fixture(scope="module")
+def span_noise(scripts):
+    return scripts[1]
+
+
+@pytest.fixture(scope="module")
+def successors(scripts):
+    return scripts[2]
+
+
+def quick(name, tmp_path, *options):
+    """Run a script in quick mode; return its cells and what it printed."""
+    path = tmp_path / "found.json"
+    found = subprocess.run(
+        [
+            sys.executable,
+            str(FOLDER / name),
+            "--quick",
+            "--output",
+            str(path),
+            *options,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert found.returncode == 0, found.stderr
+    return json.loads(path.read_text(encoding="utf-8")), found.stdout
+
+
+class TestExcessRisk:
+    """Theorem 2.4: the bound, the minimum, and where the printed theorem fails."""
+
+    @pytest.mark.parametrize("share", [0.1, 0.25, 0.5, 1.0])
+    def test_no_private_gradient_is_longer_than_its_bound(self, excess_risk, share):
+        X, y = excess_risk.problem(200)
+        d, radius = excess_risk.D, excess_risk.RADIUS
+        public = np.arange(d) >= round(share * d)
+        rng = np.random.default_rng(0)
+        directions = np.vstack([rng.normal(size=(200, d)), X, -X])
+        # Extremes lie on single rows, with more or less weight on the private part.
+        for scale in (1.0, 0.5, 0.1):
+            tilted = directions.copy()
+            tilted[:, public] *= scale
+            weights = radius * tilted.T / np.linalg.norm(tilted, axis=1)
+            for labels in (y, 1 - y):
+                residual = expit(X @ weights) - labels[:, None]
+                known = expit(X[:, public] @ weights[public]) - labels[:, None]
+                gradients = np.sqrt(
+                    (residual - known) ** 2 * (X[:, public] ** 2).sum(axis=1)[:, None]
+                    + residual**2 * (X[:, ~public] ** 2).sum(axis=1)[:, None]
+                )
+                bound = excess_risk.lipschitz(share)
+                assert gradients.max() <= bound * (1 + 1e-12)
+        if share == 1.0:
+            assert gradients.max() > 0.999 * bound
+
+    def test_contributions_are_the_clipped_difference(self, excess_risk):
+        X, y = excess_risk.problem(50)
+        rng = np.random.default_rng(1)
+        weights = rng.normal(size=(excess_risk.D, 3))
+        public = np.arange(excess_risk.D) >= 8
+        a, b, known, factor = excess_risk.contributions(
+            X, y, public, weights, 0.3, True
+        )
+        assert (factor < 1).any() and (factor == 1).any()
+        for i in range(50):
+            for k in range(3):
+                w, padded = weights[:, k], np.where(public, X[i], 0.0)
+                whole = (expit(X[i] @ w) - y[i]) * X[i]
+                known_part = (expit(padded @ w) - y[i]) * padded
+                expected = whole - known_part
+                expected *= min(1.0, 0.3 / np.linalg.norm(expected))
+                found = np.where(public, a[i, k], b[i, k]) * X[i]
+                np.testing.assert_allclose(found, expected, atol=1e-12)
+                np.testing.assert_allclose(known[i, k] * padded, known_part, atol=1e-12)
+
+    @pytest.mark.parametrize("slope", [0.0, 1.0, 10.0])
+    def test_the_minimum_is_one(self, excess_risk, slope):
+        X, y = excess_risk.problem(300)
+        slope = np.full(excess_risk.D, slope / excess_risk.D**0.5)
+        best = excess_risk.minimum(X, y, slope)
+        assert np.linalg.norm(best) <= excess_risk.RADIUS * (1 + 1e-9)
+        gradient = X.T @ (expit(X @ best) - y) / len(y) + slope
+        multiplier = np.linalg.norm(gradient) / np.linalg.norm(best)
+        if np.linalg.norm(best) < excess_risk.RADIUS * (1 - 1e-9):
+            multiplier = 0.0
+        np.testing.assert_allclose(gradient, -multiplier * best, atol=1e-9)
+
+    def test_the_bound_falls_as_it_should(self, excess_risk):
+        facts = excess_risk.setting(4000, 0.5, 0.5, 1.0)
+        assert facts["step"] <= excess_risk.LARGEST_STEP
+        longer = excess_risk.setting(8000, 0.5, 0.5, 1.0)
+        assert longer["bound"] == pytest.approx(facts["bound"] / 2, rel=0.02)
+        free = excess_risk.setting(4000, 0.5, 0.0, 1.0)
+        assert free["noise_std"] == 0
+
+    def test_the_quick_run(self, tmp_path):
+        found, output = quick("excess_risk.py", tmp_path)
+        verdict = found["verdict"]
+        assert verdict["above_the_bound"] == []
+        assert verdict["n_cells"] == 6
+        power = verdict["mean_power_of_lipschitz"]
+        assert power["bound"] == pytest.approx(1, abs=1e-6)
+        assert power["algorithm 1"] > 1
+        kink = found["cells"]["kink | 100000"]
+        assert kink["excess"] > 0.8 > 1e4 * kink["printed"]
+        assert "bound" in output
+        assert (tmp_path / "found.png").stat().st_size > 10_000
+
+
+class TestSpanNoise:
+    """Noise in the span of the label gradients, and its privacy."""
+
+    def test_the_noise_hides_all_that_a_label_moves(self, span_noise):
+        """Two labels differ within the span, where the noise is isotropic."""
+        rng = np.random.default_rng(0)
+        x, p = rng.normal(size=5), softmax(rng.normal(size=4))
+        gradients = np.array([np.outer(x, p - np.eye(4)[k]).ravel() for k in range(4)])
+        assert np.linalg.matrix_rank(gradients) == 3
+        draws = span_noise.sum_zero(rng.normal(size=(20_000, 4)))
+        noise = np.einsum("i,nk->nik", x, draws).reshape(len(draws), -1)
+        basis = np.linalg.svd(gradients)[2][:3]
+        np.testing.assert_allclose(noise @ basis.T @ basis, noise, atol=1e-9)
+        covariance = np.cov(noise @ basis.T, rowvar=False)
+        np.testing.assert_allclose(covariance, (x @ x) * np.eye(3), atol=0.06 * (x @ x))
+        apart = np.linalg.norm(gradients[0] - gradients[1])
+        assert apart == pytest.approx(2**0.5 * np.linalg.norm(x))
+
+    def test_its_price_is_that_of_the_visits(self, span_noise):
+        from skfdp.privacy import gdp_mu
+
+        one, ten = (span_noise.label_noise(1.0, k) for k in (1, 10))
+        assert one == pytest.approx(2**0.5 / gdp_mu(1.0, 1e-5), rel=1e-3)
+        assert ten == pytest.approx(10**0.5 * one, rel=1e-3)
+
+    def test_a_label_enters_one_step_of_a_pass(self, span_noise):
+        """So that other steps are post-processing; the difference shows which step."""
+        rng = np.random.default_rng(3)
+        X, codes = rng.random((30, 3)), rng.integers(3, size=30)
+        size = 1e-9  # weights stay at zero, so that all residuals do
+        facts = dict(noise=0.0, size=size, n_passes=1, batch=1)
+        longest = np.linalg.norm(X, axis=1).max()
+        visits = set()
+        for i in range(30):
+            other = codes.copy()
+            other[i] = (codes[i] + 1) % 3
+            moved = [
+                span_noise.descend(X, y, 3, **facts, rng=np.random.default_rng(5))[0]
+                for y in (codes, other)
+            ]
+            change = np.linalg.norm(moved[0] - moved[1]) * longest * 2**0.5 / size
+            step = (2**0.5 * np.linalg.norm(X[i]) / change) ** 2
+            assert step == pytest.approx(round(step), rel=1e-5)
+            visits.add(round(step))
+        assert visits == set(range(1, 31))
+
+    def test_the_quick_run(self, tmp_path):
+        found, _ = quick("span_noise.py", tmp_path)
+        rows = {row["way"]: row for row in found["rows"]}
+        assert set(rows) == set(
+            ("one pass", "ten passes", "noisy labels", "isotropic", "one-shot", "loop")
+        )
+        noise = found["cells"]["digits | noise"]
+        # More rows than columns: less noise in all directions than in the span.
+        assert noise["span"] > noise["isotropic"]
+        assert noise["rows"] > noise["rows_where_equal"]
+        assert rows["isotropic"]["accuracy"] > rows["noisy labels"]["accuracy"] + 10
+        assert rows["one-shot"]["log_loss"] < rows["isotropic"]["log_loss"]
+
+
+class TestSuccessors:
+    """Moments that private columns enter, and hybrids."""
+
+    @pytest.mark.parametrize("exact", [True, False])
+    def test_records_stay_within_the_norm(self, successors, exact):
+        rng = np.random.default_rng(0)
+        public = np.array([False, False, True, True, True])
+        model = successors.Moments(1.0, (-1, 1), (-1, 1), public, exact, 0)
+        X = rng.choice([-9.0, -1.0, 0.0, 1.0], size=(400, 5))
+        p, u = np.split(model._rows(X), [2], axis=1)
+        mixed = np.einsum("ni,nj->nij", p, u).reshape(400, -1)
+        parts = [np.einsum("ni,nj->nij", p, p).reshape(400, -1), mixed, p, u]
+        if not exact:
+            parts += [mixed, np.einsum("ni,nj->nij", u, u).reshape(400, -1)]
+        norm = np.linalg.norm(np.hstack(parts), axis=1)
+        assert norm.max() == pytest.approx(2.0 if exact else 6**0.5)
+        assert norm.max() <= model.std * successors.gdp_mu(1.0, 1e-5) / 2 * (1 + 1e-9)
+
+    def test_probabilities_are_corrected_for_the_flips(self, successors):
+        class Told:
+            classes_ = np.array([0, 1])
+
+            def fit(self, X, y):
+                return self
+
+            def predict_proba(self, X):
+                truth = np.array([0.2, 0.8])
+                return np.tile(0.7 * truth + 0.3 * truth[::-1], (len(X), 1))
+
+        model = successors.Corrected(Told(), keep=0.7, classes=[0, 1])
+        table = model.fit(None, None).predict_proba(np.zeros((2, 1)))
+        np.testing.assert_allclose(table, [[0.2, 0.8]] * 2, atol=1e-4)
+
+    def test_the_quick_run(self, tmp_path):
+        found, output = quick("successors_features.py", tmp_path)
+        names = {key.split(" | ")[0] for key in found["cells"]}
+        assert names == {"krichene", "chua"}
+        assert "hybrid" in output and "public products" in output
+        assert all(
+            0 < value["log_loss"] < 1
+            for key, value in found["cells"].items()
+            if key.startswith("chua")
+        )
