@@ -35,7 +35,7 @@ def test_a_small_figure(tmp_path):
     assert "generated baskets stand in" in run.stdout
     (row,) = json.loads(output.read_text(encoding="utf-8"))["rows"]
     names = {"default", "dp-sgd", "dp-sgd, paper", "paper 1", "paper 1, paper"}
-    names |= {"linear", "with a loop", "class sums"}
+    names |= {"linear", "linear, uncentred", "with a loop", "class sums"}
     assert {"epsilon", "public", "none", *names} == set(row)
     assert row["dp-sgd"][0] >= row["dp-sgd, paper"][0]
     assert row["paper 1"][0] >= row["paper 1, paper"][0]

@@ -16,7 +16,9 @@ the paper's own numbers are smaller):
 * default: `FeatureDPMLPClassifier` with nothing set but what is public and the bounds;
 * with a loop: the default, but a fifth of the squared budget trains the last layer;
 * class sums: ``pretraining="class_sums"``, half of it for the last layer;
-* linear: `FeatureDPLogisticRegression`, defaults likewise.
+* linear: `FeatureDPLogisticRegression`, defaults likewise;
+* linear, uncentred: the same with ``centering=None``, which keeps the columns
+  non-negative, and the sensitivity at sqrt(2) clip_norm.
 
 Tuning on the test rows flatters the rivals and never the default.
 
@@ -51,7 +53,13 @@ N_STEPS = 160
 # On the clipped sum over q n clip_norm: 10 * the paper's step over its clip norm is 1.
 DP_SGD_STEPS = (0.1, 0.3, 1.0, 3.0, 10.0)
 #: Steps of Algorithm 1, and private weights; the first step is the paper's.
-WEIGHTED_STEPS = ((0.1, 100.0), (0.1, 1000.0), (0.03, 3000.0))
+WEIGHTED_STEPS = (
+    (0.1, 100.0),
+    (0.1, 1000.0),
+    (0.1, 3000.0),
+    (0.1, 10_000.0),
+    (0.03, 3000.0),
+)
 #: Numbers of steps of a trajectory: one, three and ten passes.
 TRAJECTORY = (16, 48, N_STEPS)
 TEST = 4000
@@ -145,25 +153,27 @@ def methods(epsilon, n_steps, public, n, seed, relation):
             name,
             model(*facts, **algorithm_one(n, step, weight, n_steps)),
         )
-    yield (
-        "linear",
-        "",
-        FeatureDPLogisticRegression(
-            epsilon,
-            DELTA,
-            public_features=public,
-            public_target=True,
-            bounds=(0, 1),
-            neighboring_relation=relation,
-            random_state=seed,
-        ),
-    )
+    for name, centering in (("linear", "auto"), ("linear, uncentred", None)):
+        yield (
+            name,
+            "",
+            FeatureDPLogisticRegression(
+                epsilon,
+                DELTA,
+                public_features=public,
+                public_target=True,
+                centering=centering,
+                bounds=(0, 1),
+                neighboring_relation=relation,
+                random_state=seed,
+            ),
+        )
 
 
-def trajectory(relation) -> dict[float, int]:
+def trajectory(relation, numbers=TRAJECTORY) -> dict[float, int]:
     """Return numbers of steps by the epsilon that they cost at noise multiplier 1."""
     found = {}
-    for n_steps in TRAJECTORY:
+    for n_steps in numbers:
         event = Event(
             label="paper 1",
             noise_std=(1.0,),
@@ -244,6 +254,7 @@ def draw(rows, path: Path, title: str) -> None:
     styles = {
         "default": "C3o-",
         "linear": "C0s-",
+        "linear, uncentred": "C4P-",
         "dp-sgd": "C1^--",
         "dp-sgd, paper": "C1v:",
         "paper 1": "C2d--",
@@ -252,15 +263,16 @@ def draw(rows, path: Path, title: str) -> None:
     labels = {
         "default": "FeatureDPMLPClassifier, defaults",
         "linear": "FeatureDPLogisticRegression, defaults",
+        "linear, uncentred": "the same, centering=None",
         "dp-sgd": "DP-SGD, step tuned",
         "dp-sgd, paper": "DP-SGD, the paper's step",
         "paper 1": "Algorithm 1, step and weight tuned",
         "paper 1, paper": "Algorithm 1, the paper's step, weight tuned",
     }
     for name, style in styles.items():
-        if all(name in row for row in rows):
-            values = [row[name][0] for row in rows]
-            axis.plot(epsilons, values, style, label=labels[name])
+        points = [(row["epsilon"], row[name][0]) for row in rows if name in row]
+        if points:
+            axis.plot(*zip(*points, strict=True), style, label=labels[name])
     for name, label, style in (
         ("none", "no privacy", "k-"),
         ("public", "a network of the public columns", "k:"),
@@ -290,7 +302,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", default=(), help="methods")
     parser.add_argument("--refresh", nargs="+", default=(), help="measure these again")
     parser.add_argument(
-        "--trajectory", action="store_true", help="noise multiplier 1, as in the paper"
+        "--trajectory",
+        type=int,
+        nargs="*",
+        metavar="STEPS",
+        help="noise multiplier 1, as in the paper, and so many steps (16 48 160)",
     )
     parser.add_argument(
         "--relation",
@@ -304,8 +320,9 @@ def main(argv: list[str] | None = None) -> None:
     epsilons = options.epsilons or ((2.0,) if options.quick else EPSILONS)
     steps = dict.fromkeys(epsilons, N_STEPS)
     stem = f"figure1_purchase100_{n_rows}_{options.relation}"
-    if options.trajectory:
-        steps, stem = trajectory(options.relation), f"{stem}_trajectory"
+    if options.trajectory is not None:
+        steps = trajectory(options.relation, options.trajectory or TRAJECTORY)
+        stem += "_trajectory"
     source = "Purchase100"
     if options.data is None:
         source += " stand-in"
