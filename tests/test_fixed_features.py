@@ -111,7 +111,7 @@ def test_the_script_of_successors_runs(tmp_path):
     cells, output = run(
         "successors.py", tmp_path / "successors.json", "--quick", "--seeds", "1"
     )
-    assert len(cells) == 3 + 4 + 1 + 4
+    assert len(cells) == 3 + 4 + 1 + 2 * 4
     default = "blurred | digits | public | default | 8 | seed 0"
     free = "blurred | digits | public | public part alone | 8 | seed 0"
     assert cells[default] > cells[free] - 2
