@@ -119,7 +119,7 @@ ax.set(
     ylabel="mean hinge loss on the training rows",
 )
 ax.axvline(1, color="0.6", linewidth=0.8)
-ax.legend(fontsize="small")
+ax.legend(fontsize="small", loc=(0.52, 0.52))
 
 # %%
 # Plain DP-SGD fails from a twentieth of :math:`n \varepsilon` on, and well before
