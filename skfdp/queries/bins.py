@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.privacy.relations import Relation
-from skfdp.queries import chosen, sum_unit
+from skfdp.queries import sum_unit
 from skfdp.records.blocks import row_blocks
 
 #: Bins of every rule, before those of its own: numbers that are missing, that are
@@ -111,9 +111,9 @@ class BinCounts:
 
     Parameters
     ----------
-    X : ndarray or csr_array of shape (n_rows, n_columns)
+    X : ndarray, csr_array or MovedRows of shape (n_rows, n_columns)
         Private columns alone; any number, NaN and infinity included.
-    rule : Binades or EvenBins
+    rule : Binades, EvenBins or Shells
         Public, or made of released numbers.
 
     Notes
@@ -165,11 +165,11 @@ class BinCounts:
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 counts of the batch, in `unit`; None means every row."""
-        (X,) = chosen(batch, self.X)
+        n_rows = self.n_rows if batch is None else len(batch)
         n_columns, n_bins = self.shape
         total = np.zeros(n_columns * n_bins, dtype=np.int64)
-        for block in row_blocks(X):
-            rows = X[block]
+        for block in row_blocks(self.X):
+            rows = self.X[block if batch is None else batch[block]]
             if issparse(rows):
                 values, columns = rows.data, rows.indices
             else:
@@ -181,5 +181,5 @@ class BinCounts:
             total += np.bincount(cells, minlength=total.size)
         counts = total.reshape(self.shape)
         # Zeros that CSR does not store; a dense block has none.
-        counts[:, ZERO] += X.shape[0] - counts.sum(axis=1)
+        counts[:, ZERO] += n_rows - counts.sum(axis=1)
         return counts * round(1 / unit)

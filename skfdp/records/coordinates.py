@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -14,6 +15,10 @@ from skfdp.records.row_map import RowMap
 
 # Factors of columns further apart than this share no factor of the integers.
 _MOST_APART = 64.0
+# Of moved rows the integers hold entries up to eight units, the usual norm being 1.
+_REACH_OF_MOVED = 4.0
+# Entries beyond it are cut to it, so that no difference is infinite.
+_FURTHEST = 1e150
 # A penalty as steep as that holds a weight at zero; steeper ones could overflow.
 _STEEPEST = 1e60
 
@@ -34,6 +39,11 @@ class Coordinates:
         Value of the constant last column, on the grid; None: no intercept.
     mean_error : float
         Standard deviation of the noise in a private entry of `mean`.
+    longest : float or None
+        None: rows become integers before the mean is subtracted. A number: they are
+        centred and scaled first, so that their spread has all of the grid, whatever
+        their length; and rows are cut to this norm, the constant column among them,
+        if it is finite. Dense rows alone.
     """
 
     row_map: RowMap
@@ -41,6 +51,14 @@ class Coordinates:
     scale: float | np.ndarray
     bias: float | None
     mean_error: float = 0.0
+    longest: float | None = None
+
+    @classmethod
+    def moved(cls, row_map, mean, scale, bias, mean_error, longest) -> Coordinates:
+        """Build coordinates of rows that are centred and scaled before the grid."""
+        if bias is not None and math.isinf(longest):
+            bias = on_grid(bias / _REACH_OF_MOVED) * _REACH_OF_MOVED
+        return cls(row_map, mean, scale, bias, mean_error, longest)
 
     @classmethod
     def centred(cls, row_map, mean, scale, bias, mean_error=0.0) -> Coordinates:
@@ -57,7 +75,28 @@ class Coordinates:
     ) -> GridRows | SparseGridRows:
         """Quantise the rows of X, which are mapped first where they are not yet."""
         mapped = isinstance(X, (PublicRows, WholeRows))
-        return self._grid(X, _as_they_are if mapped else self.row_map.mapped)
+        unit = _as_they_are if mapped else self.row_map.mapped
+        return self._grid(X, unit) if self.longest is None else self._moved(X, unit)
+
+    def _moved(self, X, unit) -> GridRows:
+        """Quantise rows that are centred, scaled and perhaps cut as they are read."""
+        cut = math.isfinite(self.longest)
+        constant = [] if self.bias is None else [self.bias]
+        reach = 1.0 if cut else _REACH_OF_MOVED
+
+        def transform(block):
+            with np.errstate(all="ignore"):  # a warning would tell of a private value
+                rows = (unit(block) - self.mean) * (self.scale / reach)
+            if not cut:
+                return rows
+            rows = np.column_stack([rows, np.tile(constant, (len(rows), 1))])
+            rows = np.clip(rows, -_FURTHEST, _FURTHEST)
+            return RowMap(feature_bound=self.longest).mapped(rows) * self.longest
+
+        if not cut:
+            return GridRows.build(X, transform, bias=self.bias, scale=reach)
+        n_columns = len(self.mean) + len(constant)
+        return GridRows.build(X, transform, n_features=n_columns)
 
     def _grid(self, X, unit, n_features=None) -> GridRows | SparseGridRows:
         before, after = _factors(self.scale)

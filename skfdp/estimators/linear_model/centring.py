@@ -4,24 +4,46 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
 from skfdp.estimators import defaults
-from skfdp.estimators.method import Budget, Plan
+from skfdp.estimators.centring import adaptive, distances
+from skfdp.estimators.method import Budget, Plan, existing
 from skfdp.privacy import Event
 from skfdp.queries.statistics import RowSum
 from skfdp.records.blocks import row_blocks, row_of_entries, unit_of_squares
+from skfdp.records.checks import check_choice, check_flag, check_number
 from skfdp.records.coordinates import Coordinates
+from skfdp.records.moved import MovedRows
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
 from skfdp.releases.desk import Desk
 
+#: The norm to which rows and their constant column are cut, over the released quantile
+#: of distances, which is the value of that column.
+LONGEST = math.sqrt(2)
 # A released length is no shorter than this part of the longest row that bounds allow.
 _SHORTEST = 64.0
+# Where distances are counted from a mean of rows of a usual norm of 1: few are beyond.
+_FURTHEST, _FURTHEST_OF_NORMALIZED = 8.0, 2.0
+
+
+def check_centring(given: Mapping[str, Any]) -> None:
+    """Check the parameters of private centring of whole rows."""
+    check_choice("centering", given["centering"], ("gaussian", "adaptive", None))
+    check_number("mean_fraction", given["mean_fraction"], high=1, also=("auto",))
+    level = given["clip_quantile"]
+    check_number("clip_quantile", level, high=1, also=("auto", None))
+    check_flag("clip_features", given["clip_features"])
+    if given["clip_features"] and level is None:
+        raise ValueError(
+            "clip_quantile=None leaves clip_features=True no length to cut rows to: "
+            "leave clip_quantile out, or clip_features."
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,11 +59,14 @@ class Centring:
     """The centring and scaling of rows, so that each block has a known typical norm.
 
     Public columns are centred and scaled exactly, private ones by a released mean and a
-    released length. No row is cut here: long rows meet the clip of a gradient.
+    released length. Rows are cut here if `clip_features` says so; else long ones meet
+    the clip of a gradient.
 
     Attributes
     ----------
-    kind : {"auto", "gaussian"} or None
+    kind : {"auto", "gaussian", "adaptive"} or None
+        "adaptive" and the last two attributes are for dense tables without public
+        columns.
     fit_intercept : bool
         Without an intercept nothing is centred.
     mean_fraction : float or "auto"
@@ -49,24 +74,50 @@ class Centring:
     length : float, "auto" or None
         Typical norm of the private columns of a row after the bounds; "auto": released.
         None: the row map gives rows of norm 1.
+    clip_quantile : float, "auto" or None
+        Quantile of the distances from the mean, released to be the unit of rows; None:
+        it is not. "auto": `distances.LEVEL` where Algorithm 2 needs one.
+    clip_features : bool
+        Whether rows longer than the quantile are cut to it, with their constant column.
     """
 
     kind: str | None
     fit_intercept: bool
     mean_fraction: float | str = "auto"
     length: float | str | None = None
+    clip_quantile: float | str | None = "auto"
+    clip_features: bool = False
 
     @property
     def _centres(self) -> bool:
         return self.kind is not None and bool(self.fit_intercept)
 
     @property
+    def _adapts(self) -> bool:
+        return self.kind == "adaptive" and self._centres
+
+    @property
+    def _level(self) -> float | None:
+        """Quantile of the distances that is the unit of rows, None where none is."""
+        if self.clip_quantile != "auto":
+            return self.clip_quantile
+        return distances.LEVEL if self._adapts or self.clip_features else None
+
+    @property
     def bias(self) -> float | None:
         """Value of the constant column that carries the intercept."""
-        return defaults.BIAS_FEATURE if self.fit_intercept else None
+        if not self.fit_intercept:
+            return None
+        return 1.0 if self.clip_features else defaults.BIAS_FEATURE
 
     def prepare(self, public: PublicRecords) -> Moments | None:
         """Return the moments of the public columns, None where there are none."""
+        if public.sparse and (self._adapts or self._level is not None):
+            raise ValueError(
+                "centering='adaptive', clip_quantile and clip_features need a dense X: "
+                "centred rows have no zeros to leave out. Pass X.toarray(), or leave "
+                "them out."
+            )
         if not public.mask.any():
             return None
         return public_moments(public, centre=self._centres)
@@ -82,14 +133,14 @@ class Centring:
         """
         if not self._centres:
             return False
-        if self.kind == "gaussian" or self.mean_fraction != "auto":
+        if self.kind in ("gaussian", "adaptive") or self.mean_fraction != "auto":
             return True
         return defaults.can_learn_mean(mu, public.n_effective, public.n_private)
 
     def events(
         self, public: PublicRecords, budget: Budget, mu: float, *, mean: bool = True
-    ) -> tuple[Event | None, Event | None]:
-        """Return the events of the private columns' length and of their mean.
+    ) -> tuple[Event, ...]:
+        """Return the events of what centres and scales the private columns.
 
         Parameters
         ----------
@@ -101,7 +152,16 @@ class Centring:
             Whether private columns are centred.
         """
         if public.mask.all():
-            return None, None
+            return ()
+        n, measures = public.n_effective, self._level is not None
+        share_of_distances = distances.share(mu, n)
+        if mean and self._adapts:
+            share = self.mean_fraction
+            if share == "auto":  # as much for the rough centre as for the mean
+                share = 2 * defaults.mean_fraction(mu, n, public.n_private)
+            return adaptive.events(
+                budget, public.n_private, share, share_of_distances, int(measures)
+            )
 
         def event(label: str, share: float, query: RowSum) -> Event:
             reach = query.sensitivity(budget.relation)
@@ -109,17 +169,18 @@ class Centring:
             std = reach / most / (math.sqrt(share) * mu)
             return budget.event(label, std, sensitivity=reach)
 
-        length, centre = None, None
+        length, centre, distance = None, None, None
         if self.length == "auto":
-            share = defaults.number_fraction(mu, public.n_effective)
+            share = defaults.number_fraction(mu, n)
             length = event("row length", share, RowSum.planned())
         if mean and self._centres:
             share = self.mean_fraction
             if share == "auto":
-                n = public.n_effective
                 share = defaults.mean_fraction(mu, n, public.n_private)
             centre = event("mean", share, _row_sum(public))
-        return length, centre
+        if measures:
+            distance = distances.event(budget, share_of_distances)
+        return existing(length, centre, distance)
 
     def public_coordinates(
         self, public: PublicRecords, moments: Moments
@@ -152,6 +213,12 @@ class Centring:
         public, mask = records.public, records.public.mask
         if mask.all():
             return self.public_coordinates(public, moments)
+        if plan.event(adaptive.ROUGH) is not None:
+            centre = adaptive.released_centre(records, plan, desk)
+            furthest = _FURTHEST_OF_NORMALIZED * centre.radius
+            return self._measured(
+                records, plan, desk, centre.mean, furthest, centre.error, centre.radius
+            )
         unit = self._unit(records, plan.event("row length"), desk)
         mean, scale, error = np.zeros(mask.size), 1 / unit, 0.0
         event = plan.event("mean")
@@ -165,11 +232,44 @@ class Centring:
             found = defaults.shrunk_mean(found, noise_std)
             mean[~mask], error = found * unit, noise_std * unit
             scale = defaults.centred_scale(found, noise_std) / unit
+        if self._level is not None:
+            cut = self.length is None
+            furthest = (_FURTHEST_OF_NORMALIZED if cut else _FURTHEST) * unit
+            return self._measured(records, plan, desk, mean, furthest, error)
         if moments is not None:
             mean[mask], spread = moments.mean, moments.spread
             ours, theirs = norms
             scale = np.where(mask, ours / spread if spread > 0 else 1.0, theirs * scale)
         return Coordinates.centred(public.row_map, mean, scale, self.bias, error)
+
+    def _measured(
+        self,
+        records: Records,
+        plan: Plan,
+        desk: Desk,
+        mean: np.ndarray,
+        furthest: float,
+        error: float,
+        radius: float = 1.0,
+    ) -> Coordinates:
+        """Return coordinates whose unit is the quantile of the distances from a mean.
+
+        `radius` is the unit where no quantile was planned; see `clip_quantile`.
+        """
+        if self._level is not None:
+            part = distances.released_quantile(
+                MovedRows(records.mapped, mean, furthest),
+                self._level,
+                plan.event(distances.LABEL),
+                "distances from the mean",
+                records.public.n_records,
+                desk,
+            )
+            radius = part * furthest
+        longest = LONGEST if self.clip_features else math.inf
+        return Coordinates.moved(
+            records.public.row_map, mean, 1 / radius, self.bias, error, longest
+        )
 
     def _unit(self, records: Records, event: Event | None, desk: Desk) -> float:
         """Return the typical norm of the private columns of a mapped row."""

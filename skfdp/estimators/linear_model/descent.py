@@ -140,7 +140,7 @@ class Descent:
         """Resolve every "auto" and calibrate the noise."""
         replaced = budget.mu / budget.relation.moves(1.0)
         orthant = (
-            self.centring.kind != "gaussian"
+            self.centring.kind not in ("gaussian", "adaptive")
             and self.padding is None
             and not _joins_rows(public)
             and has_public_signs(public, self.loss)
@@ -207,12 +207,12 @@ class Descent:
         measured = logit_scale.is_measured(self, public)
         if measured and self._starts_at_frequencies(public, prepared):
             counts = frequencies.event(public, budget, mu)
-        length, mean = self.centring.events(public, budget, mu, mean=not orthant)
+        centring = self.centring.events(public, budget, mu, mean=not orthant)
         if self.padding is not None:
             cross = self.padding.event(public, prepared.regressors, budget)
         if measured:
             scale = logit_scale.event(public, budget, self.loss, mu)
-        return existing(target, counts, length, mean, cross, scale, rate)
+        return existing(target, counts, *centring, cross, scale, rate)
 
     def _starts_at_frequencies(
         self, public: PublicRecords, prepared: DescentStart
@@ -331,7 +331,7 @@ class Descent:
             blocks = logit_scale.blocks_of(public, plan.norms, has_model, bias)
             walk = logit_scale.Walk(*self._steps(public, plan))
             theta = logit_scale.scaled(
-                theta, start, query, public, blocks, walk, event, desk
+                theta, start, query, public, blocks, walk, bias, event, desk
             )
         blocks = shrinkage.blocks_of(public.mask, has_model)
         if self._is_shrunk:

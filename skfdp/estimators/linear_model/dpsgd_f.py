@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from skfdp.addresses import public
+from skfdp.estimators.linear_model.centring import check_centring
 from skfdp.estimators.linear_model.descent import Descent
 from skfdp.estimators.linear_model.linear import LinearClassifier
 from skfdp.estimators.parameters import linear_loop, store
 from skfdp.queries.losses import LOSSES
-from skfdp.records.checks import check_choice, check_number
 from skfdp.records.records import PublicRecords
 
 
@@ -70,10 +70,24 @@ class DPSGDFClassifier(LinearClassifier):
         Public weights of the classes; the contribution is clipped after weighting.
     classes : array-like, default=None
         The public label set. None: read from y, an assumption of the report.
-    centering : {"gaussian", None}, default="gaussian"
-        "gaussian": Algorithm 3, mean by the Gaussian mechanism. None: plain DP-SGD.
+    centering : {"gaussian", "adaptive", None}, default="gaussian"
+        "gaussian": Algorithm 3, mean by the Gaussian mechanism. "adaptive": the mean of
+        Algorithm 2, whose error follows the spread of the rows and not their length;
+        for means far longer than the spread (:ref:`adaptive-centring`). It is released
+        in five parts, needs no length, and has no use for `feature_bound`. None: plain
+        DP-SGD.
     mean_fraction : float or "auto", default="auto"
         Share of the squared Gaussian-DP parameter that buys the mean.
+    clip_quantile : float, "auto" or None, default="auto"
+        Quantile of the distances of rows from the mean, released, by which the loop
+        divides. "auto": 0.9 with ``centering="adaptive"`` or `clip_features`, else
+        none. None: none.
+    clip_features : bool, default=False
+        The feature clipping of Algorithm 2: with tau that quantile, the constant column
+        of the intercept is tau, and rows ``[x - mean, tau]`` longer than sqrt(2) tau
+        are cut to it in the loop, and there alone: `coef_` is linear in X as ever.
+        A factor above 0 of a whole row changes no class, so that far rows get the same
+        classes, and more extreme probabilities than those that were trained.
     target_name : str, default=None
         Name of the column that y is, or is computed from, if y is not a Series with
         this name: reports say it, and ledgers compare it.
@@ -134,6 +148,12 @@ class DPSGDFClassifier(LinearClassifier):
       and is released once with Gaussian noise. Rows that are not normalised are cut for
       it to their mean length, which is released before (lengths are cut to a public
       interval, and their sum, over half of it, moves by as much);
+    * with ``centering="adaptive"`` it is the sum of the rows about a rough mean, over a
+      radius, cut to norm 1, which moves as far. The rough mean is made of three
+      histograms of the rotated rows, a record being in one bin of each of their p
+      columns (p: n_features up to a power of two), which move by at most sqrt(p), and
+      sqrt(2 p) under "replace_one"; the radius, like `clip_quantile`, of one of the
+      distances, which moves by at most 1, and sqrt(2) under "replace_one";
     * each clipped gradient sum moves by at most `clip_norm` (twice that under
       "replace_one"), whatever the data, NaN gradients counting as 0;
     * with the log loss, class counts are released before the loop: they move by at most
@@ -146,8 +166,10 @@ class DPSGDFClassifier(LinearClassifier):
 
     References
     ----------
-    Sun, Suresh and Menon (2023), Algorithm 3, https://arxiv.org/abs/2307.11106; the
-    errata that were needed are in the documentation.
+    Sun, Suresh and Menon (2023), Algorithms 2 and 3,
+    https://arxiv.org/abs/2307.11106; the errata that were needed are in the
+    documentation. Huang, Liang and Yi (2021), Instance-optimal mean estimation under
+    differential privacy, https://arxiv.org/abs/2106.00463, for "adaptive".
 
     Examples
     --------
@@ -188,6 +210,8 @@ class DPSGDFClassifier(LinearClassifier):
         classes=None,
         centering="gaussian",
         mean_fraction="auto",
+        clip_quantile="auto",
+        clip_features=False,
         target_name=None,
         names=None,
         max_rows_per_person=None,
@@ -200,8 +224,7 @@ class DPSGDFClassifier(LinearClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice("centering", self.centering, ("gaussian", None))
-        check_number("mean_fraction", self.mean_fraction, high=1, also=("auto",))
+        check_centring(self._given())
 
     def _method(self, public: PublicRecords) -> Descent:
         return Descent(

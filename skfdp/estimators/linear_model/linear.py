@@ -182,6 +182,8 @@ class LinearModel(PrivateEstimator):
             bool(self.fit_intercept),
             given.get("mean_fraction", "auto"),
             None if self._normalizes else self.feature_bound,
+            given.get("clip_quantile"),
+            given.get("clip_features", False),
         )
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:

@@ -291,6 +291,7 @@ def scaled(
     public: PublicRecords,
     blocks: list[Block],
     walk: Walk,
+    bias: float | None,
     event: Event,
     desk: Desk,
 ) -> np.ndarray:
@@ -306,13 +307,15 @@ def scaled(
     public : PublicRecords
     blocks : list of Block
     walk : Walk
+    bias : float or None
+        Value of the constant column; None: no intercept.
     event : Event
         Of the measurement.
     desk : Desk
     """
     margins = query.offset
     if margins is None:  # an intercept or zero, the same for every record
-        margins = start[None, :, -1] * defaults.BIAS_FEATURE
+        margins = start[None, :, -1] * (bias or 0.0)
     of_rows = query.offset is not None
     variance = label_variance(margins, public.shares if of_rows else None)
     step = expected(theta - start, blocks, walk, variance, query.clip_norm)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skfdp.addresses import public
+from skfdp.estimators.linear_model.centring import check_centring
 from skfdp.estimators.linear_model.descent import Descent
 from skfdp.estimators.linear_model.moments import SecondMoments
 from skfdp.estimators.linear_model.public_regression import check_public_regression
@@ -10,7 +11,7 @@ from skfdp.estimators.linear_model.regression import LinearRegressor
 from skfdp.estimators.linear_model.target_statistic import TargetStatistic
 from skfdp.estimators.method import Method
 from skfdp.estimators.parameters import store
-from skfdp.records.checks import check_batch, check_choice, check_number, shown
+from skfdp.records.checks import check_batch, check_choice, shown
 from skfdp.records.records import PublicRecords
 
 _SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
@@ -341,10 +342,21 @@ class DPSGDFRegressor(LinearRegressor):
         (1.0 at ``epsilon=inf``).
     fit_intercept : bool, default=True
         False also turns the centring off.
-    centering : {"gaussian", None}, default="gaussian"
-        "gaussian": mean of the rows by the Gaussian mechanism. None: no centring.
+    centering : {"gaussian", "adaptive", None}, default="gaussian"
+        "gaussian": mean of the rows by the Gaussian mechanism. "adaptive": one whose
+        error follows the spread of the rows and not their length, for means far longer
+        than the spread (:ref:`adaptive-centring`); it has no use for `feature_bound`.
+        None: no centring.
     mean_fraction : float or "auto", default="auto"
         Share of the squared Gaussian-DP parameter that buys the mean of the rows.
+    clip_quantile : float, "auto" or None, default="auto"
+        Quantile of the distances of rows from the mean, released, by which the loop
+        divides. "auto": 0.9 with ``centering="adaptive"`` or `clip_features`, else
+        none. None: none.
+    clip_features : bool, default=False
+        Cut rows ``[x - mean, tau]`` longer than sqrt(2) tau to that norm in the loop,
+        tau being the quantile. Predictions stay linear in X, and their targets are not
+        cut: rows with leverage pull less, and a slope that they all tell is overrated.
     target_name : str, default=None
         Name of the column that y is, or is computed from, if y is not a Series with
         this name: reports say it, and ledgers compare it.
@@ -404,7 +416,9 @@ class DPSGDFRegressor(LinearRegressor):
     * the scales (of target and rows), and for counts the mean of the fitted rates, are
       means of numbers in public intervals: each sum, over half of the interval, moves
       by at most 1 between neighbours (2 under "replace_one"). So do a histogram of the
-      target, and the sum of the rows, each cut to their mean length for it;
+      target, and the sum of the rows, each cut to their mean length for it. With
+      ``centering="adaptive"`` or a `clip_quantile` there are those releases that
+      `DPSGDFClassifier` tells of;
     * each clipped gradient sum moves by at most `clip_norm` (twice that under
       "replace_one"), whatever the data;
     * all releases are one composition, exactly accounted; sums and noise are integers.
@@ -453,6 +467,8 @@ class DPSGDFRegressor(LinearRegressor):
         fit_intercept=True,
         centering="gaussian",
         mean_fraction="auto",
+        clip_quantile="auto",
+        clip_features=False,
         target_name=None,
         names=None,
         max_rows_per_person=None,
@@ -465,8 +481,7 @@ class DPSGDFRegressor(LinearRegressor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice("centering", self.centering, ("gaussian", None))
-        check_number("mean_fraction", self.mean_fraction, high=1, also=("auto",))
+        check_centring(self._given())
 
     def _method(self, public: PublicRecords) -> Descent:
         return self._descent(public)

@@ -1,0 +1,177 @@
+"""The mean whose error follows the spread of the rows: a rough one, then a fine one.
+
+After Huang, Liang and Yi (2021). A rough centre is found column by column in rotated
+rows, in three histograms of all columns; then how far rows are from it; then the mean
+of the rows about it, cut to that distance. What is cut and what the noise follows is
+the spread, and no longer the length of the rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from skfdp.estimators import defaults
+from skfdp.estimators.bounds import decoding
+from skfdp.estimators.bounds.decoding import Told, Window
+from skfdp.estimators.bounds.release import check_noise
+from skfdp.estimators.centring import distances
+from skfdp.estimators.method import Budget, Plan
+from skfdp.privacy import Event
+from skfdp.queries.bins import FIRST, N_SPECIAL, Binades, BinCounts
+from skfdp.queries.statistics import RowSum
+from skfdp.records.moved import MovedRows, Rotation, rotated_width
+from skfdp.records.records import Records
+from skfdp.records.row_map import RowMap
+from skfdp.releases.desk import Desk
+
+#: Labels of the events of the rough centre and of the mean about it.
+ROUGH, MEAN = "rough mean", "mean"
+#: Histograms of the rough centre: of binades, then twice of even bins within.
+N_HISTOGRAMS = 3
+#: Even bins of a column.
+N_EVEN = 32
+#: Public stream of the rotation.
+ROTATION = "rotation"
+# No length is smaller: what is divided by it stays a number.
+_SHORTEST = 1e-150
+
+
+@dataclasses.dataclass(frozen=True)
+class Centre:
+    """A released centre of rows.
+
+    Attributes
+    ----------
+    mean : float64 ndarray of shape (n_columns,)
+    error : float
+        Standard deviation of the noise in each entry.
+    radius : float
+        Released; most rows are within it.
+    """
+
+    mean: np.ndarray
+    error: float
+    radius: float
+
+
+def events(
+    budget: Budget, n_columns: int, share: float, histogram_share: float, n_more: int
+) -> tuple[Event, Event, Event]:
+    """Return the events of the rough centre, of the distances, and of the mean.
+
+    Parameters
+    ----------
+    budget : Budget
+    n_columns : int
+    share : float
+        Of ``mu**2``, for the rough centre and the mean, a half each.
+    histogram_share : float
+        Of ``mu**2``, for one histogram of distances.
+    n_more : int
+        Histograms of distances beside the one that is needed here.
+    """
+    relation = budget.relation
+    query = BinCounts.planned(rotated_width(n_columns))
+    reach = query.sensitivity(relation)
+    rough = budget.event(
+        ROUGH,
+        reach / (math.sqrt(share / 2 / N_HISTOGRAMS) * budget.mu),
+        clip_norm=query.clip_norm,
+        sensitivity=reach,
+        n_steps=N_HISTOGRAMS,
+    )
+    check_noise(rough, budget)
+    rows = RowSum.planned()
+    reach = rows.sensitivity(relation)
+    mean = budget.event(
+        MEAN, reach / (math.sqrt(share / 2) * budget.mu), sensitivity=reach
+    )
+    return rough, distances.event(budget, histogram_share, n_steps=1 + n_more), mean
+
+
+def released_centre(records: Records, plan: Plan, desk: Desk) -> Centre:
+    """Return the mean of the mapped rows, released about a rough centre.
+
+    Parameters
+    ----------
+    records : Records
+        Dense; every column private.
+    plan : Plan
+        With the events of `events`.
+    desk : Desk
+    """
+    public, mapped = records.public, records.mapped
+    rough, furthest = _rough_centre(records, plan.event(ROUGH), desk)
+    event = plan.event(distances.LABEL)
+    part = distances.released_quantile(
+        MovedRows(mapped, rough, furthest),
+        distances.LEVEL,
+        event,
+        "distances from the rough mean",
+        public.n_records,
+        desk,
+    )
+    radius = max(part * furthest, _SHORTEST)
+    query = RowSum(MovedRows(mapped, rough, radius), RowMap(), public.capacity)
+    found = desk.release(MEAN, query) / public.n_records
+    error = float(plan.event(MEAN).noise_std[0]) / public.n_records
+    moved = defaults.shrunk_mean(found, error)
+    return Centre(rough + radius * moved, radius * error, radius)
+
+
+def _rough_centre(
+    records: Records, event: Event, desk: Desk
+) -> tuple[np.ndarray, float]:
+    """Return the middle of a released box in rotated columns, and half its diagonal."""
+    n_columns, n = records.public.n_private, records.public.n_records
+    std = float(event.noise_std[0])
+    rotation = Rotation.draw(desk.streams.public(ROTATION), n_columns)
+    rows = MovedRows(records.mapped, np.zeros(n_columns), 1.0, rotation)
+    query = BinCounts(rows, Binades())
+    counts = desk.release(ROUGH, query, stream="rough binades")
+    found = [decoding.rough_bounds(Told(row, std, n)) for row in counts]
+    box = _boxed(found, rotation.width)
+    for number in range(1, N_HISTOGRAMS):
+        rule = decoding.even_bins(box, N_EVEN)
+        query = dataclasses.replace(query, rule=rule)
+        counts = desk.release(ROUGH, query, stream=f"rough bins {number}")
+        box = [
+            narrowed(row, std, rule.edges(column)) for column, row in enumerate(counts)
+        ]
+    low, high = np.array(box).T
+    half = math.hypot(*((high - low) / 2))
+    return rotation.back((low + high) / 2), max(half, _SHORTEST)
+
+
+def _boxed(
+    found: list[tuple[float, float] | None], width: int
+) -> list[tuple[float, float]]:
+    """Return the box; a column of which nothing is seen has the usual size about 0."""
+    sizes = [max(map(abs, pair)) for pair in found if pair is not None]
+    # Rows have a norm of about 1, where nothing else is known.
+    usual = float(np.median(sizes)) if sizes else 2 * width**-0.5
+    return [(-usual, usual) if pair is None else pair for pair in found]
+
+
+def narrowed(counts: np.ndarray, std: float, edges: np.ndarray) -> tuple[float, float]:
+    """Return the run of even bins that stands out of the noise, one more on each side.
+
+    All of them where none stands out.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (N_SPECIAL + n_even + 2,)
+        Noisy, of `EvenBins`.
+    std : float
+        Standard deviation of the noise in each.
+    edges : float64 ndarray of shape (n_even + 1,)
+    """
+    window = Window.best(counts[N_SPECIAL + 1 : -1], std)
+    if not window.passes:
+        return float(edges[0]), float(edges[-1])
+    start = max(window.first - FIRST - 1, 0)
+    stop = min(window.last - FIRST + 2, len(edges) - 1)
+    return float(edges[start]), float(edges[stop])
