@@ -34,6 +34,9 @@ NUMBER = {"target_bounds": (0, 1)}
 #: An estimator whose fit is by the method, for the table of `make_table`.
 METHODS = {
     "descent": DPSGDFClassifier(**COMMON, **TWO, **FEW),
+    "descent, adaptive": DPSGDFClassifier(
+        **COMMON, **TWO, **FEW, centering="adaptive", clip_features=True
+    ),
     "descent, Poisson": DPSGDFRegressor(**COMMON, **NUMBER, **FEW, batch_size=20),
     "descent, some public": LOGISTIC(**COMMON, **TWO, **FEW, **SOME),
     "descent, imputed": LOGISTIC(**COMMON, **TWO, **FEW, **SOME, public_loss="impute"),
@@ -45,6 +48,7 @@ METHODS = {
     ),
     "target statistic": REGRESSOR(**COMMON, **NUMBER, **ALL, solver="one-shot"),
     "mean": PrivateCenteringTransformer(**COMMON),
+    "mean, distances": PrivateCenteringTransformer(**COMMON, clip_quantile=0.8),
     "cross moments": PrivateCenteringTransformer(**COMMON, **SOME),
     "completion": PrivateCompletionClassifier(GaussianNB(), **COMMON, **SOME),
     "network": FeatureDPMLPClassifier(

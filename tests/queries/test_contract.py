@@ -22,9 +22,11 @@ from skfdp.queries.moments import MomentSum, OuterSum
 from skfdp.queries.network import MLPQuery
 from skfdp.queries.score_table import ScoreTable
 from skfdp.queries.scores import ScoreSum, accuracy_sum
+from skfdp.queries.shells import Shells
 from skfdp.queries.statistics import CrossSum, LabelSum, RowSum, TargetSum
 from skfdp.queries.temperature import TemperatureSum
 from skfdp.records.grid import GridRows
+from skfdp.records.moved import MovedRows, Rotation
 from skfdp.records.row_map import RowMap
 
 ROOT2, N_ROWS, N_GROUPS = math.sqrt(2), 9, 3
@@ -113,6 +115,22 @@ def score_table(table, n_cells, n_losses):
     )
 
 
+def moved(table, rotation=None):
+    """Return the rows of a table about a centre, far from some of them."""
+    return MovedRows(table.X, np.array([0.3, -0.2, 0.1]), 0.7, rotation)
+
+
+def rotated_counts(table, rule):
+    """Return the counts of rotated rows, which have four columns."""
+    rotation = Rotation(np.array([1.0, -1.0, -1.0]))
+    return BinCounts(moved(table, rotation), rule)
+
+
+def shell_counts(table):
+    """Return the counts of the distances from a centre."""
+    return BinCounts(moved(table).lengths()[:, None], Shells())
+
+
 CROSS, CLASSES = CrossSum.planned, ClassSum.planned
 QUERIES = {
     "rows": Case(RowSum.planned(), 2.0, lambda t: RowSum(t.X, RowMap(), N_ROWS)),
@@ -167,6 +185,18 @@ QUERIES = {
         math.sqrt(6),
         lambda t: BinCounts(t.X, EvenBins(-np.ones(3), np.ones(3), 4)),
     ),
+    "moved rows": Case(
+        RowSum.planned(), 2.0, lambda t: RowSum(moved(t), RowMap(), N_ROWS)
+    ),
+    "rotated binades": Case(
+        BinCounts.planned(4), math.sqrt(8), lambda t: rotated_counts(t, Binades())
+    ),
+    "rotated even bins": Case(
+        BinCounts.planned(4),
+        math.sqrt(8),
+        lambda t: rotated_counts(t, EvenBins(-np.ones(4), np.ones(4), 4)),
+    ),
+    "shells": Case(BinCounts.planned(1), ROOT2, shell_counts),
     "accuracy": Case(
         accuracy_sum(np.array([]), np.array([])),
         1.0,

@@ -234,7 +234,9 @@ BY_NAME: dict[str, tuple[str, ...]] = {
         "[1j, 2j]",
         "iter([0, 1])",
     ),
-    "centering": ("'auto'", "'gaussian'", "None", "'exact'"),
+    "centering": ("'auto'", "'gaussian'", "'adaptive'", "None", "'exact'"),
+    "clip_quantile": ("'auto'", "None", "0.5", "0.999999", "1e-20", "1", "0"),
+    "clip_features": ("False", "True", "1", "None"),
     "mean_fraction": ("'auto'", "0.1", "0.999999", "1e-20", "1", "0"),
     "output_bound": ("1.0", "1e-20", "1e20", "0", "'auto'"),
     "hidden_layer_sizes": (

@@ -16,7 +16,7 @@ import numpy as np
 from skfdp.estimators import defaults
 from skfdp.estimators.bounds import decoding
 from skfdp.estimators.bounds.decoding import Told, Window
-from skfdp.estimators.bounds.release import check_noise
+from skfdp.estimators.bounds.release import MOST_COUNTS, check_noise
 from skfdp.estimators.centring import distances
 from skfdp.estimators.method import Budget, Plan
 from skfdp.privacy import Event
@@ -75,6 +75,11 @@ def events(
     """
     relation = budget.relation
     query = BinCounts.planned(rotated_width(n_columns))
+    if math.prod(query.shape) > MOST_COUNTS:
+        raise ValueError(
+            f"centering='adaptive' of {n_columns} columns needs more counts than can "
+            "be held: use 'gaussian', or fewer columns."
+        )
     reach = query.sensitivity(relation)
     rough = budget.event(
         ROUGH,

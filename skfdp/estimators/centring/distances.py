@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from skfdp.estimators.bounds.release import check_noise
 from skfdp.estimators.method import Budget
 from skfdp.privacy import Event
 from skfdp.queries.bins import BinCounts
@@ -20,28 +21,34 @@ LABEL = "distances"
 LEVEL = 0.9
 #: Least and largest shares of ``mu**2`` of one histogram.
 SHARES = 0.005, 0.05
-# Wanted noise in a count, as a share of the records.
-_NOISE = 1 / 80
+# Wanted noise in a count, as a share of the records beyond the quantile, and of all:
+# then 32 empty shells are told from an eighth of the records.
+_NOISE, _NOISE_OF_ALL = 1 / 8, 1 / 136
 # Standard deviations of the noise: of what may be nothing.
-_DOUBT = 2.0
+_DOUBT = 3.0
+# With more doubt than this share of the records, nothing is seen.
+_MOST_DOUBT = 1 / 4
 
 
-def share(mu: float, n_records: int) -> float:
+def share(mu: float, n_records: int, level: float = LEVEL) -> float:
     """Return the share of ``mu**2`` of one histogram, from public numbers."""
-    return float(np.clip((1 / (_NOISE * mu * n_records)) ** 2, *SHARES))
+    wanted = min(_NOISE * (1 - level), _NOISE_OF_ALL) * n_records
+    return float(np.clip((1 / (mu * wanted)) ** 2, *SHARES))
 
 
 def event(budget: Budget, share: float, *, n_steps: int = 1) -> Event:
     """Return the event of `n_steps` histograms, each with this share of ``mu**2``."""
     query = BinCounts.planned(1)
     reach = query.sensitivity(budget.relation)
-    return budget.event(
+    found = budget.event(
         LABEL,
         reach / (math.sqrt(share) * budget.mu),
         clip_norm=query.clip_norm,
         sensitivity=reach,
         n_steps=n_steps,
     )
+    check_noise(found, budget)
+    return found
 
 
 def released_quantile(
@@ -92,15 +99,17 @@ def quantile(counts: np.ndarray, level: float, std: float, n_records: int) -> fl
     Notes
     -----
     The walk begins at the largest radius and ends where more than ``1 - level`` of the
-    records may be beyond: their noisy number, plus two standard deviations of its
-    noise, which grows with each shell. So a quantile is too large rather than too
-    small, by about a shell where there are enough records.
+    records may be beyond, or more than may be noise where that is larger: the doubt is
+    three standard deviations of their noisy number, and grows with each shell. So a
+    quantile is too large rather than too small, by about a shell where there are enough
+    records, and one of a lower level where there are not.
     """
     beyond, found = 0.0, 1.0
     for passed, count in enumerate(counts[:0:-1]):
         beyond += count
         doubt = _DOUBT * std * math.sqrt(passed + 1)
-        if beyond + doubt > (1 - level) * n_records:
+        allowed = max((1 - level) * n_records - doubt, doubt)
+        if doubt > _MOST_DOUBT * n_records or beyond > allowed:
             break
         found = float(RADII[len(RADII) - 1 - passed])
     return found

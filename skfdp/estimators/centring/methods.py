@@ -7,16 +7,20 @@ import dataclasses
 import numpy as np
 
 from skfdp.estimators import defaults
-from skfdp.estimators.centring import conditional
+from skfdp.estimators.centring import conditional, distances
 from skfdp.estimators.centring.conditional import Regressors
 from skfdp.estimators.method import Budget, OnStep, Plan, Prepared
 from skfdp.privacy import PrivacyPlan
 from skfdp.queries import MAX_STD, Query
 from skfdp.queries.statistics import CrossSum, RowSum
 from skfdp.records.blocks import blocks
+from skfdp.records.moved import MovedRows
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
 from skfdp.releases.desk import Desk
+
+# No row of norm at most 1 is further from a mean of such rows.
+_FURTHEST = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,19 +31,38 @@ class Centred:
     coef: np.ndarray
     scale: np.ndarray
 
+    def scaled(self, scale: float) -> Centred:
+        """Return the same with another scale, one for all columns."""
+        return dataclasses.replace(self, scale=np.full(self.mean.shape, scale))
+
 
 @dataclasses.dataclass(frozen=True)
 class PrivateMean:
-    """The centring of whole rows by their mean, released once."""
+    """The centring of whole rows by their mean, released once.
+
+    Attributes
+    ----------
+    clip_quantile : float or None
+        Quantile of the distances from the mean, released after it, that output rows of
+        norm 1 have; None: by the length of the mean.
+    """
+
+    clip_quantile: float | None = None
 
     def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:
         """Learn nothing: no column is public."""
         return Prepared()
 
     def plan(self, public: PublicRecords, prepared: Prepared, budget: Budget) -> Plan:
-        """Calibrate the release of the mean."""
+        """Calibrate the release of the mean, beside that of the distances."""
         query = RowSum.planned(nonnegative=public.private_bounded)
-        return _plan("mean", query, budget)
+        if self.clip_quantile is None:
+            return _plan("mean", query, budget)
+        mu = budget.mu / budget.relation.moves(1.0)
+        share = distances.share(mu, public.n_effective, self.clip_quantile)
+        event = distances.event(budget, share)
+        plan = _plan("mean", query, budget.after(event))
+        return dataclasses.replace(plan, events=(event, *plan.events))
 
     def run(
         self,
@@ -49,19 +72,34 @@ class PrivateMean:
         desk: Desk,
         on_step: OnStep,
     ) -> Centred:
-        """Release the sum of the rows."""
+        """Release the sum of the rows, and how far they are from their mean."""
         public = records.public
         bounded = public.private_bounded
         query = RowSum(records.X, public.row_map, public.capacity, bounded)
         total = desk.release("mean", query)
-        noise_std = plan.events[0].noise_std[0] / public.n_records
-        return self._centred(total / public.n_records, noise_std)
+        noise_std = plan.event("mean").noise_std[0] / public.n_records
+        found = self._centred(total / public.n_records, noise_std)
+        if self.clip_quantile is None:
+            return found
+        part = distances.released_quantile(
+            MovedRows(records.mapped, found.mean, _FURTHEST),
+            self.clip_quantile,
+            plan.event(distances.LABEL),
+            "distances from the mean",
+            public.n_records,
+            desk,
+        )
+        return found.scaled(1 / (part * _FURTHEST))
 
     def exactly(self, records: Records) -> Centred:
         """Return the same without noise."""
         X, row_map = records.X, records.row_map
         total = sum(row_map.mapped(X[block]).sum(axis=0) for block in blocks(*X.shape))
-        return self._centred(total / records.public.n_records, 0.0)
+        found = self._centred(total / records.public.n_records, 0.0)
+        if self.clip_quantile is None:
+            return found
+        lengths = MovedRows(records.mapped, found.mean).lengths()
+        return found.scaled(1 / max(np.quantile(lengths, self.clip_quantile), 1e-150))
 
     @staticmethod
     def _centred(mean: np.ndarray, noise_std: float) -> Centred:

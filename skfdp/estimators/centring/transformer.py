@@ -19,7 +19,7 @@ from skfdp.estimators.centring.methods import (
 )
 from skfdp.estimators.parameters import resolve_row_map, store
 from skfdp.records.blocks import blocks
-from skfdp.records.checks import check_choice, check_size, shown
+from skfdp.records.checks import check_choice, check_number, check_size, shown
 from skfdp.records.guards import without_traps
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
@@ -68,6 +68,12 @@ class PrivateCenteringTransformer(
     normalize : bool or "auto", default="auto"
         Scale every non-zero row (or its private part) to the norm `feature_bound`.
         "auto": only where nothing is public.
+    clip_quantile : float, default=None
+        Quantile, between 0 and 1, of the distances of the rows from the released mean.
+        It is released too, output rows that far from the mean have the norm
+        `output_bound`, and longer ones are cut to it. For tables without public
+        columns, whose spread is far from what normalised rows have. None: only the mean
+        is released, and output rows have about that norm.
     output_bound : float, default=1.0
         L2 bound of an output row.
     names : str, list or dict, default=None
@@ -107,10 +113,11 @@ class PrivateCenteringTransformer(
     -----
     **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
     for the private part of a record, if `random_state` is None. There is one Gaussian
-    release, in exact integers:
+    release, or two that share the budget, in exact integers:
 
     * without public columns, of the sum of rows of norm at most 1, which moves by at
-      most 1 between neighbours (2 under "replace_one");
+      most 1 between neighbours (2 under "replace_one"); with a `clip_quantile` also of
+      a histogram of distances, which moves by at most 1 (sqrt(2) under "replace_one");
     * with them, of the cross moments of public rows and private ones, both of norm at
       most 1, and of what the squared private norms lack to 1. Together they move by at
       most 1 under "replace_special", 2 under "replace_one", and sqrt(2) there if
@@ -129,7 +136,8 @@ class PrivateCenteringTransformer(
 
     References
     ----------
-    Sun, Suresh and Menon (2023), Algorithm 3, steps 1 and 2,
+    Sun, Suresh and Menon (2023), Algorithm 3, steps 1 and 2, and Algorithm 2, steps 2
+    and 4, for `clip_quantile`,
     https://arxiv.org/abs/2307.11106. Conditional centring joins it with the public
     features of Mahloujifar, Guo, Suh and Chaudhuri (2023).
 
@@ -164,6 +172,7 @@ class PrivateCenteringTransformer(
         bounds=None,
         feature_bound="auto",
         normalize="auto",
+        clip_quantile=None,
         output_bound=1.0,
         names=None,
         on_invalid="replace",
@@ -177,6 +186,7 @@ class PrivateCenteringTransformer(
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_number("clip_quantile", self.clip_quantile, high=1, also=(None,))
         check_size("output_bound", self.output_bound)
         check_choice("normalize", self.normalize, (True, False, "auto"))
 
@@ -185,6 +195,11 @@ class PrivateCenteringTransformer(
             raise ValueError(
                 f"public_features={shown(self.public_features)} names every column: "
                 "there is nothing to centre privately; use StandardScaler."
+            )
+        if mask.any() and self.clip_quantile is not None:
+            raise ValueError(
+                f"clip_quantile={self.clip_quantile!r} is for tables without public "
+                "columns: leave it out, or public_features."
             )
         super()._check_split(mask)
 
@@ -203,7 +218,7 @@ class PrivateCenteringTransformer(
 
     def _method(self, public: PublicRecords) -> PrivateMean | ConditionalCentring:
         if not public.mask.any():
-            return PrivateMean()
+            return PrivateMean(self.clip_quantile)
         return ConditionalCentring(weighted=math.isfinite(self.epsilon))
 
     def _without_privacy(self, records: Records) -> Centred:

@@ -154,7 +154,8 @@ class Centring:
         if public.mask.all():
             return ()
         n, measures = public.n_effective, self._level is not None
-        share_of_distances = distances.share(mu, n)
+        level = distances.LEVEL if self._level is None else self._level
+        share_of_distances = distances.share(mu, n, level)
         if mean and self._adapts:
             share = self.mean_fraction
             if share == "auto":  # as much for the rough centre as for the mean
