@@ -401,4 +401,73 @@ SEARCH = [
     ),
 ]
 
-RULES = [*CHARGES, *PLANS, *RELEASES, *SEARCH]
+ADAPTIVE = [
+    Line(
+        "rough centre at half of its sensitivity",
+        "a record is in one bin of every rotated column",
+        "estimators/centring/adaptive.py",
+        r"reach = query\.sensitivity\(relation\)",
+        "reach = query.sensitivity(relation) / 2",
+    ),
+    Line(
+        "mean about a rough one at half of its sensitivity",
+        "the plan is for half of what neighbours move",
+        "estimators/centring/adaptive.py",
+        r"reach = rows\.sensitivity\(relation\)",
+        "reach = rows.sensitivity(relation) / 2",
+    ),
+    Line(
+        "columns before the rotation",
+        "rotated rows have more columns, each with a bin",
+        "estimators/centring/adaptive.py",
+        r"query = BinCounts\.planned\(rotated_width\(n_columns\)\)",
+        "query = BinCounts.planned(n_columns)",
+    ),
+    Line(
+        "histograms charged once",
+        "three are released",
+        "estimators/centring/adaptive.py",
+        r"n_steps=N_HISTOGRAMS,",
+        "n_steps=1,",
+    ),
+    Line(
+        "distances charged once",
+        "two histograms are released",
+        "estimators/centring/adaptive.py",
+        r"n_steps=1 \+ n_more",
+        "n_steps=1",
+    ),
+    Line(
+        "distances at half of their sensitivity",
+        "the plan is for half of what neighbours move",
+        "estimators/centring/distances.py",
+        r"reach = query\.sensitivity\(budget\.relation\)",
+        "reach = query.sensitivity(budget.relation) / 2",
+    ),
+    Line(
+        "rotation of the data",
+        "what is public is drawn from a private stream",
+        "estimators/centring/adaptive.py",
+        r"desk\.streams\.public\(ROTATION\)",
+        "desk.streams.private(ROTATION)",
+        also="test_the_rotation_is_public",
+    ),
+    Line(
+        "rotation by a product of matrices",
+        "the bits of a row depend on the rows beside it",
+        "records/moved.py",
+        r"return _hadamard\(padded\)",
+        "return padded @ _hadamard(np.eye(self.width))",
+        also="test_a_row_has_the_same_bits",
+    ),
+    Line(
+        "warnings of far rows let out",
+        "an overflow tells of a private value",
+        "records/moved.py",
+        r'with np\.errstate\(all="ignore"\):',
+        "with np.errstate():",
+        least=2,
+    ),
+]
+
+RULES = [*CHARGES, *PLANS, *RELEASES, *SEARCH, *ADAPTIVE]

@@ -215,6 +215,51 @@ canary(
 )
 canary("mean, bounded, nulled", logistic(**NULLED), (HIGH, 0), None, "mean", y="two")
 
+# -- Algorithm 2 of DPSGD-F ------------------------------------------------------------
+ADAPTIVE = {"centering": "adaptive", "clip_features": True}
+#: No sum of these with signs is zero, so that no rotated entry is.
+ODD_ROW = np.array([0.9, 0.31, 0.17, 0.53, 0.71, 0.07])
+for relation, more in RELATIONS.items():
+    replaced = relation == "replaced"
+    for stream in ("rough binades", "rough bins 1", "rough bins 2"):
+        canary(
+            f"{stream}, {relation}",
+            sgd(**ADAPTIVE, **more),
+            (ODD_ROW, 0),
+            (LOW, 0) if replaced else None,
+            "rough mean",
+            stream=stream,
+            y="two",
+        )
+    for stream in ("distances from the rough mean", "distances from the mean"):
+        canary(
+            f"{stream}, {relation}",
+            sgd(**ADAPTIVE, **more),
+            (HIGH, 0),
+            (LOW, 0) if replaced else None,
+            "distances",
+            stream=stream,
+            y="two",
+            edit=number_at(2.0, 1e-9 if replaced else None),
+        )
+    canary(
+        f"mean about a rough one, {relation}",
+        sgd(**ADAPTIVE, **SIGNED, normalize=False, **more),
+        (FAR, 0),
+        (-FAR, 0) if replaced else None,
+        "mean",
+        y="two",
+    )
+    canary(
+        f"distances of a transformer, {relation}",
+        centring(clip_quantile=0.9, **more),
+        (HIGH, None),
+        (LOW, None) if replaced else None,
+        "distances",
+        stream="distances from the mean",
+        edit=number_at(2.0, 1e-9 if replaced else None),
+    )
+
 # -- gradients of linear models --------------------------------------------------------
 for relation, more in RELATIONS.items():
     replaced = relation == "replaced"

@@ -116,6 +116,7 @@ SINGLE = {"elsewhere": {"rtol": 1e-5}}
 OPTIMUM = {"epsilon": float("inf"), "elsewhere": {"rtol": 1e-3, "texts": False}}
 #: With so few records no smaller budget sees any.
 BOUNDS = {"bounds": "private", "epsilon": 30.0}
+ALGORITHM_2 = {"centering": "adaptive", "clip_features": True}
 ONE_SHOT = {**LABELS, **ROTATED, "max_iter": "auto"}
 
 CASES = [
@@ -281,6 +282,16 @@ CASES = [
             "Poisson, add_or_remove_one": {"batch_size": 30, **ADD},
             "not centred": {"centering": None},
             "share of the mean": {"mean_fraction": 0.3},
+            "Algorithm 2": ALGORITHM_2,
+            "Algorithm 2, replace_one": {**ALGORITHM_2, **REPLACED},
+            "Algorithm 2, add_or_remove_one, Poisson": {
+                **ALGORITHM_2,
+                **ADD,
+                "batch_size": 30,
+            },
+            "adaptive, lengths kept": {"centering": "adaptive", "normalize": False},
+            "adaptive, no quantile": {"centering": "adaptive", "clip_quantile": None},
+            "clip_quantile": {"clip_quantile": 0.7},
             "csr": {"as": "csr"},
             "csr, Poisson, three classes": {
                 "as": "csr",
@@ -373,6 +384,7 @@ CASES = [
             "replace_one": REPLACED,
             "add_or_remove_one, Poisson batches": {**ADD, "batch_size": 30},
             "csr": {"as": "csr"},
+            "Algorithm 2": ALGORITHM_2,
             "not centred": {"centering": None, "fit_intercept": False},
         },
     ),
@@ -456,6 +468,8 @@ CASES = [
             "whole": {},
             "no privacy, whole": OPTIMUM,
             "no privacy, conditional": {**OPTIMUM, **PUBLIC},
+            "whole, clip_quantile": {"clip_quantile": 0.8},
+            "whole, clip_quantile, replace_one": {**REPLACED, "clip_quantile": 0.8},
             "whole, replace_one": REPLACED,
             "whole, add_or_remove_one": ADD,
             "whole, float32": {"as": "float32", "output_bound": 2.0},

@@ -1,0 +1,341 @@
+"""Algorithm 2 of DPSGD-F: the adaptive mean, the quantile, and clipped features."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from skfdp import DPSGDFClassifier, DPSGDFRegressor, PrivateCenteringTransformer
+from skfdp.audit import audit_replay
+from skfdp.estimators.centring import adaptive, distances
+from skfdp.estimators.linear_model.centring import LONGEST
+from skfdp.privacy import RELATIONS
+from skfdp.queries.bins import N_SPECIAL
+from skfdp.queries.shells import N_SHELLS, RADII
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skfdp.records.guards.UtilityWarning",
+    "ignore::skfdp.privacy.PrivacyWarning",
+)
+
+ALGORITHM_2 = {"centering": "adaptive", "clip_features": True}
+LABELS = ["class counts", "rough mean", "distances", "mean", "temperature", "descent"]
+
+
+def far_rows(n=3000, d=6, offset=1000.0, seed=0):
+    """Return rows of spread 1 about a mean that is `offset` long, and labels."""
+    rng = np.random.default_rng(seed)
+    way, mean = rng.normal(size=(2, d))
+    way, mean = way / np.linalg.norm(way), offset * mean / np.linalg.norm(mean)
+    y = rng.integers(0, 2, n)
+    return rng.normal(size=(n, d)) + np.outer(3 * y, way) + mean, y
+
+
+def classifier(epsilon=1.0, **more):
+    given = {"bounds": False, "normalize": False, "random_state": 0}
+    return DPSGDFClassifier(epsilon, classes=[0, 1], **(given | more))
+
+
+# -- what it is for --------------------------------------------------------------------
+def test_a_mean_far_longer_than_the_spread_is_no_hindrance():
+    """Where Algorithm 2 wins: Algorithm 3 pays for the length of the mean."""
+    X, y = far_rows(offset=30_000.0)
+    adaptive_score = classifier(**ALGORITHM_2).fit(X, y).score(X, y)
+    assert adaptive_score > 0.9
+    for centering in ("gaussian", None):
+        other = classifier(centering=centering).fit(X, y).score(X, y)
+        assert other < adaptive_score - 0.2
+
+
+def test_the_mean_and_the_quantile_are_those_of_the_rows(monkeypatch):
+    """With a large budget; the radius is that of the definition, up to a shell."""
+    found = []
+    released = adaptive.released_centre
+
+    def kept(*given):
+        found.append(released(*given))
+        return found[-1]
+
+    monkeypatch.setattr(adaptive, "released_centre", kept)
+    X, y = far_rows(offset=300.0)
+    model = classifier(1e4, **ALGORITHM_2, max_iter=2).fit(X, y)
+    mapped = X / model.row_map_.feature_bound
+    (centre,) = found
+    lengths = np.linalg.norm(mapped - mapped.mean(axis=0), axis=1)
+    # a tenth of the rows is cut to the radius
+    assert np.linalg.norm(centre.mean - mapped.mean(axis=0)) < 0.05 * lengths.mean()
+    wanted = np.quantile(lengths, distances.LEVEL)
+    assert wanted <= centre.radius <= 1.5 * wanted
+
+
+def test_the_error_of_the_mean_follows_the_spread():
+    """Rows moved by a thousand times their spread: the same mean, about as exact."""
+    X, y = far_rows(offset=1.0)
+    scores = [
+        classifier(**ALGORITHM_2).fit(X + shift, y).score(X + shift, y)
+        for shift in (0.0, 1e3, -1e5)
+    ]
+    assert max(scores) - min(scores) < 0.03
+
+
+def test_a_regression_with_a_far_mean():
+    X, _ = far_rows()
+    y = (X - X.mean(axis=0)) @ np.arange(1.0, 7.0)
+    given = {"bounds": False, "target_bounds": (-60, 60), "random_state": 0}
+    fine = DPSGDFRegressor(1.0, centering="adaptive", **given).fit(X, y)
+    assert fine.score(X, y) > 0.95
+    assert DPSGDFRegressor(1.0, **given).fit(X, y).score(X, y) < 0.5
+
+
+# -- what is released ------------------------------------------------------------------
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_all_releases_are_one_composition(relation, releases):
+    X, y = far_rows(n=400)
+    add = relation == "add_or_remove_one"
+    model = classifier(
+        **ALGORITHM_2,
+        neighboring_relation=relation,
+        n_records=400 if add else None,
+        max_iter=3,
+    ).fit(X, y)
+    events = model.privacy_.events
+    assert [event.label for event in events] == LABELS
+    assert 0.999 < model.privacy_.epsilon <= 1.0
+    assert [e.n_steps for e in events] == [1, 3, 2, 1, 1, 3]
+    assert len(releases) == 11
+    replaces = relation == "replace_one"
+    by_label = {event.label: event for event in events}
+    rough, shells = by_label["rough mean"], by_label["distances"]
+    assert rough.clip_norm == math.sqrt(8)  # six columns are padded to eight
+    assert rough.sensitivity == pytest.approx(math.sqrt(16 if replaces else 8))
+    assert shells.sensitivity == pytest.approx(math.sqrt(2 if replaces else 1))
+    assert by_label["mean"].sensitivity == (2 if replaces else 1)
+    # noise and counts of all columns, or of one
+    shapes = [one["noise"].shape for one in releases[1:7]]
+    assert shapes[0][0] == shapes[1][0] == shapes[2][0] == 8
+    assert shapes[3] == shapes[4] or shapes[3] == (1, N_SHELLS + 1)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_neighbours_tell_what_the_desk_gives_out(relation):
+    X, y = far_rows(n=60)
+    X[3, 2] = np.nan
+    n = 60 if relation == "add_or_remove_one" else None
+    model = classifier(
+        4.0, **ALGORITHM_2, neighboring_relation=relation, n_records=n, max_iter=2
+    )
+    found = audit_replay(model, X, y, n_neighbours=12, random_state=0)
+    assert not found.differences
+    reached = {one.label: one.largest for one in found.releases}
+    assert max(reached.values()) <= 1
+    assert reached["rough mean"] > 0.9
+    assert reached["distances"] > 0.9
+
+
+def test_the_rotation_is_public_and_of_no_private_stream():
+    """The same for other rows; noise is not."""
+    drawn = []
+    draw = adaptive.Rotation.draw
+
+    def kept(generator, n_columns):
+        drawn.append(draw(generator, n_columns))
+        return drawn[-1]
+
+    X, y = far_rows(n=100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(adaptive.Rotation, "draw", kept)
+        for rows in (X, X[::-1].copy(), X + 1):
+            classifier(**ALGORITHM_2, max_iter=1).fit(rows, y)
+        classifier(**ALGORITHM_2, max_iter=1, random_state=1).fit(X, y)
+        classifier(**ALGORITHM_2, max_iter=1, random_state=None).fit(X, y)
+    first, *same, other, unseeded = (one.signs for one in drawn)
+    for signs in same:
+        np.testing.assert_array_equal(signs, first)
+    assert len(other) == len(unseeded) == 6
+
+
+def test_columns_of_which_nothing_is_seen_are_centred_by_nothing():
+    """At a tiny budget the fit is as good as it would be without a centre."""
+    X, y = far_rows(n=200, offset=0.0)
+    model = classifier(1e-4, **ALGORITHM_2, max_iter=2).fit(X, y)
+    assert np.isfinite(model.coef_).all()
+    assert np.abs(model.coef_).max() < 1e3
+
+
+# -- the quantile ----------------------------------------------------------------------
+def counted(values):
+    return np.bincount(np.searchsorted(RADII, values), minlength=N_SHELLS + 1)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.985])
+def test_a_quantile_is_the_least_radius_with_enough_within(level):
+    values = np.random.default_rng(0).lognormal(-3, 0.7, 5000)
+    found = distances.quantile(counted(values), level, 1e-9, 5000)
+    assert np.mean(values > found) <= 1 - level
+    below = RADII[np.searchsorted(RADII, found) - 1]
+    assert np.mean(values > below) > 1 - level
+
+
+def test_doubt_widens_a_quantile_and_never_narrows_it_below_what_is_seen():
+    rng = np.random.default_rng(0)
+    values = rng.lognormal(-3, 0.3, 5000)
+    exact = distances.quantile(counted(values), 0.9, 1e-9, 5000)
+    for std in (5.0, 30.0):
+        found = [
+            distances.quantile(
+                counted(values) + rng.normal(0, std, N_SHELLS + 1), 0.9, std, 5000
+            )
+            for _ in range(50)
+        ]
+        assert np.mean([exact * 0.84 < one < exact * 1.5 for one in found]) > 0.9
+    blind = counted(values) + rng.normal(0, 3000, N_SHELLS + 1)
+    assert distances.quantile(blind, 0.9, 3000.0, 5000) == 1.0
+
+
+def test_a_narrowed_interval_holds_what_stands_out():
+    edges = np.linspace(0.0, 1.0, 33)
+    counts = np.zeros(N_SPECIAL + 34)
+    counts[N_SPECIAL + 1 + 10 : N_SPECIAL + 1 + 12] = 500  # bins 10 and 11
+    assert adaptive.narrowed(counts, 5.0, edges) == (edges[9], edges[13])
+    assert adaptive.narrowed(0 * counts, 5.0, edges) == (0.0, 1.0)
+
+
+# -- clipped features ------------------------------------------------------------------
+def loop_rows(releases):
+    """Return the rows of the loop, with their constant column."""
+    rows = releases[-1]["query"].rows
+    return rows.values * rows.unit
+
+
+@pytest.mark.parametrize("centering", ["adaptive", "gaussian", None])
+def test_rows_are_cut_with_their_constant_column(centering, releases):
+    X, y = far_rows(offset=1.0)
+    X[0] += 1e6
+    model = classifier(centering=centering, clip_features=True, max_iter=2)
+    model.fit(X, y)
+    rows = loop_rows(releases)
+    norms = np.linalg.norm(rows, axis=1)
+    assert norms.max() <= LONGEST * (1 + 1e-12)
+    assert norms[0] > LONGEST - 0.01
+    assert rows[0, -1] < 1e-3  # the constant column is cut with the row
+    usual = np.linalg.norm(rows[:, :-1], axis=1) < 0.99
+    np.testing.assert_allclose(rows[usual, -1], 1.0)  # tau over tau
+    assert 0.5 < usual.mean() < 1
+
+
+def test_rows_that_are_not_cut_keep_their_direction_and_length(releases):
+    """Up to the integers; far entries reach eight times the quantile."""
+    X, y = far_rows(offset=500.0)
+    classifier(1e4, centering="adaptive", max_iter=2).fit(X, y)
+    rows = loop_rows(releases)
+    norms = np.linalg.norm(rows[:, :-1], axis=1)
+    assert np.mean(norms < 1) == pytest.approx(0.9, abs=0.1)
+    centred = X - X.mean(axis=0)
+    wanted = np.linalg.norm(centred, axis=1)
+    assert np.corrcoef(norms, wanted)[0, 1] > 0.999
+    np.testing.assert_allclose(rows[:, -1], 0.1, atol=1e-3)
+
+
+def test_coefficients_are_linear_in_x_and_classes_those_of_cut_rows(releases):
+    X, y = far_rows(offset=5.0)
+    X[:50] *= 40  # far rows
+    model = classifier(4.0, **ALGORITHM_2).fit(X, y)
+    margins = model.decision_function(X)
+    np.testing.assert_allclose(
+        margins, X @ model.coef_[0] + model.intercept_[0], rtol=1e-9
+    )
+    query = next(r["query"] for r in releases if hasattr(r["query"], "loss"))
+    rows = query.rows.values * query.rows.unit
+    norms = np.linalg.norm(rows, axis=1)
+    assert (norms > LONGEST - 0.01).sum() > 40
+    # a row's margin is that of its cut one over a factor above 0: the same class
+    uncut = np.column_stack([X, np.ones(len(X))])
+    weights = np.r_[model.coef_[0], model.intercept_]
+    theta = np.linalg.lstsq(rows[norms < 1.4], margins[norms < 1.4], rcond=None)[0]
+    cut_margins = rows @ theta
+    clear = np.abs(cut_margins) > 0.05
+    assert clear.mean() > 0.8
+    np.testing.assert_array_equal(
+        np.sign(cut_margins[clear]), np.sign((uncut @ weights)[clear])
+    )
+
+
+def test_without_noise_and_cuts_the_loop_is_that_of_algorithm_3():
+    """A limit: rows of one spread, no feature clipped, and a budget of 10,000."""
+    X, y = far_rows(offset=2.0)
+    fits = [
+        classifier(1e4, centering=centering).fit(X, y)
+        for centering in ("gaussian", "adaptive")
+    ]
+    proba = [model.predict_proba(X)[:, 1] for model in fits]
+    assert np.abs(proba[0] - proba[1]).mean() < 0.03
+
+
+# -- the transformer -------------------------------------------------------------------
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_a_transformer_cuts_what_is_beyond_the_quantile(level):
+    X, _ = far_rows(offset=50.0)
+    given = {"bounds": (-100, 100), "clip_quantile": level, "output_bound": 2.0}
+    exact = PrivateCenteringTransformer(math.inf, **given).fit(X)
+    cut = np.linalg.norm(exact.transform(X), axis=1) > 2 * (1 - 1e-9)
+    assert cut.mean() == pytest.approx(1 - level, abs=0.001)
+    private = PrivateCenteringTransformer(10.0, random_state=0, **given).fit(X)
+    norms = np.linalg.norm(private.transform(X), axis=1)
+    assert norms.max() <= 2.0
+    assert 0 <= np.mean(norms > 2 * (1 - 1e-9)) <= 1 - level + 0.02
+    assert exact.scale_[0] / 1.5 < private.scale_[0] <= 1.2 * exact.scale_[0]
+    labels = [event.label for event in private.privacy_.events]
+    assert labels == ["distances", "mean"]
+    assert 9.99 < private.privacy_.epsilon <= 10.0
+
+
+def test_without_a_quantile_the_transformer_releases_the_mean_alone():
+    X, _ = far_rows(n=200)
+    centre = PrivateCenteringTransformer(bounds=False, random_state=0).fit(X)
+    assert [event.label for event in centre.privacy_.events] == ["mean"]
+
+
+# -- what is refused -------------------------------------------------------------------
+@pytest.mark.parametrize("kind", [DPSGDFClassifier, DPSGDFRegressor])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"clip_quantile": 1.0}, "clip_quantile=1.0 must be a number > 0 and < 1"),
+        ({"clip_quantile": "most"}, "clip_quantile='most' must be a number"),
+        ({"clip_features": "all"}, "clip_features='all' must be True or False"),
+        (
+            {"clip_features": True, "clip_quantile": None},
+            "clip_quantile=None leaves clip_features=True no length",
+        ),
+    ],
+)
+def test_parameters_that_are_refused(kind, given, message):
+    more = {"target_bounds": (0, 1)} if kind is DPSGDFRegressor else {}
+    X, y = far_rows(n=50)
+    with pytest.raises(ValueError, match=message):
+        kind(bounds=False, **more, **given).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"centering": "adaptive"}, {"clip_quantile": 0.5}, {"clip_features": True}],
+)
+def test_a_sparse_table_is_refused_before_the_charge(given):
+    X, y = far_rows(n=50)
+    with pytest.raises(ValueError, match="need a dense X"):
+        classifier(**given).fit(csr_array(X), y)
+
+
+def test_more_columns_than_can_be_counted_are_refused():
+    model = classifier(**ALGORITHM_2)
+    with pytest.raises(ValueError, match="of 70000 columns needs more counts"):
+        model.plan(np.zeros((3, 70_000)), [0, 1, 0])
+
+
+def test_a_quantile_beside_public_columns_is_refused():
+    centre = PrivateCenteringTransformer(
+        bounds=False, public_features=[0], clip_quantile=0.9
+    )
+    with pytest.raises(ValueError, match=r"clip_quantile=0\.9 is for tables without"):
+        centre.fit(far_rows(n=50)[0])
