@@ -37,7 +37,7 @@ from scipy.sparse import csr_array, issparse
 
 import skfdp
 from skfdp import DeclaredEncoder
-from skfdp.audit.replay import audit_replay
+from skfdp.audit import audit_replay
 from skfdp.privacy import RELATIONS
 from skfdp.privacy.store import package_versions
 
