@@ -466,7 +466,6 @@ ADAPTIVE = [
         "records/moved.py",
         r'with np\.errstate\(all="ignore"\):',
         "with np.errstate():",
-        least=2,
     ),
 ]
 

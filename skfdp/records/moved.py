@@ -50,7 +50,7 @@ class Rotation:
 
     def back(self, row: np.ndarray) -> np.ndarray:
         """Return the vector whose rotation is nearest to a row of `width` columns."""
-        return _hadamard(row[None].copy())[0, : len(self.signs)] * self.signs
+        return _hadamard(row[None])[0, : len(self.signs)] * self.signs
 
 
 def rotated_width(n_columns: int) -> int:
@@ -59,17 +59,17 @@ def rotated_width(n_columns: int) -> int:
 
 
 def _hadamard(rows: np.ndarray) -> np.ndarray:
-    """Multiply rows by the Hadamard matrix over the root of its size, in place."""
+    """Return rows times the Hadamard matrix over the root of its size."""
     n_rows, width = rows.shape
+    columns = rows.T.copy()  # so that what is added lies in one piece
     half = 1
     while half < width:
-        pairs = rows.reshape(n_rows, width // (2 * half), 2, half)
-        low, high = pairs[:, :, 0].copy(), pairs[:, :, 1]
-        pairs[:, :, 0] += high
-        np.subtract(low, high, out=pairs[:, :, 1])
+        pairs = columns.reshape(width // (2 * half), 2, half * n_rows)
+        low, high = pairs[:, 0].copy(), pairs[:, 1]
+        pairs[:, 0] += high
+        np.subtract(low, high, out=pairs[:, 1])
         half *= 2
-    rows *= width**-0.5
-    return rows
+    return np.ascontiguousarray(columns.T) * width**-0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +116,6 @@ class MovedRows:
         """Return the norm of each row, float64 (n_rows,)."""
         found = np.empty(self.shape[0])
         for block in blocks(*self.shape):
-            with np.errstate(all="ignore"):
-                found[block] = np.sqrt(squared_norms(self[block]))
+            # einsum, which sums the squares, warns of no overflow.
+            found[block] = np.sqrt(squared_norms(self[block]))
         return found
