@@ -13,7 +13,7 @@ from skfdp.audit import audit_replay
 from skfdp.estimators.centring import adaptive, distances
 from skfdp.estimators.linear_model.centring import LONGEST
 from skfdp.privacy import RELATIONS
-from skfdp.queries.bins import N_SPECIAL
+from skfdp.queries.bins import FIRST, N_BINADES, N_SPECIAL, Binades, BinCounts
 from skfdp.queries.shells import N_SHELLS, RADII
 from skfdp.queries.weighted import weighted
 
@@ -234,6 +234,23 @@ def test_doubt_widens_a_quantile_and_never_narrows_it_below_what_is_seen():
         assert np.mean([exact * 0.84 < one < exact * 1.5 for one in found]) > 0.9
     blind = counted(values) + rng.normal(0, 3000, N_SHELLS + 1)
     assert distances.quantile(blind, 0.9, 3000.0, 5000) == 1.0
+
+
+def test_a_column_that_seems_longer_than_all_others_is_taken_for_noise():
+    """Of many columns one passes by chance, at any size; it would make the box huge."""
+    n, width, std = 1000, 64, 5.0
+    rows = np.random.default_rng(0).normal(0.1, 0.02, size=(n, width))
+    counts = BinCounts(rows, Binades()).exact_sum(None, None, 1.0).astype(float)
+    wanted = adaptive.boxed(counts, std, n)
+    low, high = np.array(wanted).T
+    assert (low <= 0.0625).all()
+    assert ((high >= 0.14) & (high <= 0.25)).all()
+    false = N_SPECIAL + N_BINADES - FIRST + 150  # numbers of about 2**150
+    counts[7] = 0.0
+    counts[7, false] = 500.0
+    assert adaptive.boxed(counts, std, n)[7] == (-0.5, 0.5)
+    blind = np.zeros_like(counts)
+    assert set(adaptive.boxed(blind, std, n)) == {(-0.25, 0.25)}
 
 
 def test_a_narrowed_interval_holds_what_stands_out():

@@ -20,7 +20,14 @@ from skfdp.estimators.bounds.release import MOST_COUNTS, check_noise
 from skfdp.estimators.centring import distances
 from skfdp.estimators.method import Budget, Plan
 from skfdp.privacy import Event
-from skfdp.queries.bins import FIRST, N_SPECIAL, Binades, BinCounts
+from skfdp.queries.bins import (
+    FIRST,
+    LAST,
+    N_BINADES,
+    N_SPECIAL,
+    Binades,
+    BinCounts,
+)
 from skfdp.queries.statistics import RowSum
 from skfdp.records.moved import MovedRows, Rotation, rotated_width
 from skfdp.records.records import Records
@@ -137,8 +144,7 @@ def _rough_centre(
     rows = MovedRows(records.mapped, np.zeros(n_columns), 1.0, rotation)
     query = BinCounts(rows, Binades())
     counts = desk.release(ROUGH, query, stream="rough binades")
-    found = [decoding.rough_bounds(Told(row, std, n)) for row in counts]
-    box = _boxed(found, rotation.width)
+    box = boxed(counts, std, n)
     for number in range(1, N_HISTOGRAMS):
         rule = decoding.even_bins(box, N_EVEN)
         query = dataclasses.replace(query, rule=rule)
@@ -147,18 +153,48 @@ def _rough_centre(
             narrowed(row, std, rule.edges(column)) for column, row in enumerate(counts)
         ]
     low, high = np.array(box).T
+    rough = rotation.back((low + high) / 2)
     half = math.hypot(*((high - low) / 2))
-    return rotation.back((low + high) / 2), max(half, _SHORTEST)
+    furthest = min(half, _longest(records) + math.hypot(*rough))
+    return rough, max(furthest, _SHORTEST)
 
 
-def _boxed(
-    found: list[tuple[float, float] | None], width: int
-) -> list[tuple[float, float]]:
-    """Return the box; a column of which nothing is seen has the usual size about 0."""
-    sizes = [max(map(abs, pair)) for pair in found if pair is not None]
-    # Rows have a norm of about 1, where nothing else is known.
-    usual = float(np.median(sizes)) if sizes else 2 * width**-0.5
-    return [(-usual, usual) if pair is None else pair for pair in found]
+def _longest(records: Records) -> float:
+    """Return the public bound of the norm of a mapped row, infinite where none is."""
+    row_map, public = records.row_map, records.public
+    if row_map.normalize or row_map.shortens:
+        return 1.0
+    return public.longest_private / row_map.feature_bound
+
+
+def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, float]]:
+    """Return bounds of all rotated columns from their binades.
+
+    After the rotation no column is much longer than the others. So the sizes of all
+    of them together tell how long any may be: that is seen where single columns are
+    lost in the noise, and a column that seems longer is taken for noise.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_columns, n_bins)
+        Noisy, of `Binades`.
+    std : float
+        Standard deviation of the noise in each.
+    n_records : int
+    """
+    width = len(counts)
+    split = N_SPECIAL + N_BINADES
+    sizes = (counts[:, N_SPECIAL:split] + counts[:, split:]).sum(axis=0)
+    window = Window.best(sizes, std * math.sqrt(2 * width))
+    # Rows have a norm of about 1, where nothing is seen.
+    longest = 2 * width**-0.5
+    if window.passes:
+        longest = math.ldexp(1.0, min(window.last + 1, LAST))
+    found = [decoding.rough_bounds(Told(row, std, n_records)) for row in counts]
+    return [
+        (-longest, longest) if pair is None or max(map(abs, pair)) > longest else pair
+        for pair in found
+    ]
 
 
 def narrowed(counts: np.ndarray, std: float, edges: np.ndarray) -> tuple[float, float]:
