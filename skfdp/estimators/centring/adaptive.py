@@ -16,7 +16,7 @@ import numpy as np
 from skfdp.estimators import defaults
 from skfdp.estimators.bounds import decoding
 from skfdp.estimators.bounds.decoding import Told, Window
-from skfdp.estimators.bounds.release import MOST_COUNTS, check_noise
+from skfdp.estimators.bounds.release import MOST_COUNTS
 from skfdp.estimators.centring import distances
 from skfdp.estimators.method import Budget, Plan
 from skfdp.privacy import Event
@@ -30,7 +30,7 @@ from skfdp.queries.bins import (
 )
 from skfdp.queries.statistics import RowSum
 from skfdp.records.moved import MovedRows, Rotation, rotated_width
-from skfdp.records.records import Records
+from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
 from skfdp.releases.desk import Desk
 
@@ -65,14 +65,18 @@ class Centre:
 
 
 def events(
-    budget: Budget, n_columns: int, share: float, histogram_share: float, n_more: int
+    public: PublicRecords,
+    budget: Budget,
+    share: float,
+    histogram_share: float,
+    n_more: int,
 ) -> tuple[Event, Event, Event]:
     """Return the events of the rough centre, of the distances, and of the mean.
 
     Parameters
     ----------
+    public : PublicRecords
     budget : Budget
-    n_columns : int
     share : float
         Of ``mu**2``, for the rough centre and the mean, a half each.
     histogram_share : float
@@ -80,28 +84,20 @@ def events(
     n_more : int
         Histograms of distances beside the one that is needed here.
     """
-    relation = budget.relation
-    query = BinCounts.planned(rotated_width(n_columns))
-    if math.prod(query.shape) > MOST_COUNTS:
+    width = rotated_width(public.n_private)
+    if math.prod(BinCounts.planned(width).shape) > MOST_COUNTS:
         raise ValueError(
-            f"centering='adaptive' of {n_columns} columns needs more counts than can "
-            "be held: use 'gaussian', or fewer columns."
+            f"centering='adaptive' of {public.n_private} columns needs more counts "
+            "than can be held: use 'gaussian', or fewer columns."
         )
-    reach = query.sensitivity(relation)
-    rough = budget.event(
-        ROUGH,
-        reach / (math.sqrt(share / 2 / N_HISTOGRAMS) * budget.mu),
-        clip_norm=query.clip_norm,
-        sensitivity=reach,
-        n_steps=N_HISTOGRAMS,
-    )
-    check_noise(rough, budget)
-    rows = RowSum.planned()
-    reach = rows.sensitivity(relation)
-    mean = budget.event(
-        MEAN, reach / (math.sqrt(share / 2) * budget.mu), sensitivity=reach
-    )
-    return rough, distances.event(budget, histogram_share, n_steps=1 + n_more), mean
+    each = share / 2 / N_HISTOGRAMS
+    rough = distances.event_of_counts(ROUGH, width, public, budget, each, N_HISTOGRAMS)
+    reach = RowSum.planned().sensitivity(budget.relation)
+    std = reach / (math.sqrt(share / 2) * budget.mu)
+    mean = budget.event(MEAN, std, sensitivity=reach)
+    n_steps = 1 + n_more
+    radii = distances.event(public, budget, histogram_share, n_steps=n_steps)
+    return rough, radii, mean
 
 
 def released_centre(records: Records, plan: Plan, desk: Desk) -> Centre:

@@ -12,6 +12,7 @@ from skfdp.privacy import Event
 from skfdp.queries.bins import BinCounts
 from skfdp.queries.shells import RADII, Shells
 from skfdp.records.moved import MovedRows
+from skfdp.records.records import PublicRecords
 from skfdp.releases.desk import Desk
 
 #: Label of the event.
@@ -36,18 +37,33 @@ def share(mu: float, n_records: int, level: float = LEVEL) -> float:
     return float(np.clip((1 / (mu * wanted)) ** 2, *SHARES))
 
 
-def event(budget: Budget, share: float, *, n_steps: int = 1) -> Event:
+def event(
+    public: PublicRecords, budget: Budget, share: float, *, n_steps: int = 1
+) -> Event:
     """Return the event of `n_steps` histograms, each with this share of ``mu**2``."""
-    query = BinCounts.planned(1)
+    return event_of_counts(LABEL, 1, public, budget, share, n_steps)
+
+
+def event_of_counts(
+    label: str,
+    n_columns: int,
+    public: PublicRecords,
+    budget: Budget,
+    share: float,
+    n_steps: int,
+) -> Event:
+    """Return the event of `n_steps` counts of all of some columns in bins."""
+    query = BinCounts.planned(n_columns)
     reach = query.sensitivity(budget.relation)
     found = budget.event(
-        LABEL,
+        label,
         reach / (math.sqrt(share) * budget.mu),
         clip_norm=query.clip_norm,
         sensitivity=reach,
         n_steps=n_steps,
     )
-    check_noise(found, budget)
+    units = public.units
+    check_noise(found, budget, 1.0 if units is None else units.step)
     return found
 
 

@@ -60,7 +60,7 @@ class PrivateMean:
             return _plan("mean", query, budget)
         mu = budget.mu / budget.relation.moves(1.0)
         share = distances.share(mu, public.n_effective, self.clip_quantile)
-        event = distances.event(budget, share)
+        event = distances.event(public, budget, share)
         plan = _plan("mean", query, budget.after(event))
         return dataclasses.replace(plan, events=(event, *plan.events))
 

@@ -161,7 +161,7 @@ class Centring:
             if share == "auto":  # as much for the rough centre as for the mean
                 share = 2 * defaults.mean_fraction(mu, n, public.n_private)
             return adaptive.events(
-                budget, public.n_private, share, share_of_distances, int(measures)
+                public, budget, share, share_of_distances, int(measures)
             )
 
         def event(label: str, share: float, query: RowSum) -> Event:
@@ -180,7 +180,7 @@ class Centring:
                 share = defaults.mean_fraction(mu, n, public.n_private)
             centre = event("mean", share, _row_sum(public))
         if measures:
-            distance = distances.event(budget, share_of_distances)
+            distance = distances.event(public, budget, share_of_distances)
         return existing(length, centre, distance)
 
     def public_coordinates(
