@@ -164,6 +164,7 @@ def main() -> None:
     only = "offset 10" if given.quick else given.only
     lines = table(store, 1 if given.quick else given.seeds, only)
     store.save(table=lines)
+    given.output.with_suffix(".txt").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

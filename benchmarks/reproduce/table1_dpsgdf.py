@@ -21,7 +21,7 @@ and the bias feature is a tenth of a row.
 *Table 2*: diameter, and largest and mean distance from the mean, of rows of norm 1.
 
 Every fit is a cell of a file, and later runs add to it: ``--show`` prints what is
-there, with the number of runs of each row. The relation is "replace_special", whose
+there, with the number of runs of each row, and writes it beside the file as text. The relation is "replace_special", whose
 noise is that of add-or-remove, which the paper's accountant has; delta is 1e-5. Seeds
 make the runs reproducible: **they are not private fits**.
 """
@@ -279,7 +279,7 @@ def run(store: Store, arguments) -> None:
         for name in present:
             split = split_of(name, arguments.features)
             for epsilon in arguments.epsilons:
-                for method in METHODS:
+                for method in arguments.methods:
                     given = METHODS[method]
                     model = estimator(split, epsilon, random_state=seed, **given)
                     store.compute(
@@ -292,7 +292,7 @@ def run(store: Store, arguments) -> None:
     if arguments.grid:
         for name in present:
             for epsilon in arguments.epsilons:
-                for method in METHODS:
+                for method in arguments.methods:
                     run_grid(store, arguments, name, epsilon, method)
 
 
@@ -301,6 +301,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--datasets", nargs="+", default=SETS, choices=SETS)
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
+    parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
     parser.add_argument("--features", help="file of CIFAR-100's features")
     parser.add_argument("--grid", type=int, default=0, help="settings to draw")
     parser.add_argument("--grid-runs", type=int, default=3, help="of the best setting")
@@ -313,7 +314,9 @@ def main() -> None:
     store = Store(arguments.output, {"delta": DELTA, "version": 1})
     if not arguments.show:
         run(store, arguments)
-    print("\n".join(table_lines(store, arguments.features is not None)))
+    lines = [*table_lines(store, arguments.features is not None)]
+    print("\n".join(lines))
+    arguments.output.with_suffix(".txt").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
