@@ -21,9 +21,10 @@ and the bias feature is a tenth of a row.
 *Table 2*: diameter, and largest and mean distance from the mean, of rows of norm 1.
 
 Every fit is a cell of a file, and later runs add to it: ``--show`` prints what is
-there, with the number of runs of each row, and writes it beside the file as text. The relation is "replace_special", whose
-noise is that of add-or-remove, which the paper's accountant has; delta is 1e-5. Seeds
-make the runs reproducible: **they are not private fits**.
+there, with the number of runs of each row, and writes it beside the file as text. The
+relation is "replace_special", whose noise is that of add-or-remove, which the paper's
+accountant has; delta is 1e-5. Seeds make the runs reproducible: **they are not private
+fits**.
 """
 
 from __future__ import annotations
