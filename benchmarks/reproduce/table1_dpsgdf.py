@@ -315,7 +315,7 @@ def main() -> None:
     store = Store(arguments.output, {"delta": DELTA, "version": 1})
     if not arguments.show:
         run(store, arguments)
-    lines = [*table_lines(store, arguments.features is not None)]
+    lines = [line.rstrip() for line in table_lines(store, bool(arguments.features))]
     print("\n".join(lines))
     arguments.output.with_suffix(".txt").write_text("\n".join(lines) + "\n")
 
