@@ -36,9 +36,17 @@ EXTRAS["test"] = [
 # Each minor release of ruff may format differently.
 EXTRAS["lint"] = ["ruff==0.17.*", "mypy>=1.13"]
 EXTRAS["docs"] = [
-    "sphinx>=8",
-    "sphinx-gallery>=0.18",
+    "sphinx>=9.0",
+    # Reads formulas as MathML by the function that docs/_extensions uses.
+    "docutils>=0.22",
     "numpydoc>=1.8",
+    "pydata-sphinx-theme>=0.24",
+    "sphinx-copybutton>=0.5.2",
+    "sphinx-design>=0.8",
+    "sphinx-gallery>=0.18",
+    # For builds that are published: docs/conf.py says when.
+    "sphinx-sitemap>=2.9",
+    "sphinxext-opengraph>=0.13",
     *EXTRAS["cli"],
     *EXTRAS["plot"],
 ]

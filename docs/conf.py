@@ -1,11 +1,21 @@
 """Configuration of the documentation; builds without a network.
 
-From a checkout: ``python -m sphinx -W -b html docs build/html``.
+From a checkout: ``python -m sphinx -W -b html docs build/html``. Two environment
+variables are for builds that are published:
+
+SKFDP_DOCS_URL           the address of the site, for the sitemap and the cards of
+                         links (Open Graph), which need absolute addresses
+SKFDP_DOCS_INTERSPHINX   any value links names of other projects to their pages, which
+                         needs a network
 """
 
 import os
+import sys
+from pathlib import Path
 
 import skfdp
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "skfdp"
 author = "The skfdp developers"
@@ -16,11 +26,16 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.doctest",
-    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
     "numpydoc",
+    "sphinx_copybutton",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    # Beside this file.
+    "claims",
+    "formulas",
+    "sources",
 ]
-# Links into other projects need their inventories, hence a network.
 if os.environ.get("SKFDP_DOCS_INTERSPHINX"):
     extensions.append("sphinx.ext.intersphinx")
 intersphinx_mapping = {
@@ -28,15 +43,24 @@ intersphinx_mapping = {
     "python": ("https://docs.python.org/3", None),
     "sklearn": ("https://scikit-learn.org/stable", None),
 }
+html_baseurl = os.environ.get("SKFDP_DOCS_URL", "")
+if html_baseurl:
+    extensions += ["sphinx_sitemap", "sphinxext.opengraph"]
+    sitemap_url_scheme = "{link}"
+    ogp_site_url = html_baseurl
+    ogp_image = "_static/first_picture.png"
 
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_templates"]
+exclude_patterns = ["_build", "_templates", "_extensions"]
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 # The pages' examples build on each other within a page, and not beyond it.
 doctest_test_doctest_blocks = "default"
+# Examples are copied without their prompts and without what they print.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -44,18 +68,36 @@ sphinx_gallery_conf = {
     # Scripts named data_* take real data and minutes: they are shown, and not run.
     "filename_pattern": r"/plot_",
     "abort_on_example_error": True,
+    "backreferences_dir": "generated/examples_of",
+    "doc_module": ("skfdp",),
+    "default_thumb_file": str(Path(__file__).parent / "_static" / "no_picture.png"),
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 600,
 }
 
-html_theme = "alabaster"
+html_theme = "pydata_sphinx_theme"
+html_title = f"skfdp {version}"
+html_static_path = ["_static"]
+html_css_files = ["skfdp.css"]
+html_logo = "_static/logo.svg"
+html_favicon = "_static/logo.svg"
 html_theme_options = {
-    "description": "differentially private learning where part of each record may "
-    "be public",
-    "fixed_sidebar": True,
-    "page_width": "1080px",
+    "logo": {
+        "text": f"skfdp {version}",
+        "alt_text": "skfdp, to the first page",
+    },
+    "header_links_before_dropdown": 6,
+    "navbar_end": ["theme-switcher"],
+    "footer_start": ["copyright"],
+    "footer_end": ["sphinx-version"],
+    "show_nav_level": 1,
+    "show_toc_level": 2,
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
 }
+# The first page and lists of pages need no column of links beside them.
+html_sidebars = {"index": [], "changes": [], "contributing": []}
 html_show_sourcelink = False
 html_copy_source = False

@@ -1,0 +1,160 @@
+"""The list of claims: every guarantee that a docstring of the package states.
+
+Taken from the code when the pages are built, so that the list cannot fall behind it:
+each paragraph that begins with **Guarantees** is a claim. Beside it stand the pages of
+proofs that it names, the test files that use the object, and what became of sabotage
+of its file.
+"""
+
+import ast
+import collections
+import dataclasses
+import functools
+import inspect
+import re
+from pathlib import Path
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+SABOTAGE = ROOT / "benchmarks" / "results" / "audits" / "sabotage.txt"
+ROOMS = "privacy queries releases records encoding estimators audit".split()
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A guarantee, and what speaks for it.
+
+    Attributes
+    ----------
+    path : str
+        Of the file, from the root of the checkout.
+    name : str
+        Of the object, with its class if it is a method.
+    text : str
+        The guarantee, as reStructuredText.
+    proofs : tuple of str
+        Labels of pages that the docstring refers to.
+    """
+
+    path: str
+    name: str
+    text: str
+    proofs: tuple[str, ...]
+
+    @property
+    def room(self):
+        return Path(self.path).parts[1]
+
+    @property
+    def tests(self):
+        """Files that use the object, those that do so most often first."""
+        users = _users().get(self.name.split(".")[0], collections.Counter())
+        return [path for path, _ in users.most_common()]
+
+    @property
+    def sabotage(self):
+        """Changes of the file on purpose: how many, and how many were noticed."""
+        return _sabotaged().get(self.path, (0, 0))
+
+
+def claims():
+    """Return the claims of the package in the order of its rooms."""
+    found = []
+    for room in ROOMS:
+        for path in sorted((ROOT / "skfdp" / room).rglob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            found += _of(tree, str(path.relative_to(ROOT)), ())
+    return found
+
+
+def _of(node, path, above):
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef | ast.FunctionDef):
+            names = (*above, child.name)
+            text = ast.get_docstring(child) or ""
+            if "**Guarantees" in text:
+                proofs = re.findall(r":ref:`(?:[^`<]*<)?([\w-]+)>?`", text)
+                yield Claim(
+                    path,
+                    ".".join(names),
+                    _guarantee(text),
+                    tuple(dict.fromkeys(proofs)),
+                )
+            yield from _of(child, path, names)
+
+
+def _guarantee(text):
+    """Return what stands from the word on to the end of its section."""
+    after = inspect.cleandoc(text).partition("**Guarantees")[2]
+    after = re.sub(r"^\.?\*\*\.?", "", after).strip()
+    return re.split(r"\n\n(?=[^\n]+\n-{3,}\n)|\n\n(?=\*\*)", after)[0].strip()
+
+
+@functools.cache
+def _users():
+    """Return, for each name, how often each test file uses it."""
+    found = collections.defaultdict(collections.Counter)
+    for path in sorted(TESTS.rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            name = getattr(node, "id", getattr(node, "attr", None))
+            if isinstance(name, str):
+                found[name][str(path.relative_to(ROOT))] += 1
+    return found
+
+
+@functools.cache
+def _sabotaged():
+    """Return, for each file, how many changes were tried and how many noticed."""
+    found = {}
+    blocks = SABOTAGE.read_text(encoding="utf-8").split("\n\n")
+    for block in blocks:
+        place = re.match(r"(skfdp/[\w/]+\.py):\d+ ", block)
+        if place and ("killed" in block or "not noticed" in block):
+            tried, noticed = found.get(place[1], (0, 0))
+            found[place[1]] = tried + 1, noticed + ("killed by" in block)
+    return found
+
+
+def _lines(claim):
+    """Return the entry of a claim."""
+    module = ".".join(Path(claim.path).with_suffix("").parts)
+    yield f".. dropdown:: ``{module}.{claim.name}``"
+    yield ""
+    for line in claim.text.splitlines():
+        yield "   " + line if line else ""
+    yield ""
+    links = ", ".join(f":ref:`{label}`" for label in claim.proofs)
+    yield f"   :Proof: {links or 'above'}"
+    tests = [f"``{path}``" for path in claim.tests]
+    more = f" and {len(tests) - 3} more" if len(tests) > 3 else ""
+    none = "none by name; through what uses it"
+    yield f"   :Tests: {', '.join(tests[:3]) or none}{more}"
+    tried, noticed = claim.sabotage
+    if tried:
+        yield f"   :Sabotage: {noticed} of {tried} changes of the file were noticed"
+    yield ""
+
+
+class Claims(Directive):
+    """The list, by room."""
+
+    def run(self):
+        lines = []
+        for room in ROOMS:
+            here = [claim for claim in claims() if claim.room == room]
+            if here:
+                lines += [f".. rubric:: ``skfdp.{room}``", ""]
+                for claim in here:
+                    lines += _lines(claim)
+        box = nodes.container()
+        self.state.nested_parse(StringList(lines, "claims"), self.content_offset, box)
+        return box.children
+
+
+def setup(app):
+    app.add_directive("claims", Claims)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,104 @@
+"""The frame of the documentation: lists of pages, claims, formulas, and links."""
+
+import ast
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+FOLDERS = ("tutorials", "howto", "maps", "guide", "trust", "theory")
+
+pytestmark = pytest.mark.skipif(
+    not DOCS.is_dir(), reason="the docs folder is not beside the tests"
+)
+
+
+def extension(name):
+    """Import one of the extensions beside the pages."""
+    pytest.importorskip("sphinx")
+    path = DOCS / "_extensions" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_page_is_in_the_list_of_its_folder(folder):
+    pages = {page.stem for page in (DOCS / folder).glob("*.rst")} - {"index"}
+    listed = (DOCS / folder / "index.rst").read_text(encoding="utf-8")
+    assert pages
+    assert pages == set(re.findall(r"^   (\w+)$", listed, re.MULTILINE))
+
+
+def test_every_guarantee_is_on_the_list_of_claims():
+    claims = extension("claims").claims()
+    written = sum(
+        "**Guarantees" in (ast.get_docstring(node) or "")
+        for path in (ROOT / "skfdp").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    )
+    assert len(claims) == written > 50
+    assert all(len(claim.text) > 40 for claim in claims)
+    # Nothing but the guarantee: no title of a section, none of the next bold word.
+    assert not any(re.search(r"^-{3,}$", claim.text, re.M) for claim in claims)
+
+
+def test_every_claim_has_a_test():
+    claims = extension("claims").claims()
+    # Both are tested through the one function that makes them.
+    through = {"Weighted", "Canary"}
+    assert {claim.name for claim in claims if not claim.tests} <= through
+
+
+def test_sabotage_is_counted_by_file():
+    sabotaged = extension("claims")._sabotaged()
+    text = (ROOT / "benchmarks/results/audits/sabotage.txt").read_text(encoding="utf-8")
+    assert sum(noticed for _, noticed in sabotaged.values()) == text.count("killed by")
+    assert all(tried >= noticed for tried, noticed in sabotaged.values())
+
+
+class TestFormulas:
+    """MathML instead of a script from the network."""
+
+    def formula(self, code, block=False):
+        return extension("formulas").mathml(code, block=block)
+
+    def test_it_is_mathml(self):
+        found = self.formula(r"\varepsilon \le 1", block=True)
+        assert found.startswith("<math")
+        assert 'display="block"' in found
+
+    @pytest.mark.parametrize(
+        ("code", "known"),
+        [
+            (r"\frac14", r"\frac{1}{4}"),
+            (r"\tfrac12", r"\tfrac{1}{2}"),
+            (r"1, \dots, T", r"1, \ldots, T"),
+        ],
+    )
+    def test_spellings(self, code, known):
+        assert self.formula(code) == self.formula(known)
+
+    def test_every_formula_can_be_read(self):
+        """Those of the pages; a build reads those of the docstrings too."""
+        found = []
+        for page in DOCS.glob("[!_ag]*/*.rst"):
+            text = page.read_text(encoding="utf-8")
+            found += re.findall(r":math:`([^`]+)`", text)
+        assert len(found) > 100
+        for code in found:
+            assert self.formula(code).startswith("<math")
+
+
+def test_public_names_have_their_sources():
+    home = extension("sources")._home
+    place = home(None, "skfdp", "FeatureDPLogisticRegression.fit")
+    assert place == "skfdp.estimators.linear_model.feature_dp"
+    assert home(None, "skfdp", "report") == "skfdp.privacy.reporting"
+    assert home(None, "skfdp.privacy", "gdp_mu") == "skfdp.privacy.curves"
+    assert home(None, "numpy", "array") is None
