@@ -282,6 +282,12 @@ def _add_columns(group) -> None:
         help="the target may be disclosed",
     )
     add("--drop", metavar="COLUMN", **_SEVERAL, help="columns that are not used")
+    add(
+        "--groups",
+        metavar="COLUMN",
+        help="who each row is of: all rows of a person are protected together; the "
+        "column is no feature, and who is whose is not protected",
+    )
 
 
 def _add_task(group) -> None:

@@ -152,9 +152,16 @@ def roles(
     for name in header:
         if list(header).count(name) > 1:
             raise CommandError("two columns have one name: rename one of them.")
-    features = [name for name in header if name != target]
+    groups = getattr(arguments, "groups", None)
+    if groups and (groups not in header or groups == target):
+        raise CommandError(
+            f"--groups names {groups!r}, which is not in the first line of "
+            f"{arguments.file!r}, or is the target: name the column that tells the "
+            "person of each row."
+        )
+    features = [name for name in header if name not in (target, groups)]
     for name in declared:
-        if name not in features:
+        if name not in (*features, groups):
             raise _unknown("the schema", name, target)
     role = {name: declared.get(name, {}).get("role", "private") for name in features}
     for name in arguments.drop or ():

@@ -78,7 +78,7 @@ def draft(arguments: argparse.Namespace) -> str:
         _COLUMNS.rstrip("\n"),
     ]
     for name in header:
-        if name == arguments.target:
+        if name in (arguments.target, arguments.groups):
             continue
         if name in public:
             lines.append(_public(name, look_at(rows[name]), len(rows)))
@@ -91,6 +91,8 @@ def _settings(arguments: argparse.Namespace, rows: pd.DataFrame) -> Iterator[str
     yield f"target = {_toml(arguments.target or '')}" + (
         "" if arguments.target else "  # the column to predict"
     )
+    if arguments.groups:
+        yield f"groups = {_toml(arguments.groups)}"
     yield f"public_target = {_toml(bool(arguments.public_target))}"
     classes, bounds = "[]  # of a label: all that can occur", "[]  # of a number"
     if arguments.public_target:

@@ -55,6 +55,13 @@ class Task:
     arguments: argparse.Namespace
     columns: Columns
     classes: list | None
+    groups: pd.Series | None = None
+
+    def of_rows(self, rows: np.ndarray) -> dict:
+        """Return what a fit on some rows is told of them: whose they are."""
+        if self.groups is None:
+            return {}
+        return {"groups": self.groups.iloc[rows].to_numpy()}
 
     @property
     def regression(self) -> bool:
@@ -96,11 +103,12 @@ class Task:
 def run(arguments: argparse.Namespace) -> None:
     """Train, compare, print and write."""
     task, rows, target = _read(arguments)
-    train, test = _split(arguments, len(rows))
+    train, test = _split(arguments, len(rows), task.groups)
     check_outputs(arguments)
     stage(f"training the model that is released{COMPILES}", slow=True)
     model = task.model(ledger=open_ledger(arguments))
-    fit_private(model, rows.iloc[train], target.values[train])
+    told = task.of_rows(train)
+    fit_private(model, rows.iloc[train], target.values[train], **told)
     # The file stays with whoever ran this; the model may travel.
     model.set_params(ledger=None)
     model.privacy_ = _completed(model.privacy_, task)
@@ -124,7 +132,9 @@ def _read(arguments: argparse.Namespace) -> tuple[Task, pd.DataFrame, Target]:
     for name, values in columns.among(columns.names, "categories").items():
         table.check_labels(f"--categories of {name!r}", values)
     public = [*columns.public] + [columns.target] * arguments.public_target
-    rows = table.columns([*columns.names, columns.target], public)
+    named = [arguments.groups] if arguments.groups else []
+    names = [*columns.names, columns.target, *named]
+    rows = table.columns(names, [*public, *named])
     if not len(rows):
         raise CommandError(f"{arguments.file!r} holds no rows below its first line.")
     undeclared = [name for name in columns.public if not columns.declares(name)]
@@ -132,13 +142,14 @@ def _read(arguments: argparse.Namespace) -> tuple[Task, pd.DataFrame, Target]:
     numeric += [columns.target] * (arguments.task == "regression")
     rows = table.decimals(rows, numeric)
     target = read_target(rows.pop(columns.target), arguments)
+    groups = rows.pop(named[0]) if named else None
     columns = columns.completed(rows)
     try:
         columns.encoder().fit(rows)  # which checks the declarations alone
     except ValueError as error:
         raise CommandError(" ".join(str(error).split())) from None
     _warn(columns, rows)
-    return Task(arguments, columns, target.classes), rows, target
+    return Task(arguments, columns, target.classes, groups), rows, target
 
 
 def _warn(columns: Columns, rows: pd.DataFrame) -> None:
@@ -158,14 +169,23 @@ def _warn(columns: Columns, rows: pd.DataFrame) -> None:
             )
 
 
-def _split(arguments, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions of training and held-out rows: a function of n alone."""
+def _split(
+    arguments, n: int, groups: pd.Series | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of training and held-out rows: of n and the groups alone.
+
+    With groups they are rows of different persons.
+    """
     if not arguments.evaluate:
         return np.arange(n), np.arange(0)
+    if groups is not None:
+        persons = pd.factorize(groups, use_na_sentinel=False)[0]
+        train, test = _split(arguments, int(persons.max()) + 1)
+        return tuple(np.flatnonzero(np.isin(persons, side)) for side in (train, test))
     n_test = round(arguments.test_size * n)
     if not 1 <= n_test <= n - 2:
         raise CommandError(
-            f"--test-size={arguments.test_size:g} of {n} rows leaves too few to train "
+            f"--test-size={arguments.test_size:g} of {n} leaves too few to train "
             "or to test on: --no-evaluate needs none."
         )
     order = np.random.default_rng(arguments.seed or 0).permutation(n)
@@ -213,6 +233,9 @@ def _title(task: Task, n_train: int, n_test: int, model) -> str:
     if Relation.of(arguments.relation).counts_are_public:
         held_out = f", {n_test} held out" if n_test else ""
         lines.append(f"{n_train} rows to train on{held_out}.")
+    if arguments.groups:
+        n = model.privacy_.n_records
+        lines.append(f"Protected: all rows of each of {n} persons together.")
     return "\n".join(lines)
 
 
@@ -234,7 +257,8 @@ def _compare(task: Task, released, rows, target: Target, train, test) -> None:
             if fit is fit_baseline:
                 fit(model, rows.iloc[exact], y)
             elif fit is not None:
-                fit(model, rows.iloc[train], target.values[train])
+                told = task.of_rows(train)
+                fit(model, rows.iloc[train], target.values[train], **told)
             row.scores.append(scores(model, rows.iloc[scored], y_scored))
         table.append(row)
     print_table(table)

@@ -176,6 +176,7 @@ def _interactions(value: Any) -> Any:
 
 _SETTINGS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "target": ("the name of a column", _kind(str)),
+    "groups": ("the name of a column", _kind(str)),
     "task": (
         '"classification" or "regression"',
         _choice("classification", "regression"),

@@ -102,8 +102,10 @@ def scores(model, X, y) -> dict[str, float]:
     return found
 
 
-def fit_private(model, X, y):
+def fit_private(model, X, y, **of_rows):
     """Fit a model of skfdp, or a Pipeline that ends in one.
+
+    `of_rows` is what `fit` takes beside them.
 
     Refusals become a `CommandError`: those of skfdp quote no data. Of the warnings
     only those are shown that depend on public facts.
@@ -111,7 +113,7 @@ def fit_private(model, X, y):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            model.fit(X, y)
+            model.fit(X, y, **of_rows)
         except (ValueError, OSError) as error:
             raise CommandError(" ".join(str(error).split())) from None
     _show(caught)

@@ -19,6 +19,7 @@ _DEFAULTS = {
     "classes": None,
     "target_bounds": None,
     "target": None,
+    "groups": None,
     "epsilon": 1.0,
     "delta": 1e-5,
     "relation": "replace_one",
