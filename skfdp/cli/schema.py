@@ -176,7 +176,6 @@ def _interactions(value: Any) -> Any:
 
 _SETTINGS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "target": ("the name of a column", _kind(str)),
-    "groups": ("the name of a column", _kind(str)),
     "task": (
         '"classification" or "regression"',
         _choice("classification", "regression"),
@@ -184,6 +183,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "public_target": ("true or false", _kind(bool)),
     "classes": ("a list of different labels", _texts),
     "target_bounds": ("two numbers, [LOW, HIGH]", _number_pair),
+    "groups": ("the name of a column", _kind(str)),
     "epsilon": ("a number", _kind(int, float)),
     "delta": ("a number", _kind(int, float)),
     "relation": (f"one of {', '.join(RELATIONS)}", _choice(*RELATIONS)),
