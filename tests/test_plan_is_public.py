@@ -19,7 +19,7 @@ from skfdp import PrivacyLedger
 
 sys.path.append(str(Path(__file__).parent / "golden"))
 
-from golden_cases import CASES, LOGISTIC, estimator, rows, target
+from golden_cases import CASES, LOGISTIC, estimator, of_rows, rows, target
 from golden_private import FINITE, public_columns, replaced
 
 PRIVATE = {
@@ -49,7 +49,7 @@ def charge_of(case, X, y):
     model = estimator(case).set_params(ledger=spy)
     with warnings.catch_warnings(), pytest.raises(Charged):
         warnings.simplefilter("ignore")
-        model.fit(X, y)
+        model.fit(X, y, **of_rows(case))
     return spy.text
 
 

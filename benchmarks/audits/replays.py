@@ -43,7 +43,7 @@ from skfdp.privacy.store import package_versions
 
 sys.path.append(str(Path(__file__).parents[2] / "tests" / "golden"))
 
-from golden_cases import CASES, COMPLETION, SEARCH, estimator, rows, target
+from golden_cases import CASES, COMPLETION, SEARCH, estimator, of_rows, rows, target
 
 N_RAW = 90
 
@@ -208,13 +208,13 @@ class Tally:
 def jobs(n_neighbours, only):
     """Return everything to replay; the same list in every process."""
     found = [
-        (case["name"], case["estimator"], *one)
+        (case["name"], case["estimator"], of_rows(case), *one)
         for case in CASES
         if not math.isinf(case["params"]["epsilon"]) and only in case["name"]
         for one in variants(case, n_neighbours)
     ]
     found += [
-        (f"{name}: encoder", name, *one)
+        (f"{name}: encoder", name, {}, *one)
         for name, *one in encoded_cases(max(1, n_neighbours // 2))
         if only in name
     ]
@@ -224,7 +224,7 @@ def jobs(n_neighbours, only):
 def replayed(number, arguments):
     """Return what a job is about, and its result, or why it was refused."""
     job = jobs(arguments.neighbours, arguments.only)[number]
-    name, kind, form, relation, model, X, y, n = job
+    name, kind, told, form, relation, model, X, y, n = job
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -233,6 +233,7 @@ def replayed(number, arguments):
                 *(X, y),
                 n_neighbours=n,
                 trace="lines",
+                fit_params=told,
                 random_state=arguments.seed + number,
             )
     except (TypeError, ValueError, RuntimeError) as error:

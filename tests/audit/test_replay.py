@@ -45,7 +45,7 @@ from skfdp.audit.replay.tracing import (
 
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
 
-from golden_cases import CASES, estimator, rows, target
+from golden_cases import CASES, estimator, of_rows, rows, target
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
 PRIVATE = {
@@ -71,7 +71,12 @@ def check(result):
 def test_no_recorded_case_tells_more_than_its_releases(name):
     case = PRIVATE[name]
     found = audit_replay(
-        estimator(case), rows(case), target(case), n_neighbours=2, trace="lines"
+        estimator(case),
+        rows(case),
+        target(case),
+        n_neighbours=2,
+        trace="lines",
+        fit_params=of_rows(case),
     )
     assert found.n_trials == 2
     check(found)

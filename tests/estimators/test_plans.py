@@ -49,6 +49,7 @@ from golden_cases import (
     SGD,
     SGD_REGRESSOR,
     estimator,
+    of_rows,
     rows,
     target,
 )
@@ -86,21 +87,21 @@ SORTS = [
 ]
 
 
-def text(model, X, y=None):
+def text(model, X, y=None, **told_of_rows):
     """Return all that can be read of the plan of a model."""
-    plan = model.plan(X, y)
+    plan = model.plan(X, y, **told_of_rows)
     told = json.dumps(plan.to_dict(), allow_nan=False)
     return repr(plan), repr(plan.events), told, pickle.dumps(plan)
 
 
-def first_text(model, X, y=None):
+def first_text(model, X, y=None, **told_of_rows):
     """Return it of the first plan.
 
     Calibrations are kept and shared by equal plans later, which a pickle shows: what is
     returned is of a second one.
     """
-    model.plan(X, y)
-    return text(model, X, y)
+    model.plan(X, y, **told_of_rows)
+    return text(model, X, y, **told_of_rows)
 
 
 def last_of(model):
@@ -151,21 +152,22 @@ class Spy(PrivacyLedger):
 
 def check_values(case):
     """Check that private values of X do not enter the plan of a case."""
-    wanted = first_text(estimator(case), rows(case), target(case))
+    own = of_rows(case)
+    wanted = first_text(estimator(case), rows(case), target(case), **own)
     for kind in ("zeros", "others", "missing", "infinite"):
-        assert text(estimator(case), *replaced(case, kind)) == wanted, kind
+        assert text(estimator(case), *replaced(case, kind), **own) == wanted, kind
 
 
 def check_target(case):
     """Check that a private target does not enter the plan of a case."""
-    X, y = rows(case), target(case)
-    wanted = first_text(declared(case), X)
+    X, y, own = rows(case), target(case), of_rows(case)
+    wanted = first_text(declared(case), X, **own)
     no_labels = np.full(len(y), "?" if y.dtype.kind == "U" else -77)
     others = [y, y[::-1], no_labels, np.full(len(y), np.nan)]
     if case["params"].get("pipeline"):  # whose other steps may need it
         others = others[:2]
     for other in others:
-        assert text(declared(case), X, other) == wanted
+        assert text(declared(case), X, other, **own) == wanted
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -181,10 +183,10 @@ def test_a_private_target_does_not_enter_a_plan(name, nothing_private):
 @pytest.mark.parametrize("name", PRIVATE)
 def test_a_fit_charges_what_was_planned(name):
     case, spy = BY_NAME[name], Spy()
-    X, y = rows(case), target(case)
-    plan = estimator(case).plan(X, y)
+    X, y, own = rows(case), target(case), of_rows(case)
+    plan = estimator(case).plan(X, y, **own)
     with pytest.raises(Charged):
-        estimator(case).set_params(ledger=spy).fit(X, y)
+        estimator(case).set_params(ledger=spy).fit(X, y, **own)
     assert spy.given == (plan.events, plan.subject, plan.schedule)
     assert repr(spy.given) == repr((plan.events, plan.subject, plan.schedule))
 
