@@ -139,26 +139,30 @@ class Canary:
             self.fit(X, y)
         place = self._place(first)
         asked = first[place]
-        queries, void = [asked.query] * 2, None
+        queries, void, units = [asked.query] * 2, None, asked.units
+        own = np.arange(len(X)) < self.n_rows
+        if units is not None and units.persons is not None:
+            own = units.persons == 0  # of whom some rows may be left out
         replaced = self.other is not None
         if replaced:
             queries[1] = self._again(first, *self.table(self.other))[place].query
         elif asked.event.relation.counts_are_public:
-            void = np.arange(len(X)) < self.n_rows
+            void = own
         else:
             gone = X[1:], None if y is None else y[1:]
             queries[1] = self._again(first, *gone)[place].query
         if self.edit is not None:
             queries = [self.edit(query, side) for side, query in enumerate(queries)]
-        units = asked.units
+        # Those of two fits are equal, and not the same.
+        queries = [without_units(query) for query in queries]
         if self.alone:
-            counts = 1, int(replaced or void is not None)
+            counts, n_rows = (1, int(replaced or void is not None)), int(own.sum())
             queries = [
-                rows_of(query, count * self.n_rows)
+                rows_of(query, count * n_rows)
                 for query, count in zip(queries, counts, strict=True)
             ]
-            void = None if void is None else void[: self.n_rows]
-            units = None if units is None else first_units(units, self.n_rows)
+            void = None if void is None else void[:n_rows]
+            units = None if units is None else first_units(units, n_rows)
         theta = asked.theta if self.theta is None else self.theta(asked.query)
         return Pair(
             self.name, asked.event, asked.stream, theta, tuple(queries), void, units
@@ -182,6 +186,13 @@ class Canary:
         for one, other in zip(first, asked, strict=True):
             np.testing.assert_array_equal(one.theta, other.theta)
         return asked
+
+
+def without_units(query):
+    """Return a query that sums over rows, each a record."""
+    if getattr(query, "units", None) is None:
+        return query
+    return dataclasses.replace(query, units=None)
 
 
 def first_units(units, count: int):
