@@ -428,7 +428,8 @@ def test_the_grid_of_a_sum_over_units_holds_less_noise():
     query, units = LabelSum.planned(1, 1.0), Units(np.array([1, 1024]))
     std = 2.0**34 * query.unit(1.0)
     assert fits_grid(query, std, None) and not fits_grid(query, 2 * std, None)
-    assert not fits_grid(query, std, units)
+    # The second row counts 1024 of the grid's units.
+    assert not fits_grid(query, std / 1000, units)
     assert fits_grid(query, std / 1025, units)
 
 
