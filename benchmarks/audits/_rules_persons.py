@@ -142,11 +142,11 @@ QUERIES = [
         "np.arange(1, n_jobs + 2)",
     ),
     Line(
-        "persons parted by blocks",
-        "a person of two blocks is left out, or clipped twice",
+        "rows of other persons",
+        "the rows of a block and their persons do not go together",
         "queries/blocks.py",
         r"rows\[ends\[start\] : ends\[last\]\]",
-        "rows[ends[start] : ends[start] + size]",
+        "rows[ends[start] : ends[last]][::-1]",
     ),
     Line(
         "persons beyond the exact",
