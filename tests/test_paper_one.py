@@ -234,20 +234,42 @@ class TestSuccessors:
         assert norm.max() == pytest.approx(2.0 if exact else 6**0.5)
         assert norm.max() <= model.std * successors.gdp_mu(1.0, 1e-5) / 2 * (1 + 1e-9)
 
-    def test_probabilities_are_corrected_for_the_flips(self, successors):
-        class Told:
-            classes_ = np.array([0, 1])
+    def test_flips_are_taken_out(self, successors):
+        """The model of flipped labels is that of the labels, up to their noise."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(20_000, 2))
+        truth = softmax(X @ [[2.0, 0.0, -1.0], [0.0, 1.0, -1.0]], axis=1)
+        y = (rng.random((len(X), 1)) > truth.cumsum(axis=1)).sum(axis=1)
+        told = successors.flipped(y, np.full((len(X), 3), 1 / 3), 1.0, rng)
+        keep = np.e / (np.e + 2)
+        assert (told == y).mean() == pytest.approx(keep, abs=0.02)
+        wide = (-6.0, 6.0)
+        model = successors.Unflipped(keep, np.arange(3), wide).fit(X, told)
+        apart = np.abs(model.predict_proba(X) - truth).mean()
+        assert apart < 0.03
+        believed = successors.Unflipped(1.0, np.arange(3), wide).fit(X, told)
+        assert np.abs(believed.predict_proba(X) - truth).mean() > 3 * apart
 
-            def fit(self, X, y):
-                return self
+    def test_a_hybrid_starts_at_its_first_model(self, successors):
+        """Which sees the public columns in the units of the table."""
+        from skfdp import FeatureDPLogisticRegression
 
-            def predict_proba(self, X):
-                truth = np.array([0.2, 0.8])
-                return np.tile(0.7 * truth + 0.3 * truth[::-1], (len(X), 1))
-
-        model = successors.Corrected(Told(), keep=0.7, classes=[0, 1])
-        table = model.fit(None, None).predict_proba(np.zeros((2, 1)))
-        np.testing.assert_allclose(table, [[0.2, 0.8]] * 2, atol=1e-4)
+        rng = np.random.default_rng(0)
+        X = rng.uniform(20, 90, size=(3000, 2))
+        y = (X[:, 0] + 10 * rng.normal(size=3000) > 55).astype(int)
+        split = successors.Split(X, y, X, y, (0, 100))
+        known = successors.public_part(split, [0])
+        first = successors.first_model(known, np.arange(2), 8.0, 0, False)
+        assert (first.predict_proba(known.X).argmax(axis=1) == y).mean() > 0.8
+        model = FeatureDPLogisticRegression(
+            0.01,
+            public_features=[0],
+            public_model=first,
+            bounds=(0, 100),
+            classes=[0, 1],
+            random_state=0,
+        )
+        assert model.fit(X, y).score(X, y) > 0.8
 
     def test_the_quick_run(self, tmp_path):
         found, output = quick("successors_features.py", tmp_path)

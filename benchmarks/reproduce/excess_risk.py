@@ -274,7 +274,9 @@ def verdict(cells: dict) -> dict:
     by_share, by_size = {}, {}
     for key, value in found.items():
         kind, n, epsilon, share, rate = key.split(" | ")
-        if kind == "cell" and rate == "1" and share != "0":
+        # Where the step is as long as it may be, the noise is not what limits.
+        noisy = share != "0" and value["step"] < LARGEST_STEP
+        if kind == "cell" and rate == "1" and noisy:
             point = float(n), value
             by_share.setdefault((n, epsilon), []).append((value["lipschitz"], value))
             by_size.setdefault((share, epsilon), []).append(point)

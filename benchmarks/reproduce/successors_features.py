@@ -35,17 +35,19 @@ are those of the half "dev" of ``regression.py`` and ``_tables.py``. Noise has s
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 import warnings
 from pathlib import Path
 
 import numpy as np
 import regression
-from _common import RESULTS, Store, mean_scores, scores
+from _common import RESULTS, Split, Store, mean_scores, scores
 from _flips import flipped
 from _tables import TABLES
+from scipy.optimize import minimize
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from skfdp import (
@@ -174,49 +176,88 @@ def krichene(store, names, epsilons, n_seeds) -> None:
 # ---------------------------------------------------------------- Chua et al.
 
 
-class Corrected(ClassifierMixin, BaseEstimator):
-    """A classifier of flipped labels, its probabilities corrected for the flips."""
+class Unflipped(ClassifierMixin, BaseEstimator):
+    """Softmax regression of the labels as they were, fitted on flipped ones.
 
-    def __init__(self, model, keep, classes):
-        self.model, self.keep, self.classes = model, keep, classes
+    The loss is that of the flipped label, whose law is the model's, passed through the
+    flips; scikit-learn's penalty.
+
+    Parameters
+    ----------
+    keep : float
+        Probability that a label is told as it is; the others share the rest.
+    classes : ndarray of shape (n_classes,)
+    bounds : pair of floats or arrays of shape (n_columns,), default=(0, 1)
+        Columns are cut to them, and scaled to [0, 1].
+    """
+
+    def __init__(self, keep, classes, bounds=(0, 1)):
+        self.keep, self.classes, self.bounds = keep, classes, bounds
+
+    def _rows(self, X):
+        low, high = (np.asarray(side, dtype=float) for side in self.bounds)
+        return np.column_stack(
+            [np.clip((X - low) / (high - low), 0, 1), np.ones(len(X))]
+        )
 
     def fit(self, X, y):
         """Fit on flipped labels."""
-        self.model_ = self.model.fit(X, y)
         self.classes_ = np.asarray(self.classes)
+        X = self._rows(X)
+        k, d = len(self.classes_), X.shape[1]
+        flip = (1 - self.keep) / (k - 1)
+        told = np.eye(k)[np.searchsorted(self.classes_, y)]
+
+        def objective(flat):
+            weights = flat.reshape(d, k)
+            p = softmax(X @ weights, axis=1)
+            chance = (told * (flip + (self.keep - flip) * p)).sum(axis=1, keepdims=True)
+            slope = -(self.keep - flip) * told / chance
+            slope = p * (slope - (p * slope).sum(axis=1, keepdims=True))
+            value = -np.log(chance).sum() + (weights[:-1] ** 2).sum() / 2
+            gradient = X.T @ slope
+            gradient[:-1] += weights[:-1]
+            return value, gradient.ravel()
+
+        start = np.zeros(d * k)
+        found = minimize(objective, start, jac=True, method="L-BFGS-B")
+        self.weights_ = found.x.reshape(d, k)
         return self
 
     def predict_proba(self, X):
         """Return probabilities of the labels as they were before."""
-        k = len(self.classes_)
-        told = np.full((len(X), k), 1e-6)
-        told[:, np.searchsorted(self.classes_, self.model_.classes_)] = (
-            self.model_.predict_proba(X)
-        )
-        flip = (1 - self.keep) / (k - 1)
-        table = np.clip((told - flip) / (self.keep - flip), 1e-3, 1)
-        return table / table.sum(axis=1, keepdims=True)
+        return softmax(self._rows(X) @ self.weights_, axis=1)
 
 
-def first_model(rows, y, classes, epsilon, seed, one_shot):
-    """Return a classifier of public rows in [0, 1], private for the labels."""
+def public_part(split: Split, public) -> Split:
+    """Return the split of the public columns alone, in their own units."""
+    low, high = (np.broadcast_to(side, split.X.shape[1]) for side in split.bounds)
+    return dataclasses.replace(
+        split,
+        X=split.X[:, public],
+        X_test=split.X_test[:, public],
+        bounds=(low[public], high[public]),
+    )
+
+
+def first_model(split, classes, epsilon, seed, one_shot):
+    """Return a classifier of public columns, private for the labels."""
     if one_shot:
         model = FeatureDPLogisticRegression(
             epsilon,
             DELTA / 2,
             public_features="all",
-            bounds=(0, 1),
+            bounds=split.bounds,
             classes=classes,
             random_state=seed,
         )
-        return model.fit(rows, y)
+        return model.fit(split.X, split.y)
     k = len(classes)
     rng = np.random.default_rng([seed, 31])
-    codes = np.searchsorted(classes, y)
-    told = flipped(codes, np.full((len(y), k), 1 / k), epsilon, rng)
+    codes = np.searchsorted(classes, split.y)
+    told = flipped(codes, np.full((len(codes), k), 1 / k), epsilon, rng)
     keep = 1 / (1 + (k - 1) * math.exp(-epsilon))
-    model = Corrected(LogisticRegression(max_iter=1000), keep, classes)
-    return model.fit(rows, classes[told])
+    return Unflipped(keep, classes, split.bounds).fit(split.X, classes[told])
 
 
 def classify(table, way, epsilon, seed) -> dict:
@@ -234,15 +275,13 @@ def classify(table, way, epsilon, seed) -> dict:
             epsilon, DELTA, public_features=public, **facts
         )
         return scores(model.fit(split.X, split.y), split)
-    rows, tests = (part[:, public] for part in split.scaled())
+    known = public_part(split, public)
     if way == "public only":
-        model = first_model(rows, split.y, classes, epsilon, seed, True)
-        changed = type(split)(rows, split.y, tests, split.y_test, (0, 1))
-        return scores(model, changed)
+        return scores(first_model(known, classes, epsilon, seed, True), known)
     found = []
     for share in SHARES:
         one_shot = way.endswith("one-shot")
-        first = first_model(rows, split.y, classes, share * epsilon, seed, one_shot)
+        first = first_model(known, classes, share * epsilon, seed, one_shot)
         model = FeatureDPLogisticRegression(
             (1 - share) * epsilon,
             DELTA / 2,
