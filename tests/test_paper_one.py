@@ -237,13 +237,13 @@ class TestSuccessors:
     def test_flips_are_taken_out(self, successors):
         """The model of flipped labels is that of the labels, up to their noise."""
         rng = np.random.default_rng(0)
-        X = rng.normal(size=(20_000, 2))
-        truth = softmax(X @ [[2.0, 0.0, -1.0], [0.0, 1.0, -1.0]], axis=1)
+        X = rng.uniform(-1, 1, size=(20_000, 2))
+        truth = softmax(X @ [[4.0, 0.0, -2.0], [0.0, 2.0, -2.0]], axis=1)
         y = (rng.random((len(X), 1)) > truth.cumsum(axis=1)).sum(axis=1)
         told = successors.flipped(y, np.full((len(X), 3), 1 / 3), 1.0, rng)
         keep = np.e / (np.e + 2)
         assert (told == y).mean() == pytest.approx(keep, abs=0.02)
-        wide = (-6.0, 6.0)
+        wide = (-1.0, 1.0)
         model = successors.Unflipped(keep, np.arange(3), wide).fit(X, told)
         apart = np.abs(model.predict_proba(X) - truth).mean()
         assert apart < 0.03
