@@ -347,12 +347,13 @@ def draw(cells: dict, path: Path) -> None:
             )
         axes[1].plot(x, [value["bound"] for value in values], f"C{k}:")
     axes[1].set(
-        xscale="log",
         xlabel="largest private gradient, L'",
         title=f"{size} records",
     )
     for axis in axes:
-        axis.legend(fontsize="x-small")
+        axis.legend(
+            fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2
+        )
     figure.savefig(path, dpi=120)
 
 

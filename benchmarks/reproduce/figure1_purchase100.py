@@ -284,7 +284,9 @@ def draw(rows, path: Path, title: str) -> None:
     axis.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axis.minorticks_off()
     axis.set_title(title, fontsize="small")
-    axis.legend(fontsize="x-small")
+    axis.legend(
+        fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
