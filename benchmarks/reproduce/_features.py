@@ -66,7 +66,7 @@ def generated_features(seed: int = 0) -> Split:
     n = N_TRAIN + N_TEST
     y = rng.integers(0, N_CLASSES, n)
     X = rng.standard_normal((n, N_COLUMNS), dtype=np.float32)
-    X *= 4.0
+    X *= 6.0
     X += means[y]
     np.maximum(X, 0, out=X)
     return Split(X[N_TEST:], y[N_TEST:], X[:N_TEST], y[:N_TEST], bounds=False)
