@@ -62,7 +62,7 @@ setup(
     long_description=(HERE / "README.rst").read_text(encoding="utf-8"),
     long_description_content_type="text/x-rst",
     author="The skfdp developers",
-    license="BSD-3-Clause",
+    license_expression="BSD-3-Clause",
     license_files=["LICENSE"],
     keywords="differential privacy, machine learning, scikit-learn, DP-SGD, label-DP",
     classifiers=[
@@ -76,6 +76,7 @@ setup(
         "Programming Language :: Python :: 3.12",
         "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Scientific/Engineering :: Information Analysis",
         "Topic :: Security",
         "Typing :: Typed",
     ],

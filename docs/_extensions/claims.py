@@ -21,7 +21,7 @@ from docutils.statemachine import StringList
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 SABOTAGE = ROOT / "benchmarks" / "results" / "audits" / "sabotage.txt"
-ROOMS = "privacy queries releases records encoding estimators audit".split()
+ROOMS = "privacy kernels queries releases records encoding estimators audit".split()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,8 @@ from sphinx.errors import ExtensionError
 SPELLINGS = (
     (r"\\dots\b", r"\\ldots"),
     (r"\\([td]?)frac *(\d)(\d)", r"\\\1frac{\2}{\3}"),
+    # Sizes of brackets, which browsers choose by themselves.
+    (r"\\[bB]igg?[lrm]?(?![a-zA-Z])", ""),
     ("∎", r"\\square"),
 )
 

@@ -127,6 +127,7 @@ def _bundled_parser() -> argparse.ArgumentParser:
     _add_seed(parser)
     add("--repeats", type=int, default=3, help="splits and fits (default: 3)")
     add("--report", metavar="FILE.json", type=Path, help="write the privacy report")
+    add("--statement", action="store_true", help="print the whole privacy statement")
     _add_debug(parser)
     return parser
 

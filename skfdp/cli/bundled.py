@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
+import textwrap
 from collections.abc import Iterator
 
 import numpy as np
@@ -42,6 +44,16 @@ private half tells. Its lead shrinks as epsilon grows (try --epsilon 2 4 8).
 These images are public, so the scores may be printed; scores on private data are not
 covered by what follows: the statement of the last feature-DP model.
 """
+# Of the statement, what fits a screen.
+_SHOWN = ("What it means", "What is protected", "The numbers")
+_NEXT = """\
+What next
+---------
+skfdp schema TABLE.csv --target COLUMN --public COLUMN ... -o schema.toml
+    drafts what has to be said about a table of your own;
+skfdp fit TABLE.csv --schema schema.toml
+    trains a private model of it.
+Seven short lessons are in docs/tutorials."""
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -79,7 +91,20 @@ def run(arguments: argparse.Namespace) -> None:
     print_table(list(rows.values()))
     say()
     say(_EXPLANATION)
-    say(last.privacy_.statement())
+    statement = last.privacy_.statement()
+    say(statement if arguments.statement else _of_a_screen(statement))
+    say()
+    say(_NEXT)
+
+
+def _of_a_screen(statement: str) -> str:
+    """Return the title and the first parts of a statement, and name the others."""
+    title, *parts = re.split(r"\n\n(?=[^\n]+\n-+\n)", statement.rstrip())
+    names = [part.partition("\n")[0] for part in parts]
+    shown = [part for part in parts if part.partition("\n")[0] in _SHOWN]
+    others = ", ".join(name for name in names if name not in _SHOWN)
+    note = f"Left out here: {others}. skfdp --statement prints the whole statement."
+    return "\n\n".join([title, *shown, textwrap.fill(note, 79)])
 
 
 def _scores(arguments, X, y, split, repeat) -> Iterator[tuple]:

@@ -410,6 +410,24 @@ def test_skops_file_needs_skops(run, monkeypatch):
     assert "needs skops: pip install 'skfdp[cli]'" in sentence
 
 
+def test_bundled_statement_fits_a_screen_unless_asked(capsys):
+    """Title, meaning, protection and numbers; the other parts are named, not hidden."""
+    parts = ("Assumptions", "Not covered by these numbers", "Limits", "How it was")
+    for options in ([], ["--statement"]):
+        assert main(["--repeats", "1", "--epsilon", "1", *options]) == 0
+        text = capsys.readouterr().out
+        statement, _, after = text.partition("PRIVACY STATEMENT")[2].partition(
+            "What next\n"
+        )
+        assert "epsilon = 1 at delta = 1e-05." in statement
+        assert "Public, not protected" in statement
+        assert "skfdp schema TABLE.csv" in after
+        whole = re.findall(r"^([A-Z].*)\n-+$", statement, re.MULTILINE)
+        assert ("Assumptions" in whole) == bool(options)
+        assert all(part in " ".join(statement.split()) for part in parts)
+        assert (statement.count("\n") < 40) != bool(options)
+
+
 def test_bundled_data_take_no_column_options(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["--target", "income"])
