@@ -62,6 +62,11 @@ def plans(trials: int):
             1,
         ),
         (
+            "DPSGDFClassifier, Algorithm 2",
+            skfdp.DPSGDFClassifier(**bounded, centering="adaptive", clip_features=True),
+            1,
+        ),
+        (
             "FeatureDPLogisticRegression",
             skfdp.FeatureDPLogisticRegression(**bounded),
             1,
