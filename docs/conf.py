@@ -75,6 +75,8 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 600,
+    # Their pages load scripts from the network.
+    "write_computation_times": False,
 }
 
 html_theme = "pydata_sphinx_theme"

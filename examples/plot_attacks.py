@@ -15,13 +15,18 @@ most that any attacker can do at this epsilon.
 # A hundred people, sixty columns, the first one private, a label that is partly chance.
 # So few people for so many columns are easily learnt by heart.
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 
-from skfdp import FeatureDPLogisticRegression, report
+from skfdp import FeatureDPLogisticRegression, UtilityWarning, report
 from skfdp.privacy import gdp_mu
+
+# So few people are too few for a small epsilon, and the fits say so.
+warnings.simplefilter("ignore", UtilityWarning)
 
 rng = np.random.default_rng(0)
 N, D, DELTA = 100, 60, 1e-5

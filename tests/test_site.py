@@ -78,7 +78,7 @@ class TestFormulas:
         [
             (r"\frac14", r"\frac{1}{4}"),
             (r"\tfrac12", r"\tfrac{1}{2}"),
-            (r"\Big( 1 \Big)", "( 1 )"),
+            (r"\Big( 1 \Big)", r"\Bigl( 1 \Bigr)"),
             (r"1, \dots, T", r"1, \ldots, T"),
         ],
     )

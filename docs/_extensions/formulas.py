@@ -10,8 +10,9 @@ from sphinx.errors import ExtensionError
 SPELLINGS = (
     (r"\\dots\b", r"\\ldots"),
     (r"\\([td]?)frac *(\d)(\d)", r"\\\1frac{\2}{\3}"),
-    # Sizes of brackets, which browsers choose by themselves.
-    (r"\\[bB]igg?[lrm]?(?![a-zA-Z])", ""),
+    # Sizes of brackets: it wants to know which is the left one.
+    (r"\\([bB]igg?)(?=[(\[]|\\\{)", r"\\\1l"),
+    (r"\\([bB]igg?)(?=[)\]]|\\\})", r"\\\1r"),
     ("∎", r"\\square"),
 )
 
