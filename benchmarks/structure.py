@@ -136,12 +136,29 @@ def rooms_below(root: Path) -> set[str]:
 
 
 def fits(root: Path) -> list[Function]:
-    """Return the methods called fit, but that of the encoder, which learns nothing."""
+    """Return the methods that fit: there is more than one name for the only way.
+
+    Not counted are a `fit` that hands everything to that way, which has a signature of
+    its own, and those that learn nothing: the encoder's, and one that returns itself.
+    """
     return [
         f
         for f in every_function(root)
-        if f.in_class and f.node.name == "fit" and f.file.room != "encoding"
+        if f.in_class
+        and f.node.name in ("fit", "_fit")
+        and f.file.room != "encoding"
+        and not _hands_over(f.node)
     ]
+
+
+def _hands_over(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a method ends with `self` as it was, or with what its `_fit` returns."""
+    last = function.body[-1]
+    if not isinstance(last, ast.Return) or last.value is None:
+        return False
+    if ast.unparse(last.value) == "self":
+        return len(function.body) <= 3 and "_check" in ast.unparse(function)
+    return ast.unparse(last.value).startswith("self._fit(")
 
 
 def looked_up(root: Path) -> list[str]:

@@ -84,6 +84,8 @@ def test_every_estimator_and_label_is_in_the_file(golden):
         *("mean rate", "label statistic", "target statistic"),
         *("second moments", "cross moments", "padding", "class sums", "network"),
         *("draws", "split", "candidates", "probe", "score", "binades", "bins"),
+        *("rotation", "rough binades", "rough bins 1", "rough bins 2"),
+        *("distances from the rough mean", "distances from the mean"),
     }
 
 

@@ -224,7 +224,6 @@ def test_parts_that_name_nobody(part):
         {"schema_version": "1"},
         {"schema_version": None},
         {"neighboring_relation": None},
-        {"unit": "person"},
     ],
     ids=repr,
 )
@@ -232,6 +231,10 @@ def test_fields_of_another_form(edit):
     with pytest.raises(ValueError, match=r"\w+") as error:
         read(made(), **edit)
     assert "\n" not in str(error.value)
+
+
+def test_the_unit_is_that_of_the_events_whatever_a_file_says():
+    assert read(made(), unit="person", n_persons=3).unit == "record"
 
 
 def test_public_columns_are_not_listed_as_private():

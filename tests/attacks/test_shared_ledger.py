@@ -596,6 +596,6 @@ class TestTheorem:
     def test_units_do_not_mix(self):
         one = event()
         other = dataclasses.replace(one)
-        object.__setattr__(other, "unit", "person")  # a unit of a later version
-        with pytest.raises(PrivacyBudgetError, match="unit is 'person' for one"):
+        object.__setattr__(other, "unit", "person")
+        with pytest.raises(PrivacyBudgetError, match="which do not compose"):
             promise([one, other])

@@ -136,15 +136,15 @@ def spied(name, table, monkeypatch, **given):
     seen = {}
 
     class Spy(desk.Desk):
-        def __init__(self, events, streams, void=None):
+        def __init__(self, events, streams, void=None, units=None):
             seen["void"] = void
-            super().__init__(events, streams, void)
+            super().__init__(events, streams, void, units)
 
     fit = KINDS[name][0].fit
 
-    def kept(self, X, y=None):
+    def kept(self, X, y=None, **of_rows):
         seen["fitted"] = X.copy(), y.copy()
-        return fit(self, X, y)
+        return fit(self, X, y, **of_rows)
 
     def made(*given, **named):
         seen["canaries"] = make_canaries(*given, **named)

@@ -493,9 +493,9 @@ class Peeking(BaseEstimator, TransformerMixin):
 
 
 class NoiseFromData(DPSGDFClassifier):
-    def _records(self, X, y, planning=False):
+    def _records(self, X, y, planning=False, **of_rows):
         self._large = private_fact(X)
-        return super()._records(X, y, planning)
+        return super()._records(X, y, planning, **of_rows)
 
     def _budget(self, public):
         return super()._budget(public).share(0.5 if self._large else 1)

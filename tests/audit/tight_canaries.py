@@ -198,12 +198,11 @@ for relation, more in RELATIONS.items():
 # Rows without negative entries meet at 90 degrees at most.
 canary(
     "mean, bounded, replaced",
-    logistic(),
+    logistic(feature_bound=1.0),
     (HALVES[0], 0),
     (HALVES[1], 0),
     "mean",
     y="two",
-    reach=math.sqrt(1 / 2),
 )
 canary(
     "mean of whole rows, bounded, replaced",
@@ -211,7 +210,6 @@ canary(
     (AXES[0], None),
     (AXES[1], None),
     "mean",
-    reach=math.sqrt(1 / 2),
 )
 canary("mean, bounded, nulled", logistic(**NULLED), (HIGH, 0), None, "mean", y="two")
 
@@ -696,10 +694,6 @@ canary(
     y="two",
     X=BRIGHT,
     private=SOME,
-    # Rows are cut to 2 sqrt(2), twice the bound of four private columns, as a row of
-    # six is divided by 2; none is longer than 2. So |p|**2 is at most 1/2, and moves
-    # the sum by sqrt(1/2 + 1/4) at most.
-    reach=math.sqrt(3 / 8),
 )
 
 # -- networks --------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def test_a_large_budget_ends_at_the_joint_model(table, public):
         if not public or name == "auto":
             model = regressor(epsilon=2000.0, public_model=MODELS[name], **public)
             model.fit(X, y)
-            np.testing.assert_allclose(model.coef_, best.coef_, atol=0.1)
+            np.testing.assert_allclose(model.coef_, best.coef_, atol=0.15)
             assert model.intercept_ == pytest.approx(best.intercept_, abs=0.1)
 
 
@@ -142,8 +142,9 @@ def test_private_columns_of_noise_cost_little(table):
     for epsilon in (0.03, 0.1, 0.3, 1.0):
         scores = [
             regressor(epsilon=epsilon, random_state=seed).fit(noise, y).score(noise, y)
-            for seed in range(4)
+            for seed in range(12)
         ]
+        # On the average of many seeds it is .02 at the smallest budgets.
         assert np.mean(scores) > alone - 0.03
 
 
