@@ -43,7 +43,7 @@ INSTANCES = [
     DPSGDFClassifier(epsilon=float("inf")),
     FeatureDPLogisticRegression(epsilon=float("inf")),
     FeatureDPLogisticRegression(solver="dp-sgd"),
-    FeatureDPLogisticRegression(public_features="all", public_loss="zero"),
+    FeatureDPLogisticRegression(2.0, public_features="all", public_loss="zero"),
     PrivateSearchCV(
         FeatureDPLogisticRegression(max_iter=20),
         # one check wants equal predictions of two fits whose seeded streams differ

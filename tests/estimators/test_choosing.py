@@ -267,7 +267,7 @@ def test_a_calibrated_model(labels):
 
 def test_no_change_gives_the_probabilities_of_the_model():
     X = np.array([[0.0], [1e-300], [0.3], [1 - 2**-53], [1.0]])
-    chosen = scored(*law(500, share=0.4), 0.5).best_temperature()
+    chosen = scored(*law(500, share=0.4), 0.5, random_state=0).best_temperature()
     assert chosen.is_default
     applied = chosen.apply(Fixed())
     np.testing.assert_array_equal(applied.predict_proba(X)[:, 1], X[:, 0])
