@@ -99,10 +99,13 @@ def test_a_large_budget_ends_at_the_joint_model(table, public):
     best = Ridge(alpha=1e-6).fit(X, y)
     for name in ("auto", "ridge"):
         if not public or name == "auto":
-            model = regressor(epsilon=2000.0, public_model=MODELS[name], **public)
-            model.fit(X, y)
-            np.testing.assert_allclose(model.coef_, best.coef_, atol=0.15)
-            assert model.intercept_ == pytest.approx(best.intercept_, abs=0.1)
+            given = {"epsilon": 2000.0, "public_model": MODELS[name], **public}
+            fits = [regressor(**given, random_state=k).fit(X, y) for k in range(4)]
+            # One fit is off by up to 0.1; that is noise, and no bias.
+            coef = np.mean([one.coef_ for one in fits], axis=0)
+            np.testing.assert_allclose(coef, best.coef_, atol=0.1)
+            intercept = np.mean([one.intercept_ for one in fits])
+            assert intercept == pytest.approx(best.intercept_, abs=0.1)
 
 
 def test_a_large_budget_ends_at_the_joint_model_of_counts(counts):
