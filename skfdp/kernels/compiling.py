@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
 from numba import njit
+from numba.core.caching import FunctionCache
 
 _FOLDER = Path(__file__).parent
 #: Every file that compiled code comes from: those of this folder and of those in it.
@@ -25,12 +27,26 @@ def _fingerprint() -> str:
 _SOURCES = _fingerprint()
 
 
+class _Cache(FunctionCache):
+    """numba's cache of a function; without room for it the process keeps the code."""
+
+    def save_overload(self, sig, data):
+        """Write compiled code, if that can be done."""
+        with contextlib.suppress(OSError):
+            super().save_overload(sig, data)
+
+
 def kernel(**options) -> Callable[[Callable], Callable]:
     """Return a decorator: `numba.njit` that releases the GIL and is cached on disk.
 
     numba takes a function from the disk as long as its own file is unchanged, even if
     it calls functions of other files that have changed: after an upgrade a loop might
     go on with the clip of yesterday. Here the name in the cache changes with any file.
+
+    Where no cache can be written (a package that is read-only and a user without a home
+    folder, a disk that is full), numba would refuse. Here the code is compiled in each
+    process and works; `kept` says which of both it is. ``NUMBA_CACHE_DIR`` may name
+    another folder.
 
     Parameters
     ----------
@@ -40,15 +56,29 @@ def kernel(**options) -> Callable[[Callable], Callable]:
 
     def compiled(function: Callable) -> Callable:
         function.__qualname__ += f"_{_SOURCES}"
-        return njit(nogil=True, cache=True, **options)(function)
+        found = njit(nogil=True, **options)(function)
+        with contextlib.suppress(RuntimeError):  # there is no folder for it
+            found._cache = _Cache(function)
+        return found
 
     return compiled
 
 
-def part(function: Callable) -> Callable:
-    """Compile what kernels alone call: it is kept with them, and not by itself.
+def kept(function: Callable) -> bool:
+    """Return whether there is a folder in which a kernel is kept once compiled."""
+    return function.stats.cache_path is not None
 
-    For functions that are made at run time, whose names numba's cache cannot tell
-    apart. What they are made of must come from the files above.
+
+def known(function: Callable) -> bool:
+    """Return whether a kernel of this version was compiled before, for any types."""
+    names = f"*.{function.__qualname__}-*.nbi"
+    return kept(function) and any(Path(function.stats.cache_path).glob(names))
+
+
+def part(function: Callable) -> Callable:
+    """Return a function that becomes part of the kernels that call it.
+
+    numba writes it out in each of them before anything is compiled, so that it takes no
+    compilation of its own. There their options hold.
     """
-    return njit(nogil=True)(function)
+    return kernel(error_model="numpy", inline="always")(function)

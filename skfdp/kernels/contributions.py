@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skfdp.kernels.compiling import kernel
-from skfdp.kernels.residuals import residuals
+from skfdp.kernels.compiling import kernel, part
+from skfdp.kernels.residuals import call_leaf, leaf_address
 
 
 class Task(NamedTuple):
@@ -61,9 +61,19 @@ class Clip(NamedTuple):
     largest: float
 
 
-@kernel(error_model="numpy")
-def weighted_residuals(margins, rows, task):
+def weighted_residuals(margins: np.ndarray, rows: np.ndarray, task: Task) -> None:
     """Replace margins by residuals, offset and both kinds of weights being applied."""
+    _weighted(margins, rows, leaf_of(task), task)
+
+
+def leaf_of(task: Task) -> int:
+    """Return the address of the leaf of a task."""
+    return leaf_address(task.kind, task.target.dtype)
+
+
+@part
+def weigh(margins, rows, leaf, task):
+    """Do what `weighted_residuals` does, given the address of the leaf."""
     n_outputs, n_rows = margins.shape
     if task.offset.size > 0:
         for i in range(n_rows):
@@ -73,7 +83,7 @@ def weighted_residuals(margins, rows, task):
     if task.target.size > 0:  # which is empty where the residual needs none
         for i in range(n_rows):
             target[i] = task.target[rows[i]]
-    residuals(task.kind, task.parameter, margins, target)
+    call_leaf(leaf, (margins, target, task.parameter))
     if task.class_weight.size > 0:
         for i in range(n_rows):
             for k in range(n_outputs):
@@ -87,7 +97,12 @@ def weighted_residuals(margins, rows, task):
         _clamp(margins, target)
 
 
-@kernel()
+@kernel(error_model="numpy")
+def _weighted(margins, rows, leaf, task):
+    weigh(margins, rows, leaf, task)
+
+
+@part
 def _clamp(residuals, target):
     """Make the residual of the target at most zero, and the others at least zero.
 
@@ -104,6 +119,12 @@ def _clamp(residuals, target):
 
 @kernel(error_model="numpy")
 def clip_residuals(residuals, rows, clip):
+    """Do what `clip_rank_one` does, for others than kernels."""
+    clip_rank_one(residuals, rows, clip)
+
+
+@part
+def clip_rank_one(residuals, rows, clip):
     """Scale each rank-one contribution to the clip norm and quantise, in place.
 
     Record i contributes residuals[:, i] (x) x with ``|x| =
@@ -168,7 +189,7 @@ def clip_differences(full, public, rows, clip, squared_public, inner):
             public[k, i] = _quantised(public[k, i], factor, clip)
 
 
-@kernel(error_model="numpy")
+@part
 def _clip_factor(norm, clip_norm):
     """At most 1 and clip_norm / norm; 0 where the norm is not a number."""
     factor = clip_norm / norm
@@ -176,7 +197,7 @@ def _clip_factor(norm, clip_norm):
     return factor if norm < np.inf else 0.0
 
 
-@kernel(error_model="numpy")
+@part
 def _quantised(residual, factor, clip):
     """Truncate toward zero and saturate; factor 0 is 0 even for NaN."""
     if factor == 0.0:

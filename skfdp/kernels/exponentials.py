@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from skfdp.kernels.compiling import kernel
+from skfdp.kernels.compiling import part
 
 
-@kernel()
+@part
 def exponentials(values):
     """Replace each entry of a contiguous array, at most 709, by its exponential.
 

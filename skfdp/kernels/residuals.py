@@ -15,9 +15,15 @@ scalars, and nothing else is used. No fastmath: the NaN guard of the clip needs 
 the same reasons leaves call `exponentials` and not `math.exp`.
 """
 
+from __future__ import annotations
+
+import functools
 import importlib
 
-from skfdp.kernels.compiling import kernel, part
+import numpy as np
+from numba.core import types
+
+from skfdp.kernels.linking import FLOATS, address, caller
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 
 
@@ -25,38 +31,23 @@ def _leaf_of(name):
     return importlib.import_module(f"skfdp.kernels.losses.{name}").LOSS.leaf
 
 
-#: Compiled loops know a residual by the place of its leaf; two losses may share one.
+#: Others know a residual by the place of its leaf; two losses may share one.
 _LEAVES = tuple(dict.fromkeys(map(_leaf_of, (*CLASSIFICATION, *REGRESSION))))
+_ARGUMENTS = {
+    np.dtype(np.int16): (FLOATS, types.Array(types.int16, 1, "C"), types.float64),
+    np.dtype(np.float64): (FLOATS, types.Array(types.float64, 1, "C"), types.float64),
+}
+
+#: ``call_leaf(address, (margins, target, parameter))``, inside of kernels.
+call_leaf = caller(*_ARGUMENTS.values())
 
 
 def place(leaf) -> int:
-    """Return what compiled loops know a leaf by."""
+    """Return what others know a leaf by, the same in every process."""
     return _LEAVES.index(leaf)
 
 
-def _choice(kind_of_leaf, leaf, others):
-    """Return what calls a leaf if it is asked for, and the others otherwise."""
-
-    @part
-    def chosen(kind, parameter, margins, target):
-        if kind == kind_of_leaf:
-            leaf(margins, target, parameter)
-        else:
-            others(kind, parameter, margins, target)
-
-    return chosen
-
-
-@part
-def _any_leaf(kind, parameter, margins, target):
-    """Leave the margins as they are: no leaf has this place."""
-
-
-for _place, _leaf in enumerate(_LEAVES):
-    _any_leaf = _choice(_place, _leaf, _any_leaf)
-
-
-@kernel(error_model="numpy")
-def residuals(kind, parameter, margins, target):
-    """Call the leaf of a kind, which `place` returned."""
-    _any_leaf(kind, parameter, margins, target)
+@functools.cache
+def leaf_address(kind: int, target: np.dtype) -> int:
+    """Return the address of the leaf at a place, for targets of int16 or float64."""
+    return address(_LEAVES[kind], _ARGUMENTS[target])

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from skfdp.kernels.compiling import kernel
+from skfdp.kernels.compiling import kernel, part
 
 # What is in the making stays in the first-level cache.
 _CHUNK = 256
@@ -88,7 +88,7 @@ def add_rounded_normals(total, std, words, unsure):
     return n_unsure
 
 
-@kernel(error_model="numpy")
+@part
 def _points(words, scratch):
     """Write a point of the first octant for each pair of words, by Box and Muller.
 
@@ -137,7 +137,7 @@ def _points(words, scratch):
         spare[i] = radius
 
 
-@kernel(error_model="numpy")
+@part
 def _round_sizes(n, std, scratch):
     """Make rows 0 and 2 integers plus 2**52; return how many pairs are not certain.
 
@@ -158,7 +158,7 @@ def _round_sizes(n, std, scratch):
     return n_unsure
 
 
-@kernel(error_model="numpy")
+@part
 def _swap_and_sign(words, scratch, out):
     """Write the integers of rows 0 and 2 as the first bits of each second word say."""
     n = words.size // 2
@@ -173,7 +173,7 @@ def _swap_and_sign(words, scratch, out):
         out[2 * i + 1] = ((sine[i] ^ swap) & _FRACTION ^ second_sign) - second_sign
 
 
-@kernel(error_model="numpy")
+@part
 def _minus_logarithms(high, low, scale, spare):
     """Replace `high` by ``-log(u)``, u uniform; `low` and `spare` are overwritten.
 

@@ -10,10 +10,17 @@ Shapes: X int16 (n, D), D at least 16; rows int64 (B,), the batch; W the tiles o
 times 16. Arrays written come last.
 """
 
-import numpy as np
+from __future__ import annotations
 
-from skfdp.kernels.compiling import kernel
-from skfdp.kernels.contributions import clip_residuals, weighted_residuals
+import functools
+from typing import NamedTuple
+
+import numpy as np
+from numba.core import types
+
+from skfdp.kernels.compiling import kernel, part
+from skfdp.kernels.contributions import clip_rank_one, weigh
+from skfdp.kernels.linking import FLOATS, INTEGERS, SHORTS, address, caller
 from skfdp.kernels.vectors import (
     PAIR_ORDER,
     WIDTH,
@@ -39,17 +46,38 @@ _BLOCK_ENTRIES = 2**16
 _AHEAD = 12
 
 
-@kernel()
-def margins(X, rows, theta, factor, out):
-    """out[k, i] = factor * (X[rows[i]] . theta[k]), two rows and five outputs a tile.
+class Links(NamedTuple):
+    """Addresses of what `margins`, `add_outer_products` and `add_clipped` call.
+
+    0 for tiles that no output needs.
+    """
+
+    margins_by_five: int
+    margins_by_one: int
+    add_by_five: int
+    add_by_one: int
+
+
+@part
+def margins(X, rows, theta, factor, links, out):
+    """out[k, i] = factor * (X[rows[i]] . theta[k]).
 
     theta int16 (K, W). The inner products must fit into int32; partial sums may wrap.
     There may be more rows than are asked for, those of the blocks to come.
     """
+    if out.shape[0] >= 5:
+        call_margins(links.margins_by_five, (X, rows, theta, factor, out))
+    if out.shape[0] % 5 > 0:
+        call_margins(links.margins_by_one, (X, rows, theta, factor, out))
+
+
+@kernel()
+def _margins_by_five(x, rows, w, factor, out):
+    """Write `margins`, two rows and five outputs a tile; the last K % 5 are left."""
     n_outputs, n_rows = out.shape
-    n_columns, width = X.shape[1], theta.shape[1]
-    x, w, last = X.ravel(), theta.ravel(), n_columns - WIDTH
-    for i in range(0, n_rows if n_outputs >= 5 else 0, 2):
+    n_columns, width = x.shape[1], w.shape[1]
+    last = n_columns - WIDTH
+    for i in range(0, n_rows, 2):
         h = min(i + 1, n_rows - 1)
         p, q = rows[i] * n_columns, rows[h] * n_columns
         for soon in (i + _AHEAD, i + _AHEAD + 1):
@@ -76,14 +104,21 @@ def margins(X, rows, theta, factor, out):
             out[k + 2, i], out[k + 2, h] = factor * sum_of(a2), factor * sum_of(b2)
             out[k + 3, i], out[k + 3, h] = factor * sum_of(a3), factor * sum_of(b3)
             out[k + 4, i], out[k + 4, h] = factor * sum_of(a4), factor * sum_of(b4)
-    for k in range(n_outputs // 5 * 5, n_outputs):
-        _margins_of_output(x, rows, n_columns, theta[k], factor, out[k])
 
 
 @kernel()
-def _margins_of_output(x, rows, n_columns, w, factor, out):
+def _margins_by_one(x, rows, w, factor, out):
+    """Write the last K % 5 outputs of `margins`, four rows a tile."""
+    rest = np.empty(4)
+    for k in range(out.shape[0] // 5 * 5, out.shape[0]):
+        _margins_of_output(x, rows, w[k], factor, rest, out[k])
+
+
+@part
+def _margins_of_output(x, rows, w, factor, rest, out):
     """out[i] = factor * (X[rows[i]] . w), four rows at a time."""
-    n_rows, last, rest = len(out), n_columns - WIDTH, np.empty(4)
+    n_rows, n_columns = len(out), x.shape[1]
+    last = n_columns - WIDTH
     for i in range(0, n_rows, 4):
         p0, p1 = rows[i] * n_columns, rows[min(i + 1, n_rows - 1)] * n_columns
         p2 = rows[min(i + 2, n_rows - 1)] * n_columns
@@ -106,9 +141,9 @@ def _margins_of_output(x, rows, n_columns, w, factor, out):
                 out[j] = rest[j - i]
 
 
-@kernel()
-def add_outer_products(X, rows, residuals, out):
-    """Add residuals.T @ X[rows] to out, two rows and five outputs at a time.
+@part
+def add_outer_products(X, rows, residuals, links, out):
+    """Add residuals.T @ X[rows] to out.
 
     residuals float64 (K, B), integers of int16; a row times its residual is below
     2**26 in every entry. out int64 (K, W), each tile in `PAIR_ORDER`. What is returned
@@ -116,11 +151,23 @@ def add_outer_products(X, rows, residuals, out):
     """
     n_outputs, n_rows = residuals.shape
     n_pairs = (n_rows + 1) // 2
-    x, u, width = X.ravel(), out.ravel(), out.shape[1]
-    r, first, second = _paired(rows, residuals, X.shape[1])
-    step = 2 * n_outputs
+    r = np.empty(2 * n_pairs * n_outputs, np.int16)
+    first, second = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)
+    _pair(rows, residuals, X.shape[1], r, first, second)
+    if n_outputs >= 5:
+        call_add(links.add_by_five, (X, first, second, r, out))
+    if n_outputs % 5 > 0:
+        call_add(links.add_by_one, (X, first, second, r, out))
+    return (n_pairs + PAIRS - 1) // PAIRS
+
+
+@kernel()
+def _add_by_five(x, first, second, r, u):
+    """Do `add_outer_products` for two rows and five outputs at a time."""
+    n_outputs, width = u.shape
+    n_pairs, step = len(first), 2 * n_outputs
     for t in range(0, width, WIDTH):
-        shift = min(t, X.shape[1] - WIDTH)
+        shift = min(t, x.shape[1] - WIDTH)
         for start in range(0, n_pairs, PAIRS):
             stop = min(start + PAIRS, n_pairs)
             for k in range(0, n_outputs - 4, 5):
@@ -151,15 +198,20 @@ def add_outer_products(X, rows, residuals, out):
                 add_unsigned_to(u, at, a3), add_unsigned_to(u, at + 8, b3)
                 at += width
                 add_unsigned_to(u, at, a4), add_unsigned_to(u, at + 8, b4)
-    for k in range(n_outputs // 5 * 5, n_outputs):
-        _add_output(x, first, second, r, k, step, u, k * width, width, X.shape[1])
-    return (n_pairs + PAIRS - 1) // PAIRS
 
 
 @kernel()
-def _add_output(x, first, second, r, k, step, u, place, width, n_columns):
-    """Add one output of `add_outer_products` at a place of u, two tiles at a time."""
-    last = n_columns - WIDTH
+def _add_by_one(x, first, second, r, u):
+    """Do it for the last K % 5 outputs."""
+    for k in range(u.shape[0] // 5 * 5, u.shape[0]):
+        _add_output(x, first, second, r, k, u)
+
+
+@part
+def _add_output(x, first, second, r, k, u):
+    """Add one output, two tiles at a time."""
+    n_outputs, width = u.shape
+    step, place, last = 2 * n_outputs, k * width, x.shape[1] - WIDTH
     for start in range(0, len(first), PAIRS):
         stop = min(start + PAIRS, len(first))
         for t in range(0, width, 2 * WIDTH):
@@ -183,18 +235,14 @@ def _add_output(x, first, second, r, k, step, u, place, width, n_columns):
                 add_unsigned_to(u, here, a1), add_unsigned_to(u, here + 8, b1)
 
 
-@kernel()
-def _paired(rows, residuals, n_columns):
-    """Return the residuals of pairs of rows side by side, and where the rows start.
+@part
+def _pair(rows, residuals, n_columns, r, first, second):
+    """Write the residuals of pairs of rows side by side, and where the rows start.
 
     An odd last row is paired with itself, at a residual of 0.
     """
     n_outputs, n_rows = residuals.shape
-    n_pairs = (n_rows + 1) // 2
-    r = np.zeros(2 * n_pairs * n_outputs, dtype=np.int16)
-    first = np.empty(n_pairs, dtype=np.int64)
-    second = np.empty(n_pairs, dtype=np.int64)
-    for i in range(n_pairs):
+    for i in range(len(first)):
         h = min(2 * i + 1, n_rows - 1)
         first[i], second[i] = rows[2 * i] * n_columns, rows[h] * n_columns
     for k in range(n_outputs):
@@ -203,36 +251,72 @@ def _paired(rows, residuals, n_columns):
             r[at], r[at + 1] = residuals[k, 2 * i], residuals[k, 2 * i + 1]
             at += 2 * n_outputs
         if n_rows % 2:
-            r[at] = residuals[k, n_rows - 1]
-    return r, first, second
+            r[at], r[at + 1] = residuals[k, n_rows - 1], 0
 
 
-@kernel()
-def block_size(n_columns, n_outputs):
+_MARGINS = SHORTS, INTEGERS, SHORTS, types.float64, FLOATS
+_FLAT_SHORTS = types.Array(types.int16, 1, "C", readonly=True)
+_ADD = SHORTS, INTEGERS, INTEGERS, _FLAT_SHORTS, types.Array(types.int64, 2, "C")
+call_margins, call_add = caller(_MARGINS), caller(_ADD)
+
+
+@functools.cache
+def links(n_outputs: int) -> Links:
+    """Return the addresses of the tiles that so many outputs need."""
+    five, one = n_outputs >= 5, n_outputs % 5 > 0
+    return Links(
+        address(_margins_by_five, _MARGINS) if five else 0,
+        address(_margins_by_one, _MARGINS) if one else 0,
+        address(_add_by_five, _ADD) if five else 0,
+        address(_add_by_one, _ADD) if one else 0,
+    )
+
+
+def block_size(n_columns: int, n_outputs: int) -> int:
     """Return how many rows stay in the cache with their residuals."""
     rows = _BLOCK_ENTRIES // (n_columns + 4 * n_outputs)
     return max(2 * PAIRS, rows - rows % (2 * PAIRS))
 
 
-@kernel()
-def add_clipped(X, batch, start, stop, theta, factor, task, clip, out):
-    """Add the clipped contributions of batch[start:stop], int64 (n,) or None for all.
+@kernel(error_model="numpy")
+def add_clipped(
+    X, batch, whole, start, stop, theta, factor, task, clip, leaf, links, own, out
+):
+    """Add the clipped contributions of some rows.
 
     The whole of a step, in blocks of rows that stay in the cache between the two
-    products. theta, factor: see `margins`; out: see `add_outer_products`.
+    products.
+
+    Parameters
+    ----------
+    X, theta, factor
+        See `margins`.
+    batch : int64 ndarray of shape (n,)
+    whole : bool
+        The rows are those of the numbers start to stop - 1 if it is true, and
+        otherwise batch[start:stop].
+    task, clip, leaf
+        See `contributions.weigh` and `contributions.clip_rank_one`.
+    links : Links
+        Of the number of outputs.
+    own : int64 ndarray of shape (block_size,)
+        Memory for the numbers of a block of rows.
+    out
+        See `add_outer_products`, as for what is returned.
     """
-    n_outputs = theta.shape[0]
-    size = block_size(X.shape[1], n_outputs)
-    memory, excess = np.empty(size * n_outputs), 0
+    n_outputs, size, excess = theta.shape[0], len(own), 0
+    memory = np.empty(size * n_outputs)
     for first in range(start, stop, size):
-        last = min(first + size, stop)
-        rows = np.arange(first, last) if batch is None else batch[first:stop]
-        shape = n_outputs, last - first
-        residuals = memory[: shape[0] * shape[1]].reshape(shape)
-        margins(X, rows, theta, factor, residuals)
-        weighted_residuals(residuals, rows, task)
-        clip_residuals(residuals, rows, clip)
-        excess += add_outer_products(X, rows, residuals, out)
+        n_rows = min(size, stop - first)
+        if whole:
+            for i in range(n_rows):
+                own[i] = first + i
+        rows = own[:n_rows] if whole else batch[first:stop]
+        residuals = memory[: n_outputs * n_rows].reshape((n_outputs, n_rows))
+        margins(X, rows, theta, factor, links, residuals)
+        weigh(residuals, rows, leaf, task)
+        clip_rank_one(residuals, rows, clip)
+        excess += add_outer_products(X, rows, residuals, links, out)
     return excess
 
 

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from skfdp.kernels.compiling import kernel
+from skfdp.kernels.compiling import kernel, part
 from skfdp.kernels.vectors import WIDTH
 
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
@@ -58,14 +58,14 @@ def round_weights(theta, bits, out):
             out[k, j + wider] = saturated(theta[k, j] * first * second)
 
 
-@kernel()
+@part
 def saturated(scaled):
     """Return the nearest integer that fits into int16, or its negative."""
     scaled = 32767.0 if scaled > 32767.0 else scaled
     return np.rint(-32767.0 if scaled < -32767.0 else scaled)
 
 
-@kernel()
+@part
 def powers(bits):
     """Return two factors of 2**bits: one may be too large."""
     half = bits // 2

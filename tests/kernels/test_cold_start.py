@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import skfdp
 
 SCRIPT = """
 import sys, warnings
 import numpy as np
+import pytest
 from scipy.sparse import csr_array
 warnings.simplefilter("ignore")
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
@@ -51,6 +53,7 @@ def test_a_second_process_compiles_nothing():
 
 SUM = """
 import numpy as np
+import pytest
 from skfdp.queries.losses import LOSSES
 from skfdp.queries.linear import LinearQuery
 from skfdp.records.grid import GridRows
@@ -60,6 +63,7 @@ print(query.exact_sum(np.full((1, 20), 0.1), None, 2.0**-26).max())
 """
 
 
+@pytest.mark.slow
 def test_a_change_of_the_clip_reaches_the_loop_that_was_compiled_before(tmp_path):
     """The loop is in another file, which numba's own cache would find unchanged."""
     package = tmp_path / "skfdp"
@@ -84,3 +88,114 @@ def test_a_change_of_the_clip_reaches_the_loop_that_was_compiled_before(tmp_path
     doubled = text.replace("clip.clip_norm - half", "2.0 * clip.clip_norm - half")
     clip.write_text(doubled, encoding="utf-8")
     np.testing.assert_allclose(run(), 2 * before, rtol=1e-2)
+
+
+def run_in(folder, script, **changes):
+    environment = os.environ | {"PYTHONPATH": str(folder)} | changes
+    environment = {k: v for k, v in environment.items() if v is not None}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split(), done.stderr
+
+
+KEPT = """
+from skfdp.kernels import ahead
+print(ahead.can_be_kept(), ahead.cold())
+"""
+
+
+@pytest.mark.slow
+def test_fits_work_where_no_cache_can_be_written(tmp_path):
+    """A package that is read-only, and a user without a home folder."""
+    package = tmp_path / "skfdp"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(skfdp.__file__).parent, package, ignore=ignored)
+    for folder in ("kernels", "kernels/losses"):
+        (package / folder / "__pycache__").touch()  # a file: not even root can use it
+    nowhere = {"NUMBA_CACHE_DIR": None, "XDG_CACHE_HOME": "/dev/null/cache"}
+    found, complaints = run_in(tmp_path, SUM + KEPT, **nowhere)
+    assert found[1:] == ["False", "False"]
+    assert found[0] == run_in(tmp_path, SUM)[0][0]
+    assert complaints == ""
+
+
+def test_a_disk_that_is_full_does_not_end_a_fit(monkeypatch, tmp_path):
+    from numba.core import caching
+
+    from skfdp.kernels.compiling import kernel, known
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, "save", full)
+    source = tmp_path / "doubled.py"
+    source.write_text("def doubled(x):\n    return 2 * x\n", encoding="utf-8")
+    names = {}
+    exec(compile(source.read_text(), str(source), "exec"), names)
+    function = kernel()(names["doubled"])
+    assert function(4) == 8
+    assert not known(function)
+
+
+NEEDED = """
+import numpy as np
+import pytest
+from skfdp import DPSGDFClassifier
+from skfdp.kernels import residuals, short_tiles
+X = np.random.default_rng(0).random((200, 20))
+DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(X, np.arange(200) % 2)
+leaves = [leaf.py_func.__module__ for leaf in residuals._LEAVES if leaf.overloads]
+tiles = [short_tiles._margins_by_one, short_tiles._margins_by_five]
+print(*leaves, *(len(tile.overloads) for tile in tiles))
+"""
+
+
+def test_a_fit_compiles_its_loss_and_its_tiles_alone(tmp_path):
+    found, _ = run_in(tmp_path, NEEDED, PYTHONPATH=os.environ.get("PYTHONPATH"))
+    assert found == ["skfdp.kernels.losses.log_loss", "1", "0"]
+
+
+AHEAD = """
+import warnings
+warnings.simplefilter("ignore")
+import numpy as np
+import pytest
+from numba.core import event
+from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
+from skfdp.kernels import ahead
+print(ahead.cold())
+ahead.compile_groups(["noise", "coins", "rows", "tiles", "loop of classes", "log_loss"])
+print(ahead.cold())
+class Compiled(event.Listener):
+    def on_start(self, happened):
+        print(happened.data["dispatcher"].py_func.__qualname__)
+    def on_end(self, happened):
+        pass
+event.register("numba:compile", Compiled())
+X, y = np.random.default_rng(0).random((200, 20)), np.arange(200)
+DPSGDFClassifier(bounds=(0, 1), max_iter=2, batch_size=50).fit(X, y % 2)
+FeatureDPLogisticRegression(
+    bounds=(0, 1), max_iter=2, public_features=[0], public_target=True
+).fit(X, y % 10)
+print("end")
+"""
+
+
+@pytest.mark.slow
+def test_what_is_compiled_ahead_is_what_fits_need(tmp_path):
+    path = os.environ.get("PYTHONPATH")
+    caches = {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": path}
+    assert run_in(tmp_path, AHEAD, **caches)[0] == ["True", "False", "end"]
+
+
+def test_every_loss_is_compiled_ahead():
+    from skfdp.kernels import ahead
+    from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
+
+    assert {*CLASSIFICATION, *REGRESSION} < set(ahead.GROUPS)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from skfdp.kernels.compiling import kernel
+from skfdp.kernels.compiling import kernel, part
 from skfdp.kernels.exponentials import exponentials
 from skfdp.kernels.losses.loss import Loss
 
@@ -22,7 +22,7 @@ def residual(margins, target, parameter):
         _less_target(margins, target)
 
 
-@kernel()
+@part
 def _less_target(probabilities, target):
     """Subtract the one-hot target."""
     if probabilities.shape[0] == 1:
@@ -34,7 +34,7 @@ def _less_target(probabilities, target):
         probabilities[np.int64(target[i]), i] -= 1.0
 
 
-@kernel(error_model="numpy")
+@part
 def _less_uniform(probabilities):
     """Subtract the uniform distribution."""
     centre = 1.0 / max(2, probabilities.shape[0])
@@ -43,7 +43,7 @@ def _less_uniform(probabilities):
             probabilities[k, i] -= centre
 
 
-@kernel(error_model="numpy")
+@part
 def _probabilities(margins):
     """Sigmoid of one margin, softmax of several."""
     n_outputs, n_rows = margins.shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
 from collections.abc import Callable
 
@@ -52,6 +53,11 @@ class Loss:
     parameter: float = 0.0
     averaged: float | None = None
 
+    def __reduce__(self):
+        # By name: a compiled function that is pickled comes back as another one, which
+        # compiled loops do not know.
+        return _named, (self.name, self.parameter)
+
     @property
     def target_free(self) -> Loss:
         """The loss whose residual is averaged over all labels; it has no value."""
@@ -62,12 +68,28 @@ class Loss:
     def residual(self, margins: np.ndarray, target: np.ndarray) -> np.ndarray:
         """Return the residuals; both are float64 (n_rows, n_outputs)."""
         out = np.array(margins.T, dtype=np.float64, order="C")
-        self.leaf(out, target, self.parameter)
+        self.leaf(out, narrow(target), self.parameter)
         return np.ascontiguousarray(out.T)
 
     def target_free_residual(self, margins: np.ndarray) -> np.ndarray:
         """Return the residuals averaged over all labels: what margins alone tell."""
         return self.target_free.residual(margins, np.empty(0, dtype=np.int64))
+
+
+def _named(name: str, parameter: float) -> Loss:
+    """Return a loss of this package, with its parameter."""
+    file = importlib.import_module(f"skfdp.kernels.losses.{name}")
+    make = getattr(file, name, None)
+    loss = file.LOSS if make is None else make(parameter)
+    return dataclasses.replace(loss, parameter=parameter)
+
+
+def narrow(target: np.ndarray) -> np.ndarray:
+    """Return targets as leaves take them, in new memory: float64, or int16 classes.
+
+    One type of each kind, since every other one would be compiled as well.
+    """
+    return np.array(target, np.float64 if target.dtype.kind == "f" else np.int16)
 
 
 def unbounded(n_classes: int) -> float:

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from skfdp.kernels.compiling import kernel
+from skfdp.kernels.compiling import part
 
 
-@kernel()
+@part
 def sign(target, k, n_outputs):
     """Return 1 for the class of output k, -1 for the others."""
     if n_outputs == 1:
