@@ -8,7 +8,9 @@ from typing import Any
 
 from skfdp.privacy import facts
 from skfdp.privacy.events import Event, PrivacyBudgetError
+from skfdp.privacy.fit_plan import FitPlan
 from skfdp.privacy.parts import Part, check_part, check_parts
+from skfdp.privacy.plan import PrivacyPlan
 from skfdp.privacy.public_sets import Disclosed, promise, set_text
 from skfdp.privacy.store import LedgerEntry, Terms
 from skfdp.privacy.values import shown
@@ -123,3 +125,27 @@ def _check_columns_have_names(events: tuple[Event, ...]) -> None:
             "set_output(transform='pandas')), or name them by names=[...], or all of "
             "them by one name, names='pixels'."
         )
+
+
+def planned_events(
+    plan: FitPlan | PrivacyPlan | Event | Iterable[Event],
+) -> tuple[Event, ...]:
+    """Return the events of a plan."""
+    if isinstance(plan, PrivacyPlan):
+        return (*plan.other_events, plan.event)
+    if isinstance(plan, FitPlan):
+        plan = plan.events
+    return checked_events((plan,) if isinstance(plan, Event) else plan)
+
+
+def checked_events(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Return events as a tuple, or raise TypeError."""
+    found: tuple[Any, ...] = ()
+    if isinstance(events, Iterable):
+        with contextlib.suppress(TypeError):  # an array without dimensions
+            found = tuple(events)
+    if not found or not all(isinstance(event, Event) for event in found):
+        raise TypeError(
+            f"events={shown(events)} must hold at least one Event: pass [plan.event]."
+        )
+    return found

@@ -45,6 +45,11 @@ ORTHANT = (
     "The target is public and every private column is non-negative within its declared "
     "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm."
 )
+SIGNED_OR_CENTRED = (
+    "The target is public, and every private column is non-negative within its bounds "
+    "or, where the released mean is subtracted, contributions are cut to clip_norm / "
+    "sqrt(2), so that a replaced record moves a sum by at most sqrt(2) clip_norm."
+)
 LABEL = (
     "Every column is public, so that a replaced label moves a sum by no more than the "
     "residuals of two labels differ, times the longest row."
@@ -102,6 +107,9 @@ ORDER_IS_PUBLIC = (
     "max_rows_per_person keeps the first rows of a person, in an order of the table "
     "that depends on nothing private."
 )
+#: Of fits with a checkpoint that no ledger counts, and of those that went on from one.
+NOT_COPIED = "No copy of the checkpoint of this fit was or will be resumed."
+SAME_ROWS = "After a stop the fit went on with the rows that it had begun with."
 #: Where the labels are read from a private target.
 CLASSES_READ = (
     "The set of classes is public, though it was read from the private target."
@@ -138,6 +146,7 @@ _ENFORCED = frozenset(
         VALUES_CLIPPED,
         TARGET_CLIPPED,
         ORTHANT,
+        SIGNED_OR_CENTRED,
         LABEL,
         CLASS_ORTHANT,
         CLASS_SIGNED,

@@ -304,6 +304,72 @@ class Event:
         """Return the privacy curve of an event that is not a plain one."""
         raise TypeError(f"no curve is known of a {type(self).__name__}.")
 
+    def to_dp_accounting(self, neighboring_relation: Any = "add_or_remove_one") -> Any:
+        """Return the event in the vocabulary of dp_accounting, for other accountants.
+
+        Parameters
+        ----------
+        neighboring_relation : str or dp_accounting.NeighboringRelation
+            Of the accountant that will read it; the default is theirs. It changes how
+            the numbers are written and not what is protected: that is what this
+            event's own relation, :attr:`unit` and public part say. An accountant knows
+            records; where persons are protected, its records are these persons.
+
+        Returns
+        -------
+        event : dp_accounting.DpEvent
+            Gaussian releases, Poisson-sampled or not, and compositions of them.
+
+        Raises
+        ------
+        ValueError
+            Where no equal event exists: for a `Selection`; for Poisson batches under
+            "replace_one" that an accountant under another relation would read, or the
+            other way round; for those whose sensitivity is below two clip norms; and
+            for noise from a seed.
+
+        Notes
+        -----
+        **Guarantees.** An accountant of dp_accounting 0.6 under this relation refuses
+        the event, or computes a valid bound of its curve; that of its PLD accountant
+        is the curve itself, up to its discretisation. With noise of standard
+        deviation ``std`` the noise multiplier is ``std / sensitivity`` for accountants
+        under "add_or_remove_one" and "replace_special", and ``2 * std / sensitivity``
+        under "replace_one".
+
+        Examples
+        --------
+        >>> from dp_accounting.pld import PLDAccountant
+        >>> from skfdp import Event
+        >>> event = Event(
+        ...     label="mean", noise_std=(3.0,), clip_norm=1.0, sensitivity=2.0
+        ... )
+        >>> event.to_dp_accounting()
+        GaussianDpEvent(noise_multiplier=1.5)
+        >>> accountant = PLDAccountant().compose(event.to_dp_accounting())
+        >>> print(f"{accountant.get_epsilon(1e-5):.2f}")
+        2.75
+        """
+        from skfdp.privacy import dp_events
+
+        if type(self) is not Event:
+            name = type(self).__name__
+            dp_events.refuse(f"a {name}", "ours has a theorem of its own")
+        if self.seeded:
+            dp_events.refuse("noise from a seed", "it guarantees nothing")
+        steps = [(self.noise_std[0], self.n_steps)]
+        if len(self.noise_std) > 1 or self.noise_decay:
+            stds, counts = np.unique(self.step_stds, return_counts=True)
+            steps = list(zip(stds.tolist(), counts.tolist(), strict=True))
+        return dp_events.gaussian_steps(
+            steps,
+            clip_norm=self.clip_norm,
+            sensitivity=self.sensitivity,
+            sampling_rate=self.sampling_rate,
+            relation=self.relation,
+            reader=dp_events.reader(neighboring_relation),
+        )
+
     @property
     def step_stds(self) -> np.ndarray:
         """Standard deviation of the noise of each step, shape (n_steps,)."""

@@ -22,6 +22,7 @@ from skfdp.privacy.events import (
     check_relation,
 )
 from skfdp.privacy.fit_plan import FitPlan
+from skfdp.privacy.leases import Lease, checked_fit
 from skfdp.privacy.ledger_file import FileStore
 from skfdp.privacy.parts import Part
 from skfdp.privacy.plan import PrivacyPlan
@@ -108,6 +109,8 @@ class PrivacyLedger:
     * What is charged: every event of a fit, before its mechanism first looks at private
       values, all of them or none. A fit that fails afterwards stays charged; charges
       are never refunded, changed or deleted.
+    * A fit with a `checkpoint` is charged once, however often it goes on, and each of
+      its releases is given out once, whoever holds copies of the checkpoint (`lease`).
     * A charge is refused with `PrivacyBudgetError`, and nothing is recorded, if the
       exact composition of everything recorded for the data set and of the new events
       exceeds the ceiling. Check and record are one step across threads and, with a
@@ -307,7 +310,7 @@ class PrivacyLedger:
             If the file is locked, read-only, missing, corrupt or of a newer schema;
             nothing is charged then.
         """
-        events = _checked_events(events)
+        events = admission.checked_events(events)
         if label is not None and not isinstance(label, str):
             raise TypeError(f"label={label!r} must be a str or None.")
         check = functools.partial(self._check, events=events)
@@ -315,6 +318,49 @@ class PrivacyLedger:
         # another charge came between.
         check(*self._store.read())
         return self._store.append(new_entries(events, label, self._part, plan), check)
+
+    def lease(
+        self,
+        fit: str,
+        events: Iterable[Event],
+        *,
+        label: str | None = None,
+        plan: PrivacyPlan | None = None,
+        begun: bool = False,
+    ) -> tuple[Lease, Receipt | None]:
+        """Charge a fit that can be resumed, once, and return its lease.
+
+        Parameters
+        ----------
+        fit : str
+            Random name of the fit, 32 hexadecimal digits; its checkpoint has it.
+        events, label, plan
+            As for `charge`, and the same each time.
+        begun : bool, default=False
+            Whether the fit has released something: then it was charged before, or is
+            refused.
+
+        Returns
+        -------
+        lease : Lease
+            The position of the fit, by which of several copies of a checkpoint one goes
+            on; see `skfdp.privacy.leases`.
+        receipt : Receipt or None
+            Of the charge; None in memory.
+
+        Raises
+        ------
+        PrivacyBudgetError
+            As `charge`; if the fit was charged other events, or to another data set or
+            part; if it has begun, and this ledger did not charge it; if it has ended.
+        """
+        events = admission.checked_events(events)
+        check = functools.partial(self._check, events=events)
+        if not begun:  # outside the lock first, as `charge`; inside it decides
+            with contextlib.suppress(PrivacyBudgetError):
+                check(*self._store.read())
+        entries = new_entries(events, label, self._part, plan)
+        return self._store.lease(checked_fit(fit), entries, check, begun)
 
     def charge_nonprivate(self, *, label: str | None = None) -> Receipt | None:
         """Record a fit without privacy (epsilon=inf); a ceiling refuses it.
@@ -386,7 +432,7 @@ class PrivacyLedger:
                 epsilon = math.inf
                 self._check_nonprivate(terms, recorded)
             else:
-                events = _planned_events(plan) * times
+                events = admission.planned_events(plan) * times
                 self._admit(terms, recorded, events)
                 epsilon = self._total(recorded, events, delta)
                 self._check(terms, recorded, events)
@@ -674,26 +720,3 @@ class PrivacyLedger:
             state["seen"],
             state.get("head"),  # older versions kept the number alone
         )
-
-
-def _planned_events(
-    plan: FitPlan | PrivacyPlan | Event | Iterable[Event],
-) -> tuple[Event, ...]:
-    """Return the events of a plan."""
-    if isinstance(plan, PrivacyPlan):
-        return (*plan.other_events, plan.event)
-    if isinstance(plan, FitPlan):
-        plan = plan.events
-    return _checked_events((plan,) if isinstance(plan, Event) else plan)
-
-
-def _checked_events(events: Iterable[Event]) -> tuple[Event, ...]:
-    found: tuple[Any, ...] = ()
-    if isinstance(events, Iterable):
-        with contextlib.suppress(TypeError):  # an array without dimensions
-            found = tuple(events)
-    if not found or not all(isinstance(event, Event) for event in found):
-        raise TypeError(
-            f"events={shown(events)} must hold at least one Event: pass [plan.event]."
-        )
-    return found

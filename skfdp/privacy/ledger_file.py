@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import json
 import os
 import sqlite3
@@ -15,10 +14,19 @@ from typing import Any
 
 from skfdp._version import __version__
 from skfdp.privacy import chain, schema
-from skfdp.privacy.events import Event, check_budget, check_relation
-from skfdp.privacy.parts import Part
-from skfdp.privacy.plan import PrivacyPlan
-from skfdp.privacy.store import Check, LedgerEntry, Receipt, Terms, dumps, numbered
+from skfdp.privacy.events import check_budget, check_relation
+from skfdp.privacy.leases import FileLease, Lease
+from skfdp.privacy.ledger_rows import from_row, to_row
+from skfdp.privacy.store import (
+    Check,
+    LedgerEntry,
+    Receipt,
+    Terms,
+    check_charged,
+    dumps,
+    numbered,
+    refuse_unknown,
+)
 from skfdp.privacy.values import shown
 
 # How long a charge waits for other processes, each of which may be composing curves.
@@ -138,6 +146,33 @@ class FileStore:
             self._write(connection, entries)
             return self.receipt
 
+    def lease(
+        self,
+        fit: str,
+        entries: Sequence[LedgerEntry],
+        check: Check,
+        begun: bool,
+    ) -> tuple[Lease, Receipt | None]:
+        """Append the entries of a fit unless they were before; return its lease."""
+        lease = FileLease(self.path, fit)
+        with self._connection("rw") as connection:
+            self._check_schema(connection)
+            connection.execute("BEGIN IMMEDIATE")
+            terms, recorded = self._terms(connection), self._entries(connection)
+            charge = schema.charge_of(connection, fit)
+            if charge is None:
+                if begun:
+                    refuse_unknown()
+                check(terms, recorded)
+                lease.begin()
+                schema.add_fit(connection, fit, self.seen + 1)
+                self._write(connection, entries)
+                return lease, self.receipt
+            check_charged(entries, [one for one in recorded if one.charge == charge])
+            head = "" if self._known is None else self._known.heads[charge]
+            found = Receipt(ledger=str(self.identity), charge=charge, head=head)
+        return lease, found
+
     def _write(
         self, connection: sqlite3.Connection, entries: Sequence[LedgerEntry]
     ) -> None:
@@ -147,7 +182,7 @@ class FileStore:
             "neighboring_relation, public_features, public_target, event, "
             'versions, seeded, part, "plan") '
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [_to_row(entry, self._dataset) for entry in numbered(entries, self.seen)],
+            [to_row(entry, self._dataset) for entry in numbered(entries, self.seen)],
         )
         seen, head = chain.extend(connection, str(self.identity))
         connection.execute("COMMIT")
@@ -240,7 +275,7 @@ class FileStore:
         self._known = record
         place = chain.COLUMNS.index("dataset")
         return tuple(
-            _from_row(row) for row in record.rows if row[place] == self._dataset
+            from_row(row) for row in record.rows if row[place] == self._dataset
         )
 
     def _edited(self, how: str) -> ValueError:
@@ -378,50 +413,3 @@ def _stored_terms(
         neighboring_relation=neighboring_relation,
         public=None if names is None else tuple(names),
     )
-
-
-def _to_row(entry: LedgerEntry, dataset: str) -> tuple:
-    event, part, plan = entry.event, entry.part, entry.plan
-    return (
-        entry.charge,
-        entry.time,
-        dataset,
-        entry.label,
-        None if event is None else event.neighboring_relation,
-        None if event is None else dumps(event.public_features),
-        None if event is None else event.public_target,
-        None if event is None else dumps(event),
-        json.dumps(entry.versions),
-        entry.seeded,
-        None if part is None else dumps(part),
-        None if plan is None else dumps(plan),
-    )
-
-
-def _from_row(row: chain.Row) -> LedgerEntry:
-    values: dict[str, Any] = dict(zip(chain.COLUMNS, row, strict=True))
-    event, part, plan = values["event"], values["part"], values["plan"]
-    return LedgerEntry(
-        charge=values["charge"],
-        time=values["time"],
-        label=values["label"],
-        event=None if event is None else _read_event(event),
-        versions=dict(_read_versions(values["versions"])),
-        part=None if part is None else Part.from_dict(json.loads(part)),
-        plan=None if plan is None else _read_plan(plan),
-    )
-
-
-@functools.lru_cache(maxsize=64)
-def _read_versions(text: str) -> dict[str, str]:
-    return json.loads(text)
-
-
-@functools.lru_cache(maxsize=4096)  # a charge reads the whole record again
-def _read_event(text: str) -> Event:
-    return Event.from_dict(json.loads(text))
-
-
-@functools.lru_cache(maxsize=1024)
-def _read_plan(text: str) -> PrivacyPlan:
-    return PrivacyPlan.from_dict(json.loads(text))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skfdp.addresses import public
-from skfdp.privacy import claims, facts, plotting, unit_texts
+from skfdp.privacy import claims, dp_events, facts, plotting, registry, unit_texts
 from skfdp.privacy import statement as wording
 from skfdp.privacy.relations import Relation
 from skfdp.privacy.report_facts import ReportFacts
@@ -156,6 +156,56 @@ class PrivacyReport(ReportFacts):
     def statement(self) -> str:
         """Return the report in plain language, for whoever must answer for it."""
         return wording.statement(self)
+
+    def to_dp_accounting(self, neighboring_relation: Any = "add_or_remove_one") -> Any:
+        """Return all releases as one event of dp_accounting; see `Event`.
+
+        Parameters
+        ----------
+        neighboring_relation : str or dp_accounting.NeighboringRelation
+            Of the accountant that will read it, as in `Event.to_dp_accounting`.
+
+        Returns
+        -------
+        event : dp_accounting.DpEvent
+            The no-op where nothing was released, the non-private event where something
+            was released without privacy.
+
+        Raises
+        ------
+        ValueError
+            If an event has no equal one there, if some fits used a part of the records,
+            or if the report guarantees nothing.
+        """
+        if (why := wording.void_text(self)) is not None:
+            dp_events.refuse(f"the report of {self.subject}", f"{why}")
+        if any(self.parts):
+            dp_events.refuse("a report on fits of parts", "none knows who is in a part")
+        if math.isinf(self.epsilon):
+            return dp_events.without_privacy()
+        found = (event.to_dp_accounting(neighboring_relation) for event in self.events)
+        return dp_events.joined([*found])
+
+    def to_registry(self) -> dict[str, Any]:
+        """Return a draft for the public registry of differential privacy deployments.
+
+        Returns
+        -------
+        record : dict
+            JSON-able, in the fields of the registry's schema (of July 2026). What a
+            report cannot know begins with "TO FILL IN: ".
+
+        Raises
+        ------
+        ValueError
+            If nothing was released with privacy, or if the report guarantees nothing:
+            nobody should register an epsilon that does not hold.
+
+        References
+        ----------
+        https://github.com/opendp/deployments-registry-data
+        """
+        return registry.draft(self)
 
     def __repr__(self) -> str:
         return wording.summary(self)

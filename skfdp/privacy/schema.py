@@ -92,6 +92,17 @@ UPDATE meta SET value = '3' WHERE key = 'schema_version';
 }
 
 
+# Of fits that can be resumed; made with the first of them, and nothing to versions
+# that know no such fits.
+_FITS = """
+CREATE TABLE IF NOT EXISTS fits (fit TEXT PRIMARY KEY, charge INTEGER NOT NULL);
+CREATE TRIGGER IF NOT EXISTS fits_keep BEFORE DELETE ON fits
+    BEGIN SELECT RAISE(ABORT, 'fits are never removed'); END;
+CREATE TRIGGER IF NOT EXISTS fits_fixed BEFORE UPDATE ON fits
+    BEGIN SELECT RAISE(ABORT, 'fits are never changed'); END;
+"""
+
+
 def is_empty(connection: sqlite3.Connection) -> bool:
     """Whether a database has no tables."""
     (count,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -154,6 +165,18 @@ def migrate(connection: sqlite3.Connection) -> None:
     if old < 3:
         chain.extend(connection, identity)
     connection.execute("COMMIT")
+
+
+def charge_of(connection: sqlite3.Connection, fit: str) -> int | None:
+    """Return the number of the charge of a fit that can be resumed, None without."""
+    _run(connection, _FITS)
+    row = connection.execute("SELECT charge FROM fits WHERE fit = ?", (fit,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def add_fit(connection: sqlite3.Connection, fit: str, charge: int) -> None:
+    """Keep the number of the charge of a fit, in the transaction of that charge."""
+    connection.execute("INSERT INTO fits VALUES (?, ?)", (fit, charge))
 
 
 def _identify(connection: sqlite3.Connection) -> str:

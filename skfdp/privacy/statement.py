@@ -239,7 +239,7 @@ def _sections(report: ReportFacts) -> Iterable[str]:
     yield _section("What it means", [meaning_text(report)])
     yield _section("What was released", _bullets(report.released or ("not recorded",)))
     yield _section("What is protected", _unit(report))
-    yield _section("The numbers", _numbers(report))
+    yield _section("The numbers", numbers(report))
     if report.steps:
         yield _section("Composed of", _bullets(_steps(report)))
     if report.learnt:
@@ -324,7 +324,8 @@ def _unit(report: ReportFacts) -> list[str]:
     ]
 
 
-def _numbers(report: ReportFacts) -> list[str]:
+def numbers(report: ReportFacts) -> list[str]:
+    """Return the sentences on epsilon and delta."""
     lines = [f"epsilon = {number(report.epsilon)} at delta = {report.delta:g}."]
     if report.target_epsilon is not None:
         lines.append(f"Budget asked for: epsilon = {number(report.target_epsilon)}.")

@@ -16,12 +16,13 @@ import os
 import platform
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from skfdp._version import __version__
 from skfdp.addresses import public
 from skfdp.privacy import facts
-from skfdp.privacy.events import Event
+from skfdp.privacy.events import Event, PrivacyBudgetError
+from skfdp.privacy.leases import Lease, MemoryLease
 from skfdp.privacy.parts import Part
 from skfdp.privacy.plan import PrivacyPlan
 
@@ -184,6 +185,29 @@ def numbered(entries: Sequence[LedgerEntry], last: int) -> tuple[LedgerEntry, ..
     )
 
 
+def check_charged(
+    entries: Sequence[LedgerEntry], recorded: Sequence[LedgerEntry]
+) -> None:
+    """Raise PrivacyBudgetError unless entries are what a fit was charged."""
+    asked, charged = (
+        [(entry.event, entry.part, entry.label) for entry in some]
+        for some in (entries, recorded)
+    )
+    if asked != charged:
+        raise PrivacyBudgetError(
+            "the fit of this checkpoint was charged something else, or to another data "
+            "set or part: give the ledger and the plan that it began with."
+        )
+
+
+def refuse_unknown() -> NoReturn:
+    """Raise PrivacyBudgetError for a fit that has begun, and was not charged here."""
+    raise PrivacyBudgetError(
+        "the ledger does not know the fit of this checkpoint, which has begun: give "
+        "the ledger that it was charged to."
+    )
+
+
 class MemoryStore:
     """Entries in this process's memory, shared by its threads."""
 
@@ -196,6 +220,8 @@ class MemoryStore:
         self._process = os.getpid()
         self._terms = Terms()
         self._entries: tuple[LedgerEntry, ...] = ()
+        #: The charge of each fit that can be resumed, and its lease.
+        self._fits: dict[str, tuple[int, MemoryLease]] = {}
 
     def open(
         self,
@@ -221,6 +247,26 @@ class MemoryStore:
             check(self._terms, self._entries)
             last = max((entry.charge for entry in self._entries), default=0)
             self._entries += numbered(entries, last)
+
+    def lease(
+        self,
+        fit: str,
+        entries: Sequence[LedgerEntry],
+        check: Check,
+        begun: bool,
+    ) -> tuple[Lease, Receipt | None]:
+        """Append the entries of a fit unless they were before; return its lease."""
+        self._check_process()
+        with self._lock:
+            if fit not in self._fits:
+                if begun:
+                    refuse_unknown()
+                self.append(entries, check)
+                self._fits[fit] = self._entries[-1].charge, MemoryLease()
+            charge, lease = self._fits[fit]
+            recorded = [entry for entry in self._entries if entry.charge == charge]
+            check_charged(entries, recorded)
+            return lease, None
 
     def _check_process(self) -> None:
         # A forked child holds a copy: what it charged would be lost, what the parent

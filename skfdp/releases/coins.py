@@ -102,6 +102,29 @@ class PoissonBatches:
         return random_words(self._generator, n_words).tolist()
 
 
+def not_void(
+    batch: np.ndarray | None, void: np.ndarray | None, n_rows: int
+) -> np.ndarray | None:
+    """Return what is left of a batch without void records.
+
+    Parameters
+    ----------
+    batch : int64 ndarray or None
+        Row numbers; None: every row.
+    void : bool ndarray of shape (n_rows,) or None
+        Records that add nothing to any release; None: there are none.
+    n_rows : int
+        Of the query.
+    """
+    if void is None:
+        return batch
+    if len(void) != n_rows:
+        raise ValueError("a query at this desk is over other records than its own.")
+    if batch is None:
+        return np.flatnonzero(~void)
+    return batch[~void[batch]]
+
+
 def uniform_batch(
     generator: np.random.Generator, n_rows: int, size: int | None
 ) -> np.ndarray:

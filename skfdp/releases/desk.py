@@ -6,6 +6,7 @@ import copy
 import functools
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from skfdp.privacy.events import Event, PrivacyBudgetError
 from skfdp.queries import Query
 from skfdp.queries.weighted import weighted
 from skfdp.records.units import Units
-from skfdp.releases.coins import PoissonBatches
+from skfdp.releases.coins import PoissonBatches, not_void
+from skfdp.releases.journal import Journal
 from skfdp.releases.noise import Streams, add_integer_gaussian
 from skfdp.releases.rehearsal import Asked, current
 
@@ -39,6 +41,9 @@ class Desk:
     units : Units, default=None
         Weights of the rows, and the persons to whom they belong: public. None: each row
         is a record, and counts as one.
+    journal : Journal, default=None
+        Of a fit that may be stopped: what it holds is given out again, and what comes
+        after is written there first.
 
     Raises
     ------
@@ -62,7 +67,9 @@ class Desk:
       further between neighbours than ``event.sensitivity``, up to a relative 1e-9; NaN
       is refused;
     * there are at most ``event.n_steps`` of them; fewer are fine. One is counted before
-      the private rows are read, and stays counted if it fails.
+      the private rows are read, and stays counted if it fails;
+    * one from the journal is counted alike, and no private row is read for it. One that
+      is not there yet is in the journal, on disk, before this desk gives it out.
 
     Inside of an audit, and nowhere else, the audit answers in the place of the noise,
     and nothing holds but what is refused (see `rehearsal`).
@@ -77,14 +84,15 @@ class Desk:
         streams: Streams,
         void: np.ndarray | None = None,
         units: Units | None = None,
+        journal: Journal | None = None,
     ):
-        self._void, self._units = void, units
+        self._void, self._units, self._journal = void, units, journal
         self._events = _by_label(events)
         self.streams = streams
         # By the whole label of the event, hence common to this desk and those within.
         self._released: Counter[str] = Counter()
         self._generators: dict[tuple[str, str], np.random.Generator] = {}
-        self._batches: dict[tuple[str, int], PoissonBatches] = {}
+        self._batches: dict[tuple[str, int], Any] = {}
         self._stds: dict[str, np.ndarray] = {}
         self._bounded: dict[str, Query] = {}
         self._last: tuple[Query, Query] | None = None
@@ -150,8 +158,25 @@ class Desk:
         event, stream = self.event(label), label if stream is None else stream
         query = self._of_units(query)
         self._check(label, event, query, stream)
-        std = self._next_std(event)
-        batch = self._batch(event, query.n_rows)
+        std, journal = self._next_std(event), self._journal
+        if journal is None:
+            return self._released_now(event, stream, query, theta, std)
+        found = journal.given(event.label, stream, query.shape, theta)
+        if found is None:
+            found = self._released_now(event, stream, query, theta, std)
+            journal.keep(event.label, stream, theta, found)
+        return found
+
+    def _released_now(
+        self,
+        event: Event,
+        stream: str,
+        query: Query,
+        theta: np.ndarray | None,
+        std: float,
+    ) -> np.ndarray:
+        """Return a release that was not given out before: of fresh coins and noise."""
+        batch = self._batch(event, query)
         generator = self._generator(event, stream)
         noisy_sum = functools.partial(
             _noisy_sum, query, theta, noise_std=std, generator=generator, batch=batch
@@ -202,28 +227,23 @@ class Desk:
         self._released[event.label] = count + 1
         return float(self._stds[event.label][count])
 
-    def _batch(self, event: Event, n_rows: int) -> np.ndarray | None:
+    def _batch(self, event: Event, query: Query) -> Any:
         """Return the rows of a release, None for all of them."""
         batch, units = None, self._units
         if event.sampling_rate < 1:
-            batch = self._coins(event, n_rows).draw()
+            batch = self._coins(event, query).draw()
             batch = batch if units is None else units.rows_of(batch)
-        if self._void is None:
-            return batch
-        if len(self._void) != n_rows:
-            raise ValueError("a query at this desk is over other records than its own.")
-        if batch is None:
-            return np.flatnonzero(~self._void)
-        return batch[~self._void[batch]]
+        return not_void(batch, self._void, query.n_rows)
 
-    def _coins(self, event: Event, n_rows: int) -> PoissonBatches:
+    def _coins(self, event: Event, query: Query) -> Any:
         """Return what draws the batches of an event."""
-        if self._units is not None:
-            n_rows = self._units.n_units
+        n_rows = query.n_rows if self._units is None else self._units.n_units
         key = event.label, n_rows
         if key not in self._batches:
             coins = self._generator(event, _COINS)
-            self._batches[key] = PoissonBatches(coins, n_rows, event.sampling_rate)
+            # Where the rows are elsewhere, so are the batches.
+            sampler = getattr(query, "sampler", PoissonBatches)
+            self._batches[key] = sampler(coins, n_rows, event.sampling_rate)
         return self._batches[key]
 
     def _generator(self, event: Event, stream: str) -> np.random.Generator:

@@ -76,6 +76,10 @@ class Streams:
         What else changes what is trained, as it was resolved: the mask of the public
         columns rather than how it was spelled. It enters the keys, too; what has no
         `identity` is refused, with a seed.
+    coins : bytes, default=None
+        Key of the public streams of a fit that may be stopped: they are the same when
+        it goes on, and private ones never are. Anybody may know it. None: public
+        streams are keyed like private ones.
     """
 
     def __init__(
@@ -84,8 +88,10 @@ class Streams:
         owner: type | str | tuple,
         data: Sequence[Any] = (),
         parameters: Mapping[str, object] | None = None,
+        coins: bytes | None = None,
     ):
         check_random_state(random_state)
+        self._coins = coins
         self.seeded = random_state is not None
         self._seed = b""
         if random_state is not None:
@@ -105,11 +111,17 @@ class Streams:
         found = copy.copy(self)
         if self.seeded:
             found._seed = self._seed + identity("part", name)
+        if self._coins is not None:
+            found._coins = self._coins + identity("part", name)
         return found
 
     def public(self, label: str) -> np.random.Generator:
         """Return a stream for draws that may be disclosed; a function of the seed."""
-        return self._generator(f"public/{label}", lambda: b"")
+        name = f"public/{label}"
+        if self._coins is None or current() is not None:
+            return self._generator(name, lambda: b"")
+        digest = hashlib.blake2b(self._coins + name.encode(), digest_size=16).digest()
+        return generator_of(int.from_bytes(digest, "little"))
 
     def private(self, label: str, *facts: object) -> np.random.Generator:
         """Return a stream for coins or noise; a function of seed, facts and data."""
@@ -130,26 +142,36 @@ class Streams:
             key = int.from_bytes(digest.digest()[:16], "little")
         else:
             key = secrets.randbits(128)
-        return np.random.Generator(randomgen.AESCounter(key=key))
+        return generator_of(key)
 
     def _digest_of_data(self) -> bytes:
         if self._digest is None:
-            digest = hashlib.blake2b()
-            for array in self._data:
-                digest.update(f"{array.shape}".encode())
-                if issparse(array):
-                    stored = (array.data.astype(np.float64),)
-                    # SciPy chooses between int32 and int64.
-                    places = (array.indices, array.indptr)
-                    for part in (*stored, *(i.astype(np.int64) for i in places)):
-                        digest.update(np.ascontiguousarray(part).data)
-                    continue
-                for start in range(0, len(array), 1024):
-                    # float64, so that equal data of another dtype draw equal noise
-                    block = array[start : start + 1024].astype(np.float64)
-                    digest.update(np.ascontiguousarray(block).data)
-            self._digest = digest.digest()
+            self._digest = digest_of(self._data)
         return self._digest
+
+
+def generator_of(key: int) -> np.random.Generator:
+    """Return the stream of a key of 128 bits: AES in counter mode."""
+    return np.random.Generator(randomgen.AESCounter(key=key))
+
+
+def digest_of(data: Sequence[Any]) -> bytes:
+    """Return what tells the arrays of a fit from others; a secret, like the data."""
+    digest = hashlib.blake2b()
+    for array in data:
+        digest.update(f"{array.shape}".encode())
+        if issparse(array):
+            stored = (array.data.astype(np.float64),)
+            # SciPy chooses between int32 and int64.
+            places = (array.indices, array.indptr)
+            for part in (*stored, *(i.astype(np.int64) for i in places)):
+                digest.update(np.ascontiguousarray(part).data)
+            continue
+        for start in range(0, len(array), 1024):
+            # float64, so that equal data of another dtype draw equal noise
+            block = array[start : start + 1024].astype(np.float64)
+            digest.update(np.ascontiguousarray(block).data)
+    return digest.digest()
 
 
 #: They do not change what is trained.

@@ -104,6 +104,7 @@ class TestGaussian:
 
 
 class TestComposition:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("accountant", ["auto", "pld"])
     def test_law(self, kind, accountant):
@@ -447,6 +448,7 @@ class TestTriangles:
                 expected = dominating(epsilon, noise, reach, q)
                 assert found == pytest.approx(expected, rel=1e-4, abs=1e-9)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("noise", "reach", "q"), SETTINGS)
     def test_none_is_above_the_curve(self, noise, reach, q):
         rng = np.random.default_rng([int(10 * noise), int(10 * reach), int(100 * q)])

@@ -1,0 +1,742 @@
+"""Fits that are stopped and go on: nothing is released twice, nothing is free."""
+
+import itertools
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skfdp import (
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    PrivateSearchCV,
+    read_report,
+)
+from skfdp.audit import audit_replay
+from skfdp.privacy import leases, ledger_file
+from skfdp.privacy.assumptions import NOT_COPIED, SAME_ROWS
+from skfdp.releases import checkpoint_file, journal
+from skfdp.releases.checkpoint_file import CheckpointFile
+from skfdp.releases.desk import Desk
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning"),
+    pytest.mark.filterwarnings("ignore:.* held every release of this fit"),
+]
+
+N_STEPS = 3
+#: Those before the loop included.
+N_RELEASES = 5
+RNG = np.random.default_rng(0)
+X, Y = RNG.random((60, 3)), RNG.integers(0, 2, 60)
+
+
+class Stopped(BaseException):
+    """Ends a fit; no handler of an Exception can hide it."""
+
+
+def classifier(**parameters):
+    given = {"epsilon": 5.0, "bounds": (0, 1), "classes": [0, 1], "centering": None}
+    return DPSGDFClassifier(**(given | {"max_iter": N_STEPS} | parameters))
+
+
+def regressor(**parameters):
+    given = {"epsilon": 5.0, "bounds": (0, 1), "target_bounds": (0, 1)}
+    return DPSGDFRegressor(**(given | {"max_iter": N_STEPS} | parameters))
+
+
+class Forgetful(set):
+    """The fits that ended in this process, as if it were another one each time."""
+
+    def add(self, fit):
+        """Forget it."""
+
+
+@pytest.fixture(autouse=True)
+def other_processes(monkeypatch):
+    monkeypatch.setattr(journal, "_ENDED", Forgetful())
+
+
+@pytest.fixture
+def no_waiting(monkeypatch):
+    """Spare the disk where no power is cut."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """Return a list of what desks give out, and of what they draw anew."""
+    found, give, now = [], Desk.release, Desk._released_now
+
+    def release(self, label, *asked, **more):
+        values = give(self, label, *asked, **more)
+        found.append(values.tobytes())
+        return values
+
+    def released_now(self, *asked):
+        found.append("new")
+        return now(self, *asked)
+
+    monkeypatch.setattr(Desk, "release", release)
+    monkeypatch.setattr(Desk, "_released_now", released_now)
+    return found
+
+
+def values(given):
+    return [one for one in given if one != "new"]
+
+
+def stop_after(monkeypatch, n_steps):
+    """Let the desk raise in the place of the release after so many."""
+    now, left = Desk._released_now, [n_steps]
+
+    def released_now(self, *asked):
+        left[0] -= 1
+        if left[0] < 0:
+            raise Stopped
+        return now(self, *asked)
+
+    monkeypatch.setattr(Desk, "_released_now", released_now)
+
+
+def stopped(monkeypatch, model, path, n_releases, *data, **fit_params):
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        stop_after(patch, n_releases)
+        model.fit(*(data or (X, Y)), checkpoint=path, **fit_params)
+
+
+# -- every moment at which a process can be killed -------------------------------------
+
+
+class States:
+    """Copies of a folder, before, in the middle of and after every write to it."""
+
+    def __init__(self, folder, copies, monkeypatch, given):
+        self.folder, self.copies, self.given = folder, copies, given
+        self.seen = []
+        self._around(monkeypatch, leases, "_write")
+        self._around(monkeypatch, leases.FileLease, "begin")
+        self._around(monkeypatch, ledger_file.FileStore, "_write")
+        self._around(monkeypatch, ledger_file.FileStore, "lease")
+        for name in ("begin", "_sync"):
+            self._around(monkeypatch, CheckpointFile, name)
+        write = CheckpointFile._write
+
+        def in_two(file, text, start):
+            half = len(text) // 2
+            self.take()
+            write(file, text[:half], start)
+            self.take()
+            write(file, text[half:-1], start + half)
+            self.take()
+            write(file, text[-1:], start + len(text) - 1)
+            self.take()
+
+        monkeypatch.setattr(CheckpointFile, "_write", in_two)
+
+    def _around(self, monkeypatch, owner, name):
+        inner = getattr(owner, name)
+
+        def around(*asked, **more):
+            self.take()
+            try:
+                return inner(*asked, **more)
+            finally:
+                self.take()
+
+        monkeypatch.setattr(owner, name, around)
+
+    def take(self):
+        shutil.copytree(self.folder, self.copies / str(len(self.seen)))
+        self.seen.append(values(self.given))
+
+    def __iter__(self):
+        for number, seen in enumerate(self.seen):
+            yield self.copies / str(number), seen
+
+
+@pytest.fixture
+def states(tmp_path, monkeypatch, given, no_waiting):
+    """Return what copies the states of a fit, with or without a ledger."""
+
+    def run(model, charged):
+        folder = tmp_path / "run"
+        folder.mkdir()
+        if charged:
+            model.set_params(ledger=PrivacyLedger(folder / "ledger.db"))
+        with monkeypatch.context() as patch:
+            found = States(folder, tmp_path / "states", patch, given)
+            model.fit(X, Y, checkpoint=folder / "checkpoint")
+        found.take()
+        given.clear()
+        return found
+
+    return run
+
+
+def ledger_of(folder):
+    path = folder / "ledger.db"
+    return PrivacyLedger(path) if path.exists() else None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("charged", [True, False], ids=["ledger", "no ledger"])
+@pytest.mark.parametrize(
+    "model", [classifier(), regressor(batch_size=20)], ids=["full", "Poisson"]
+)
+def test_killed_at_any_moment_it_goes_on(model, charged, states, given):
+    model = clone(model)
+    found = states(model, charged)
+    n_releases = len(found.seen[-1])
+    assert n_releases >= N_STEPS
+    n_entries = len(model.ledger) if charged else 0
+    lengths = set()
+    for folder, seen in found:
+        given.clear()
+        again = clone(model).set_params(ledger=ledger_of(folder))
+        again.fit(X, Y, checkpoint=folder / "checkpoint")
+        released = values(given)
+        assert len(released) == n_releases == len(set(released))
+        assert again.n_iter_ == N_STEPS
+        assert released[: len(seen)] == seen
+        # What is drawn anew is what nobody has seen: one more was on its way.
+        assert n_releases - given.count("new") - len(seen) in (0, 1)
+        lengths.add(len(seen))
+        if charged:
+            assert len(ledger_of(folder)) == n_entries
+            if seen:
+                assert again.privacy_.receipts == model.privacy_.receipts
+            ledger_of(folder).check_report(again.privacy_)
+            assert len(list(folder.glob("ledger.db-????????*"))) == 1
+        assert (folder / "checkpoint").exists()
+    assert lengths == set(range(n_releases + 1))
+
+
+@pytest.mark.slow
+def test_no_copy_gets_a_step_for_free(states, given):
+    """A checkpoint of any moment meets the ledger of any later one.
+
+    Whatever the original has given out until then the copy gives out, too, or it is
+    refused; and a copy that goes on stops the original.
+    """
+    model = classifier()
+    found = list(states(model, True))
+    refused = went_on = 0
+    for (folder, _), (later, seen) in itertools.product(found[::3], found[::7]):
+        if not (folder / "checkpoint").exists() or not (later / "ledger.db").exists():
+            continue
+        given.clear()
+        place = later.with_name("both")
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(later, place)
+        shutil.copy(folder / "checkpoint", place / "copy")
+        n_entries = len(ledger_of(place))
+        again = clone(model).set_params(ledger=ledger_of(place))
+        try:
+            again.fit(X, Y, checkpoint=place / "copy")
+        except PrivacyBudgetError:
+            # It may have been answered from the journal, and drew nothing.
+            assert "new" not in given
+            assert len(ledger_of(place)) == n_entries
+            refused += 1
+            continue
+        went_on += 1
+        entries = len(ledger_of(place))
+        if entries == n_entries:
+            assert values(given)[: len(seen)] == seen
+            if (place / "checkpoint").exists() and given.count("new"):
+                with pytest.raises(PrivacyBudgetError):
+                    clone(model).set_params(ledger=ledger_of(place)).fit(
+                        X, Y, checkpoint=place / "checkpoint"
+                    )
+        else:  # it had not begun: a fit of its own, charged in full
+            n_releases = len(found[-1][1])
+            assert given.count("new") == n_releases
+            assert entries - n_entries == len(model.plan(X, Y).events)
+    assert refused > 20
+    assert went_on > 10
+
+
+# -- copies ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return PrivacyLedger(tmp_path / "ledger.db", epsilon=6.0, delta=1e-5)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "checkpoint"
+
+
+class TestCopies:
+    @pytest.fixture
+    def copy(self, ledger, path, monkeypatch):
+        """Return the copy of a checkpoint, the first release of which is given out."""
+        stopped(monkeypatch, classifier(ledger=ledger), path, 1)
+        return shutil.copy(path, path.with_name("copy"))
+
+    def test_one_that_is_behind_is_refused(self, ledger, path, copy, given):
+        stopped_at = len(ledger)
+        classifier(ledger=ledger).fit(X, Y, checkpoint=path)
+        given.clear()
+        with pytest.raises(PrivacyBudgetError, match="a copy that is behind"):
+            classifier(ledger=ledger).fit(X, Y, checkpoint=copy)
+        assert given == []
+        assert len(ledger) == stopped_at
+
+    def test_one_that_is_behind_a_stopped_fit(
+        self, ledger, path, copy, monkeypatch, given
+    ):
+        stopped(monkeypatch, classifier(ledger=ledger), path, 1)
+        given.clear()
+        with pytest.raises(PrivacyBudgetError, match="a copy that is behind: its fit"):
+            classifier(ledger=ledger).fit(X, Y, checkpoint=copy)
+        assert given == []
+        classifier(ledger=ledger).fit(X, Y, checkpoint=path)  # the newest goes on
+
+    def test_one_that_goes_on_stops_the_original(self, ledger, path, copy, monkeypatch):
+        """The original waits at its second release while the copy takes it."""
+        now, taken = Desk._released_now, []
+
+        def released_now(self, *asked):
+            if not taken:
+                taken.append(True)
+                classifier(ledger=ledger).fit(X, Y, checkpoint=copy)
+            return now(self, *asked)
+
+        monkeypatch.setattr(Desk, "_released_now", released_now)
+        model = classifier(ledger=ledger)
+        before = path.read_bytes()
+        with pytest.raises(PrivacyBudgetError, match="another copy .* went on"):
+            model.fit(X, Y, checkpoint=path)
+        assert not hasattr(model, "coef_")
+        # What it had computed is there without its seal, and nobody can read it.
+        assert path.read_bytes().startswith(before)
+        assert path.stat().st_size % 512 == 496
+
+    def test_without_a_ledger_one_file_has_one_fit(self, path, monkeypatch):
+        now, refusals = Desk._released_now, []
+
+        def released_now(self, *asked):
+            try:
+                classifier().fit(X, Y, checkpoint=path)
+            except BlockingIOError as error:
+                refusals.append(str(error))
+            return now(self, *asked)
+
+        monkeypatch.setattr(Desk, "_released_now", released_now)
+        classifier().fit(X, Y, checkpoint=path)
+        assert len(refusals) == N_RELEASES
+        assert "in use by another fit" in refusals[0]
+
+    def test_without_a_ledger_it_goes_on_from_where_it_is(
+        self, path, monkeypatch, given
+    ):
+        """Going on consumes the file: its position of before is no more."""
+        for _ in range(N_RELEASES - 1):
+            stopped(monkeypatch, classifier(), path, 1)
+        given.clear()
+        classifier().fit(X, Y, checkpoint=path)
+        assert given[-2:-1] == ["new"]
+        assert given.count("new") == 1
+
+    def test_a_fork_cannot_go_on(self, path, monkeypatch):
+        now, told = Desk._released_now, []
+
+        def released_now(self, *asked):
+            child = os.fork()
+            if child == 0:
+                code = 1
+                try:
+                    values = now(self, *asked)
+                    self._journal.keep("descent", "descent", None, values)
+                except RuntimeError:
+                    code = 0
+                finally:
+                    os._exit(code)
+            told.append(os.waitpid(child, 0)[1])
+            return now(self, *asked)
+
+        monkeypatch.setattr(Desk, "_released_now", released_now)
+        classifier().fit(X, Y, checkpoint=path)
+        assert told == [0] * N_RELEASES
+
+
+# -- what must be the same -------------------------------------------------------------
+
+
+class TestOtherFits:
+    @pytest.mark.parametrize(
+        "parameters, named",
+        [
+            ({"epsilon": 4.0}, "another epsilon, another plan"),
+            ({"delta": 1e-6}, "another delta, another plan"),
+            ({"max_iter": 4}, "another max_iter, another plan"),
+            ({"learning_rate": 0.5}, "another learning_rate"),
+            ({"bounds": (0, 2)}, "another bounds"),
+            ({"bounds": {0: (0, 1)}}, "another bounds"),
+            ({"classes": ["a", "b"]}, "another classes"),
+            ({"average": "tail"}, "another average"),
+            ({"neighboring_relation": "replace_one"}, "neighboring_relation"),
+            ({"ledger": PrivacyLedger()}, "another ledger"),
+        ],
+        ids=str,
+    )
+    def test_other_parameters_are_refused(
+        self, parameters, named, path, monkeypatch, given
+    ):
+        stopped(monkeypatch, classifier(), path, 1)
+        kept = path.read_bytes()
+        given.clear()
+        y = np.array(["a", "b"])[Y] if "classes" in parameters else Y
+        with pytest.raises(ValueError, match=f"of a fit with .*{named}.*another path"):
+            classifier(**parameters).fit(X, y, checkpoint=path)
+        assert given == []
+        assert path.read_bytes() == kept
+        if "ledger" in parameters:
+            assert len(parameters["ledger"]) == 0
+
+    def test_n_jobs_may_change(self, path, monkeypatch):
+        stopped(monkeypatch, classifier(), path, 1)
+        classifier(n_jobs=2).fit(X, Y, checkpoint=path)
+
+    @pytest.mark.parametrize(
+        "table, more", [(X[:-1], {}), (X, {"sample_weight": [1] * 59 + [2]})], ids=str
+    )
+    def test_other_rows_are_refused(self, table, more, path, monkeypatch):
+        weights = {"sample_weight": np.ones(60)} if more else {}
+        stopped(monkeypatch, classifier(), path, 1, X, Y, **weights)
+        with pytest.raises(ValueError, match="another plan|another public part"):
+            classifier().fit(table, Y[: len(table)], checkpoint=path, **more)
+
+    @pytest.mark.parametrize("changed", ["columns", "target"])
+    def test_other_public_values_are_refused(self, changed, path, monkeypatch):
+        model = FeatureDPLogisticRegression(
+            5.0, public_features=[0], public_target=True, bounds=(0, 1), max_iter=3
+        )
+        stopped(monkeypatch, clone(model), path, 2)
+        other, y = X.copy(), Y.copy()
+        if changed == "columns":
+            other[7, 0] = 0.5
+        else:
+            y[7] = 1 - y[7]
+        with pytest.raises(ValueError, match="another public part"):
+            clone(model).fit(other, y, checkpoint=path)
+        other = X.copy()
+        other[7, 1] = 0.5  # of a private column nobody can tell
+        clone(model).fit(other, Y, checkpoint=path)
+
+    def test_a_function_that_has_changed_is_seen_by_what_it_does(
+        self, path, monkeypatch, given
+    ):
+        """It is told by its type alone; what it led to is in the journal."""
+
+        def model(factor):
+            def loss(coef, intercept, X_public, y):
+                return factor * (1 - coef), np.zeros_like(intercept)
+
+            return FeatureDPLogisticRegression(
+                5.0,
+                public_features=[0],
+                bounds=(0, 1),
+                classes=[0, 1],
+                public_loss=loss,
+                max_iter=3,
+            )
+
+        stopped(monkeypatch, model(1.0), path, 4)
+        given.clear()
+        with pytest.raises(ValueError, match="asked for release . otherwise"):
+            model(2.0).fit(X, Y, checkpoint=path)
+        assert "new" not in given
+
+    def test_another_ledger_is_refused(self, ledger, path, tmp_path, monkeypatch):
+        stopped(monkeypatch, classifier(ledger=ledger), path, 1)
+        other = PrivacyLedger(tmp_path / "other.db")
+        with pytest.raises(PrivacyBudgetError, match="does not know the fit"):
+            classifier(ledger=other).fit(X, Y, checkpoint=path)
+        assert len(other) == 0
+        with pytest.raises(ValueError, match="another ledger"):
+            classifier().fit(X, Y, checkpoint=path)
+        named = PrivacyLedger(ledger.path, dataset="other")
+        with pytest.raises(ValueError, match="another ledger"):
+            classifier(ledger=named).fit(X, Y, checkpoint=path)
+        classifier(ledger=ledger.path).fit(X, Y, checkpoint=path)
+
+    def test_a_ledger_in_memory_goes_on_in_its_process(self, path, monkeypatch):
+        ledger = PrivacyLedger()
+        stopped(monkeypatch, classifier(ledger=ledger), path, 1)
+        n_entries = len(ledger)
+        with pytest.raises(PrivacyBudgetError, match="does not know the fit"):
+            classifier(ledger=PrivacyLedger()).fit(X, Y, checkpoint=path)
+        classifier(ledger=ledger).fit(X, Y, checkpoint=path)
+        assert len(ledger) == n_entries
+
+    def test_a_fit_that_was_refused_leaves_nothing(self, path):
+        ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+        with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
+            classifier(ledger=ledger).fit(X, Y, checkpoint=path)
+        assert not path.exists()
+        classifier(epsilon=0.5, ledger=ledger).fit(X, Y, checkpoint=path)
+
+    def test_a_fit_that_ended_gives_its_model_again(self, path, ledger, given):
+        """In another process: the first one may have died before it saved it."""
+        model = classifier(ledger=ledger).fit(X, Y, checkpoint=path)
+        n_entries = len(ledger)
+        given.clear()
+        with pytest.warns(UserWarning, match="learnt nothing from rows that are new"):
+            again = classifier(ledger=ledger).fit(X[::-1], Y, checkpoint=path)
+        assert "new" not in given
+        assert len(ledger) == n_entries
+        np.testing.assert_array_equal(again.coef_, model.coef_)
+        path.unlink()
+        classifier(epsilon=0.5, ledger=ledger).fit(X, Y, checkpoint=path)
+        assert len(ledger) == 2 * n_entries
+
+    @pytest.mark.parametrize("copied", [False, True])
+    def test_in_its_process_it_is_in_the_way(self, copied, path, monkeypatch, given):
+        """The folds of a cross-validation would share a model."""
+        monkeypatch.setattr(journal, "_ENDED", set())
+        classifier().fit(X, Y, checkpoint=path)
+        given.clear()
+        if copied:
+            path = path.rename(path.with_name("copy"))
+        with pytest.raises(ValueError, match="has ended in this process"):
+            classifier().fit(X[::-1], Y, checkpoint=path)
+        assert given == []
+        path.unlink()
+        classifier().fit(X, Y, checkpoint=path)
+        assert given.count("new") == N_RELEASES
+
+    def test_the_file_of_another_program_is_kept(self, path):
+        path.write_text("a,b\n1,2\n")
+        with pytest.raises(ValueError, match="is another file"):
+            classifier().fit(X, Y, checkpoint=path)
+        assert path.read_text() == "a,b\n1,2\n"
+
+    @pytest.mark.parametrize(
+        "parameters, message",
+        [
+            ({"random_state": 0}, "random_state=None: a fit that goes on"),
+            ({"epsilon": np.inf}, "epsilon=inf makes none"),
+        ],
+        ids=str,
+    )
+    def test_what_cannot_go_on_is_refused(self, parameters, message, path):
+        with pytest.raises(ValueError, match=message):
+            classifier(**parameters).fit(X, Y, checkpoint=path)
+        assert not path.exists()
+
+    def test_a_search_is_refused(self, path):
+        search = PrivateSearchCV(classifier(), {"C": [0.1, 1.0]}, epsilon=2.0)
+        with pytest.raises(ValueError, match="what a search keeps secret"):
+            search.fit(X, Y, checkpoint=path)
+
+    def test_a_number_is_no_path(self):
+        with pytest.raises(TypeError, match="must be a path or None"):
+            classifier().fit(X, Y, checkpoint=3)
+
+
+# -- what is on disk, and what is told -------------------------------------------------
+
+
+def test_it_is_on_disk_before_a_callback_sees_it(path, tmp_path, given):
+    pytest.importorskip("sklearn.callback")
+    seen = []
+
+    class Watch:
+        """A callback that reads a copy of the checkpoint at each step."""
+
+        def setup(self, estimator, context):
+            """Do nothing."""
+
+        def teardown(self, estimator, context):
+            """Do nothing."""
+
+        def on_fit_task_begin(self, estimator, context, **more):
+            """Do nothing."""
+
+        def on_fit_task_end(self, estimator, context, **more):
+            """Compare the number of releases on disk with those given out."""
+            if context.task_name != "step":
+                return False
+            copy = CheckpointFile(shutil.copy(path, tmp_path / f"copy{len(seen)}"))
+            copy.drop_torn()
+            seen.append((context.task_id, len(copy), len(values(given))))
+            copy.close()
+            if stop_at and len(seen) == stop_at[0]:
+                raise Stopped
+            return False
+
+    stop_at = [2]
+    model = classifier().set_callbacks(Watch())
+    with pytest.raises(Stopped):
+        model.fit(X, Y, checkpoint=path)
+    before, stop_at[:], seen[:] = seen[:], [], []
+    first = len(values(given)) - 2  # releases before the loop
+    assert before == [(0, first + 1, first + 1), (1, first + 2, first + 2)]
+    given.clear()
+    model.fit(X, Y, checkpoint=path)
+    # Steps from the journal are told again, under their numbers.
+    assert [step for step, *_ in seen] == [0, 1, 2]
+    assert [kept for _, kept, _ in seen] == [first + 2, first + 2, first + 3]
+    assert model.n_iter_ == N_STEPS
+
+
+class TestReports:
+    def told(self, model):
+        assumptions = model.privacy_.assumptions
+        return {one.text for one in assumptions if not one.enforced}
+
+    def test_without_a_ledger_copies_are_not_checked(self, path, monkeypatch, tmp_path):
+        model = classifier().fit(X, Y, checkpoint=path)
+        assert self.told(model) == {*self.told(classifier().fit(X, Y)), NOT_COPIED}
+        path.unlink()
+        stopped(monkeypatch, classifier(), path, 1)
+        again = classifier().fit(X, Y, checkpoint=path)
+        assert self.told(again) == {*self.told(model), SAME_ROWS}
+        assert NOT_COPIED in again.privacy_.statement()
+        text = tmp_path / "report.json"
+        text.write_text(again.privacy_.to_json())
+        assert read_report(text) == again.privacy_
+
+    def test_with_a_ledger_they_are(self, path, ledger, monkeypatch):
+        plain = self.told(classifier().fit(X, Y))
+        stopped(monkeypatch, classifier(ledger=ledger), path, 1)
+        again = classifier(ledger=ledger).fit(X, Y, checkpoint=path)
+        assert self.told(again) == {*plain, SAME_ROWS}
+        assert again.privacy_.epsilon == pytest.approx(ledger.spent())
+        assert again.privacy_.epsilon <= 5.0 * (1 + 1e-9)
+        assert again.privacy_.events == tuple(ledger.events)
+        ledger.check_report(again.privacy_)
+
+
+def test_the_file_holds_nothing_private(path, monkeypatch):
+    """With the same releases and keys it is the same file, whatever private values."""
+    monkeypatch.setattr(checkpoint_file, "sealed", lambda text: (text, bytes(16)))
+    monkeypatch.setattr("secrets.token_hex", lambda n: "ab" * n)
+    monkeypatch.setattr(
+        Desk,
+        "_released_now",
+        lambda self, event, stream, query, *_: np.ones(query.shape),
+    )
+    files = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        table = np.column_stack([X[:, 0], rng.random((60, 2))])
+        model = FeatureDPLogisticRegression(
+            5.0, public_features=[0], bounds=(0, 1), classes=[0, 1], max_iter=3
+        )
+        model.fit(table, rng.integers(0, 2, 60), checkpoint=path)
+        files.append(path.read_bytes())
+        path.unlink()
+    assert len(files[0]) > 2000
+    assert files[0] == files[1] == files[2]
+    head = json.loads(files[0].partition(b"\n")[0])
+    assert set(head) == {"schema", "schema_version", "fit", "coins", "promise"}
+
+
+# -- other relations, persons, networks, Pipelines, audits -----------------------------
+
+
+@pytest.mark.parametrize(
+    "model, more",
+    [
+        (classifier(neighboring_relation="replace_one"), {}),
+        (classifier(neighboring_relation="add_or_remove_one", n_records=60), {}),
+        (classifier(), {"groups": np.arange(60) // 3}),
+        (classifier(batch_size=15), {"groups": np.arange(60) // 3}),
+        (regressor(), {"sample_weight": np.arange(60) % 3}),
+        (classifier(centering="adaptive", clip_features=True), {}),
+        (classifier(bounds="private"), {}),
+        (
+            FeatureDPMLPClassifier(
+                5.0,
+                hidden_layer_sizes=(4,),
+                public_features=[0],
+                bounds=(0, 1),
+                classes=[0, 1],
+                max_iter=3,
+                public_loss="gaussian",
+                public_batch_size=10,
+                names=["a", "b", "c"],
+            ),
+            {},
+        ),
+    ],
+    ids=["one", "add", "persons", "persons, Poisson", "weights", "adaptive", "bounds"]
+    + ["network"],
+)
+def test_others_go_on(model, more, path, ledger, monkeypatch, given):
+    model.set_params(ledger=ledger)
+    events = model.plan(X, Y, **more).events
+    for _ in range(2):
+        stopped(monkeypatch, clone(model), path, 1, X, Y, **more)
+    given.clear()
+    clone(model).fit(X, Y, checkpoint=path, **more)
+    assert given[:2] == values(given)[:2]
+    n_releases = sum(event.n_steps for event in events)
+    assert given.count("new") == n_releases - 2
+    assert len(set(values(given))) == n_releases
+    assert tuple(ledger.events) == events
+
+
+def test_a_pipeline_passes_the_path_on(path, monkeypatch, given):
+    pipeline = make_pipeline(FunctionTransformer(), classifier())
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        stop_after(patch, 2)
+        pipeline.fit(X, Y, dpsgdfclassifier__checkpoint=path)
+    given.clear()
+    pipeline.fit(X, Y, dpsgdfclassifier__checkpoint=path)
+    assert given.count("new") == N_RELEASES - 2
+
+
+@pytest.mark.parametrize(
+    "model",
+    [classifier(), classifier(batch_size=20)],
+    ids=["full", "Poisson"],
+)
+def test_an_audit_finds_no_difference(model, path, no_waiting):
+    result = audit_replay(model, X, Y, fit_params={"checkpoint": path})
+    assert result.passed, str(result)
+    assert not path.exists()
+
+
+def test_a_model_of_the_public_part_is_the_same_again(path, monkeypatch, given):
+    """Public coins are those of before: a public model, batches and weights."""
+    model = FeatureDPLogisticRegression(
+        5.0,
+        public_features=[0, 1],
+        public_target=True,
+        public_model=LogisticRegression(),
+        bounds=(0, 1),
+        max_iter=3,
+    )
+    stopped(monkeypatch, clone(model), path, 2)
+    given.clear()
+    clone(model).fit(X, Y, checkpoint=path)
+    assert values(given)[:2] == given[:2]
+
+
+def test_folders_are_synced(path, monkeypatch):
+    """A name that is not on disk is no file after a power cut."""
+    told = []
+    sync = checkpoint_file.sync_folder
+    monkeypatch.setattr(
+        checkpoint_file, "sync_folder", lambda p: (told.append(Path(p)), sync(p))
+    )
+    classifier().fit(X, Y, checkpoint=path)
+    assert told == [path]

@@ -1,0 +1,195 @@
+"""Events for the accountants of dp_accounting: equal, or refused."""
+
+import dataclasses
+import math
+import pickle
+
+import numpy as np
+import pytest
+from dp_accounting import NeighboringRelation, UnsupportedEventError, dp_event
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+
+from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyLedger, report
+from skfdp.privacy import Event, Part, Selection, compose
+
+DELTA = 1e-5
+RELATIONS = [relation.name.lower() for relation in NeighboringRelation]
+
+
+def event(relation="replace_special", reach=None, **fields):
+    clip = 0.7
+    reach = reach or (2 * clip if relation == "replace_one" else clip)
+    given = {"noise_std": (2.1,), "n_steps": 5, **fields}
+    return Event(
+        label="steps",
+        clip_norm=clip,
+        sensitivity=reach,
+        neighboring_relation=relation,
+        **given,
+    )
+
+
+FULL = {
+    "one": {"n_steps": 1},
+    "many": {"n_steps": 40},
+    "listed": {"n_steps": 3, "noise_std": (1.0, 3.0, 1.0)},
+    "decaying": {"n_steps": 12, "noise_decay": 0.75},
+}
+
+
+def pld(given, reader):
+    relation = NeighboringRelation[reader.upper()]
+    # A gap as fine as ours for few steps.
+    return PLDAccountant(relation, 1e-4).compose(given.to_dp_accounting(relation))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", RELATIONS)
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("kind", FULL)
+def test_full_batches_cost_the_same_to_every_reader(kind, relation, reader):
+    given = event(relation, **FULL[kind])
+    ours = compose([given])
+    theirs = pld(given, reader)
+    assert theirs.get_epsilon(DELTA) == pytest.approx(ours.epsilon(DELTA), rel=2e-3)
+    assert theirs.get_delta(1.0) == pytest.approx(ours.delta(1.0), rel=2e-3)
+
+
+def test_a_smaller_move_of_replaced_records_is_kept():
+    given = event("replace_one", reach=0.7 * math.sqrt(2))
+    for reader in RELATIONS:
+        found = pld(given, reader).get_epsilon(DELTA)
+        assert found == pytest.approx(compose([given]).epsilon(DELTA), rel=2e-3)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.3])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_poisson_batches_cost_the_same(relation, rate):
+    given = event(relation, sampling_rate=rate, n_steps=50)
+    theirs = pld(given, relation).get_epsilon(DELTA)
+    assert theirs == pytest.approx(compose([given]).epsilon(DELTA), rel=5e-3)
+
+
+def test_null_records_are_read_as_missing_ones():
+    given = event(sampling_rate=0.1)
+    readers = ("add_or_remove_one", "replace_special")
+    assert len({pld(given, reader).get_epsilon(DELTA) for reader in readers}) == 1
+
+
+@pytest.mark.parametrize("reader", RELATIONS)
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("rate", [0.1, 1.0])
+def test_the_renyi_accountant_bounds_ours_or_refuses(relation, rate, reader):
+    """It ignores the factor of two of replaced records: half of mu would be lost."""
+    given = event(relation, sampling_rate=rate, n_steps=50)
+    theirs = RdpAccountant(neighboring_relation=NeighboringRelation[reader.upper()])
+    if rate < 1 and "replace_one" in {relation, reader} - ({relation} & {reader}):
+        with pytest.raises(ValueError, match="no equal event"):
+            given.to_dp_accounting(reader)
+        return
+    found = given.to_dp_accounting(reader)
+    if reader == "replace_one":
+        with pytest.raises(UnsupportedEventError):
+            theirs.compose(found)
+        return
+    ours = compose([given]).epsilon(DELTA)
+    assert ours < theirs.compose(found).get_epsilon(DELTA) < 1.2 * ours
+
+
+def test_noise_multipliers():
+    given = event("replace_one", n_steps=1)
+    gaussian = dp_event.GaussianDpEvent(2.1 / 1.4)
+    assert given.to_dp_accounting() == gaussian
+    wider = dp_event.PoissonSampledDpEvent(1.0, dp_event.GaussianDpEvent(2.1 / 0.7))
+    assert given.to_dp_accounting("replace_one") == wider
+    repeated = event("replace_one", n_steps=2**40)
+    assert repeated.to_dp_accounting() == dp_event.SelfComposedDpEvent(gaussian, 2**40)
+    listed = event("replace_one", n_steps=3, noise_std=(2.1, 2.8, 2.1))
+    assert listed.to_dp_accounting() == dp_event.ComposedDpEvent(
+        [dp_event.SelfComposedDpEvent(gaussian, 2), dp_event.GaussianDpEvent(2.0)]
+    )
+
+
+REFUSED = {
+    "read as a smaller move": (
+        event("replace_one", sampling_rate=0.1),
+        "add_or_remove_one",
+        "to an accountant under 'add_or_remove_one', has no equal event in "
+        "dp_accounting: pass neighboring_relation='replace_one'",
+    ),
+    "read as a larger move": (
+        event(sampling_rate=0.1),
+        "replace_one",
+        "pass neighboring_relation='replace_special'",
+    ),
+    "a smaller move of batches": (
+        event("replace_one", reach=1.0, sampling_rate=0.1),
+        "replace_one",
+        "sensitivity=1.0 and clip_norm=0.7 has no equal event",
+    ),
+    "a seed": (event(seeded=True), "replace_special", "it guarantees nothing"),
+    "a selection": (
+        Selection(
+            label="search",
+            noise_std=(3.0,),
+            clip_norm=1.0,
+            sensitivity=1.0,
+            neighboring_relation="replace_special",
+            gamma=0.1,
+        ),
+        "replace_special",
+        "a Selection has no equal event in dp_accounting: ours has a theorem",
+    ),
+    "an unknown relation": (event(), "local", "neighboring_relation='local'"),
+    "no relation": (event(), None, "neighboring_relation=None is unknown"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name):
+    given, reader, message = REFUSED[name]
+    with pytest.raises(ValueError, match=message):
+        given.to_dp_accounting(reader)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    return rng.random((400, 3)), rng.integers(0, 2, 400)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
+@pytest.mark.parametrize("solver", ["dp-gd", "dp-sgd"])
+def test_whole_fits(data, solver, relation):
+    """Mean, lengths, temperature and steps in one composition."""
+    more = {} if solver == "dp-gd" else {"batch_size": 40}
+    model = FeatureDPLogisticRegression(
+        2.0,
+        bounds=(0, 1),
+        classes=[0, 1],
+        solver=solver,
+        neighboring_relation=relation,
+        max_iter=20,
+        **more,
+    ).fit(*data)
+    found = model.privacy_
+    reader = NeighboringRelation[relation.upper()]
+    theirs = PLDAccountant(reader).compose(found.to_dp_accounting(reader))
+    assert theirs.get_epsilon(DELTA) == pytest.approx(found.epsilon, rel=5e-3)
+
+
+def test_reports(data):
+    model = DPSGDFClassifier(1.0, bounds=(0, 1), classes=[0, 1], max_iter=5)
+    found = report(model.fit(*data))
+    assert pickle.loads(pickle.dumps(found.to_dp_accounting()))
+    for changed, why in (
+        ({"seeded": True}, "has no equal event in dp_accounting: integer seed"),
+        ({"parts": (Part(rows=(0, 9)),) * len(found.events)}, "fits of parts"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            dataclasses.replace(found, **changed).to_dp_accounting()
+    free = DPSGDFClassifier(math.inf, bounds=(0, 1), classes=[0, 1]).fit(*data)
+    assert report(free).to_dp_accounting() == dp_event.NonPrivateDpEvent()
+    empty = report(PrivacyLedger(epsilon=1.0, delta=DELTA))
+    assert empty.to_dp_accounting() == dp_event.NoOpDpEvent()
