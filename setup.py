@@ -21,6 +21,7 @@ EXTRAS = {
     "plot": ["matplotlib>=3.9"],
     "progress": ["rich>=13"],
     "parquet": ["pyarrow>=16.1"],
+    "dask": ["dask[array,dataframe]", "dask>=2026.8", "distributed>=2026.8"],
 }
 EXTRAS["test"] = [
     "pytest>=8.3",
@@ -34,7 +35,7 @@ EXTRAS["test"] = [
     *EXTRAS["parquet"],
 ]
 # Each minor release of ruff may format differently.
-EXTRAS["lint"] = ["ruff==0.17.*", "mypy>=1.13"]
+EXTRAS["lint"] = ["ruff==0.17.*", "mypy>=1.13", "codespell>=2.4"]
 EXTRAS["docs"] = [
     "sphinx>=9.0",
     # Reads formulas as MathML by the function that docs/_extensions uses.

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         report,
     )
     from skfdp.records.guards import UtilityWarning
+    from skfdp.records.sources import open_table
 
 _HOMES = {
     "DPSGDFClassifier": "skfdp.estimators.linear_model.dpsgd_f",
@@ -66,6 +67,7 @@ _HOMES = {
     "UtilityWarning": "skfdp.records.guards",
     "calibrate": "skfdp.privacy",
     "make_private_scorer": "skfdp.estimators.scoring.scorer",
+    "open_table": "skfdp.records.sources",
     "private_bounds": "skfdp.estimators.bounds.function",
     "private_score": "skfdp.estimators.scoring.private_score",
     "read_report": "skfdp.privacy",
@@ -111,6 +113,7 @@ __all__ = [
     "calibrate",
     "datasets",
     "make_private_scorer",
+    "open_table",
     "private_bounds",
     "private_score",
     "read_report",

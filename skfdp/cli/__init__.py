@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from skfdp.cli import compiling
 from skfdp.cli.arguments import BUNDLED, parse
 from skfdp.cli.output import CommandError, OutputError, ReaderGoneError, complain
 from skfdp.cli.progress import watched
@@ -28,7 +29,11 @@ _HOMES = {
     "score": ("use", "score"),
     "report": ("use", "report"),
     "schema": ("draft", "run"),
+    "compile": ("compiling", "run"),
+    "grid": ("grid", "run"),
 }
+#: Commands that fit.
+_FIT = (BUNDLED, "fit")
 
 
 def __getattr__(name: str) -> Any:
@@ -80,6 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"data and is withheld, --debug shows it.{_done(arguments)}"
         )
         return 1
+    finally:
+        compiling.stop()
     return 0
 
 
@@ -92,12 +99,14 @@ def _done(arguments) -> str:
 
 
 def _run(arguments) -> None:
-    if arguments.command != BUNDLED:
+    if arguments.command not in (BUNDLED, "compile", "grid"):
         try:
             import pandas  # noqa: F401
         except ImportError:
             raise CommandError(
                 "a table needs pandas: pip install 'skfdp[cli]'."
             ) from None
+    if arguments.command in _FIT:
+        compiling.start()  # while this process goes on importing
     module, name = _HOMES[arguments.command]
     getattr(importlib.import_module(f"skfdp.cli.{module}"), name)(arguments)

@@ -18,6 +18,8 @@ COMMANDS = {
     "score": "score a saved model on rows whose target is known",
     "report": "print the privacy statement of a report or of a saved model",
     "schema": "draft what a fit needs declared, without a look at private columns",
+    "compile": "compile what first fits would compile; to be run after an installation",
+    "grid": "write a table larger than memory as integers, which fits read as they are",
 }
 #: What a command without a word is: the comparison on bundled data.
 BUNDLED = "bundled"
@@ -44,6 +46,13 @@ examples:
 A private column needs declared --bounds (numbers, dates) or --categories (text), and a
 private target --classes or --target-bounds: to read them from the data would disclose
 them. Public columns may leave them out. An option goes before what the schema says.
+"""
+_GRID_EPILOG = """\
+example:
+  skfdp grid pixels.parquet pixels.grid --bounds 0:255 --drop label
+
+The folder has the rows as integers of 16 bits, and bounds and names of their columns.
+Fits read it without a copy: X = skfdp.open_table("pixels.grid").
 """
 _COMMAND_FIRST = " (options come after a command: skfdp fit TABLE --target COLUMN ...)"
 _SEVERAL = {"action": "extend", "nargs": "+"}
@@ -82,6 +91,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _command(argv: list[str]) -> tuple[str, list[str]]:
     """Return the command, "" if there is no such one, and its arguments."""
+    if argv[:1] == ["--compile"]:
+        return "compile", argv[1:]
     if not argv or argv[0].startswith("-"):
         return BUNDLED, argv
     if argv[0] in COMMANDS:
@@ -205,7 +216,14 @@ def _report_parser() -> argparse.ArgumentParser:
         help="a report (.json) or a saved model (.skops, .joblib); a joblib file runs "
         "whatever its author put into it",
     )
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print it as JSON")
+    form.add_argument(
+        "--registry",
+        action="store_true",
+        help="print a draft for the public registry of deployments, as JSON (which is "
+        "YAML, too), with blanks for what no report knows",
+    )
     _add_debug(parser)
     return parser
 
@@ -224,6 +242,35 @@ def _schema_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _compile_parser() -> argparse.ArgumentParser:
+    parser = _parser("compile")
+    _add_debug(parser)
+    return parser
+
+
+def _grid_parser() -> argparse.ArgumentParser:
+    parser = _parser("grid", _GRID_EPILOG)
+    add = parser.add_argument
+    add(
+        "file",
+        metavar="TABLE",
+        help=".npy, .parquet, .arrow, .zarr, or a folder of them",
+    )
+    add(
+        "out", metavar="FOLDER", type=Path, help="a new folder, as private as the table"
+    )
+    add(
+        "--bounds",
+        metavar="LOW:HIGH",
+        required=True,
+        **_SEVERAL,
+        help="of every column, or COLUMN=LOW:HIGH of one; values outside are clipped",
+    )
+    add("--drop", metavar="COLUMN", **_SEVERAL, help="columns that are not written")
+    _add_debug(parser)
+    return parser
+
+
 _PARSERS = {
     BUNDLED: _bundled_parser,
     "": _bundled_parser,
@@ -232,6 +279,8 @@ _PARSERS = {
     "score": _score_parser,
     "report": _report_parser,
     "schema": _schema_parser,
+    "compile": _compile_parser,
+    "grid": _grid_parser,
 }
 
 

@@ -14,8 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from skfdp.cli.compiling import join, remark
 from skfdp.cli.output import ReaderGoneError, say
-from skfdp.cli.progress import COMPILES, stage
+from skfdp.cli.progress import stage
 from skfdp.cli.records import check_outputs, write
 from skfdp.cli.scores import (
     Row,
@@ -73,13 +74,14 @@ def run(arguments: argparse.Namespace) -> None:
                 seeds=_SEEDED * (arguments.seed is not None),
             )
         )
+    join(["loop of classes", "log_loss"])
     rows: dict[str, Row] = {}
     rng = np.random.default_rng(arguments.seed)
     for repeat in range(arguments.repeats):
         order = rng.permutation(len(X))
         split = order[len(X) // 4 :], order[: len(X) // 4]
         place = f"repetition {repeat + 1} of {arguments.repeats}"
-        stage(f"training, {place}{COMPILES}", slow=not repeat)
+        stage(f"training, {place}{remark()}", slow=not repeat)
         for row, score, model in _scores(arguments, X, digits, split, repeat):
             rows.setdefault(row.label + row.epsilon, row).scores.append(
                 {"accuracy": score}

@@ -21,9 +21,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skfdp.cli.columns import Columns, resolve
+from skfdp.cli.compiling import join, remark
 from skfdp.cli.observed import unread
 from skfdp.cli.output import CommandError, complain, say
-from skfdp.cli.progress import COMPILES, stage
+from skfdp.cli.progress import stage
 from skfdp.cli.records import check_outputs, open_ledger, write
 from skfdp.cli.scores import (
     Row,
@@ -105,7 +106,8 @@ def run(arguments: argparse.Namespace) -> None:
     task, rows, target = _read(arguments)
     train, test = _split(arguments, len(rows), task.groups)
     check_outputs(arguments)
-    stage(f"training the model that is released{COMPILES}", slow=True)
+    join()
+    stage(f"training the model that is released{remark()}", slow=True)
     model = task.model(ledger=open_ledger(arguments))
     told = task.of_rows(train)
     fit_private(model, rows.iloc[train], target.values[train], **told)

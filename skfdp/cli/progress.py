@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 # After so many seconds of silence a slow stage says what it is.
-_PATIENCE = 3.0
-#: What the first fit of all does.
-COMPILES = " (the first run after an installation compiles its code, up to a minute)"
+_PATIENCE = 1.0
 
 
 class _Watcher:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,19 @@ def report(arguments: argparse.Namespace) -> None:
         raise CommandError(f"cannot read {str(path)!r}: {error.strerror}.") from None
     except ValueError as error:
         raise CommandError(" ".join(str(error).split())) from None
-    say(found.to_json() if arguments.json else found.statement())
+    say(_printed(found, arguments))
+
+
+def _printed(found: Any, arguments: argparse.Namespace) -> str:
+    """Return a report in the form that was asked for."""
+    if arguments.json:
+        return found.to_json()
+    if not arguments.registry:
+        return found.statement()
+    try:
+        return json.dumps(found.to_registry(), indent=2, ensure_ascii=False)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
 
 
 def _check_output(path: Path | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skfdp.addresses import public
 from skfdp.encoding.blocks import MISSING, OTHER, Block
 from skfdp.encoding.declarations import Declarations
-from skfdp.encoding.tables import check_table, raw_column
+from skfdp.encoding.tables import check_table, is_dask_frame, raw_column, types_of
 from skfdp.encoding.values import Column
 
 
@@ -141,7 +142,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, Table or array-like of shape (n_rows, n_features)
-            Of pandas, polars, pyarrow or numpy. Only names and types are read.
+            Of pandas, polars, pyarrow, Dask or numpy. Only names and types are read.
         y : ignored
 
         Returns
@@ -154,7 +155,10 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
             If a column is not declared, or twice, or what is declared is no column;
             or if a declaration is impossible.
         """
-        return self.fit_to_smooth(check_table(X), smooth=False)
+        return self.fit_to_smooth(self._types(X), smooth=False)
+
+    def _types(self, X):
+        return check_table(types_of(X, self.categories or ()))
 
     def fit_to_smooth(self, X, smooth: bool = True):
         """Fit inside an estimator, which smooths curves: "auto" then is more knots.
@@ -180,9 +184,25 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         rows : float64 ndarray or csr_array of shape (n_rows, n_encoded)
-            CSR, in canonical form and without stored zeros, if `sparse_output`.
+            CSR, in canonical form and without stored zeros, if `sparse_output`. Of a
+            frame of Dask an array of Dask, whose partitions are encoded by themselves.
         """
+        if is_dask_frame(X):
+            return self._lazily(X)
         return self.encoded(X)
+
+    def _lazily(self, X):
+        check_is_fitted(self)
+        encode = functools.partial(self.encoded, least=0)
+        parts = X.map_partitions(encode, meta=encode(X._meta))
+        # Without a second look, Dask does not know how many columns there are.
+        return parts.map_blocks(
+            _as_it_is, chunks=(parts.chunks[0], (self._n_encoded,)), meta=parts._meta
+        )
+
+    @property
+    def _n_encoded(self) -> int:
+        return self.blocks_[-1].stop if self.blocks_ else 0
 
     def encoded(self, X, least: int = 1) -> np.ndarray | csr_array:
         """Return what `transform` returns if nobody asked for another container.
@@ -249,6 +269,10 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _as_it_is(rows: Any) -> Any:
+    return rows
 
 
 def _entries(blocks: tuple[Block, ...], X: Any):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,49 @@ from sklearn.utils import check_array
 
 from skfdp.encoding.values import as_array
 
+# The one category of a column of Dask whose categories it has not read.
+_UNKNOWN = "__UNKNOWN_CATEGORIES__"
+
 
 def is_frame(X: Any) -> bool:
     """Whether X is a table of pandas, polars or pyarrow."""
     return any(
         hasattr(type(X), name) for name in ("iloc", "get_columns", "column_names")
     )
+
+
+def is_dask_frame(X: Any) -> bool:
+    """Whether X is a frame of Dask; imports nothing."""
+    return hasattr(type(X), "map_partitions") and hasattr(type(X), "divisions")
+
+
+def types_of(X: Any, declared: Collection = ()) -> Any:
+    """Return a table that has the names and the types of X; of Dask, two other rows.
+
+    Parameters
+    ----------
+    X : DataFrame, Table or array-like of shape (n_rows, n_features)
+    declared : collection of str, default=()
+        Columns whose categories are not those of the type.
+
+    Raises
+    ------
+    ValueError
+        Where Dask does not know the categories of another column.
+    """
+    if not is_dask_frame(X):
+        return X
+    unknown = [
+        name
+        for name, dtype in X.dtypes.items()
+        if name not in declared and _UNKNOWN in getattr(dtype, "categories", ())
+    ]
+    if unknown:
+        raise ValueError(
+            f"the categories of {unknown!r} are those that occur in each partition: "
+            "declare them, DeclaredEncoder(categories=...)."
+        )
+    return X._meta_nonempty
 
 
 def check_table(X: Any, least: int = 1) -> Any:

@@ -11,6 +11,9 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from skfdp.privacy.relations import Relation
 from skfdp.records.blocks import row_blocks
 from skfdp.records.checks import is_missing, within_floats
+from skfdp.records.files import check_room
+from skfdp.records.large import LargeTable
+from skfdp.records.sources import large_table
 
 # Kept as they are: a float64 copy of X would double the memory of a fit.
 _DTYPES = [
@@ -76,21 +79,32 @@ def check_arrays(
     accept_sparse: bool = False,
     finite: bool = True,
     any_target: bool = False,
+    enough: bool = True,
 ):
     """Validate X (and y) with scikit-learn, keeping the dtype and hiding the data.
 
     `finite=False` lets missing and infinite numbers of X pass: `check_finite` looks at
-    the public ones. `any_target=True` looks at the shape of y alone.
+    the public ones. `any_target=True` looks at the shape of y alone. `enough=False`
+    takes any number of rows: they are some of a table.
 
     Returns
     -------
     X : ndarray or canonical csr_array of shape (n_rows, n_features), or (X, y)
+        A large table stays one: nothing is read but what `finite` asks for.
     """
     if any_target and not (y is None or isinstance(y, str)):
         X = check_arrays(
-            estimator, X, reset=reset, accept_sparse=accept_sparse, finite=finite
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse=accept_sparse,
+            finite=finite,
+            enough=enough,
         )
         return X, shaped_target(y, X.shape[0])
+    table = large_table(X)
+    if table is not None:
+        return _checked_table(estimator, table, y, reset, finite)
     if issparse(X) and not accept_sparse:
         raise TypeError(
             f"{type(estimator).__name__} needs a dense X, and this one is sparse: "
@@ -104,7 +118,8 @@ def check_arrays(
     if checked is None:
         checked = _validated(estimator, _within_floats(X), y, *settings)
     n_rows = (checked[0] if isinstance(checked, tuple) else checked).shape[0]
-    _check_enough(estimator, n_rows, reset)
+    if enough:
+        _check_enough(estimator, n_rows, reset)
     if not issparse(X):
         return checked
     if isinstance(checked, tuple):
@@ -112,8 +127,63 @@ def check_arrays(
     return _canonical(checked, finite)
 
 
-def blanked(X: np.ndarray | csr_array, public: np.ndarray) -> np.ndarray | csr_array:
+def _checked_table(estimator, X: LargeTable, y, reset: bool, finite: bool):
+    """Return a large table of numbers, or (X, y), as `check_arrays` does."""
+    if _lacks_labels(y):
+        raise ValueError(_MISSING_LABELS)
+    if X.dtype.kind not in "biuf":
+        raise ValueError(_not_numeric(X))
+    if X.dtype not in _DTYPES:
+        X = X.after(lambda block: block.astype(np.float64), np.float64)
+    if reset:
+        # Zeros without memory: their shape is looked at, and y.
+        zeros = np.broadcast_to(np.float64(0), X.shape)
+        checked = _validated(estimator, zeros, y, reset, False, finite=False)
+        if X.names is not None:
+            estimator.feature_names_in_ = np.array(X.names, dtype=object)
+        if X.on_disk:
+            check_room(X.shape[0], X.shape[1] + 1)
+    else:
+        _check_columns(estimator, X)
+    _check_enough(estimator, X.shape[0], reset)
+    if finite:
+        check_finite(X, np.ones(X.shape[1], dtype=bool))
+    return (X, checked[1]) if reset and isinstance(checked, tuple) else X
+
+
+def _not_numeric(X: LargeTable) -> str:
+    """Return what to say of columns that are no numbers, by their types."""
+    names = getattr(X.source, "no_numbers", ())
+    if not names:
+        return _NOT_NUMERIC
+    listed = ", ".join(map(repr, names[:5])) + ", ..." * (len(names) > 5)
+    return (
+        f"X has {len(names)} column(s) of a type that is no number: {listed}; drop "
+        "them, X.drop(name), or encode them over declared or public categories before."
+    )
+
+
+def _check_columns(estimator, X: LargeTable) -> None:
+    """Raise ValueError where a large table has other columns than that of the fit."""
+    if X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    known = getattr(estimator, "feature_names_in_", None)
+    if known is not None and X.names is not None and list(known) != list(X.names):
+        raise ValueError(
+            "The feature names should match those that were passed during fit: give "
+            "the same columns in the same order."
+        )
+
+
+def blanked(
+    X: np.ndarray | csr_array | LargeTable, public: np.ndarray
+) -> np.ndarray | csr_array | LargeTable:
     """Return a table of the same form whose private columns hold zeros."""
+    if isinstance(X, LargeTable):
+        return X.after(lambda block: np.where(public, block, block.dtype.type(0)))
     if issparse(X):
         kept = public[X.indices]
         row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[kept]
@@ -124,7 +194,7 @@ def blanked(X: np.ndarray | csr_array, public: np.ndarray) -> np.ndarray | csr_a
     return shown
 
 
-def check_finite(X: np.ndarray | csr_array, public: np.ndarray) -> None:
+def check_finite(X: np.ndarray | csr_array | LargeTable, public: np.ndarray) -> None:
     """Raise ValueError as `check_arrays` does for what is not finite in public columns.
 
     Parameters
@@ -141,6 +211,13 @@ def check_finite(X: np.ndarray | csr_array, public: np.ndarray) -> None:
             raise ValueError(_INSTEAD["Input X contains NaN"])
         if not np.isfinite(values).all():
             raise ValueError(_INSTEAD["Input X contains infinity"])
+
+
+def either(one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
+    """Return which rows are in one of two sets; None: no row is."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one | other
 
 
 def _validated(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import math
@@ -21,6 +22,13 @@ from skfdp.estimators.parameters import (
     forget,
     parameters_of,
 )
+from skfdp.estimators.partitions import reading
+from skfdp.estimators.resuming import (
+    charged,
+    check_checkpoint,
+    journal_of,
+    promise_of,
+)
 from skfdp.estimators.tables import TableEstimator, check_encoder
 from skfdp.privacy.assumptions import (
     CATEGORIES_OF_TYPES,
@@ -39,6 +47,7 @@ from skfdp.records.records import PublicRecords, Records
 from skfdp.releases import rehearsal
 from skfdp.releases.descent import check_weights
 from skfdp.releases.desk import Desk
+from skfdp.releases.journal import Journal
 from skfdp.releases.noise import Streams, warn_of_seed
 
 _TYPES = Assumption(CATEGORIES_OF_TYPES, enforced=False)
@@ -57,6 +66,8 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     #: Those that must be finite.
     _weights: tuple[str, ...] = ()
     _has_loop = False
+    #: Whether every release of a fit is charged, so that it may leave a checkpoint.
+    _can_resume = True
 
     def __setstate__(self, state):
         super().__setstate__(state)
@@ -68,7 +79,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
 
     @with_callbacks
     @guarded_fit
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, *, checkpoint=None):
         """Fit to X and y within the budget, charging the ledger first.
 
         Parameters
@@ -80,6 +91,10 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             never filled in; `bounds` then need low 0).
         y : array-like of shape (n_samples,), default=None
             Labels of any type; for regressors numbers; transformers ignore it.
+        checkpoint : str or PathLike, default=None
+            File that keeps what is released, so that a fit that was stopped goes on: by
+            the same call, for the one charge. Remove it when the model is saved. See
+            :ref:`resuming`.
 
         Returns
         -------
@@ -88,40 +103,64 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         Raises
         ------
         ValueError
-            For bad parameters, malformed public values, or wrong types and shapes;
-            nothing is charged, no datum is quoted.
+            For bad parameters, malformed public values, wrong types and shapes, or the
+            checkpoint of another fit; nothing is charged, no datum is quoted.
         PrivacyBudgetError
-            If the ledger's ceiling would be passed; nothing is charged or trained.
+            If the ledger's ceiling would be passed, or its fit has gone on from a copy
+            of the checkpoint; nothing is charged or trained.
         """
-        return self._fit(X, y)
+        return self._fit(X, y, checkpoint)
 
-    def _fit(self, X, y, **of_rows: Any):
+    def _fit(self, X, y, checkpoint=None, **of_rows: Any):
         """Fit; `of_rows` is what `_records` takes beside X and y."""
         forget(self)
         self._check_parameters()
+        check_checkpoint(checkpoint, self.epsilon, self.random_state, self._can_resume)
         ledger = PrivacyLedger.resolve(self.ledger)
+        reading.check_estimator(self, X)
         records = self._records(X, y, **of_rows)
+        try:
+            return self._fit_records(records, ledger, checkpoint)
+        finally:
+            reading.close(records)
+
+    def _fit_records(
+        self, records: Records, ledger: PrivacyLedger | None, checkpoint: Any
+    ):
+        """Fit to records that were read; nothing was charged yet."""
         if math.isinf(self.epsilon):
             return self._fit_without_privacy(records, ledger)
         warn_of_seed(self.random_state)
         public = records.public
         method, prepared, plan = self._planned(public)
+        reading.check_method(records, method)
         told = self._fit_plan(public, plan)
-        streams = self._streams(records, prepared.keys)  # before the charge
-        receipt = None
-        if ledger is not None:
-            receipt = ledger.charge(told.events, label=told.subject, plan=told.schedule)
-        report = self._report(public, told, receipt, plan.n_steps is not None)
-        context = self._begin(plan.n_steps)
-        on_step = self._on_step(context, public, report)
-        found = method.run(
-            records,
-            prepared,
-            plan,
-            Desk(plan.releases, streams, records.void, public.units),
-            on_step,
-        )
-        return self._finish(context, self._attributes(public, found), report)
+        with self._journal(checkpoint, public, told, ledger) as journal:
+            # Before the charge: what has no identity is refused.
+            streams = self._streams(records, prepared.keys, journal)
+            told, receipt = charged(ledger, told, journal)
+            report = self._report(public, told, receipt, plan.n_steps is not None)
+            context = self._begin(plan.n_steps)
+            on_step = self._on_step(context, public, report)
+            desk = Desk(plan.releases, streams, records.void, public.units, journal)
+            found = method.run(records, prepared, plan, desk, on_step)
+            self._finish(context, self._attributes(public, found), report)
+            if journal is not None:
+                journal.finish()
+        return self
+
+    def _journal(
+        self,
+        checkpoint: Any,
+        public: PublicRecords,
+        told: FitPlan,
+        ledger: PrivacyLedger | None,
+    ) -> contextlib.AbstractContextManager[Journal | None]:
+        """Return the journal of the releases of a fit, None without a checkpoint."""
+        if checkpoint is None:
+            return contextlib.nullcontext()
+        promise = promise_of(self, self._given(), public, told, ledger)
+        return journal_of(checkpoint, promise)
 
     @guarded_fit
     def plan(self, X, y=None) -> FitPlan:
@@ -155,9 +194,16 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         own = copy.copy(self)  # names and numbers of columns are kept there
         forget(own)
         own._check_parameters()
-        public = own._records(X, y, planning=True, **of_rows).public
-        plan = None if math.isinf(own.epsilon) else own._planned(public)[-1]
-        return own._fit_plan(public, plan)
+        reading.check_estimator(own, X)
+        records = own._records(X, y, planning=True, **of_rows)
+        try:
+            plan, public = None, records.public
+            if math.isfinite(own.epsilon):
+                method, _, plan = own._planned(public)
+                reading.check_method(records, method)
+            return own._fit_plan(public, plan)
+        finally:
+            reading.close(records)
 
     def _given(self) -> dict[str, Any]:
         """Return the parameters as they were given, by name."""
@@ -305,18 +351,21 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
 
     def _data(self, records: Records) -> tuple[Any, ...]:
         """Return the arrays that enter the keys of seeded streams."""
-        data = records.X, records.target, records.void
+        data = records.data
         if (units := records.public.units) is not None:
             data += units.weights, units.persons
         return tuple(part for part in data if part is not None)
 
-    def _streams(self, records: Records, keys: Mapping[str, Any]) -> Streams:
+    def _streams(
+        self, records: Records, keys: Mapping[str, Any], journal: Journal | None
+    ) -> Streams:
         """Return the streams of a fit, keyed by all that decides it."""
         streams = Streams(
             self.random_state,
             type(self),
             self._data(records),
             self._stream_parameters(records.public),
+            None if journal is None else journal.coins,
         )
         for name, value in keys.items():
             streams.add(name, value)

@@ -56,6 +56,11 @@ def can_learn_mean(mu: float, n: float, d: int) -> bool:
     return d / (MOST_FOR_MEAN * (mu * n) ** 2) <= 0.25
 
 
+#: A mean of rows of norm 1 that is shorter than the root of this is not subtracted
+#: where their signs are worth a sqrt(2): that lengthens the rest by 1.15 at most.
+LEAST_SQUARED_MEAN = 0.25
+
+
 def number_fraction(mu: float, n: float, size: float = 1.0) -> float:
     """Share of ``mu**2`` for one number about all records, as `mean_fraction`."""
     return float(np.clip(16 * size / (mu * n) ** 2, 0.005, MOST_FOR_MEAN))
@@ -182,10 +187,13 @@ def learning_rate_of_penalised(
     return np.minimum(rate, _TIME_CONSTANTS * pace / np.maximum(curvature, 1e-300))
 
 
-def block_norms(has_public_model: bool, s2n: float = 0.0) -> tuple[float, float]:
+def block_norms(
+    has_public_model: bool, s2n: float = 0.0, columns: tuple[int, int] = (1, 1)
+) -> tuple[float, float]:
     """Typical norms of the public and of the private part of a row that has both.
 
-    What a block carries does not follow from its number of columns: both are alike.
+    What a block carries is between what one column does and what all of its columns
+    would if each told something of its own: it counts as the root of their number.
     Beside a public model the public columns only carry what depends on both parts, of
     which a large signal can tell more.
 
@@ -194,9 +202,13 @@ def block_norms(has_public_model: bool, s2n: float = 0.0) -> tuple[float, float]
     has_public_model : bool
     s2n : float, default=0.0
         See `signal_to_noise`.
+    columns : (int, int), default=(1, 1)
+        Number of public and of private columns; by default both blocks are alike.
     """
     if not has_public_model:
-        return math.sqrt(0.5), math.sqrt(0.5)
+        ours, theirs = (math.sqrt(number) for number in columns)
+        share = ours / (ours + theirs)
+        return math.sqrt(share), math.sqrt(1 - share)
     ours = float(
         np.clip(LEAST_PUBLIC_NORM * math.sqrt(s2n / 32), LEAST_PUBLIC_NORM, 0.5)
     )

@@ -14,9 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfdp.encoding.encoded import EncodedTable
 from skfdp.encoding.encoder import DeclaredEncoder
-from skfdp.estimators.arrays import blanked, check_arrays, check_finite
+from skfdp.estimators.arrays import blanked, check_arrays, check_finite, either
 from skfdp.estimators.bounds.first import UNKNOWN, is_private, with_public_bounds
 from skfdp.estimators.parameters import check_split, public_count, resolve_row_map
+from skfdp.estimators.partitions import reading
+from skfdp.estimators.partitions.collections import is_collection
 from skfdp.estimators.units import (
     RowsOfUnits,
     check_named,
@@ -25,10 +27,12 @@ from skfdp.estimators.units import (
 )
 from skfdp.privacy.relations import Relation
 from skfdp.records.checks import is_auto, shown
+from skfdp.records.large import LargeTable, chosen_rows, whole_table
 from skfdp.records.names import column_names, target_name
 from skfdp.records.public_columns import public_mask
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
+from skfdp.records.stored_grid import bounds_on_grid
 from skfdp.records.units import Units
 
 
@@ -48,6 +52,8 @@ class TableEstimator(BaseEstimator):
     _has_target = True
     #: Whether the model is one of rows that are cut to `feature_bound`.
     _shortens_rows = True
+    #: Whether rows may be those of a Dask collection.
+    _takes_partitions = False
     #: Whether the method takes bounds that are released before it begins.
     _may_release_bounds = False
 
@@ -99,12 +105,13 @@ class TableEstimator(BaseEstimator):
         names,
         mask: np.ndarray,
         sparse: bool,
-        table: EncodedTable | None = None,
+        table: EncodedTable | None,
+        bounds: Any,
     ) -> RowMap:
         """Return the row map of the bounds; public columns keep their scale."""
         if math.isinf(self.epsilon):
             return RowMap(feature_bound=math.inf)
-        bounds = self.bounds if table is None else table.bounds
+        bounds = bounds if table is None else table.bounds
         row_map = resolve_row_map(
             UNKNOWN if self._releases_bounds else bounds,
             self.feature_bound,
@@ -120,6 +127,11 @@ class TableEstimator(BaseEstimator):
         return dataclasses.replace(row_map, public=mask if mixed else None)
 
     @property
+    def _needs_whole_table(self) -> bool:
+        """Whether X is given to what reads no blocks, such as a user's function."""
+        return callable(getattr(self, "public_loss", None))
+
+    @property
     def _releases_bounds(self) -> bool:
         """Whether the fit itself finds the bounds of the columns."""
         wanted = is_private(getattr(self, "bounds", None))
@@ -132,10 +144,20 @@ class TableEstimator(BaseEstimator):
             return self.encoder is None
         return bool(self.normalize)
 
-    def _records(
-        self, X, y, planning: bool = False, sample_weight=None, groups=None
-    ) -> Records:
+    def _records(self, X, y, planning: bool = False, **of_rows: Any) -> Records:
         """Validate, split and map; the last time that the user's objects are touched.
+
+        Rows of a Dask collection are read where they are: see `partitions.reading`.
+        Parameters are those of `_records_in_memory`.
+        """
+        if is_collection(X):
+            return reading.read(self, X, y, planning, **of_rows)
+        return self._records_in_memory(X, y, planning, **of_rows)
+
+    def _records_in_memory(
+        self, X, y, planning: bool = False, sample_weight=None, groups=None, whole=None
+    ) -> Records:
+        """Return the records of a table in memory.
 
         Parameters
         ----------
@@ -146,14 +168,15 @@ class TableEstimator(BaseEstimator):
             too, unless its label set has to be read from it.
         sample_weight, groups : default=None
             As `fit` of the linear estimators takes them; both are public.
+        whole : Whole, default=None
+            What is known of the table, where X is a sample of it and y is not looked
+            at.
         """
         X, groups = self._take_groups(X, groups)
         frame, named = X, target_name(self.target_name, y) if self._has_target else None
         if self.encoder is not None:
-            smooth = self._smooths and not self.encoder.sparse_output
-            self.encoder_ = clone(self.encoder).fit_to_smooth(X, smooth)
-            X = self.encoder_.encoded(X, least=0)  # `_checked` counts them
-        checked = self._checked(X, y, planning)
+            X = self._encoded(X)
+        checked = self._checked(X, y, planning) if whole is None else whole.of(self, X)
         X, y, given = self._rows_that_count(*checked, sample_weight, groups)
         names = self._take_raw_columns()
         mask = public_mask(self.public_features, self.n_features_in_, names, frame)
@@ -165,23 +188,21 @@ class TableEstimator(BaseEstimator):
         check_finite(X, mask)
         if planning:
             X = blanked(X, mask)
-        target, missing, facts = None, None, {}
-        if self._has_target:
-            target, missing, facts = self._target(y, X.shape[0])
+        target, missing, facts = (
+            self._target(y, X.shape[0]) if self._has_target else (None, None, {})
+        )
         shows_target = self._has_target and bool(self.public_target)
         units = None if given is None else self._units(given, X.shape[1], facts)
-        n = X.shape[0] if units is None else units.n_units
+        n_rows = X.shape[0] if whole is None else whole.n_rows
+        n = n_rows if units is None else units.n_units
         n = public_count(n, self.n_records, self.epsilon, self.delta)
         if table is not None:
             table = dataclasses.replace(table, encoded=X)
             table = self._in_coordinates(table, n, facts, units)
             X, mask, columns = table.rows(), table.mask, table.names(columns)
-        row_map = self._row_map(X.shape[1], names, mask, issparse(X), table)
-        if self._releases_bounds:
-            row_map, void = with_public_bounds(row_map, X, mask), None
-        else:
-            X, void = row_map.filled(X)
-        void = missing if void is None else void if missing is None else missing | void
+        bounds = bounds_on_grid(getattr(self, "bounds", None), X)
+        row_map = self._row_map(X.shape[1], names, mask, issparse(X), table, bounds)
+        row_map, X, void = self._filled(row_map, X, mask)
         self._public_mask = mask
         public = PublicRecords(
             mask=mask,
@@ -198,7 +219,28 @@ class TableEstimator(BaseEstimator):
             _table=X,
             **facts,
         )
-        return Records(X, target, public, void)
+        return Records(X, target, public, either(void, missing))
+
+    def _filled(self, row_map: RowMap, X, mask: np.ndarray) -> tuple:
+        """Return the row map, finite rows under it, and which have no number for one.
+
+        With bounds that are yet to be released there is no such row: see
+        `Records.bounded_by`.
+        """
+        if self._releases_bounds:
+            return with_public_bounds(row_map, X, mask), X, None
+        return row_map, *row_map.filled(X)
+
+    def _encoded(self, X) -> np.ndarray | csr_array:
+        """Return encoded rows; `_checked` counts them."""
+        if isinstance(X, LargeTable):
+            raise TypeError(
+                "encoder reads raw tables that are in memory, and X is read in blocks: "
+                "pass a frame, or encode the table before, into a file."
+            )
+        smooth = self._smooths and not self.encoder.sparse_output
+        self.encoder_ = clone(self.encoder).fit_to_smooth(X, smooth)
+        return self.encoder_.encoded(X, least=0)
 
     def _take_groups(self, X, groups) -> tuple[Any, Any]:
         """Return X without the column that `groups` names, and the groups."""
@@ -215,7 +257,7 @@ class TableEstimator(BaseEstimator):
         given = self._rows_of_units(sample_weight, groups, X.shape[0])
         if given is None:
             return X, y, None
-        return X[given.rows], None if y is None else y[given.rows], given
+        return chosen_rows(X, given.rows), None if y is None else y[given.rows], given
 
     def _rows_of_units(self, sample_weight, groups, n_rows) -> RowsOfUnits | None:
         """Return which rows count, and for whom; None: each is a record of its own."""
@@ -227,13 +269,18 @@ class TableEstimator(BaseEstimator):
         """Return how rows count; None: each is a record, and counts as one."""
         raise NotImplementedError
 
-    def _checked(self, X, y, planning: bool) -> tuple[Any, np.ndarray | None]:
+    def _checked(
+        self, X, y, planning: bool, **how: bool
+    ) -> tuple[Any, np.ndarray | None]:
         """Return X and y as arrays; y is None where there is none, or no need of it."""
         finite = self.on_invalid == "raise" and not planning
-        checked = {"accept_sparse": self._accepts_sparse, "finite": finite}
+        checked = {"accept_sparse": self._accepts_sparse, "finite": finite, **how}
         if not self._has_target or (planning and self._plans_without(y)):
-            return check_arrays(self, X, **checked), None
-        return check_arrays(self, X, y, any_target=self._takes_any_target, **checked)
+            X, y = check_arrays(self, X, **checked), None
+        else:
+            any_target = self._takes_any_target
+            X, y = check_arrays(self, X, y, any_target=any_target, **checked)
+        return (whole_table(X) if self._needs_whole_table else X), y
 
     def _take_raw_columns(self) -> np.ndarray | None:
         """Return the names of the raw columns of X; those of encoded ones are not."""

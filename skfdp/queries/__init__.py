@@ -21,6 +21,7 @@ whose bounds are those of any other.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -73,6 +74,15 @@ def chosen(batch: np.ndarray | None, *columns: Any) -> tuple:
 def no_rows() -> GridRows:
     """Return no rows, for queries whose bounds a plan needs."""
     return GridRows(np.empty((0, 0), np.int16), np.empty(0))
+
+
+def derived(query: Any, make: Callable[[Any], Query]) -> Query:
+    """Return the query that `make` makes of another one, where the rows of it are.
+
+    `make` can be pickled, like a recipe of `Records.query`.
+    """
+    elsewhere = getattr(query, "derived", None)
+    return make(query) if elsewhere is None else elsewhere(make)
 
 
 def sum_unit(noise_std: float, clip_norm: float, n_rows: int, finest: float) -> float:

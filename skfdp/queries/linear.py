@@ -193,11 +193,14 @@ class LinearQuery:
             batch, people = self.units.by_person(batch)
         size = self.n_rows if batch is None else len(batch)
         n_jobs = min(self.n_jobs, 1 + size // _ROWS_PER_THREAD)
+        asked = theta, batch, people, unit
+        if n_jobs == 1 and people is None:
+            return self._partial_sum(*asked, self._workspaces[0], 0, size)
         if people is not None:
             ends = thread_shares(people, n_jobs)
         else:
             ends = [size * job // n_jobs for job in range(n_jobs + 1)]
-        some = functools.partial(self._partial_sum, theta, batch, people, unit)
+        some = functools.partial(self._partial_sum, *asked)
         if n_jobs == 1:
             return some(self._workspaces[0], ends[0], ends[1])
         parts = self._threads.map(some, self._workspaces[:n_jobs], ends[:-1], ends[1:])
@@ -308,9 +311,9 @@ class LinearQuery:
     def _task(self) -> Task:
         """What turns margins into residuals."""
         from skfdp.kernels.contributions import Task
+        from skfdp.kernels.losses.loss import narrow
         from skfdp.kernels.residuals import place
 
-        narrow = np.float64 if self.target.dtype.kind == "f" else np.int16
         weight = np.empty(0)
         if self.class_weight is not None and (self.class_weight != 1).any():
             weight = np.asarray(self.class_weight, dtype=np.float64)
@@ -319,7 +322,7 @@ class LinearQuery:
         return Task(
             kind=place(self.loss.leaf),
             parameter=self.loss.parameter,
-            target=self.target.astype(narrow),
+            target=narrow(self.target),
             class_weight=weight,
             offset=np.ascontiguousarray(offset, dtype=np.float64),
             orthant=self.orthant,

@@ -84,9 +84,10 @@ class Products:
     ) -> Iterator[np.ndarray]:
         """Yield the row numbers ``batch[start:stop]`` (None: all rows), by blocks."""
         size = self.block_size
-        for first in range(start, stop, size):
-            last = min(first + size, stop)
-            yield np.arange(first, last) if batch is None else batch[first:last]
+        for begin, end in self.rows.stretches(batch, start, stop):
+            for first in range(begin, end, size):
+                last = min(first + size, end)
+                yield np.arange(first, last) if batch is None else batch[first:last]
 
     @property
     def block_size(self) -> int:
@@ -176,6 +177,8 @@ class ShortProducts(Products):
         width = vectors.WIDTH * math.ceil(rows.n_columns / vectors.WIDTH)
         self._theta = np.zeros((n_outputs, width), dtype=np.int16)
         self._sum = np.empty((n_outputs, width), dtype=np.int64)
+        size = short_tiles.block_size(rows.n_columns, n_outputs)
+        self._of_block = np.empty(size, dtype=np.int64)
 
     @staticmethod
     def fits(rows: GridRows) -> bool:
@@ -187,20 +190,27 @@ class ShortProducts(Products):
         self._sum[:], self._excess = 0, 0
 
     def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
-        """Do so in one compiled loop."""
-        weights = self._theta, self._factor
-        self._excess += short_tiles.add_clipped(
-            self.rows.values, batch, start, stop, *weights, task, clip, self._sum
-        )
+        """Do so in one compiled loop for each stretch of rows."""
+        own, weights = self._of_block, (self._theta, self._factor)
+        whole = batch is None
+        linked = contributions.leaf_of(task), short_tiles.links(self.n_outputs)
+        for ends in self.rows.stretches(batch, start, stop):
+            some = own if whole else batch, whole, *ends
+            self._excess += short_tiles.add_clipped(
+                self.rows.values, *some, *weights, task, clip, *linked, own, self._sum
+            )
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
-        short_tiles.margins(self.rows.values, part, self._theta, self._factor, out)
+        links = short_tiles.links(self.n_outputs)
+        weights = self._theta, self._factor
+        short_tiles.margins(self.rows.values, part, *weights, links, out)
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals, integers below 2**15 in float64, times rows."""
+        links = short_tiles.links(self.n_outputs)
         self._excess += short_tiles.add_outer_products(
-            self.rows.values, part, residual, self._sum
+            self.rows.values, part, residual, links, self._sum
         )
 
     def total(self) -> np.ndarray:

@@ -294,6 +294,9 @@ class TargetSum(OfGridRows):
         Public, of norm at most 1, bias column included.
     target : float64 ndarray of shape (n_rows,)
         Private, cut to [-1, 1]: over half the width of its bounds, from their middle.
+    capacity : int, default=None
+        Public bound on the number of rows and of counts, for the grid; None: that of
+        these rows.
 
     Notes
     -----
@@ -304,6 +307,7 @@ class TargetSum(OfGridRows):
 
     rows: GridRows
     target: np.ndarray
+    capacity: int | None = None
     clip_norm: float = 1.0
 
     @classmethod
@@ -322,7 +326,7 @@ class TargetSum(OfGridRows):
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum: of the rows, times that of the target."""
-        room = FULL_WEIGHT * self.n_rows
+        room = FULL_WEIGHT * self.n_rows if self.capacity is None else self.capacity
         return sum_unit(noise_std, self.clip_norm, room, GRID**2)
 
     def exact_sum(

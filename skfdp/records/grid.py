@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.records.blocks import _with_data, blocks, row_blocks, row_of_entries
+from skfdp.records.files import Reader, RowFile, working_memory
+from skfdp.records.large import is_on_disk
 
 #: One grid unit of a row entry. Entries saturate at +-(2 - 2**-14).
 GRID = 2.0**-14
@@ -37,16 +41,23 @@ class GridRows:
     Attributes
     ----------
     values : int16 ndarray of shape (n_rows, n_columns)
-        Quantised row minus quantised centre.
+        Quantised row minus quantised centre; in memory, or mapped from a file.
     squared_norms : float64 ndarray of shape (n_rows,)
         Exact integers, in squared grid units.
     scale : float
         Public factor of every entry.
+    reader : Reader or None
+        Of rows in a file.
     """
 
     values: np.ndarray
     squared_norms: np.ndarray
     scale: float = 1.0
+    reader: Reader | None = dataclasses.field(default=None, repr=False)
+
+    def __getitem__(self, rows: slice) -> GridRows:
+        """Return some of the rows; what they hold is not copied."""
+        return GridRows(self.values[rows], self.squared_norms[rows], self.scale)
 
     @property
     def n_rows(self) -> int:
@@ -68,6 +79,17 @@ class GridRows:
         """What one integer stands for."""
         return GRID * self.scale
 
+    def stretches(
+        self, batch: np.ndarray | None, start: int, stop: int
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the ends of the parts in which ``batch[start:stop]`` is best read.
+
+        `batch` None means every row. Rows in memory are one part.
+        """
+        if self.reader is None:
+            return iter([(start, stop)])
+        return self.reader.stretches(batch, start, stop)
+
     @classmethod
     def build(
         cls,
@@ -85,10 +107,13 @@ class GridRows:
         are integers, so it does not matter whether the difference is stored (dense) or
         never formed (CSR). Entries saturate where the difference would leave int16.
 
+        The rows of a table in a file go into a file without a name if they are larger
+        than the working memory, and are read from there.
+
         Parameters
         ----------
         X : ndarray or csr_array of shape (n_rows, n_features), any numeric dtype
-            CSR in canonical form.
+            CSR in canonical form; or what gives blocks of rows as an array does.
         transform : callable
             Acts on each row by itself; float64 rows. It keeps the pattern of CSR rows.
         bias : float, default=None
@@ -111,17 +136,61 @@ class GridRows:
         if issparse(X):
             shift = np.append(centre, np.negative(constant)).astype(np.int64)
             return SparseGridRows.quantised(X, transform, low, high, shift, scale)
-        values = np.empty((n_rows, n_features + len(constant)), dtype=np.int16)
-        squared_norms = np.empty(n_rows)
+        rows, squared_norms = (
+            _Rows.start(X, n_features + len(constant)),
+            np.empty(n_rows),
+        )
         for block in blocks(n_rows, n_features):
             entries = np.trunc(transform(X[block]) / GRID)
             np.clip(entries, low, high, out=entries)
-            values[block, :n_features] = np.subtract(entries, centre, out=entries)
-            values[block, n_features:] = constant
+            part = rows.part(block)
+            part[:, :n_features] = np.subtract(entries, centre, out=entries)
+            part[:, n_features:] = constant
             # Integers below 2**53: exact in float64, whatever the order of the sum.
-            integers = values[block].astype(np.float64)
+            integers = part.astype(np.float64)
             squared_norms[block] = np.einsum("ij,ij->i", integers, integers)
-        return cls(values, squared_norms, scale)
+            rows.keep(part)
+        values, reader = rows.all()
+        return cls(values, squared_norms, scale, reader)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rows:
+    """Int16 rows that are being made, in memory or in a file.
+
+    Attributes
+    ----------
+    values : int16 ndarray of shape (n_rows, n_columns) or None
+    file : RowFile or None
+    n_columns : int
+    """
+
+    values: np.ndarray | None
+    file: RowFile | None
+    n_columns: int
+
+    @classmethod
+    def start(cls, X: Any, n_columns: int) -> _Rows:
+        """Begin the rows that are made of X."""
+        shape = X.shape[0], n_columns
+        if is_on_disk(X) and 2 * math.prod(shape) > working_memory():
+            return cls(None, RowFile(n_columns), n_columns)
+        return cls(np.empty(shape, dtype=np.int16), None, n_columns)
+
+    def part(self, block: slice) -> np.ndarray:
+        """Return where some rows are to be written."""
+        if self.file is None:
+            return self.values[block]
+        return np.empty((block.stop - block.start, self.n_columns), dtype=np.int16)
+
+    def keep(self, part: np.ndarray) -> None:
+        """Take rows that were written, the next ones after the last."""
+        if self.file is not None:
+            self.file.write(part)
+
+    def all(self) -> tuple[np.ndarray, Reader | None]:
+        """Return all rows, and what reads them in advance."""
+        return (self.values, None) if self.file is None else self.file.read()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,6 +239,12 @@ class SparseGridRows:
     def unit(self) -> float:
         """What one integer stands for."""
         return GRID * self.scale
+
+    def stretches(
+        self, batch: np.ndarray | None, start: int, stop: int
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the ends of the one part in which rows are read; see `GridRows`."""
+        return iter([(start, stop)])
 
     @classmethod
     def quantised(cls, X, transform, low, high, shift, scale) -> SparseGridRows:

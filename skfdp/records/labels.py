@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.multiclass import type_of_target
 
+from skfdp.records.blocks import blocks
 from skfdp.records.checks import (
     check_size,
     shown,
@@ -65,7 +66,7 @@ def encode_any(y: np.ndarray, classes: Sequence) -> Labels:
     if y.dtype.kind == "O":  # without an order, and with labels that have no hash
         places = np.array([_place(label, position) for label in y], dtype=np.int64)
     else:
-        seen, codes = np.unique(y, return_inverse=True)
+        seen, codes = _seen_and_codes(y)
         found = [position.get(label, -1) for label in seen.tolist()]
         places = np.array(found, dtype=np.int64)[codes]
     missing = places < 0
@@ -117,9 +118,21 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
 def _kind_and_codes(y: np.ndarray) -> tuple:
     """Return the kind of y, its labels and their codes; None of each without order."""
     try:
-        return type_of_target(y, input_name="y"), *np.unique(y, return_inverse=True)
+        return type_of_target(y, input_name="y"), *_seen_and_codes(y)
     except TypeError:  # not raised from here: its context may be of values
         return None, None, None
+
+
+def _seen_and_codes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `numpy.unique` does, with no more memory than that of the codes."""
+    if y.dtype.kind == "O":
+        return np.unique(y, return_inverse=True)
+    parts = [y[block] for block in blocks(len(y), 1)]
+    seen = np.unique(np.concatenate([y[:0], *map(np.unique, parts)]))
+    codes = np.empty(len(y), dtype=np.int64)
+    for block in blocks(len(y), 1):
+        codes[block] = np.searchsorted(seen, y[block])
+    return seen, codes
 
 
 def _check_number(labels: np.ndarray) -> None:

@@ -8,6 +8,7 @@ import functools
 import numpy as np
 
 from skfdp.records.blocks import blocks
+from skfdp.records.large import LargeTable, is_on_disk
 from skfdp.records.row_map import RowMap
 
 #: Mapped public columns are kept up to this many bytes; beyond it they are mapped again
@@ -21,14 +22,14 @@ class PublicRows:
 
     Attributes
     ----------
-    table : ndarray of shape (n_rows, n_features)
+    table : ndarray or LargeTable of shape (n_rows, n_features)
     mask : bool ndarray of shape (n_features,)
         Its public columns: no other one is read.
     row_map : RowMap
         Of these columns.
     """
 
-    table: np.ndarray
+    table: np.ndarray | LargeTable
     mask: np.ndarray
     row_map: RowMap
 
@@ -36,6 +37,11 @@ class PublicRows:
     def shape(self) -> tuple[int, int]:
         """Rows and public columns."""
         return len(self.table), int(self.mask.sum())
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the table lies in a file."""
+        return is_on_disk(self.table)
 
     @functools.cached_property
     def _kept(self) -> np.ndarray | None:
@@ -74,6 +80,11 @@ class WholeRows:
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return self.public.table.shape
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the table lies in a file."""
+        return self.public.on_disk
 
     def __getitem__(self, block: slice) -> np.ndarray:
         """Return some of the rows, float64; not to be written to."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skfdp.records.blocks import blocks, squared_norms
+from skfdp.records.large import is_on_disk
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +106,11 @@ class MovedRows:
         """Rows and columns."""
         width = len(self.centre) if self.rotation is None else self.rotation.width
         return self.rows.shape[0], width
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the rows lie in a file."""
+        return is_on_disk(self.rows)
 
     def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
         """Return some of the rows, float64."""

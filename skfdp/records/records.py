@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.records.blocks import blocks, row_blocks
+from skfdp.records.large import LargeTable, check_whole, chosen_rows
 from skfdp.records.mapped import PublicRows, WholeRows
 from skfdp.records.row_map import RowMap
 from skfdp.records.target import TargetMap
@@ -78,7 +79,9 @@ class PublicRecords:
     encoding: Any = None
     units: Units | None = None
     # The whole table; only its public columns leave this class.
-    _table: np.ndarray | csr_array | None = dataclasses.field(default=None, repr=False)
+    _table: np.ndarray | csr_array | LargeTable | None = dataclasses.field(
+        default=None, repr=False
+    )
 
     @property
     def has_target(self) -> bool:
@@ -180,7 +183,7 @@ class PublicRecords:
         return math.sqrt(self.n_private) if self.private_bounded else math.inf
 
     @property
-    def X(self) -> np.ndarray | csr_array:
+    def X(self) -> np.ndarray | csr_array | LargeTable:
         """The public columns as they were given, shape (n_rows, n_public)."""
         return self._table if self.mask.all() else self._table[:, self.mask]
 
@@ -209,6 +212,8 @@ class PublicRecords:
         row_map = self.row_map.of_public(self.mask)
         if issparse(self._table):
             return row_map.restored(self.mapped)
+        if isinstance(self._table, LargeTable):
+            check_whole(8 * math.prod(self.mapped.shape))
         rows = np.empty(self.mapped.shape)
         for block in blocks(*rows.shape):
             rows[block] = row_map.restored(self.mapped[block])
@@ -221,7 +226,7 @@ class Records:
 
     Attributes
     ----------
-    X : ndarray or csr_array of shape (n_rows, n_features)
+    X : ndarray, csr_array or LargeTable of shape (n_rows, n_features)
         Private, apart from the columns of `public`.
     target : int64 or float64 ndarray of shape (n_rows,) or None
         Codes of classes, or numbers; private unless it is that of `public`.
@@ -231,7 +236,7 @@ class Records:
         malformed and has no neutral one to stand in; None: there are none. Private.
     """
 
-    X: np.ndarray | csr_array
+    X: np.ndarray | csr_array | LargeTable
     target: np.ndarray | None
     public: PublicRecords
     void: np.ndarray | None = None
@@ -247,6 +252,34 @@ class Records:
         if issparse(self.X):
             return self.X
         return WholeRows(self.public.mapped, self.row_map)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; private where nothing is public."""
+        return self.X.shape[0]
+
+    @property
+    def data(self) -> tuple[Any, ...]:
+        """The arrays that tell this table from others."""
+        return tuple(x for x in (self.X, self.target, self.void) if x is not None)
+
+    def query(self, recipe: Callable, **per_row: Any) -> Any:
+        """Return the query that a recipe makes of this table.
+
+        Parameters
+        ----------
+        recipe : callable
+            ``(records, **per_row) -> Query``; it can be pickled, and reads nothing but
+            what it is given, so that it can be sent to where rows are.
+        per_row
+            Public arrays, or `GridRows`, with one entry for each row; None: there are
+            none. A recipe that is sent to some rows is given what belongs to these.
+        """
+        return recipe(self, **per_row)
+
+    def with_target(self, change: Callable[[np.ndarray], np.ndarray]) -> Records:
+        """Return the same table with another target, a function of each one."""
+        return dataclasses.replace(self, target=change(self.target))
 
     @property
     def total_weight(self) -> float:
@@ -279,9 +312,9 @@ class Records:
         kept, public = ~self.void, self.public
 
         def rows(values: np.ndarray | csr_array | None):
-            return None if values is None else values[kept]
+            return None if values is None else chosen_rows(values, kept)
 
-        X, units = self.X[kept], public.units
+        X, units = chosen_rows(self.X, kept), public.units
         units = None if units is None else units.kept(kept)
         public = dataclasses.replace(
             public,

@@ -22,6 +22,7 @@ from skfdp.records.blocks import (
 )
 from skfdp.records.checks import check_interval, shown
 from skfdp.records.grid import times_columns
+from skfdp.records.large import LargeTable
 
 
 @public("skfdp")
@@ -61,22 +62,24 @@ class RowMap:
     shortens: bool = True
 
     def filled(
-        self, X: np.ndarray | csr_array
-    ) -> tuple[np.ndarray | csr_array, np.ndarray | None]:
+        self, X: np.ndarray | csr_array | LargeTable
+    ) -> tuple[np.ndarray | csr_array | LargeTable, np.ndarray | None]:
         """Return rows whose numbers are finite, and which have none to stand in.
 
         Parameters
         ----------
-        X : ndarray or csr_array of shape (n_rows, n_features)
+        X : ndarray, csr_array or LargeTable of shape (n_rows, n_features)
 
         Returns
         -------
-        X : ndarray or csr_array of shape (n_rows, n_features)
+        X : ndarray, csr_array or LargeTable of shape (n_rows, n_features)
             NaN and infinity replaced by the middle of their declared bounds, by 0 where
             there are none. The table given, if that has only finite numbers.
         void : bool ndarray of shape (n_rows,) or None
             The rows that had one in a column without bounds; None: no row had.
         """
+        if isinstance(X, LargeTable):
+            return self._filled_table(X)
         values = X.data if issparse(X) else X
         if values.dtype.kind != "f" or _all_finite(values):
             return X, None
@@ -85,18 +88,44 @@ class RowMap:
             row, column = row_of_entries(X)[wrong], X.indices[wrong]
         else:
             row, column = np.nonzero(wrong)
-        span = np.full(X.shape[1], np.inf) if self.span is None else self.span
-        middle = np.zeros(X.shape[1])
-        bounded = np.isfinite(span)
-        if bounded.any():
-            middle[bounded] = self.low[bounded] + span[bounded] / 2
-        largest = np.finfo(values.dtype).max  # of float32 that is below some bounds
+        middle, bounded = self._stand_ins(X.shape[1], values.dtype)
         values = values.copy()
-        values[wrong] = np.clip(middle, -largest, largest)[column]
+        values[wrong] = middle[column]
         void = np.zeros(X.shape[0], dtype=bool)
         void[row[~bounded[column]]] = True
         rows = _with_data(X, values) if issparse(X) else values
         return rows, void if void.any() else None
+
+    def _stand_ins(
+        self, n_columns: int, dtype: np.dtype
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return what stands for what is not finite, and which columns have bounds."""
+        span = np.full(n_columns, np.inf) if self.span is None else self.span
+        middle = np.zeros(n_columns)
+        bounded = np.isfinite(span)
+        if bounded.any():
+            middle[bounded] = self.low[bounded] + span[bounded] / 2
+        largest = np.finfo(dtype).max  # of float32 that is below some bounds
+        return np.clip(middle, -largest, largest), bounded
+
+    def _filled_table(self, X: LargeTable) -> tuple[LargeTable, np.ndarray | None]:
+        """Return a large table whose blocks are filled as they are read.
+
+        That they are does not depend on what the table holds.
+        """
+        if X.dtype.kind != "f" or getattr(X.source, "finite", False):
+            return X, None
+        middle, bounded = self._stand_ins(X.shape[1], X.dtype)
+        middle = middle.astype(X.dtype)
+        void = np.zeros(len(X), dtype=bool)
+        for block in blocks(*X.shape) if not bounded.all() else ():
+            wrong = ~np.isfinite(X[block])
+            void[block] = wrong[:, ~bounded].any(axis=1)
+
+        def fill(rows: np.ndarray) -> np.ndarray:
+            return np.where(np.isfinite(rows), rows, middle)
+
+        return X.after(fill), void if void.any() else None
 
     def mapped(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return float64 rows, their private part at most 1 long if they are shortened.

@@ -368,6 +368,16 @@ canary(
     private=SOME,
 )
 canary(
+    "descent, target public, one orthant, CSR",
+    as_csr(logistic(**COLUMNS, **TARGET, fit_intercept=False, public_model=None)),
+    (AXES[0], None),
+    (AXES[1], None),
+    "descent",
+    y="two",
+    X=DARK,
+    private=SOME,
+)
+canary(
     "descent, target public, signed",
     logistic(**TARGET, **SIGNED),
     (FAR, None),

@@ -191,6 +191,7 @@ def test_a_budget_that_forgets_what_was_before_is_seen(monkeypatch):
 
 
 # -- the model -----------------------------------------------------------------------
+@pytest.mark.slow
 @each
 def test_bounds_that_nobody_declared_cost_little(name, problem):
     X, score = problem

@@ -43,6 +43,7 @@ def seeded(*given, **more):
         return private_bounds(*given, random_state=0, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
 @pytest.mark.parametrize("weights", [[1024] * 4, [512, 512, 1024, 7]])
 def test_nobody_moves_the_counts_further_than_is_said(relation, weights):

@@ -176,6 +176,7 @@ PUBLIC = [
 LOSS = [None, "zero", "gaussian"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["dp-gd", "dp-sgd"])
 @pytest.mark.parametrize("public_loss", LOSS)
 @pytest.mark.parametrize("public", PUBLIC)
@@ -264,14 +265,14 @@ def test_a_callable_public_loss_is_an_exact_gradient(small, monkeypatch):
     def unpenalised(self, *given):
         return rule(dataclasses.replace(self, penalty=None), *given)
 
-    def gradient(self, public, query, coordinates, desk):
-        penalty = coordinates.penalty_curvature(self.penalty)
+    def gradient(method, records, loss, offset, query, coordinates, desk):
+        penalty = coordinates.penalty_curvature(method.penalty)
         return lambda theta: penalty * theta
 
     ours = FeatureDPLogisticRegression(public_loss=ridge, **common).fit(X, y)
     rule = Descent._rule
     monkeypatch.setattr(Descent, "_rule", unpenalised)
-    monkeypatch.setattr(Descent, "_public_gradient", gradient)
+    monkeypatch.setattr(f"{Descent.__module__}.public_gradient", gradient)
     built_in = FeatureDPLogisticRegression(C=0.1, **common).fit(X, y)
     np.testing.assert_allclose(ours.coef_, built_in.coef_, rtol=1e-6)
 

@@ -35,6 +35,7 @@ def log_odds(labels, n_classes, noise_std=1e-6, noise=0.0):
         n_outputs=1 if n_classes == 2 else n_classes,
     )
     records = SimpleNamespace(public=public, target=np.asarray(labels))
+    records.query = lambda recipe: recipe(records)
     event, desk = SimpleNamespace(noise_std=(noise_std,)), FakeDesk(noise)
     return frequencies.released_log_odds(records, event, desk), desk.query
 

@@ -144,6 +144,52 @@ def test_only_the_desk_tells_of_private_values(model, monkeypatch):
         np.testing.assert_array_equal(here, there)
 
 
+class Stopped(BaseException):
+    """Ends a fit before a release; no handler of an Exception can hide it."""
+
+
+def stop_before(monkeypatch, number):
+    """Return the releases of fits to come, the next of which stops before one."""
+    given, now, left = [], Desk._released_now, [number]
+    give = Desk.release
+
+    def released_now(self, *asked):
+        left[0] -= 1
+        if left[0] == -1:
+            raise Stopped
+        return now(self, *asked)
+
+    def release(self, label, *asked, **more):
+        found = give(self, label, *asked, **more)
+        given.append((label, found.tobytes()))
+        return found
+
+    monkeypatch.setattr(Desk, "_released_now", released_now)
+    monkeypatch.setattr(Desk, "release", release)
+    return given
+
+
+def test_a_stopped_fit_goes_on(model, monkeypatch, tmp_path):
+    """Wherever it stops: what was released is so again, and the rest once."""
+    X, y, _ = make_table(model)
+    model.set_params(random_state=None)
+    n_releases = sum(event.n_steps for event in model.plan(X, y).events)
+    path = tmp_path / "checkpoint"
+    for number in range(n_releases):
+        with monkeypatch.context() as patch:
+            given = stop_before(patch, number)
+            with pytest.raises(Stopped):
+                clone(model).fit(X, y, checkpoint=path)
+            before = given[:]
+            given.clear()
+            clone(model).fit(X, y, checkpoint=path)
+        assert len(before) == number
+        assert given[:number] == before
+        assert len(given) == n_releases
+        assert len(set(given)) == n_releases  # fresh noise
+        path.unlink()
+
+
 def centred_in_secret(self, records, prepared, plan, desk, on_step):
     """Release the mean, and centre by another one."""
     desk.release("mean", RowSum(records.X, records.row_map, records.public.capacity))

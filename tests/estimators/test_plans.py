@@ -175,6 +175,7 @@ def test_private_values_do_not_enter_a_plan(name, nothing_private):
     check_values(BY_NAME[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n, c in BY_NAME.items() if not needs_y(c)])
 def test_a_private_target_does_not_enter_a_plan(name, nothing_private):
     check_target(BY_NAME[name])

@@ -362,6 +362,12 @@ def uncentred(method, records, prepared, plan):
     return centring.coordinates(records, prepared.moments, plan, (0.25, 1.0), None)
 
 
+def given_back(query, public, coordinates):
+    """Return what a query gives back, of its own target, loss and margins."""
+    known = query.target, query.loss, query.offset
+    return clipped_away(query, *known, public, coordinates)(None)
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_what_is_given_back_vanishes_with_the_clip(table, releases, sparse):
     X, y = np.abs(table[0]), table[1]
@@ -374,7 +380,7 @@ def test_what_is_given_back_vanishes_with_the_clip(table, releases, sparse):
     method, prepared, plan = model._planned(public)
     coordinates = uncentred(method, model._records(*data), prepared, plan)
     wide, narrow = (
-        clipped_away(dataclasses.replace(query, clip_norm=c), public, coordinates)(None)
+        given_back(dataclasses.replace(query, clip_norm=c), public, coordinates)
         for c in (1e3, 1e-9)
     )
     np.testing.assert_array_equal(wide, 0)
@@ -401,7 +407,7 @@ def test_what_is_given_back_reads_no_private_value(table, releases):
         public = dataclasses.replace(records.public, _table=known)
         blind = dataclasses.replace(query, rows=dataclasses.replace(query.rows))
         object.__setattr__(blind.rows, "values", np.full((2000, 7), -9, np.int16))
-        found.append(clipped_away(blind, public, coordinates)(None))
+        found.append(given_back(blind, public, coordinates))
     np.testing.assert_array_equal(*found)
     assert np.isfinite(found[0]).all()
     assert np.abs(found[0]).max() > 0
@@ -466,6 +472,10 @@ def test_the_mean_of_skewed_counts_is_right_at_a_small_budget(counts):
             "cannot be fitted on a private target",
         ),
         ({"public_model": Ridge(), "solver": "one-shot"}, "is not for solver='one-sh"),
+        (
+            {"public_model": Ridge().fit([[0] * 9, [1] * 9], [0, 1])},
+            r"public_model was fitted on 9 column\(s\), but \d are public",
+        ),
     ],
 )
 def test_bad_input(table, parameters, match):

@@ -20,6 +20,7 @@ from skfdp import (
 )
 from skfdp.estimators.linear_model import public_model
 from skfdp.estimators.linear_model.centring import public_moments
+from skfdp.privacy.relations import Relation
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.losses import LOSSES, huber
 from skfdp.records.grid import GridRows
@@ -128,11 +129,69 @@ def test_non_negative_columns_and_a_public_target_cost_sqrt2(
         assert any("sqrt(2) clip_norm" in a.text for a in model.privacy_.assumptions)
 
 
-def test_a_mean_that_can_be_learnt_is_worth_more_than_the_orthant(small):
-    """Centred rows have entries of both signs."""
-    model = feature_dp(solver="dp-gd")
-    assert sensitivity(model, small) == 2
+def baskets(share, n_rows=3000, seed=0):
+    """Rows of 0 and 1 with a public first column, and a target; `share` are 1."""
+    rng = np.random.default_rng(seed)
+    X = (rng.random((n_rows, 30)) < share).astype(float)
+    return X, (X[:, :10].sum(axis=1) > 10 * share).astype(int)
+
+
+def query_of_loop(releases):
+    """Return the query of the last step."""
+    queries = [release["query"] for release in releases]
+    return [query for query in queries if isinstance(query, LinearQuery)][-1]
+
+
+@pytest.mark.parametrize("public_features", [None, [0, 1]])
+@pytest.mark.parametrize("share", [0.05, 0.8])
+def test_the_released_mean_decides_between_signs_and_centring(
+    releases, share, public_features
+):
+    """Either way a replaced record moves the sum as far as was charged, no further."""
+    X, y = baskets(share)
+    model = feature_dp(solver="dp-gd", public_features=public_features, random_state=0)
+    model.fit(X, y)
+    charged, query = model.privacy_.events[-1], query_of_loop(releases)
+    private = query.rows.values[:, len(public_features or []) : -1]
+    assert charged.sensitivity == pytest.approx(SQRT2 * charged.clip_norm)
+    assert query.sensitivity(Relation.of("replace_one")) == pytest.approx(
+        charged.sensitivity
+    )
+    if share < 0.5:
+        assert query.orthant
+        assert (private >= 0).all()
+        assert query.clip_norm == charged.clip_norm
+    else:
+        assert not query.orthant
+        assert (private < 0).any()
+        assert query.clip_norm == pytest.approx(charged.clip_norm / SQRT2)
     assert "mean" in [event.label for event in model.privacy_.events]
+    assert any("or, where the released" in a.text for a in model.privacy_.assumptions)
+
+
+def test_what_the_mean_decides_does_not_show_in_the_plan():
+    model = feature_dp(solver="dp-gd", classes=[0, 1], public_features=None)
+    X, y = baskets(0.05)
+    assert model.plan(X, y).events == model.plan(1 - X, y).events
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"solver": "dp-sgd", "batch_size": 300},
+        {"clip_norm": 0.5},
+        {"centering": "gaussian"},
+        {"neighboring_relation": "replace_special"},
+        {"bounds": False},
+        {"public_target": False},
+    ],
+)
+def test_elsewhere_a_mean_that_can_be_learnt_is_subtracted(releases, parameters):
+    X, y = baskets(0.05)
+    model = feature_dp(**({"solver": "dp-gd"} | parameters)).fit(X, y)
+    query, event = query_of_loop(releases), model.privacy_.events[-1]
+    assert not query.orthant
+    assert query.clip_norm == event.clip_norm
     assert not any("sqrt(2)" in a.text for a in model.privacy_.assumptions)
 
 
@@ -346,6 +405,10 @@ def test_names_of_a_fitted_model_are_kept():
         (
             {"public_model": LogisticRegression().fit([[0], [1]], [0, 7])},
             r"public_model knows the labels \[7\]",
+        ),
+        (
+            {"public_model": LogisticRegression().fit([[0] * 9, [1] * 9], [0, 1])},
+            r"public_model was fitted on 9 column\(s\), but \d are public",
         ),
         ({"centering": "exact"}, "centering='exact'"),
     ],

@@ -71,6 +71,7 @@ def table(cells, losses, group, units):
     return Weighted(own, units)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [[512] * 4, [1024, 1024, 1024, 3]])
 @pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
 def test_nobody_moves_the_table_further_than_is_said(relation, weights):

@@ -504,6 +504,7 @@ needs_proc = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_proc
 def test_nothing_is_filled_in():
     """A dense X would be 4 GB, its int16 copy 1 GB."""

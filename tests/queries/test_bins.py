@@ -156,6 +156,7 @@ def replaced(rule, n_columns=2):
     return (lambda row: BinCounts(np.vstack([row, rest]), rule)), rows
 
 
+@pytest.mark.slow
 @each_rule
 def test_no_pair_of_records_moves_counts_further_than_said(rule):
     query, rows = replaced(rule(2))

@@ -118,6 +118,7 @@ def oracle(query, theta):
     return found * np.minimum(1, query.clip_norm / np.maximum(norms, 1e-300))[:, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("hidden", "n_classes"), [((), 4), ((5,), 2), ((6, 4), 4)])

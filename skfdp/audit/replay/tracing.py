@@ -44,7 +44,7 @@ LINES_LED_BY_VALUES = {
     ("records/row_map.py", "RowMap._short"): (
         "divides numbers of extreme size by two powers of two in the place of one"
     ),
-    ("estimators/tables.py", "TableEstimator._records"): (
+    ("estimators/arrays.py", "either"): (
         "joins the void records of columns and of the target, where both have some"
     ),
     ("estimators/linear_model/regression.py", "LinearRegressor._target"): (
@@ -53,7 +53,7 @@ LINES_LED_BY_VALUES = {
     ("estimators/search/method.py", "Search._query"): (
         "scores records without a label as wrong, where there are some"
     ),
-    ("releases/desk.py", "Desk._batch"): (
+    ("releases/coins.py", "not_void"): (
         "leaves void records out where there are some; the batch stays at the desk"
     ),
 }

@@ -55,7 +55,7 @@ def with_public_bounds(
     low, span = row_map.low.copy(), row_map.span.copy()
     for place in np.flatnonzero(public):
         column = X[:, [place]]
-        values = column.data if issparse(column) else column
+        values = column.data if issparse(column) else np.asarray(column)
         values = values.ravel().astype(np.float64)
         low[place], high = decoding.public_bounds(values, sparse=issparse(X))
         span[place] = high - low[place]

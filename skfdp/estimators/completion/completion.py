@@ -211,11 +211,15 @@ class PrivateCompletionClassifier(
                 "FeatureDPLogisticRegression."
             )
 
+    @property
+    def _needs_whole_table(self) -> bool:
+        return True  # `estimator` takes all rows at once
+
     def _row_map(
-        self, n_features: int, names, mask: np.ndarray, sparse: bool, table=None
+        self, n_features: int, names, mask: np.ndarray, sparse: bool, table, bounds
     ) -> RowMap:
-        low, span = resolve_bounds(self.bounds, n_features, names)
-        if self.bounds is None:
+        low, span = resolve_bounds(bounds, n_features, names)
+        if bounds is None:
             warn_caller(
                 "bounds=None: no column bounds are declared, so that private columns "
                 "need more noise and are drawn as normals; pass bounds=(low, high), a "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -103,6 +104,12 @@ class Centring:
             return self.clip_quantile
         return distances.LEVEL if self._adapts or self.clip_features else None
 
+    def needs_whole_table(self) -> str | None:
+        """Return what cannot be summed over partitions, None where all can."""
+        if self._adapts:
+            return "centering='adaptive'"
+        return None if self._level is None else "clip_quantile or clip_features"
+
     @property
     def bias(self) -> float | None:
         """Value of the constant column that carries the intercept."""
@@ -197,6 +204,7 @@ class Centring:
         plan: Plan,
         norms: tuple[float, float],
         desk: Desk,
+        least_mean: float = 0.0,
     ) -> Coordinates:
         """Return the coordinates of the loop; releases what was planned for them.
 
@@ -210,6 +218,9 @@ class Centring:
         norms : (float, float)
             Typical norms of the public and of the private part of a row.
         desk : Desk
+        least_mean : float, default=0.0
+            Squared norm below which a released mean of rows of norm 1, less its
+            noise, is not subtracted.
         """
         public, mask = records.public, records.public.mask
         if mask.all():
@@ -227,12 +238,14 @@ class Centring:
             row_map = public.row_map
             if self.length is not None:
                 row_map = row_map.within(unit * row_map.feature_bound)
-            query = _row_sum(public, records.X, row_map)
+            recipe = functools.partial(_row_sum_of, row_map=row_map)
             noise_std = event.noise_std[0] / public.n_records
-            found = desk.release("mean", query) / public.n_records
-            found = defaults.shrunk_mean(found, noise_std)
-            mean[~mask], error = found * unit, noise_std * unit
-            scale = defaults.centred_scale(found, noise_std) / unit
+            found = desk.release("mean", records.query(recipe)) / public.n_records
+            square = float(found @ found) - found.size * noise_std**2
+            if square >= least_mean or least_mean == 0:
+                found = defaults.shrunk_mean(found, noise_std)
+                mean[~mask], error = found * unit, noise_std * unit
+                scale = defaults.centred_scale(found, noise_std) / unit
         if self._level is not None:
             cut = self.length is None
             furthest = (_FURTHEST_OF_NORMALIZED if cut else _FURTHEST) * unit
@@ -282,9 +295,9 @@ class Centring:
         if math.isinf(furthest):
             # Columns without bounds are taken as scaled: most within 2 of zero.
             furthest = 2 * math.sqrt(public.n_private)
-        lengths = divisor * private_lengths(records, furthest / divisor)
+        lengths = functools.partial(_lengths, furthest=furthest, divisor=divisor)
         found, error = released_mean(
-            lengths, 0.0, furthest, event, "row length", public, desk
+            records, lengths, 0.0, furthest, event, "row length", desk
         )
         found = max(found, 2 * error, furthest / _SHORTEST)
         return min(found, furthest) / divisor
@@ -298,6 +311,16 @@ def _row_sum(
     if X is None:
         return RowSum.planned(nonnegative=nonnegative)
     return RowSum(X, row_map, public.capacity, nonnegative)
+
+
+def _row_sum_of(records: Records, row_map: RowMap) -> RowSum:
+    """Return the sum of the private columns, cut by a row map; a recipe."""
+    return _row_sum(records.public, records.X, row_map)
+
+
+def _lengths(records: Records, furthest: float, divisor: float) -> np.ndarray:
+    """Return the norms of the private columns in the units of `furthest`."""
+    return divisor * private_lengths(records, furthest / divisor)
 
 
 def private_lengths(records: Records, furthest: float) -> np.ndarray:
@@ -328,25 +351,46 @@ def private_lengths(records: Records, furthest: float) -> np.ndarray:
 
 
 def released_mean(
-    values: np.ndarray,
+    records: Records,
+    values: Callable[..., np.ndarray],
     low: float,
     high: float,
     event: Event,
     stream: str,
-    public: PublicRecords,
     desk: Desk,
+    **per_row: Any,
 ) -> tuple[float, float]:
     """Return the noisy mean of numbers within public bounds, and its noise's std.
 
     The sum of ``(value - middle) / half`` moves by at most 1 if a value is nulled
     (counts as the middle), and by at most 2 if it is replaced.
+
+    Parameters
+    ----------
+    records : Records
+    values : callable
+        ``(records, **per_row) -> ndarray of shape (n_rows,)``, as a recipe of
+        `Records.query`.
+    low, high : float
+    event : Event
+    stream : str
+    desk : Desk
+    per_row
+        As for `Records.query`.
     """
-    middle, half = (low + high) / 2, (high - low) / 2
-    unit = (np.clip(values, low, high) - middle) / half
-    query = RowSum(unit[:, None], RowMap(), public.capacity)
+    half, n = (high - low) / 2, records.public.n_records
+    recipe = functools.partial(_sum_of_numbers, values=values, low=low, high=high)
+    query = records.query(recipe, **per_row)
     total = desk.release(event.label, query, stream=stream)
-    error = half * event.noise_std[0] / public.n_records
-    return middle + half * float(np.clip(total[0] / public.n_records, -1, 1)), error
+    error = half * event.noise_std[0] / n
+    return (low + high) / 2 + half * float(np.clip(total[0] / n, -1, 1)), error
+
+
+def _sum_of_numbers(records: Records, values, low, high, **per_row: Any) -> RowSum:
+    """Return the sum of numbers in a public interval, as parts of its half."""
+    middle, half = (low + high) / 2, (high - low) / 2
+    unit = (np.clip(values(records, **per_row), low, high) - middle) / half
+    return RowSum(unit[:, None], RowMap(), records.public.capacity)
 
 
 def public_moments(public: PublicRecords, centre: bool) -> Moments:

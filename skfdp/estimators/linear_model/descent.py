@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,10 +17,18 @@ from skfdp.estimators.linear_model import (
     logit_scale,
     shrinkage,
 )
-from skfdp.estimators.linear_model import public_loss as public_losses
 from skfdp.estimators.linear_model.centring import Centring
 from skfdp.estimators.linear_model.coefficient_noise import CoefficientNoise
-from skfdp.estimators.linear_model.descent_plan import DescentPlan, DescentStart
+from skfdp.estimators.linear_model.descent_plan import (
+    DescentPlan,
+    DescentStart,
+    bounded_by_labels,
+)
+from skfdp.estimators.linear_model.descent_sums import (
+    gradients,
+    joins_rows,
+    public_gradient,
+)
 from skfdp.estimators.linear_model.fitted import LinearFit
 from skfdp.estimators.linear_model.padding import Padding
 from skfdp.estimators.linear_model.public_model import resolve_public_model
@@ -28,10 +37,9 @@ from skfdp.estimators.linear_model.scales import TargetScales
 from skfdp.estimators.method import Budget, OnStep, existing
 from skfdp.estimators.parameters import Loop
 from skfdp.privacy import Event, PrivacyPlan, assumptions
-from skfdp.privacy.assumptions import enforced
 from skfdp.queries.linear import LinearQuery, gradient_sensitivity
 from skfdp.queries.losses import Loss
-from skfdp.queries.sensitivity import has_public_signs, label_bound
+from skfdp.queries.sensitivity import has_public_signs
 from skfdp.records.coordinates import Coordinates
 from skfdp.records.records import PublicRecords, Records
 from skfdp.releases.descent import descent
@@ -39,8 +47,8 @@ from skfdp.releases.desk import Desk
 from skfdp.releases.steps import HeavyBall, noise_left, warn_of_noise_left
 
 #: What a report says where the bounds hold; the code enforces all of it.
-ORTHANT = enforced(assumptions.ORTHANT)
-LABEL = enforced(assumptions.LABEL)
+ORTHANT = assumptions.enforced(assumptions.ORTHANT)
+LABEL = assumptions.enforced(assumptions.LABEL)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,7 +92,7 @@ class Descent:
     # -- in public -------------------------------------------------------------------
     def prepare(self, public: PublicRecords, budget: Budget) -> DescentStart:
         """Learn what is public: moments, a model of the public part, label rows."""
-        if self.padding is not None and _joins_rows(public):
+        if self.padding is not None and joins_rows(public):
             raise ValueError(
                 f"public_loss={self.padding.kind!r} pads record by record, and with "
                 "groups the rows of a person are clipped together: leave public_loss "
@@ -119,8 +127,7 @@ class Descent:
 
     def _public_model(self, public: PublicRecords, budget: Budget) -> Any:
         """Return the public model to start from; it needs a public target."""
-        spec = self.public_model
-        automatic = isinstance(spec, str)
+        spec, automatic = self.public_model, isinstance(self.public_model, str)
         if spec is None or public.mask.all():
             return None
         if automatic and (not public.has_target or self.padding is not None):
@@ -139,13 +146,9 @@ class Descent:
     ) -> DescentPlan:
         """Resolve every "auto" and calibrate the noise."""
         replaced = budget.mu / budget.relation.moves(1.0)
-        orthant = (
-            self.centring.kind not in ("gaussian", "adaptive")
-            and self.padding is None
-            and not _joins_rows(public)
-            and has_public_signs(public, self.loss)
-            and not self.centring.can_learn_mean(public, replaced)
-        )
+        signed = self._has_signs(public)
+        learns = self.centring.can_learn_mean(public, replaced)
+        orthant = signed and not learns
         reach = gradient_sensitivity(budget.relation, 1.0, orthant=orthant)
         # The rules of `defaults` are for sensitivity clip_norm.
         mu, n = budget.mu / reach, public.n_records
@@ -171,23 +174,37 @@ class Descent:
         learning_rate = automatic if chosen == "auto" else chosen
         # A penalty, or a ball, bounds what the noise can do.
         if not self._is_penalised and self.loop.radius is None:
-            self._warn_of_schedule(schedule, min(learning_rate, automatic), public)
-        bound, rows = None, prepared.rows
-        if rows is not None:
-            bound = label_bound(public, self.loss, rows, schedule)
-            if bound >= schedule.sensitivity:
-                bound = None
-            else:
-                schedule = calibrate(sensitivity=bound)
-        return DescentPlan(
+            # Longer steps make larger weights, no worse ones: the loss bends them.
+            steps = min(learning_rate, automatic) * self._decay(schedule)
+            noise = self._noise_in_gradients(schedule, public)
+            warn_of_noise_left(noise_left(steps, self.loop.momentum, noise))
+        schedule, bound = bounded_by_labels(
+            public, self.loss, prepared.rows, schedule, calibrate
+        )
+        plan = DescentPlan(
             events=(*others, budget.named(schedule, "descent")),
             schedule=schedule,
             assumptions=(ORTHANT,) * orthant + (LABEL,) * (bound is not None),
             n_steps=schedule.n_steps,
             learning_rate=learning_rate,
-            norms=self._norms(prepared, s2n),
+            norms=self._norms(public, prepared, s2n),
             orthant=orthant,
             label_bound=bound,
+        )
+        decides = signed and learns and budget.relation.replaces and rate == 1
+        if decides and self.loop.clip_norm == "auto":
+            signs = math.sqrt(2) * mu, plan.with_signs.schedule, prepared.public_model
+            rate = self._learning_rate(public, *signs) if chosen == "auto" else chosen
+            return dataclasses.replace(plan.with_signs, learning_rate=rate)
+        return plan
+
+    def _has_signs(self, public: PublicRecords) -> bool:
+        """Whether gradients keep public signs, unless a mean is subtracted."""
+        return (
+            self.centring.kind not in ("gaussian", "adaptive")
+            and self.padding is None
+            and not joins_rows(public)
+            and has_public_signs(public, self.loss)
         )
 
     def _other_events(
@@ -249,17 +266,6 @@ class Descent:
             rate *= shrinkage.pull(mu, public.n_records, blocks)
         return rate
 
-    def _warn_of_schedule(
-        self, schedule: PrivacyPlan, rate: float, public: PublicRecords
-    ) -> None:
-        """Warn where the schedule leaves little but noise in the weights."""
-        # Longer steps make larger weights, not worse ones: the loss bends them back.
-        steps, noise = (
-            rate * self._decay(schedule),
-            self._noise_in_gradients(schedule, public),
-        )
-        warn_of_noise_left(noise_left(steps, self.loop.momentum, noise))
-
     @staticmethod
     def _decay(schedule: PrivacyPlan) -> np.ndarray:
         """Return the step sizes over the first."""
@@ -271,6 +277,12 @@ class Descent:
         """Return the standard deviation of the noise in each step's gradient."""
         clipped = schedule.sampling_rate * public.n_records * schedule.clip_norm
         return self.private_weight * schedule.noise_std / clipped
+
+    def needs_whole_table(self) -> str | None:
+        """Return what cannot be summed over partitions, None where all can."""
+        if self.padding is not None:
+            return f"public_loss={self.padding.kind!r}"
+        return self.centring.needs_whole_table()
 
     # -- at the desk -----------------------------------------------------------------
     def run(
@@ -293,6 +305,8 @@ class Descent:
         if counts is not None:
             log_odds = frequencies.released_log_odds(records, counts, desk)
         coordinates = self._coordinates(records, prepared, plan, desk)
+        if plan.centred is not None and coordinates.mean[~public.mask].any():
+            plan = plan.centred
         query = self._query(records, loss, coordinates, prepared, plan, desk)
         start = np.zeros(query.shape)
         if counts is not None:
@@ -310,7 +324,9 @@ class Descent:
             n_records=public.n_records,
             average=self.loop.average,
             private_weight=self.private_weight,
-            public_gradient=self._public_gradient(public, query, coordinates, desk),
+            public_gradient=public_gradient(
+                self, records, loss, prepared.offset, query, coordinates, desk
+            ),
             on_step=lambda step, theta: on_step(step, lambda: found(theta, step + 1)),
             start=start,
         )
@@ -331,7 +347,16 @@ class Descent:
             blocks = logit_scale.blocks_of(public, plan.norms, has_model, bias)
             walk = logit_scale.Walk(*self._steps(public, plan))
             theta = logit_scale.scaled(
-                theta, start, query, public, blocks, walk, bias, event, desk
+                theta,
+                start,
+                query,
+                prepared.offset,
+                public,
+                blocks,
+                walk,
+                bias,
+                event,
+                desk,
             )
         blocks = shrinkage.blocks_of(public.mask, has_model)
         if self._is_shrunk:
@@ -346,49 +371,46 @@ class Descent:
         counts, path = plan.event(frequencies.LABEL), (*path, theta)
         return theta, descent_noise.noise_of(left, path, coordinates, public, counts)
 
-    def _norms(self, prepared: DescentStart, s2n: float) -> tuple[float, float]:
+    def _norms(
+        self, public: PublicRecords, prepared: DescentStart, s2n: float
+    ) -> tuple[float, float]:
         """Return the typical norms of the two blocks of a row."""
-        has_model = prepared.public_model is not None
-        return defaults.block_norms(has_model, 0.0 if self.scales is not None else s2n)
+        has_model, n_private = prepared.public_model is not None, public.n_private
+        if self.scales is not None or not 0 < n_private < public.n_features:
+            return defaults.block_norms(has_model)
+        columns = public.n_features - n_private, n_private
+        return defaults.block_norms(has_model, s2n, columns)
 
     def _coordinates(self, records, prepared, plan, desk) -> Coordinates:
         if prepared.coordinates is not None:
             return prepared.coordinates
+        least = 0.0 if plan.centred is None else defaults.LEAST_SQUARED_MEAN
         return self.centring.coordinates(
-            records, prepared.moments, plan, plan.norms, desk
+            records, prepared.moments, plan, plan.norms, desk, least
         )
 
     def _query(
         self, records, loss, coordinates, prepared, plan: DescentPlan, desk
     ) -> LinearQuery:
         public = records.public
-        rows = prepared.rows
-        if rows is None:
-            rows = coordinates.grid(records.mapped)
-        padded = None
-        if self.padding is not None:
-            padded = rows
-            if not public.mask.all():
-                event = plan.event("cross moments")
-                padded = self.padding.rows(
-                    records, prepared.regressors, event, coordinates, desk
-                )
-        return LinearQuery(
-            rows=rows,
-            target=records.target,
-            loss=loss,
-            n_outputs=public.n_outputs,
-            clip_norm=plan.schedule.clip_norm,
-            capacity=public.capacity,
-            class_weight=public.class_weight,
+        padded, pads = None, self.padding is not None
+        if pads and not public.mask.all():
+            event = plan.event("cross moments")
+            padded = self.padding.rows(
+                records, prepared.regressors, event, coordinates, desk
+            )
+        recipe = functools.partial(
+            gradients,
+            coordinates=coordinates,
+            pads=pads,
             padded=padded,
-            public_target=public.has_target,
-            offset=prepared.offset,
+            loss=loss,
+            clip_norm=plan.schedule.clip_norm,
             orthant=plan.orthant,
             label_bound=plan.label_bound,
-            units=public.units,
             n_jobs=self.n_jobs,
         )
+        return records.query(recipe, offset=prepared.offset, rows=prepared.rows)
 
     def _rule(
         self, public, plan: DescentPlan, query, coordinates, target_map
@@ -407,24 +429,6 @@ class Descent:
                 )
         return HeavyBall(rate, loop.momentum, n_steps, loop.radius, curvature=curvature)
 
-    def _public_gradient(self, public: PublicRecords, query, coordinates, desk):
-        """Return the exact gradient of the public loss, None where there is none."""
-        terms = []
-        if query.padded is not None:
-            coins = desk.streams.public("batch")
-            terms.append(
-                public_losses.padded_gradient(query, coins, self.public_batch_size)
-            )
-        if self.public_loss is not None:
-            terms.append(
-                public_losses.users_gradient(self.public_loss, public, coordinates)
-            )
-        # The mean of rates is released instead: they grow faster than their margins.
-        is_cut = self.scales is not None and query.loss.name != "poisson"
-        if is_cut and public.has_target:
-            terms.append(public_losses.clipped_away(query, public, coordinates))
-        return (lambda theta: sum(term(theta) for term in terms)) if terms else None
-
     @property
     def _is_shrunk(self) -> bool:
         """Whether a regression's released weights are shrunk by their known noise."""
@@ -441,8 +445,3 @@ class Descent:
         rates = plan.learning_rate * self._decay(plan.schedule)
         noise = self._noise_in_gradients(plan.schedule, public)
         return rates, self.loop.momentum, noise
-
-
-def _joins_rows(public: PublicRecords) -> bool:
-    """Whether the loop clips rows together, those of a person who has several."""
-    return public.units is not None and public.units.joint

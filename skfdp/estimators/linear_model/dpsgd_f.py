@@ -19,6 +19,17 @@ class DPSGDFClassifier(LinearClassifier):
     gradients of the centred rows train the model; all releases share one exact
     account. Plain DP-SGD pays for the norm of the features, DPSGD-F for their spread.
 
+    **Five parameters matter**; the defaults of the others are rules of public and
+    released numbers (:ref:`loop`).
+
+    ====================  ==========================================================
+    `epsilon`             how much the fit may disclose; 1 is a usual amount
+    `bounds`              where each column lies; of raw tables `encoder` instead
+    `classes`             the labels that can occur
+    `normalize`           False where the length of a row tells something
+    `ledger`              for a second fit on the same data, whenever it will be
+    ====================  ==========================================================
+
     Parameters
     ----------
     epsilon, delta : float, default=1.0, 1e-5

@@ -34,6 +34,17 @@ class FeatureDPLogisticRegression(LinearClassifier):
     private target one release of a label statistic is enough. Algorithm 1 of paper 1,
     with a public loss, is an option.
 
+    **Five parameters matter**; the defaults of the others are rules of public and
+    released numbers (:ref:`loop`).
+
+    ====================  ==========================================================
+    `epsilon`             how much the fit may disclose; 1 is a usual amount
+    `public_features`     what may be disclosed, with `public_target`: it is free
+    `bounds`              where each column lies; of raw tables `encoder` instead
+    `classes`             the labels that can occur, where the target is private
+    `ledger`              for a second fit on the same data, whenever it will be
+    ====================  ==========================================================
+
     Parameters
     ----------
     epsilon, delta : float, default=1.0, 1e-5
@@ -127,9 +138,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
         target is private.
     centering : {"auto", "gaussian", None}, default="auto"
         "gaussian": centre public columns exactly, private ones by a private mean.
-        "auto": the same, but private columns stay as they are where their mean cannot
-        be learnt and their signs are worth a sqrt(2) (see the guarantees). None: no
-        centring.
+        "auto": the same, but where signs are worth a sqrt(2) (see the guarantees)
+        private columns stay as they are if their mean cannot be learnt, or is short.
+        None: no centring.
     target_name : str, default=None
         Name of the column that y is, or is computed from, if y is not a Series with
         this name: reports say it, and ledgers compare it.

@@ -42,6 +42,13 @@ def event(public: PublicRecords, budget: Budget, mu: float) -> Event | None:
     )
 
 
+def _counts(records: Records) -> LabelSum:
+    """Return the class counts; a recipe."""
+    ones = np.full((len(records.target), 1), round(1 / GRID), dtype=np.int16)
+    rows = GridRows(ones, np.square(ones[:, 0], dtype=np.float64))
+    return LabelSum(rows, records.target, records.public.n_outputs, 1.0)
+
+
 def released_log_odds(records: Records, found: Event, desk: Desk) -> np.ndarray:
     """Return the margins of the released class frequencies, shape (n_outputs,).
 
@@ -51,10 +58,7 @@ def released_log_odds(records: Records, found: Event, desk: Desk) -> np.ndarray:
     """
     public = records.public
     n, n_classes = public.n_records, public.n_classes
-    ones = np.full((len(records.target), 1), round(1 / GRID), dtype=np.int16)
-    rows = GridRows(ones, np.square(ones[:, 0], dtype=np.float64))
-    query = LabelSum(rows, records.target, public.n_outputs, 1.0)
-    counts = desk.release(LABEL, query)[:, 0]
+    counts = desk.release(LABEL, records.query(_counts))[:, 0]
     noise_std = float(found.noise_std[0])
     # Apart from classes of one size: labels of two classes count -1/2 and 1/2.
     apart = counts if public.n_outputs == 1 else counts - counts.mean()

@@ -21,6 +21,7 @@ from skfdp.queries.losses import Loss
 from skfdp.queries.statistics import LabelSum
 from skfdp.queries.weighted import fits_grid
 from skfdp.records.checks import shown
+from skfdp.records.grid import GridRows
 from skfdp.records.guards import UtilityWarning, warn_caller
 from skfdp.records.records import PublicRecords, Records
 from skfdp.releases.descent import warn_of_divergence
@@ -111,6 +112,9 @@ class LabelStatistic:
         event = budget.named(schedule, "label statistic")
         return Plan(events=(event,), schedule=schedule)
 
+    def needs_whole_table(self) -> None:
+        """Return None: the one release is a sum."""
+
     def run(
         self,
         records: Records,
@@ -121,7 +125,8 @@ class LabelStatistic:
     ) -> LinearFit:
         """Release the statistic once, then optimise in public."""
         public, rows = records.public, prepared.rows
-        query = LabelSum(rows.grid, records.target, public.n_outputs, rows.bound)
+        recipe = functools.partial(_statistic, bound=rows.bound)
+        query = records.query(recipe, rows=rows.grid)
         statistic = label_objective.denoised(desk.release("label statistic", query))
         shares, found = public.row_shares, prepared.whitening
         n, weight = float(shares.sum()), rows.weight * shares
@@ -156,6 +161,11 @@ class LabelStatistic:
             found.spans(public.mapped) and not public.has_persons,
         )
         return LinearFit(coef, intercept, n_iter, noise=noise)
+
+
+def _statistic(records: Records, rows: GridRows, bound: float) -> LabelSum:
+    """Return the label statistic of public rows; a recipe."""
+    return LabelSum(rows, records.target, records.public.n_outputs, bound)
 
 
 def takes_one_shot(

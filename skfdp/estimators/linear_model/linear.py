@@ -41,6 +41,7 @@ class LinearModel(PrivateEstimator):
     _has_loop = True
     _shortens_rows = False
     _may_release_bounds = True
+    _takes_partitions = True
     #: Of what smooth coordinates expect of the noise, for residuals of standard
     #: deviation 1: labels' residuals are cut at about that.
     _noise_factor = 1.0
@@ -53,7 +54,7 @@ class LinearModel(PrivateEstimator):
 
     @with_callbacks
     @guarded_fit
-    def fit(self, X, y=None, sample_weight=None, groups=None):
+    def fit(self, X, y=None, sample_weight=None, groups=None, *, checkpoint=None):
         """Fit to X and y within the budget, charging the ledger first.
 
         Parameters
@@ -75,6 +76,10 @@ class LinearModel(PrivateEstimator):
             that column is no feature. The private parts of *all rows of one person*
             are then protected together. Which rows belong together is not protected,
             nor how many there are. None: each row is a record of its own.
+        checkpoint : str or PathLike, default=None
+            File that keeps what is released, so that a fit that was stopped goes on: by
+            the same call, for the one charge. Remove it when the model is saved. See
+            :ref:`resuming`.
 
         Returns
         -------
@@ -83,12 +88,13 @@ class LinearModel(PrivateEstimator):
         Raises
         ------
         ValueError
-            For bad parameters, malformed public values, or wrong types and shapes;
-            nothing is charged, no datum is quoted.
+            For bad parameters, malformed public values, wrong types and shapes, or the
+            checkpoint of another fit; nothing is charged, no datum is quoted.
         PrivacyBudgetError
-            If the ledger's ceiling would be passed; nothing is charged or trained.
+            If the ledger's ceiling would be passed, or its fit has gone on from a copy
+            of the checkpoint; nothing is charged or trained.
         """
-        return self._fit(X, y, sample_weight=sample_weight, groups=groups)
+        return self._fit(X, y, checkpoint, sample_weight=sample_weight, groups=groups)
 
     @guarded_fit
     def plan(self, X, y=None, sample_weight=None, groups=None) -> FitPlan:

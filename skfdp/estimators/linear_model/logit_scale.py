@@ -11,6 +11,7 @@ weights, so what is measured is known where the weights are mostly noise still.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 from skfdp.estimators import defaults
 from skfdp.estimators.method import Budget
 from skfdp.privacy import Event
+from skfdp.queries import derived
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.losses import Loss
 from skfdp.queries.temperature import TemperatureSum
@@ -288,6 +290,7 @@ def scaled(
     theta: np.ndarray,
     start: np.ndarray,
     query: LinearQuery,
+    offset: np.ndarray | None,
     public: PublicRecords,
     blocks: list[Block],
     walk: Walk,
@@ -304,6 +307,8 @@ def scaled(
     start : ndarray of shape (n_outputs, n_columns)
     query : LinearQuery
         Of the descent.
+    offset : float64 ndarray of shape (n_rows, n_outputs) or None
+        Margins of a public model.
     public : PublicRecords
     blocks : list of Block
     walk : Walk
@@ -313,25 +318,33 @@ def scaled(
         Of the measurement.
     desk : Desk
     """
-    margins = query.offset
+    margins = offset
     if margins is None:  # an intercept or zero, the same for every record
         margins = start[None, :, -1] * (bias or 0.0)
-    of_rows = query.offset is not None
+    of_rows = offset is not None
     variance = label_variance(margins, public.shares if of_rows else None)
     step = expected(theta - start, blocks, walk, variance, query.clip_norm)
-    measured = TemperatureSum(
+    reach = expected_reach(step, blocks)
+    recipe = functools.partial(
+        _slopes, n_classes=public.n_classes, start=start, step=step, reach=reach
+    )
+    slopes = desk.release(LABEL, derived(query, recipe))
+    noise_std = float(event.noise_std[0])
+    factor = temperature(slopes, noise_std, public.n_records, reach, variance)
+    return start + factor * step
+
+
+def _slopes(query: LinearQuery, n_classes, start, step, reach) -> TemperatureSum:
+    """Return the slopes along a step, over the rows of the descent; a recipe."""
+    return TemperatureSum(
         rows=query.rows,
         target=query.target,
         loss=query.loss,
-        n_classes=public.n_classes,
+        n_classes=n_classes,
         start=start,
         step=step,
         points=POINTS,
-        reach=expected_reach(step, blocks),
+        reach=reach,
         capacity=query.capacity,
         offset=query.offset,
     )
-    slopes = desk.release(LABEL, measured)
-    noise_std = float(event.noise_std[0])
-    factor = temperature(slopes, noise_std, public.n_records, measured.reach, variance)
-    return start + factor * step

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from skfdp.queries.losses import Loss
 from skfdp.records.blocks import squared_norms
 from skfdp.records.coordinates import Coordinates
 from skfdp.records.guards import users_state
@@ -52,7 +53,12 @@ def users_gradient(
 
 
 def clipped_away(
-    query: Any, public: PublicRecords, coordinates: Coordinates
+    query: Any,
+    target: np.ndarray,
+    loss: Loss,
+    offset: np.ndarray | None,
+    public: PublicRecords,
+    coordinates: Coordinates,
 ) -> Gradient:
     """Return about what the clip takes off the first gradient of a public target.
 
@@ -66,13 +72,18 @@ def clipped_away(
     ----------
     query : LinearQuery
         Of a regression.
+    target : float64 ndarray of shape (n_rows,)
+        Public, in the loop's units.
+    loss : Loss
+    offset : float64 ndarray of shape (n_rows, 1) or None
+        Margins of a public model.
     public : PublicRecords
     coordinates : Coordinates
         Released, or functions of public columns.
     """
     mask, bias = public.mask, coordinates.bias or 0.0
-    start = np.zeros((query.n_rows, 1)) if query.offset is None else query.offset
-    residual = query.loss.residual(start, query.target)[:, 0] * public.row_shares
+    start = np.zeros((len(target), 1)) if offset is None else offset
+    residual = loss.residual(start, target)[:, 0] * public.row_shares
     mean = coordinates.mean[mask]
     scale = np.broadcast_to(coordinates.scale, mask.shape)[mask]
     by_column, by_bias, first = np.zeros(len(mean)), 0.0, 0

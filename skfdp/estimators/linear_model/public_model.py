@@ -227,7 +227,21 @@ def resolve_public_model(spec: Any, public: PublicRecords) -> PublicModel:
             f"public_model knows the labels {sorted(unknown)!r}, which are not in "
             f"`classes`={classes.tolist()!r}: fit it on the same labels."
         )
+    check_width(spec, public)
     return PublicModel(classes, spec, _linear(spec, classes), prefitted)
+
+
+def check_width(spec: Any, public: PublicRecords) -> None:
+    """Refuse a fitted model of other columns than the public ones."""
+    n_public = int(public.mask.sum())
+    if public.encoding is not None:  # it sees encoded columns as the table has them
+        n_public = public.encoding.encoded.shape[1]
+    known = getattr(spec, "n_features_in_", n_public)
+    if known != n_public:
+        raise ValueError(
+            f"public_model was fitted on {known} column(s), but {n_public} are public: "
+            "fit it on the public columns of row_map_(X) alone, in their order."
+        )
 
 
 def check_public_model(spec: Any, public_target: bool) -> None:

@@ -16,6 +16,7 @@ from skfdp.estimators.linear_model.public_model import (
     FLOOR,
     N_FOLDS,
     NOT_FITTED,
+    check_width,
     folds_of,
     is_fitted,
     linear_weights,
@@ -154,6 +155,7 @@ def resolve_public_regression(spec: Any, public: PublicRecords) -> PublicRegress
         weights = weights_of(spec, public.units)
         with passed(weights):
             spec = clone(spec).fit(public.rows(), y, **weights)
+    check_width(spec, public)
     return PublicRegression(units, spec, _linear(spec, units.log), prefitted)
 
 

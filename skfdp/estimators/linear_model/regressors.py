@@ -27,6 +27,17 @@ class FeatureDPRegressor(LinearRegressor):
     descent, or one release. With a public target the descent starts at a model of the
     public columns.
 
+    **Five parameters matter**; the defaults of the others are rules of public and
+    released numbers (:ref:`regression`).
+
+    ====================  ==========================================================
+    `epsilon`             how much the fit may disclose; 1 is a usual amount
+    `target_bounds`       where the target lies, loosely, if it is private
+    `public_features`     what may be disclosed, with `public_target`: it is free
+    `bounds`              where each column lies; of raw tables `encoder` instead
+    `ledger`              for a second fit on the same data, whenever it will be
+    ====================  ==========================================================
+
     Parameters
     ----------
     epsilon, delta : float, default=1.0, 1e-5
@@ -287,6 +298,17 @@ class DPSGDFRegressor(LinearRegressor):
     The target's mean and spread, the mean length of the rows and their mean are
     released once; noisy clipped gradients of centred, scaled records train the model.
     All releases share one exact account.
+
+    **Five parameters matter**; the defaults of the others are rules of public and
+    released numbers (:ref:`regression`).
+
+    ====================  ==========================================================
+    `epsilon`             how much the fit may disclose; 1 is a usual amount
+    `target_bounds`       where the target lies, loosely
+    `bounds`              where each column lies; of raw tables `encoder` instead
+    `loss`                "poisson" of counts, "huber" where there are outliers
+    `ledger`              for a second fit on the same data, whenever it will be
+    ====================  ==========================================================
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -158,16 +159,13 @@ class TargetScales:
         public = records.public
         most = max(2.0, 0.5 / math.sqrt(_error(1.0, event, public)))
         coef, intercept = coordinates.fold(theta)
-        start = np.zeros(len(records.target)) if offset is None else offset[:, 0]
-        rates = np.empty(len(start))
-        with np.errstate(all="ignore"):  # a warning would tell of a private value
-            for block in row_blocks(records.X):
-                rows = public.row_map(records.X[block])
-                margins = row_products(rows, coef[0]) + intercept[0] + start[block]
-                # NaN counts as the mean.
-                cut = np.nan_to_num(margins).clip(-99.0, math.log(most))
-                rates[block] = np.exp(cut)
-        found, error = released_mean(rates, 0.0, most, event, "mean rate", public, desk)
+        rates = functools.partial(
+            _rates, coef=coef[0], intercept=intercept[0], most=most
+        )
+        found, error = released_mean(
+            records, rates, 0.0, most, event, "mean rate", desk, offset=offset
+        )
+        start = np.zeros(records.n_rows) if offset is None else offset[:, 0]
         found = min(max(found, 2 * error), max(1.0, most - 2 * error))
         variance = shrinkage.variance(theta, blocks)
         level, slope = shrinkage.rate_level(start, variance, most, found, public.shares)
@@ -214,28 +212,32 @@ class TargetScales:
         """
         if event is None:
             return self.exactly(records, margins)
-        public, start = records.public, records.public.target_map
+        start = records.public.target_map
         low, high = start.low, start.high
-        y = np.clip(records.target, low, high)
+        y = functools.partial(_targets, bounds=start)
 
-        def mean_of(values, low, high, stream) -> tuple[float, float]:
-            return released_mean(values, low, high, event, stream, public, desk)
+        def mean_of(values, low, high, stream, **per_row) -> tuple[float, float]:
+            return released_mean(
+                records, values, low, high, event, stream, desk, **per_row
+            )
 
         if event.n_steps > (1 if start.log or margins is not None else 2):
-            low, high = target_window.released_window(y, event, public, desk)
+            low, high = target_window.released_window(records, event, desk)
         if start.log:
             mean, error = mean_of(y, low, high, "target mean")
             return dataclasses.replace(start, scale=max(mean, 2 * error))
         centre, furthest, span = 0.0, high - low, high - low
-        if margins is not None:
-            distances = np.abs(y - np.clip(margins[:, 0], low, high))
-        else:
+        if margins is None:
             mean, error = mean_of(y, low, high, "target mean")
             mean = _expected(mean, error, (low + high) / 2, _SPREAD_OF_MEANS * span)
             centre = mean if self.fit_intercept else 0.0
             furthest = max(high - centre, centre - low)
-            distances = np.abs(y - centre)
-        spread, error = mean_of(distances, 0.0, furthest, "target spread")
+        distances = functools.partial(
+            _distances, bounds=start, centre=centre, low=low, high=high
+        )
+        spread, error = mean_of(
+            distances, 0.0, furthest, "target spread", margins=margins
+        )
         spread = _expected(
             spread, error, _DEVIATION * span, _SPREAD_OF_DEVIATIONS * span
         )
@@ -248,8 +250,35 @@ class TargetScales:
         """Return the table with its target in the loop's units, and the loss there."""
         if loss.name == "huber":
             loss = huber(self.huber_threshold / target_map.scale)
-        scaled = dataclasses.replace(records, target=target_map(records.target))
-        return scaled, loss
+        return records.with_target(target_map), loss
+
+
+def _targets(records: Records, bounds: TargetMap) -> np.ndarray:
+    """Return the targets within their declared bounds."""
+    return np.clip(records.target, bounds.low, bounds.high)
+
+
+def _distances(
+    records: Records, bounds: TargetMap, centre, low, high, margins=None
+) -> np.ndarray:
+    """Return how far targets are from their centre, or from margins within bounds."""
+    if margins is not None:
+        return np.abs(_targets(records, bounds) - np.clip(margins[:, 0], low, high))
+    return np.abs(_targets(records, bounds) - centre)
+
+
+def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:
+    """Return the fitted rates over that of the loop's unit, at most `most`."""
+    rates = np.empty(records.n_rows)
+    start = np.zeros(records.n_rows) if offset is None else offset[:, 0]
+    with np.errstate(all="ignore"):  # a warning would tell of a private value
+        for block in row_blocks(records.X):
+            rows = records.public.row_map(records.X[block])
+            margins = row_products(rows, coef) + intercept + start[block]
+            # NaN counts as the mean.
+            cut = np.nan_to_num(margins).clip(-99.0, math.log(most))
+            rates[block] = np.exp(cut)
+    return rates
 
 
 def _share(

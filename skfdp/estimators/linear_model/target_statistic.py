@@ -13,6 +13,7 @@ the noise falls, so that the limit of a large budget is the unweighted model.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -29,7 +30,7 @@ from skfdp.records.coordinates import Coordinates
 from skfdp.records.grid import GRID, GridRows
 from skfdp.records.records import Records
 from skfdp.records.target import TargetMap
-from skfdp.records.units import Units
+from skfdp.records.units import FULL_WEIGHT, Units
 from skfdp.releases.desk import Desk
 
 #: Penalties to compare, over the noise per record.
@@ -47,6 +48,10 @@ class TargetStatistic(OneRelease):
 
     label = "target statistic"
 
+    def needs_whole_table(self) -> str | None:
+        """Return what cannot be summed over partitions, None where all can."""
+        return self.centring.needs_whole_table()
+
     def _bounds(self, relation: Relation) -> tuple[float, float]:
         query = TargetSum.planned()
         return query.clip_norm, query.sensitivity(relation)
@@ -62,15 +67,21 @@ class TargetStatistic(OneRelease):
     ) -> tuple[np.ndarray, int, np.ndarray]:
         shares, units = records.public.row_shares, records.public.units
         n = float(shares.sum())
-        rows = coordinates.grid(records.mapped)
+        table = records.public
+        rows = coordinates.grid(table.X if table.sparse else table.mapped)
         # The noise is that of a sum of unit vectors, so that this is mu n per column.
         signal = n / float(plan.schedule.noise_std[0]) / rows.n_columns
         low, high = _target_reach(target_map, self.scales.fit_intercept, signal)
         middle, half = (high + low) / 2, (high - low) / 2
         reach = _row_reach(rows, signal)
         short = _shortened(rows, reach)
-        query = TargetSum(short, (records.target - middle) / half)
-        total = desk.release(self.label, query)
+        recipe = functools.partial(
+            _statistic,
+            middle=middle,
+            half=half,
+            capacity=FULL_WEIGHT * rows.n_rows,
+        )
+        total = desk.release(self.label, records.query(recipe, rows=short))
         public = _sum_of(short, units)
         statistic = (half * total[0] + middle * GRID * public) * reach / n
         model = PublicPart(rows, loss, reach, shares)
@@ -91,6 +102,13 @@ class TargetStatistic(OneRelease):
         # The weights are linear in the statistic.
         fixed = self.loss.name == "squared_error" and self.scales.alpha is not None
         return EXACT if fixed else FIRST_ORDER
+
+
+def _statistic(
+    records: Records, rows: GridRows, middle: float, half: float, capacity: int
+) -> TargetSum:
+    """Return the target statistic of public rows; a recipe."""
+    return TargetSum(rows, (records.target - middle) / half, capacity)
 
 
 def _target_reach(

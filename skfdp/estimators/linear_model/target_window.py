@@ -14,7 +14,7 @@ import numpy as np
 
 from skfdp.privacy import Event
 from skfdp.queries.statistics import RowSum
-from skfdp.records.records import PublicRecords
+from skfdp.records.records import Records
 from skfdp.records.row_map import RowMap
 from skfdp.records.target import TargetMap
 from skfdp.releases.desk import Desk
@@ -41,9 +41,7 @@ def edges(bounds: TargetMap) -> np.ndarray:
     return bounds.low + np.r_[0.0, doubling[1:]]
 
 
-def released_window(
-    target: np.ndarray, event: Event, public: PublicRecords, desk: Desk
-) -> tuple[float, float]:
+def released_window(records: Records, event: Event, desk: Desk) -> tuple[float, float]:
     """Return the interval that holds the targets, from one release.
 
     A record counts in one bin: its row is a unit vector, hence the sum of the rows
@@ -52,21 +50,27 @@ def released_window(
 
     Parameters
     ----------
-    target : float64 ndarray of shape (n_rows,)
-        Within the declared bounds.
+    records : Records
     event : Event
-    public : PublicRecords
     desk : Desk
     """
+    public = records.public
     bounds = public.target_map
     found = edges(bounds)
-    bins = np.searchsorted(found[1:-1], target, side="right")
-    query = RowSum(np.eye(N_BINS)[bins], RowMap(), public.capacity)
+    query = records.query(_in_bins)
     counts = desk.release(event.label, query, stream="target histogram")
     noise_std = event.noise_std[0] / public.n_records
     # Counts have no gap between the lower bound and the mean.
     first, last = filled(counts / public.n_records, noise_std, upward=bounds.log)
     return float(found[max(0, first - 1)]), float(found[min(N_BINS, last + 1)])
+
+
+def _in_bins(records: Records) -> RowSum:
+    """Return the histogram of the targets within their bounds; a recipe."""
+    bounds = records.public.target_map
+    target = np.clip(records.target, bounds.low, bounds.high)
+    bins = np.searchsorted(edges(bounds)[1:-1], target, side="right")
+    return RowSum(np.eye(N_BINS)[bins], RowMap(), records.public.capacity)
 
 
 def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, int]:

@@ -40,6 +40,7 @@ from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.store import Receipt
 from skfdp.records.checks import check_choice, check_number, shown
 from skfdp.records.labels import Labels, encode_any, encode_labels
+from skfdp.records.large import whole_table
 from skfdp.records.names import target_name
 from skfdp.releases.noise import Streams, check_random_state
 
@@ -191,6 +192,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         store(self, locals())
 
     _released = ("best_estimator_", "best_params_", "best_score_")
+    _can_resume = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -272,7 +274,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
             names = X
             finite = self._refuses and not planning
             X, y = check_arrays(self, X, y, finite=finite, any_target=any_target)
-            X = names if hasattr(names, "iloc") else X  # keep names and dtypes
+            # Names and dtypes are kept.
+            X = names if hasattr(names, "iloc") else whole_table(X)
         labels = (encode_any if any_target else encode_labels)(y, last.get("classes"))
         n_rows = public_count(len(y), None, self.epsilon, self.delta)
         coins = Streams(self.random_state, type(self)).public("split")

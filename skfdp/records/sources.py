@@ -1,0 +1,359 @@
+"""Sources of large tables: files of arrays, Arrow tables and data sets, chunked arrays.
+
+Each imports what it needs when it is used, and nothing else needs it.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skfdp.addresses import public
+from skfdp.records.checks import shown
+from skfdp.records.files import working_memory
+from skfdp.records.large import ArraySource, LargeTable
+from skfdp.records.stored_grid import is_stored_grid, stored_grid
+
+# About so many entries of a chunked array, or of a data set, are held at once.
+_ENTRIES = 2**21
+_UNREADABLE = (
+    "{given} is no table that can be read in blocks: give an array of two axes with "
+    "shape, dtype and slicing (a memory map, zarr, HDF5), a pyarrow Table or data set, "
+    "or the path of .npy, .parquet, .arrow, .zarr, or of a folder of them."
+)
+
+
+@public("skfdp")
+def open_table(table: Any) -> LargeTable:
+    """Open a table that may be larger than memory, to be read in blocks of rows.
+
+    Parameters
+    ----------
+    table : str, path or object
+        The path of a ``.npy`` file, of ``.parquet`` or ``.arrow`` files or a folder of
+        them, of a ``.zarr`` array, or of a folder that ``skfdp grid`` wrote; or an
+        array of two axes that has ``shape``, ``dtype`` and slices, as those of zarr and
+        HDF5 do, a pyarrow Table, or a pyarrow data set.
+
+    Returns
+    -------
+    table : LargeTable
+        ``table["income"]`` is one column as an array, and ``table.drop("income")`` the
+        table without it, which ``fit`` and ``predict`` take as X.
+
+    Raises
+    ------
+    ValueError
+        For what is no such table.
+
+    Notes
+    -----
+    Nothing is read before it is needed, and never the whole: in a fit of a linear
+    model, no more than scikit-learn's ``working_memory`` (MiB, see
+    :func:`sklearn.set_config`) beside labels and norms. The integer rows of a table
+    that lies in files go into a temporary file without a name if they are larger than
+    that; what is in memory, such as a pyarrow Table, is not written to a disk.
+
+    Examples
+    --------
+    >>> import numpy as np, skfdp, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "X.npy"
+    >>> np.save(path, np.random.default_rng(0).random((1000, 3)))
+    >>> table = skfdp.open_table(path)
+    >>> table
+    LargeTable(shape=(1000, 3), dtype=float64)
+    >>> y = np.random.default_rng(1).integers(0, 2, 1000)
+    >>> model = skfdp.DPSGDFClassifier(bounds=(0, 1), random_state=0)
+    >>> model.fit(table, y).coef_.shape
+    (1, 3)
+    """
+    if isinstance(table, LargeTable):
+        return table
+    if isinstance(table, (str, Path)):
+        return _opened(Path(table))
+    kind = type(table).__module__.partition(".")[0]
+    if kind == "pyarrow":
+        return _arrow(table)
+    shape = getattr(table, "shape", ())
+    if len(shape) == 2 and hasattr(table, "dtype") and hasattr(table, "__getitem__"):
+        if isinstance(table, np.ndarray):
+            return LargeTable.of(ArraySource(table, isinstance(table, np.memmap)))
+        if isinstance(table.dtype, np.dtype):
+            return LargeTable.of(ChunkedSource(table))
+    raise ValueError(_UNREADABLE.format(given=type(table).__name__))
+
+
+def large_table(X: Any) -> LargeTable | None:
+    """Return X as a table that is read in blocks, None where it is another array.
+
+    Memory maps and Arrow tables become one if they are larger than the working memory;
+    data sets, and arrays of zarr and HDF5, in any case.
+    """
+    if isinstance(X, LargeTable):
+        return X
+    if isinstance(X, np.memmap):
+        large = X.ndim == 2 and X.nbytes > working_memory()
+        return LargeTable.of(ArraySource(X)) if large else None
+    kind = type(X).__module__.partition(".")[0]
+    if kind == "pyarrow" and getattr(X, "nbytes", np.inf) > working_memory():
+        return open_table(X)
+    return open_table(X) if kind in ("zarr", "h5py") else None
+
+
+def _opened(path: Path) -> LargeTable:
+    """Return the table of a file or folder."""
+    if is_stored_grid(path):
+        return stored_grid(path)
+    kind = path.suffix.lower()
+    if kind == ".npy":
+        return open_table(np.load(path, mmap_mode="r"))
+    if kind == ".zarr":
+        import zarr
+
+        return open_table(zarr.open_array(path, mode="r"))
+    if path.is_dir() or kind in (".parquet", ".pq", ".arrow", ".feather", ".ipc"):
+        from pyarrow import dataset
+
+        ipc = kind in (".arrow", ".feather", ".ipc")
+        return _arrow(dataset.dataset(path, format="ipc" if ipc else "parquet"))
+    raise ValueError(_UNREADABLE.format(given=shown(str(path))))
+
+
+def _arrow(table: Any) -> LargeTable:
+    """Return the table of a pyarrow Table or data set."""
+    if not hasattr(table, "schema"):
+        raise ValueError(_UNREADABLE.format(given=type(table).__name__))
+    names = table.schema.names
+    if len(set(names)) < len(names):
+        raise ValueError("this table has two columns of one name: rename one of them.")
+    held = hasattr(table, "num_rows")
+    source = TableSource(table) if held else DatasetSource(table)
+    return LargeTable.of(source, names)
+
+
+class _InStretches:
+    """A source that is read a stretch of rows at a time; the last one is kept."""
+
+    on_disk = True
+
+    def __init__(self, shape: tuple[int, int], dtype: np.dtype, size: int):
+        self.shape, self.dtype = shape, dtype
+        self._size, self._lock = max(1, size), threading.Lock()
+        self._last: tuple[int, np.ndarray | None] = -1, None
+
+    def _stretch(self, start: int, stop: int) -> np.ndarray:
+        raise NotImplementedError
+
+    def _numbered(self, number: int) -> np.ndarray:
+        """Return a stretch by its number."""
+        with self._lock:
+            if self._last[0] != number:
+                start = number * self._size
+                stop = min(start + self._size, self.shape[0])
+                self._last = -1, None  # two are never held
+                self._last = number, self._stretch(start, stop)
+            return self._last[1]
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Return the rows from `start` to `stop`."""
+        size, parts = self._size, []
+        for number in range(start // size, -(-stop // size)):
+            first = number * size
+            rows = self._numbered(number)
+            parts.append(rows[max(start - first, 0) : stop - first])
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts or [np.empty((0, self.shape[1]), self.dtype)])
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows by their numbers, which increase."""
+        found = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
+        numbers = rows // self._size
+        for number in np.unique(numbers):
+            chosen = numbers == number
+            found[chosen] = self._numbered(number)[rows[chosen] - number * self._size]
+        return found
+
+
+class ChunkedSource(_InStretches):
+    """The rows of an array that is sliced, and need not be NumPy's.
+
+    Parameters
+    ----------
+    array : object with shape, dtype, slices, and perhaps chunks
+        Whole chunks are read.
+    """
+
+    def __init__(self, array: Any):
+        chunk = (getattr(array, "chunks", None) or (1,))[0]
+        rows = _ENTRIES // max(1, array.shape[1])
+        super().__init__(
+            tuple(array.shape), array.dtype, max(chunk, rows // chunk * chunk)
+        )
+        self._array = array
+
+    def _stretch(self, start: int, stop: int) -> np.ndarray:
+        return np.asarray(self._array[start:stop])
+
+
+class _ArrowSource(_InStretches):
+    """Rows of Arrow columns, float32 where that holds them, else float64.
+
+    A missing entry is NaN. Columns that are no numbers may be left out, or read one by
+    one, and nothing else.
+    """
+
+    def __init__(self, given: Any, names: list[str], n_rows: int):
+        self.names, self._given = names, given
+        sizes = {name: _float_size(given.schema.field(name).type) for name in names}
+        self.no_numbers = [name for name in names if sizes[name] is None]
+        dtype = np.dtype(np.float64)
+        if self.no_numbers:
+            dtype = np.dtype(object)
+        elif max(sizes.values(), default=8) == 4:
+            dtype = np.dtype(np.float32)
+        width = len(names)
+        super().__init__((n_rows, width), dtype, _ENTRIES // max(1, width))
+
+    def _fill(self, out: np.ndarray, columns: Any) -> None:
+        """Write the columns of an Arrow table, or of a batch of it, into an array."""
+        for place, name in enumerate(self.names):
+            out[:, place] = _as_array(columns.column(name))
+
+
+class TableSource(_ArrowSource):
+    """The rows of a pyarrow Table, which is in memory.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    names : list of str, default=None
+        Columns; None: all.
+    """
+
+    on_disk = False
+
+    def __init__(self, table: Any, names: list[str] | None = None):
+        names = table.schema.names if names is None else names
+        super().__init__(table, names, table.num_rows)
+
+    def selected(self, names: list[str]) -> TableSource:
+        """Return the source of some columns."""
+        return TableSource(self._given, names)
+
+    def column(self, name: str) -> np.ndarray:
+        """Return one column, of any type."""
+        return _as_array(self._given.column(name))
+
+    def _stretch(self, start: int, stop: int) -> np.ndarray:
+        out = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
+        self._fill(out, self._given.slice(start, stop - start))
+        return out
+
+
+class DatasetSource(_ArrowSource):
+    """The rows of a pyarrow data set, in the order of its files.
+
+    Parameters
+    ----------
+    dataset : pyarrow.dataset.Dataset
+    names : list of str, default=None
+        Columns; None: all.
+    pieces : list of (fragment, int), default=None
+        What is read, with numbers of rows; None: to be found.
+    """
+
+    def __init__(self, dataset: Any, names: list[str] | None = None, pieces=None):
+        self._pieces = list(_pieces(dataset)) if pieces is None else pieces
+        counts = [count for _, count in self._pieces]
+        self._starts = np.cumsum([0, *counts[:-1]]).tolist()
+        names = dataset.schema.names if names is None else names
+        super().__init__(dataset, names, sum(counts))
+        # The row that comes next, and what is left of the batches that hold it.
+        self._next, self._batches = 0, None
+
+    def selected(self, names: list[str]) -> DatasetSource:
+        """Return the source of some columns."""
+        return DatasetSource(self._given, names, self._pieces)
+
+    def column(self, name: str) -> np.ndarray:
+        """Return one column, of any type."""
+        return _as_array(self._given.to_table(columns=[name]).column(name))
+
+    def _stretch(self, start: int, stop: int) -> np.ndarray:
+        out = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
+        piece = bisect.bisect_right(self._starts, start) - 1
+        if self._batches is None or not self._starts[piece] <= self._next <= start:
+            self._batches = self._scan(piece)
+            self._next = self._starts[piece]
+        while self._next < stop:
+            batch, first = next(self._batches), self._next
+            self._next += batch.num_rows
+            if self._next > stop:  # the rest is of the next stretch
+                rest = batch.slice(stop - first)
+                self._batches = itertools.chain([rest], self._batches)
+                self._next = stop
+            begin = max(start, first)
+            if begin < self._next:
+                part = batch.slice(begin - first, self._next - begin)
+                self._fill(out[begin - start : self._next - start], part)
+        return out
+
+    def _scan(self, first: int) -> Iterator[Any]:
+        """Yield batches of rows, from a piece on."""
+        from pyarrow import dataset
+
+        for piece, _ in self._pieces[first:]:
+            options: dict[str, Any] = {}
+            if hasattr(piece, "row_groups"):  # by pages: row groups may be large
+                options["fragment_scan_options"] = dataset.ParquetFragmentScanOptions(
+                    use_buffered_stream=True, pre_buffer=False
+                )
+            yield from piece.to_batches(
+                schema=self._given.schema,
+                columns=self.names,
+                batch_size=self._size,
+                batch_readahead=0,
+                fragment_readahead=0,
+                use_threads=False,
+                **options,
+            )
+
+
+def _pieces(dataset: Any) -> Iterator[tuple[Any, int]]:
+    """Yield what a data set is read from, row groups of Parquet, and their rows."""
+    for fragment in dataset.get_fragments():
+        groups = getattr(fragment, "row_groups", None)
+        if groups:
+            for group in groups:
+                yield fragment.subset(row_group_ids=[group.id]), group.num_rows
+        else:
+            yield fragment, fragment.count_rows()
+
+
+def _float_size(kind: Any) -> int | None:
+    """Return the bytes of the float for an Arrow type, None if it is no number."""
+    from pyarrow import types
+
+    if types.is_boolean(kind):
+        return 4
+    if types.is_integer(kind):
+        return 4 if kind.bit_width <= 16 else 8
+    if types.is_floating(kind):
+        return 4 if kind.bit_width <= 32 else 8
+    return None
+
+
+def _as_array(column: Any) -> np.ndarray:
+    """Return an Arrow column as an array; missing numbers are NaN."""
+    from pyarrow import types
+
+    if types.is_boolean(column.type):
+        column = column.cast("uint8")
+    return column.to_numpy(zero_copy_only=False)

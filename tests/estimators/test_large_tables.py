@@ -1,0 +1,288 @@
+"""Fits on tables that are larger than memory give what fits in memory give."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.linear_model import LogisticRegression
+
+from skfdp import (
+    DeclaredEncoder,
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+    PrivacyLedger,
+    PrivateCompletionClassifier,
+    PrivateSearchCV,
+    open_table,
+)
+from skfdp.estimators.arrays import blanked
+from skfdp.records import files
+from skfdp.records.files import RowFile
+from skfdp.records.large import in_memory
+
+N, D = 3000, 20
+SOME = slice(5, 12)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Return (X, y) in memory, and X in a file."""
+    rng = np.random.default_rng(0)
+    X = rng.random((N, D)).astype(np.float32)
+    y = (X @ rng.normal(size=D) > 0).astype(int)
+    path = tmp_path_factory.mktemp("large") / "X.npy"
+    np.save(path, X)
+    return X, y, np.load(path, mmap_mode="r")
+
+
+@pytest.fixture
+def files_made(monkeypatch):
+    """Count the files of integer rows."""
+    made, begin = [], RowFile.__init__
+
+    def counted(self, n_columns):
+        made.append(n_columns)
+        begin(self, n_columns)
+
+    monkeypatch.setattr(RowFile, "__init__", counted)
+    return made
+
+
+SEEDED = {"bounds": (0, 1), "random_state": 0}
+PUBLIC = {**SEEDED, "public_features": SOME}
+MODELS = {
+    "full batch": DPSGDFClassifier(**SEEDED, max_iter=4),
+    "Poisson": DPSGDFClassifier(**SEEDED, max_iter=9, batch_size=500),
+    "hinge": DPSGDFClassifier(**SEEDED, max_iter=4, loss="hinge", n_jobs=2),
+    "adaptive": DPSGDFClassifier(**SEEDED, max_iter=4, centering="adaptive"),
+    "cut": DPSGDFClassifier(**SEEDED, max_iter=4, clip_features=True),
+    "normalised": DPSGDFClassifier(**SEEDED, max_iter=4, normalize=True),
+    "no bounds": DPSGDFClassifier(bounds=False, random_state=0, max_iter=4),
+    "private bounds": DPSGDFClassifier(bounds="private", random_state=0, max_iter=4),
+    "counts": DPSGDFClassifier(
+        **SEEDED, neighboring_relation="add_or_remove_one", n_records=N, classes=[0, 1]
+    ),
+    "public columns": FeatureDPLogisticRegression(**PUBLIC, solver="dp-gd"),
+    "public target": FeatureDPLogisticRegression(**PUBLIC, public_target=True),
+    "padded": FeatureDPLogisticRegression(**PUBLIC, public_loss="zero", max_iter=4),
+    "labels": FeatureDPLogisticRegression(**SEEDED, public_features="all"),
+    "label descent": FeatureDPLogisticRegression(
+        **SEEDED, public_features="all", solver="dp-sgd", max_iter=9
+    ),
+    "regression": FeatureDPRegressor(**PUBLIC, target_bounds=(0, 1), max_iter=4),
+    "moments": FeatureDPRegressor(**PUBLIC, target_bounds=(0, 1), solver="one-shot"),
+    "counts of events": DPSGDFRegressor(
+        **SEEDED, target_bounds=(0, 1), loss="poisson", max_iter=4
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_released_integers_are_those_of_a_fit_in_memory(name, table, files_made):
+    X, y, mapped = table
+    model = sklearn.clone(MODELS[name])
+    wanted = model.fit(X, y).coef_.copy(), model.intercept_, model.predict(X)
+    assert files_made == []
+    # The public model of scikit-learn takes its columns as a whole.
+    room = 1 if name == "public target" else 0.05
+    with sklearn.config_context(working_memory=room):
+        model.fit(mapped, y)
+        predicted = model.predict(mapped)
+    assert np.array_equal(model.coef_, wanted[0])
+    assert np.array_equal(model.intercept_, wanted[1])
+    assert np.array_equal(predicted, wanted[2])
+    assert model.n_features_in_ == D
+    if name not in ("public target", "moments"):
+        assert files_made
+
+
+@pytest.mark.parametrize("units", ["weights", "persons"])
+@pytest.mark.parametrize("batch", [None, 300])
+def test_rows_with_weights_and_persons(units, batch, table, files_made):
+    X, y, mapped = table
+    given = np.random.default_rng(1).integers(0, 3, N)
+    rows = {"sample_weight": given} if units == "weights" else {"groups": given + y * 5}
+    model = DPSGDFClassifier(**SEEDED, max_iter=4, batch_size=batch)
+    if units == "persons":
+        rows["groups"] = np.random.default_rng(1).integers(0, N // 3, N)
+    wanted = model.fit(X, y, **rows).coef_.copy()
+    with sklearn.config_context(working_memory=0.05):
+        assert np.array_equal(model.fit(mapped, y, **rows).coef_, wanted)
+    assert files_made
+
+
+@pytest.mark.parametrize("bounds", [(0, 1), False])
+def test_missing_values_do_what_they_do_in_memory(bounds, table, tmp_path):
+    X, y, _ = table
+    X = X.copy()
+    X[::7, 3], X[::11, 4], X[5] = np.nan, np.inf, -np.inf
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    model = DPSGDFClassifier(bounds=bounds, random_state=0, max_iter=4)
+    wanted = model.fit(X, y).coef_.copy()
+    margins = model.decision_function(X)
+    with sklearn.config_context(working_memory=0.05):
+        assert np.array_equal(model.fit(mapped, y).coef_, wanted)
+        assert np.array_equal(model.decision_function(mapped), margins)
+        model.set_params(on_invalid="raise")
+        with pytest.raises(ValueError, match="Input X contains NaN"):
+            model.fit(mapped, y)
+        with pytest.raises(ValueError, match="Input X contains NaN"):
+            FeatureDPLogisticRegression(**PUBLIC | {"public_features": [3]}).fit(
+                mapped, y
+            )
+
+
+def test_a_plan_reads_nothing_private(table, tmp_path):
+    X, y, mapped = table
+    hidden = X.copy()
+    hidden[:, np.r_[:5, 12:D]] = np.nan
+    np.save(tmp_path / "X.npy", hidden)
+    hidden = np.load(tmp_path / "X.npy", mmap_mode="r")
+    model = FeatureDPLogisticRegression(**PUBLIC, classes=[0, 1])
+    with sklearn.config_context(working_memory=0.05):
+        plans = [repr(model.plan(one, y)) for one in (X, mapped, hidden)]
+    assert plans[0] == plans[1] == plans[2]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "uint8", "int16", "float16", ">f4", "?"])
+def test_every_type_of_numbers(dtype, table, tmp_path):
+    X, y, _ = table
+    X = (X * 9).astype(dtype)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    model = DPSGDFClassifier(bounds=(0, 9), random_state=0, max_iter=3)
+    wanted = model.fit(X, y).coef_.copy()
+    with sklearn.config_context(working_memory=0.01):
+        assert np.array_equal(model.fit(mapped, y).coef_, wanted)
+
+
+def test_what_is_wrong_is_told_in_one_sentence(table, tmp_path):
+    X, y, mapped = table
+    model = DPSGDFClassifier(**SEEDED, max_iter=2)
+    np.save(tmp_path / "text.npy", np.array([["a", "b"]] * 50))
+    text = np.load(tmp_path / "text.npy", mmap_mode="r")
+    with sklearn.config_context(working_memory=0):
+        with pytest.raises(ValueError, match="values that are not numbers"):
+            model.fit(text, y[:50])
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            model.fit(mapped, y[:50])
+        with pytest.raises(ValueError, match="needs at least 2 records"):
+            model.fit(mapped[:1], y[:1])
+        model.fit(mapped, y)
+        with pytest.raises(ValueError, match="X has 3 features, but DPSGDF"):
+            model.predict(mapped[:, :3])
+
+
+def test_a_full_disk_is_told_before_anything_is_charged(table, monkeypatch):
+    X, y, mapped = table
+    ledger = PrivacyLedger()
+    model = DPSGDFClassifier(**SEEDED, max_iter=2, ledger=ledger)
+    usage = type(files.shutil.disk_usage("."))(10**9, 10**9, 0)
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda path: usage)
+    with sklearn.config_context(working_memory=0.05):
+        with pytest.raises(OSError, match="no room for the integer rows"):
+            model.fit(mapped, y)
+        assert ledger.events == ()
+        model.fit(X, y)  # what is in memory alone is not written to a disk
+    assert len(ledger.events) > 0
+
+
+SCRIPT = """
+import sys, threading, time
+import numpy as np, sklearn
+from skfdp import DPSGDFClassifier
+
+path, batch = sys.argv[1], int(sys.argv[2]) or None
+n, d = 200_000, 784
+X = np.lib.format.open_memmap(path, "w+", np.uint8, (n, d))
+rng = np.random.default_rng(0)
+for start in range(0, n, 1000):
+    X[start : start + 1000] = rng.integers(0, 256, (1000, d), dtype=np.uint8)
+y = rng.integers(0, 2, n)
+model = DPSGDFClassifier(bounds=(0, 255), max_iter=3, batch_size=batch)
+model.fit(np.array(X[:600]), y[:600])  # imports and compilation
+
+def now():
+    with open("/proc/self/status") as file:
+        line = next(line for line in file if line.startswith("RssAnon"))
+    return int(line.split()[1]) / 1024
+
+before, high, running = now(), [0.0], True
+def watch():
+    while running:
+        high[0] = max(high[0], now())
+        time.sleep(0.002)
+thread = threading.Thread(target=watch); thread.start()
+with sklearn.config_context(working_memory=16):
+    model.fit(X, y)
+running = False; thread.join()
+print(high[0] - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("batch", [0, 20_000])
+def test_memory_is_that_of_labels_and_norms(batch, tmp_path):
+    """314 MB of integer rows, of which the fit holds none."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SCRIPT, tmp_path / "X.npy", str(batch)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert float(done.stdout) < 60
+
+
+def test_an_encoder_reads_tables_in_memory(table):
+    X, y, _ = table
+    encoder = DeclaredEncoder(bounds={"a": (0, 1)})
+    model = DPSGDFClassifier(encoder=encoder)
+    with pytest.raises(TypeError, match="X is read in blocks: pass a frame"):
+        model.fit(open_table(X), y)
+
+
+WHOLE = {
+    "public model": FeatureDPLogisticRegression(**PUBLIC, public_target=True),
+    "public loss": FeatureDPLogisticRegression(
+        **PUBLIC, public_loss=lambda coef, intercept, X, y: (0 * coef, 0 * intercept)
+    ),
+    "imputed": FeatureDPLogisticRegression(**PUBLIC, public_loss="impute"),
+    "search": PrivateSearchCV(
+        DPSGDFClassifier(**SEEDED, classes=[0, 1]),
+        {"max_iter": [1, 2]},
+        random_state=0,
+    ),
+    "completion": PrivateCompletionClassifier(LogisticRegression(), **PUBLIC),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_needs_the_whole_table_says_so_before_the_charge(name, table):
+    X, y, mapped = table
+    ledger, model = PrivacyLedger(), sklearn.clone(WHOLE[name])
+    model.set_params(ledger=ledger)
+    if name != "search":
+        model.set_params(names=[f"p{i}" for i in range(D)], target_name="digit")
+    with (
+        sklearn.config_context(working_memory=0.05),
+        pytest.raises(MemoryError, match="this needs the whole of X in memory"),
+    ):
+        model.fit(mapped, y)
+    assert ledger.events == ()
+    with sklearn.config_context(working_memory=1):
+        model.fit(open_table(mapped), y)
+    assert len(ledger.events) > 0
+
+
+def test_tables_for_plans_hold_what_is_public(table):
+    X, _, mapped = table
+    mask = np.arange(D) % 3 == 0
+    found = blanked(open_table(mapped), mask)
+    assert np.array_equal(in_memory(found), blanked(X, mask))
+    assert found.dtype == X.dtype

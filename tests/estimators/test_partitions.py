@@ -1,0 +1,392 @@
+"""Dask collections give the integers that a table in memory gives, by the same noise.
+
+There is no cluster here: without a current client the partitions are in this process,
+and everything but the way to them is that of a cluster (`test_cluster.py`).
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+
+from skfdp import (  # noqa: E402
+    DeclaredEncoder,
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivacyLedger,
+)
+from skfdp.estimators.partitions import places as places_module  # noqa: E402
+from skfdp.estimators.partitions.shelf import RAW, Failure, Shelf  # noqa: E402
+from skfdp.estimators.partitions.table import PublicTable  # noqa: E402
+from skfdp.releases import desk, noise  # noqa: E402
+from skfdp.releases.coins import PoissonBatches  # noqa: E402
+from skfdp.releases.partition_coins import PartitionBatches  # noqa: E402
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning"),
+    pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore:delta"),
+]
+RNG = np.random.default_rng(0)
+N, SIZES = 900, (400, 0, 1, 499)
+X = RNG.random((N, 5))
+LABELS = (X[:, 0] + X[:, 1] > 1).astype(int)
+NUMBERS = X.sum(axis=1)
+SOME = {"public_features": [0, 3]}
+
+
+def collection(array, sizes=SIZES):
+    columns = () if array.ndim == 1 else ((2, array.shape[1] - 2),)
+    return da.from_array(array, chunks=(sizes, *columns))
+
+
+@pytest.fixture
+def same_noise(monkeypatch):
+    """Key seeded noise by all but the data, whose digest is one of partitions here."""
+    monkeypatch.setattr(noise, "digest_of", lambda data: b"")
+
+
+def classifier(kind=FeatureDPLogisticRegression, classes=(0, 1), **changes):
+    settings = {"epsilon": 2.0, "bounds": (0, 1), "random_state": 1}
+    return kind(**{**settings, "classes": list(classes), **changes})
+
+
+def regressor(kind=DPSGDFRegressor, **changes):
+    settings = {"epsilon": 2.0, "bounds": (0, 1), "target_bounds": (0, 6)}
+    return kind(**{**settings, "random_state": 1, **changes})
+
+
+def the_same(make, X, y, **collections):
+    """Fit to a table in memory and to a collection; return the second."""
+    alone, apart = make().fit(X, y), make()
+    apart.fit(collections.get("X", None) or collection(X), collection(np.asarray(y)))
+    for name in alone._released:
+        np.testing.assert_array_equal(getattr(alone, name), getattr(apart, name))
+    assert alone.privacy_.to_json() == apart.privacy_.to_json()
+    return apart
+
+
+CLASSIFIERS = {
+    "all private": {},
+    "public columns": SOME,
+    "public target": {**SOME, "public_target": True},
+    "public target, no columns": {"public_target": True},
+    "one shot": {"public_features": "all"},
+    "label-DP by descent": {"public_features": "all", "solver": "dp-gd"},
+    "normalised": {"normalize": True},
+    "no bounds": {"bounds": False},
+    "null of a record": {"neighboring_relation": "replace_special"},
+    "n private": {"neighboring_relation": "add_or_remove_one", "n_records": N},
+    "penalised": {"C": 1.0},
+    "no intercept": {"fit_intercept": False},
+    "threads": {"n_jobs": 2},
+}
+
+
+@pytest.mark.parametrize("changes", CLASSIFIERS.values(), ids=CLASSIFIERS)
+def test_classifiers(same_noise, changes):
+    the_same(lambda: classifier(**changes), X, LABELS)
+
+
+def test_several_classes_and_class_weights(same_noise):
+    y = np.array(["a", "b", "c"])[LABELS + (X[:, 2] > 0.5)]
+    weight = {"a": 2.0}
+    for kind in (FeatureDPLogisticRegression, DPSGDFClassifier):
+        the_same(lambda k=kind: classifier(k, "abc", class_weight=weight), X, y)
+
+
+def test_hinge_and_public_loss_of_the_users_own(same_noise):
+    the_same(lambda: classifier(DPSGDFClassifier, loss="hinge"), X, LABELS)
+
+    def pull(coef, intercept, X_public, y):
+        assert X_public.shape == (N, 2)
+        return coef * 0.1, intercept * 0
+
+    changes = {**SOME, "public_loss": pull}
+    the_same(lambda: classifier(**changes), X, LABELS)
+
+
+REGRESSORS = {
+    "squared error": {},
+    "huber": {"loss": "huber"},
+    "poisson": {"loss": "poisson"},
+    "small budget": {"epsilon": 0.1},
+    "penalised": {"alpha": 1.0},
+}
+
+
+@pytest.mark.parametrize("changes", REGRESSORS.values(), ids=REGRESSORS)
+def test_regressors(same_noise, changes):
+    the_same(lambda: regressor(**changes), X, NUMBERS)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {**SOME, "public_target": True, "solver": "dp-gd"},
+        {**SOME, "solver": "dp-gd"},
+        {**SOME, "public_target": True, "loss": "poisson"},
+        {"public_features": "all"},
+        {"public_features": "all", "loss": "poisson"},
+    ],
+)
+def test_regressors_with_public_parts(same_noise, changes):
+    the_same(lambda: regressor(FeatureDPRegressor, **changes), X, NUMBERS)
+
+
+class Union:
+    """The batches of all partitions, for a desk whose rows are in one place."""
+
+    def __init__(self, generator, n_rows, rate):
+        assert n_rows == N
+        self._batches = PartitionBatches(generator, n_rows, rate)
+
+    def draw(self):
+        batch, start, found = self._batches.draw(), 0, []
+        for number, size in enumerate(SIZES):
+            found.append(start + batch.of(number).members(size))
+            start += size
+        return np.concatenate(found)
+
+
+@pytest.mark.parametrize("changes", [{}, {"on_invalid": "replace", "bounds": False}])
+def test_poisson_batches_are_those_of_the_partitions(same_noise, monkeypatch, changes):
+    table = X.copy()
+    table[::7, 1] = np.nan  # void without bounds
+    settings = {"solver": "dp-sgd", "batch_size": 100, "max_iter": 12, **changes}
+    apart = classifier(**settings).fit(collection(table), collection(LABELS))
+    monkeypatch.setattr(desk, "PoissonBatches", Union)
+    alone = classifier(**settings).fit(table, LABELS)
+    np.testing.assert_array_equal(alone.coef_, apart.coef_)
+    monkeypatch.setattr(desk, "PoissonBatches", PoissonBatches)
+    other = classifier(**settings).fit(table, LABELS)
+    assert not np.array_equal(other.coef_, apart.coef_)
+
+
+def test_batches_are_poisson_and_drawn_as_often_as_asked():
+    rate, n_steps, sizes = 0.2, 2_000, (30, 50)
+    batches = PartitionBatches(np.random.default_rng(3), sum(sizes), rate)
+    members = np.zeros((n_steps, sum(sizes)), dtype=bool)
+    for step in range(n_steps):
+        batch = batches.draw()
+        first, second = (batch.of(i).members(size) for i, size in enumerate(sizes))
+        np.testing.assert_array_equal(first, batch.of(0).members(sizes[0]))
+        members[step, first], members[step, 30 + second] = True, True
+    # Five standard deviations of each rate, and of each correlation.
+    assert np.abs(members.mean(0) - rate).max() < 5 * np.sqrt(rate * 0.8 / n_steps)
+    correlations = np.corrcoef(members.T) - np.eye(sum(sizes))
+    assert np.abs(correlations).max() < 5 / np.sqrt(n_steps)
+    assert np.abs(np.corrcoef(members[1:].ravel(), members[:-1].ravel())[0, 1]) < 0.02
+
+
+def test_no_key_is_shown():
+    batch = PartitionBatches(np.random.default_rng(0), 10, 0.5).draw()
+    coins = batch.of(0)
+    shown = repr(batch) + str(batch) + repr(coins) + str([coins])
+    assert str(coins.key) not in shown and repr(batch._key)[2:-1] not in shown
+    assert coins.key != batch.of(1).key
+
+
+def test_malformed_values_are_those_of_their_partition(same_noise):
+    table, y = X.copy(), LABELS.astype(object)
+    table[5::97, 1], table[3::89, 4] = np.nan, np.inf
+    y[::50], y[7] = None, "what"
+    bounds = {0: (0, 1), 1: (0, 1), 2: (0, 1), 3: (0, 1)}
+    found = the_same(lambda: classifier(bounds=bounds), table, y)
+    other = classifier(bounds=bounds).fit(X, LABELS)
+    assert not np.array_equal(found.coef_, other.coef_)
+
+
+def frame(n_partitions=3):
+    table = pd.DataFrame(X, columns=list("abcde"))
+    table["text"] = np.where(X[:, 2] > 0.3, "yes", "no")
+    target = pd.Series(LABELS, name="label")
+    parts = {"npartitions": n_partitions, "sort": False}
+    return (
+        (table, target),
+        (dd.from_pandas(table, **parts), dd.from_pandas(target, **parts)),
+    )
+
+
+def test_frames_have_names(same_noise):
+    (table, y), (rows, target) = frame()
+    table, rows = table[list("abcde")], rows[list("abcde")]
+    model = {"public_features": ["a", "d"], "bounds": {"a": (0, 1), "b": (0, 2)}}
+    alone = classifier(**model).fit(table, y)
+    apart = classifier(**model).fit(rows, target)
+    np.testing.assert_array_equal(alone.coef_, apart.coef_)
+    assert list(apart.feature_names_in_) == list("abcde")
+    assert alone.privacy_.to_json() == apart.privacy_.to_json()
+    assert alone.plan(table, y).to_dict() == apart.plan(rows, target).to_dict()
+
+
+@pytest.mark.parametrize("public", [None, ["a", "text"]])
+def test_raw_frames(same_noise, public):
+    (table, y), (rows, target) = frame()
+    encoder = DeclaredEncoder((0, 1), {"text": ["yes", "no"]})
+    settings = {"bounds": None, "encoder": encoder, "public_features": public}
+    alone = classifier(**settings).fit(table, y)
+    apart = classifier(**settings).fit(rows, target)
+    np.testing.assert_array_equal(alone.coef_, apart.coef_)
+    np.testing.assert_array_equal(alone.predict(table), apart.predict(table))
+
+
+def test_the_encoder_takes_frames_of_dask():
+    (table, _), (rows, _) = frame()
+    alone = DeclaredEncoder((0, 1), {"text": ["yes", "no"]}).fit(table)
+    apart = DeclaredEncoder((0, 1), {"text": ["yes", "no"]}).fit(rows)
+    assert repr(apart.blocks_) == repr(alone.blocks_)
+    found = apart.transform(rows)
+    assert isinstance(found, da.Array) and found.shape[1] == alone.blocks_[-1].stop
+    np.testing.assert_array_equal(found.compute(), alone.transform(table))
+    np.testing.assert_array_equal(apart.fit_transform(rows).compute(), found.compute())
+
+
+def test_seeds_know_the_data(monkeypatch):
+    first = classifier().fit(collection(X), collection(LABELS))
+    again = classifier().fit(collection(X), collection(LABELS))
+    np.testing.assert_array_equal(first.coef_, again.coef_)
+    # The same sums, and other noise: another partition, another digest.
+    other = classifier().fit(collection(X, (450, 450)), collection(LABELS, (450, 450)))
+    assert not np.array_equal(first.coef_, other.coef_)
+
+
+class Answers(places_module.Places):
+    """Keeps whatever leaves the partitions before the first sum."""
+
+    heard: list = []
+
+    def _called(self, verb, arguments):
+        found = super()._called(verb, arguments)
+        if verb == "total":
+            Answers.heard = None
+        if Answers.heard is not None:
+            Answers.heard += found
+        return found
+
+
+def heard(monkeypatch, table, y, **changes):
+    from skfdp.estimators.partitions import collections as here
+
+    Answers.heard = kept = []
+    monkeypatch.setattr(here, "Places", Answers)
+    model = classifier(**{"random_state": None, **changes})
+    model.fit(collection(table), collection(y))
+    assert Answers.heard is None
+    return kept
+
+
+@pytest.mark.parametrize("changes", [{}, SOME, {**SOME, "public_target": True}])
+def test_what_leaves_before_the_first_sum_is_public(monkeypatch, changes):
+    table, y = X.copy(), LABELS.copy()
+    table[:, [1, 2, 4]] = np.nan
+    if not changes:
+        table[:] = np.inf
+    if not changes.get("public_target"):
+        y = np.full(N, 7)
+    one = heard(monkeypatch, X, LABELS, **changes)
+    other = heard(monkeypatch, table, y, **changes)
+    assert len(one) == len(other)
+    for mine, theirs in zip(one, other, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+REFUSED = {
+    "weights": ({}, {"sample_weight": np.ones(N)}, "sample_weight cannot be given"),
+    "groups": ({}, {"groups": np.arange(N)}, "groups cannot be given"),
+    "no privacy": ({"epsilon": np.inf}, {}, "epsilon=inf cannot be fitted"),
+    "released bounds": ({"bounds": "private"}, {}, "bounds='private' cannot be"),
+    "labels": ({"classes": None}, {}, "classes=None: the labels of a Dask"),
+    "padding": ({**SOME, "public_loss": "zero"}, {}, "public_loss='zero' needs a"),
+}
+
+
+@pytest.mark.parametrize("changes, given, match", REFUSED.values(), ids=REFUSED)
+def test_what_does_not_work_is_refused_before_the_charge(changes, given, match):
+    ledger = PrivacyLedger()
+    model = classifier(ledger=ledger)
+    model.set_params(**changes)
+    with pytest.raises(ValueError, match=match):
+        model.fit(collection(X), collection(LABELS), **given)
+    assert not ledger.entries and not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize(
+    "model, match",
+    [
+        (
+            regressor(FeatureDPRegressor, solver="one-shot"),
+            "SecondMoments is a method that needs a",
+        ),
+        (regressor(centering="adaptive"), "centering='adaptive' needs a table"),
+        (regressor(clip_features=True), "clip_features needs a table in memory"),
+    ],
+)
+def test_methods_that_need_the_whole_table_are_refused(model, match):
+    for verb in (model.fit, model.plan):
+        with pytest.raises(ValueError, match=match):
+            verb(collection(X), collection(NUMBERS))
+
+
+def test_other_collections_are_refused():
+    with pytest.raises(TypeError, match="MLPClassifier takes no Dask collection yet"):
+        FeatureDPMLPClassifier().fit(collection(X), collection(LABELS))
+    rows = collection(X)
+    for y, match in (
+        (LABELS, "y of type ndarray must be a Dask array or Series"),
+        (collection(LABELS, (450, 450)), "must be a Dask array or frame with the part"),
+        (None, "requires y to be passed"),
+        (collection(LABELS[:-1], (400, 0, 1, 498)), "inconsistent numbers of samples"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            classifier().fit(rows, y)
+    (_, _), (raw, target) = frame()
+    raw["kind"] = raw["text"].astype("category")
+    raw["kind"] = raw["kind"].cat.as_unknown()
+    encoder = DeclaredEncoder((0, 1), {"text": ["yes", "no"]})
+    for verb in (
+        lambda: classifier(encoder=encoder, bounds=None).fit(raw, target),
+        lambda: encoder.fit(raw),
+    ):
+        with pytest.raises(ValueError, match="the categories of .'kind'. are those"):
+            verb()
+
+
+def test_errors_of_partitions_quote_nothing():
+    table = X.astype(object)
+    table[1, 1] = "a secret"
+    with pytest.raises(ValueError, match="X holds values that are not num") as caught:
+        classifier().fit(collection(table), collection(LABELS))
+    assert "secret" not in str(caught.value) and caught.value.__context__ is None
+    ledger = PrivacyLedger()
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        table = np.where(X > 0.9, np.nan, X)
+        model = classifier(on_invalid="raise", ledger=ledger)
+        model.fit(collection(table), collection(LABELS))
+    assert not ledger.entries
+
+
+def test_shelves_return_what_went_wrong():
+    def fails(kept):
+        raise kept
+
+    shelf = Shelf(ValueError("of ours"))
+    assert shelf.ask(RAW, lambda raw: fails(raw[0])) == Failure(ValueError, "of ours")
+    shelf = Shelf(KeyError("a secret"))
+    found = shelf.ask(RAW, lambda raw: fails(raw[0]))
+    assert found.kind is RuntimeError and "secret" not in found.text
+
+
+def test_a_public_table_has_no_private_columns():
+    mask = np.array([True, False, True])
+    table = PublicTable(np.arange(6.0).reshape(3, 2), mask)
+    assert table.shape == (3, 3) and len(table) == 3
+    np.testing.assert_array_equal(table[1:], [[2, 0, 3], [4, 0, 5]])
+    np.testing.assert_array_equal(table[:, mask], [[0, 1], [2, 3], [4, 5]])
+    with pytest.raises(KeyError, match="only the public columns"):
+        table[:, ~mask]

@@ -1,0 +1,187 @@
+"""Integer rows in files without a name."""
+
+import errno
+import mmap
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import pytest
+import sklearn
+
+from skfdp.records import files
+from skfdp.records.files import Reader, RowFile, check_room, working_memory
+from skfdp.records.grid import GridRows
+
+LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def written(rows, size=7):
+    file = RowFile(rows.shape[1])
+    for start in range(0, len(rows), size):
+        file.write(rows[start : start + size])
+    return file.read()
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).integers(-(2**15), 2**15, (40, 6), np.int16)
+
+
+def test_what_is_written_is_read(rows):
+    values, _ = written(rows)
+    assert values.dtype == np.int16
+    assert np.array_equal(values, rows)
+    assert not values.flags.writeable
+
+
+def test_there_is_no_name_while_it_is_written_and_read(rows, folder):
+    file = RowFile(rows.shape[1])
+    file.write(rows)
+    assert list(folder.iterdir()) == []
+    values, _ = file.read()
+    assert list(folder.iterdir()) == []
+    assert np.array_equal(values, rows)
+
+
+@LINUX
+def test_a_killed_process_leaves_nothing(folder):
+    script = (
+        "import os, signal, numpy as np\n"
+        "from skfdp.records.files import RowFile\n"
+        "file = RowFile(1000)\n"
+        "file.write(np.ones((5000, 1000), dtype=np.int16))\n"
+        "kept = file.read()\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment)
+    assert done.returncode == -9
+    assert list(folder.iterdir()) == []
+
+
+@LINUX
+def test_others_may_not_open_it(rows):
+    file = RowFile(rows.shape[1])
+    assert os.fstat(file._file.fileno()).st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("call", ["write", "flush"])
+def test_a_full_disk_is_told_in_one_sentence(rows, code, call, monkeypatch):
+    class Full:
+        def write(self, data):
+            if call == "write":
+                raise OSError(code, "full")
+
+        def flush(self):
+            raise OSError(code, "full")
+
+    file = RowFile(rows.shape[1])
+    file._file = Full()
+    with pytest.raises(OSError, match="no room for the integer rows of this X"):
+        file.write(rows)
+        file.read()
+
+
+def test_other_failures_are_told_as_they_are(rows):
+    file = RowFile(rows.shape[1])
+    file._file.close()
+    file._file = open(os.devnull, "rb")
+    with file._file, pytest.raises(OSError, match="not writable|write"):
+        file.write(rows)
+
+
+def test_room_is_asked_for_before(monkeypatch, folder):
+    usage = type(files.shutil.disk_usage(folder))(10**9, 10**9 - 10**5, 10**5)
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda path: usage)
+    with sklearn.config_context(working_memory=0.05):
+        check_room(100, 500)  # 10**5 bytes
+        check_room(10, 500)
+        with pytest.raises(OSError, match="TMPDIR") as told:
+            check_room(101, 500)
+    assert told.value.errno == errno.ENOSPC
+    check_room(101, 500)  # in memory
+
+
+def test_the_bound_is_that_of_scikit_learn():
+    with sklearn.config_context(working_memory=3):
+        assert working_memory() == 3 * 2**20
+
+
+@pytest.mark.parametrize("stretch", [1, 12, 36, 10**6])
+@pytest.mark.parametrize("start, stop", [(0, 40), (3, 29), (5, 5), (39, 40)])
+def test_stretches_cover_a_pass_once(rows, stretch, start, stop, monkeypatch):
+    monkeypatch.setattr(files, "_STRETCH", stretch)
+    monkeypatch.setattr(files, "_MEMBERS", max(1, stretch // 12))
+    monkeypatch.setattr(files, "_PIECE", mmap.PAGESIZE)
+    _, reader = written(rows)
+    for batch in (None, np.arange(40), np.arange(40) * 3 // 4):
+        found = list(reader.stretches(batch, start, stop))
+        covered = [i for first, last in found for i in range(first, last)]
+        assert covered == list(range(start, stop))
+        assert all(first < last for first, last in found)
+
+
+class Asked:
+    """A map that notes what it is asked for."""
+
+    def __init__(self):
+        self.places = []
+
+    def madvise(self, option, *place):
+        if place:
+            self.places.append(place)
+
+
+@LINUX
+@pytest.mark.parametrize("whole", [True, False])
+def test_every_row_is_asked_for_before_it_is_read(whole, monkeypatch):
+    monkeypatch.setattr(files, "_STRETCH", 2**16)
+    monkeypatch.setattr(files, "_MEMBERS", 16)
+    row_bytes, start = 3000, 128
+    memory = Asked()
+    reader = Reader(memory, row_bytes, start)
+    batch = None
+    if not whole:
+        batch = np.flatnonzero(np.random.default_rng(0).random(3000) < 0.05)
+    stop = 300 if whole else len(batch)
+    for first, last in reader.stretches(batch, 0, stop):
+        asked = set()
+        for begin, size in memory.places:
+            assert begin % 4096 == 0
+            asked.update(range(begin // 4096, -(-(begin + size) // 4096)))
+        for i in range(first, last):
+            row = i if whole else batch[i]
+            begin = start + row * row_bytes
+            pages = range(begin // 4096, (begin + row_bytes - 1) // 4096 + 1)
+            assert asked.issuperset(pages)
+    if not whole:  # and little else
+        assert len(asked) < 0.3 * 3000 * row_bytes / 4096 + 100
+
+
+@pytest.mark.parametrize("limit", [0, 1])
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_rows_of_files_alone_go_into_files(limit, on_disk, folder):
+    class Blocks:
+        shape = (300, 5)
+
+        def __getitem__(self, block):
+            return np.arange(1500).reshape(300, 5)[block] / 1500
+
+    X = Blocks()
+    X.on_disk = on_disk
+    with sklearn.config_context(working_memory=limit):
+        rows = GridRows.build(X, lambda x: x, bias=0.5)
+    assert (rows.reader is not None) == (on_disk and limit == 0)
+    usual = GridRows.build(X[:], lambda x: x, bias=0.5)
+    assert np.array_equal(rows.values, usual.values)
+    assert np.array_equal(rows.squared_norms, usual.squared_norms)

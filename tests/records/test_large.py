@@ -1,0 +1,164 @@
+"""Large tables: what NumPy would give, block by block."""
+
+import numpy as np
+import pytest
+import sklearn
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skfdp.records.labels import _seen_and_codes
+from skfdp.records.large import (
+    ArraySource,
+    LargeTable,
+    chosen_rows,
+    in_memory,
+    is_on_disk,
+)
+from skfdp.records.mapped import PublicRows, WholeRows
+from skfdp.records.moved import MovedRows
+from skfdp.records.row_map import RowMap
+from skfdp.records.sources import large_table
+
+N, D = 50, 6
+NAMES = tuple("abcdef")
+
+
+def array(dtype=np.float32):
+    return (np.random.default_rng(0).random((N, D)) * 200).astype(dtype)
+
+
+def table(X, names=NAMES):
+    return LargeTable.of(ArraySource(X), names)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.int16])
+def test_a_table_is_read_as_an_array_is(dtype):
+    X = array(dtype)
+    found = table(X)
+    assert found.shape == X.shape
+    assert len(found) == N
+    assert found.ndim == 2
+    assert found.dtype == X.dtype
+    assert found.nbytes == X.nbytes
+    assert np.array_equal(np.asarray(found), X)
+    assert np.asarray(found).dtype == X.dtype
+    assert repr(found) == f"LargeTable(shape=({N}, {D}), dtype={X.dtype.name})"
+
+
+INDICES = st.one_of(
+    st.slices(N),
+    st.lists(st.integers(0, N - 1), max_size=N),
+    st.lists(st.booleans(), min_size=N, max_size=N),
+)
+
+
+@given(
+    rows=st.lists(st.booleans(), min_size=N, max_size=N),
+    first=st.lists(st.booleans(), min_size=D, max_size=D),
+    index=INDICES,
+)
+def test_rows_and_columns_are_those_of_an_array(rows, first, index):
+    X, columns, rows = array(), np.array(first), np.array(rows)
+    found = chosen_rows(table(X)[:, columns], rows)
+    wanted = chosen_rows(X[:, columns], rows)
+    assert found.shape == wanted.shape
+    assert np.array_equal(in_memory(found), wanted)
+    if isinstance(index, list):
+        index = np.array(index, dtype=bool if index and index[0] in (0, 1) else int)
+        if index.dtype == bool:
+            index = index[: len(wanted)]
+            index = np.r_[index, np.zeros(len(wanted) - len(index), bool)]
+        index = index[index < len(wanted)] if index.dtype != bool else index
+    assert np.array_equal(found[index], wanted[index])
+    last = chosen_rows(found, np.arange(len(wanted))[::2])
+    assert np.array_equal(in_memory(last), wanted[::2])
+
+
+@pytest.mark.parametrize("index", [(slice(0, 3), 0), 3, (slice(None),), 1.5, [[0]]])
+def test_other_indices_are_refused(index):
+    with pytest.raises(TypeError, match="a large table"):
+        table(array())[index]
+
+
+def test_columns_have_names():
+    X, found = array(), table(array())
+    assert found.columns == list(NAMES)
+    assert np.array_equal(found["c"], X[:, 2])
+    rest = found.drop("c", "a")
+    assert rest.columns == ["b", "d", "e", "f"]
+    assert np.array_equal(in_memory(rest), X[:, [1, 3, 4, 5]])
+    for give in (rest.__getitem__, rest.drop):
+        with pytest.raises(KeyError, match="no column 'c'"):
+            give("c")
+    without = table(X, None)
+    assert without.columns is None
+    with pytest.raises(KeyError):
+        without["a"]
+
+
+def test_the_whole_of_a_table_is_given_if_it_fits():
+    found = table(array())
+    with (
+        sklearn.config_context(working_memory=0),
+        pytest.raises(MemoryError, match="working_memory"),
+    ):
+        np.asarray(found)
+    with sklearn.config_context(working_memory=0):
+        assert np.array_equal(np.asarray(found[:, [2]]), array()[:, [2]])
+    assert found.astype(np.float64).dtype == np.float64
+
+
+def test_only_large_memory_maps_become_large_tables(tmp_path):
+    np.save(tmp_path / "X.npy", array())
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    assert large_table(mapped) is None
+    assert large_table(array()) is None
+    with sklearn.config_context(working_memory=0):
+        assert large_table(array()) is None
+        found = large_table(mapped)
+        assert large_table(mapped[:, 0]) is None  # refused as any other vector
+    assert large_table(found) is found
+    assert np.array_equal(in_memory(found), array())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, None])
+def test_what_is_not_finite_is_filled_as_in_memory(dtype, wrong):
+    X = array(dtype)
+    if wrong is not None:
+        X[[3, 4, 4], [0, 1, 5]] = wrong
+    low, span = np.zeros(D), np.full(D, 200.0)
+    span[0] = np.inf
+    row_map = RowMap(low, span)
+    filled, void = row_map.filled(table(X))
+    usual, usually_void = row_map.filled(X)
+    assert np.array_equal(in_memory(filled), usual)
+    assert filled.dtype == usual.dtype
+    if wrong is None:
+        assert void is None and usually_void is None
+    else:
+        assert np.array_equal(void, usually_void)
+
+
+def test_what_is_made_of_rows_in_a_file_is_in_a_file():
+    mask = np.arange(D) < 2
+    for on_disk in (True, False):
+        source = LargeTable.of(ArraySource(array(), on_disk))
+        public = PublicRows(source, mask, RowMap())
+        whole = WholeRows(public, RowMap())
+        for made in (public, whole, MovedRows(whole, np.zeros(D)), source[:, mask]):
+            assert is_on_disk(made) == on_disk
+    assert not is_on_disk(array())
+
+
+@pytest.mark.parametrize("n", [0, 1, 9000])
+@pytest.mark.parametrize("dtype", ["i8", "u1", "f8", "f4", "?", "U3", "S2", "O"])
+def test_labels_are_coded_as_numpy_does(n, dtype):
+    y = np.random.default_rng(0).integers(0, 7, n).astype(dtype)
+    if np.dtype(dtype).kind == "f" and n:
+        y[::5], y[1::7], y[2::7] = np.nan, -0.0, np.inf
+    seen, codes = _seen_and_codes(y)
+    wanted, inverse = np.unique(y, return_inverse=True)
+    assert seen.dtype == wanted.dtype
+    assert np.array_equal(seen, wanted, equal_nan=wanted.dtype.kind == "f")
+    assert np.array_equal(codes, inverse)
