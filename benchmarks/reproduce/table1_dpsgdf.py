@@ -15,8 +15,9 @@ fit, with all of epsilon. The paper's numbers are the best of a grid of 1,400 se
 no penalty, no temperature) with N settings drawn from the paper's grid among those of
 at most ``--most-steps`` steps: *uncharged*, the best of them on the first seed,
 measured on other seeds; and *charged*, `PrivateSearchCV` over the same N settings with
-the same epsilon in all. What differs from the paper there: the step size decays to 0,
-and the bias feature is a tenth of a row.
+the same epsilon in all, and full batches, as many: a search accounts for no others.
+What differs from the paper there: the step size decays to 0, and the bias feature is a
+tenth of a row.
 
 *Table 2*: diameter, and largest and mean distance from the mean, of rows of norm 1.
 
@@ -138,14 +139,14 @@ def parameters_of(setting: dict, split: Split, method: str, epsilon: float) -> d
 
 
 def searched(split: Split, method: str, epsilon: float, settings, seed: int) -> dict:
-    """Return the scores of what `PrivateSearchCV` publishes, charged as a whole."""
-    grid = [
-        {
-            name: [value]
-            for name, value in parameters_of(one, split, method, epsilon).items()
-        }
-        for one in settings
-    ]
+    """Return the scores of what `PrivateSearchCV` publishes, charged as a whole.
+
+    A search accounts for full batches alone: it takes as many steps, of all rows.
+    """
+    grid = []
+    for one in settings:
+        given = parameters_of(one, split, method, epsilon) | {"batch_size": None}
+        grid.append({name: [value] for name, value in given.items()})
     search = PrivateSearchCV(
         estimator(split, epsilon, **PAPER_LOOP),
         grid,
