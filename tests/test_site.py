@@ -2,10 +2,13 @@
 
 import ast
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 
 import pytest
+
+import skfdp
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -98,6 +101,24 @@ class TestFormulas:
                 assert self.formula(code, block=True).startswith("<math")
                 count += 1
         assert count > 100
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "FeatureDPLogisticRegression",
+        "DPSGDFClassifier",
+        "FeatureDPRegressor",
+        "DPSGDFRegressor",
+        "FeatureDPMLPClassifier",
+    ],
+)
+def test_five_parameters_matter(name):
+    estimator = getattr(skfdp, name)
+    told = estimator.__doc__.partition("    Parameters\n")[0]
+    five = re.findall(r"^    `(\w+)`  ", told, re.MULTILINE)
+    assert len(five) == 5
+    assert set(five) <= set(inspect.signature(estimator).parameters)
 
 
 def test_public_names_have_their_sources():

@@ -29,10 +29,18 @@ def _modules():
     return {name: places[0] for name, places in found.items() if len(places) == 1}
 
 
+@functools.cache
+def _shared():
+    """Return the modules that hold names of the package itself."""
+    return {_modules().get(name) for name in skfdp.__all__}
+
+
 def _home(app, modname, attribute):
-    if modname.startswith("skfdp"):
-        return _modules().get(attribute.partition(".")[0])
-    return None
+    if not modname.startswith("skfdp"):
+        return None
+    home = _modules().get(attribute.partition(".")[0])
+    # A page of code leads back to the pages of one package only.
+    return None if modname != "skfdp" and home in _shared() else home
 
 
 def setup(app):

@@ -113,6 +113,7 @@ def test_bundled_job_needs_no_extra(tmp_path):
     assert facts.seeded
 
 
+@pytest.mark.slow
 def test_file_job_as_a_command(people, tmp_path):
     report, model = tmp_path / "report.json", tmp_path / "model.skops"
     # Without the word "fit", as before there were commands.
