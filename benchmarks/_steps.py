@@ -13,8 +13,7 @@ import numpy as np
 from numba import njit
 
 from skfdp.kernels import short_tiles, tiles
-from skfdp.kernels.residuals import place
-from skfdp.kernels.residuals import residuals as turn_into_residuals
+from skfdp.kernels.residuals import call_leaf, leaf_address, place
 from skfdp.kernels.vectors import WIDTH
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.losses import LOSSES
@@ -91,7 +90,7 @@ def same_kernels(X, y, n_classes: int, batch: int):
             part = members[start : start + block]
             residuals = np.empty((n_outputs, len(part)))
             tiles.margins(X, part, theta, residuals)
-            turn_into_residuals(LOG_LOSS, 0.0, residuals, labels[part])
+            LOSSES["log_loss"].leaf(residuals, labels[part], 0.0)
             tiles.add_outer_products(X, part, residuals, total)
         velocity[:] = 0.9 * velocity + total / batch
         theta[:] -= LEARNING_RATE * velocity
@@ -105,6 +104,9 @@ def same_products(query: LinearQuery, batch: int):
         Streams(None, "base").private("coins"), query.n_rows, batch / query.n_rows
     )
     width = WIDTH * math.ceil(query.rows.n_columns / WIDTH)
+    size = short_tiles.block_size(query.rows.n_columns, query.n_outputs)
+    leaf = leaf_address(LOG_LOSS, np.dtype(np.int16))
+    linked = size, short_tiles.links(query.n_outputs), leaf
     weights = np.zeros((query.n_outputs, width), dtype=np.int16)
     sums, total = np.zeros(weights.shape, dtype=np.int64), np.zeros(query.shape, int)
     rule, labels = HeavyBall(LEARNING_RATE, 0.9, STEPS), query.target.astype(np.int16)
@@ -116,7 +118,7 @@ def same_products(query: LinearQuery, batch: int):
         factor = math.ldexp(query.rows.unit, -bits)
         sums[:] = 0
         excess = _add_unclipped(
-            query.rows.values, batches.draw(), weights, factor, labels, sums
+            query.rows.values, batches.draw(), weights, factor, labels, *linked, sums
         )
         short_tiles.unfold(sums, excess << 31, total)
         gradient = total * (query.rows.unit / 2**13 / batch)
@@ -126,21 +128,20 @@ def same_products(query: LinearQuery, batch: int):
 
 
 @njit(nogil=True)
-def _add_unclipped(X, batch, theta, factor, labels, out):
-    """What `short_kernels.add_clipped` does, but residuals are rounded as they are."""
+def _add_unclipped(X, batch, theta, factor, labels, size, links, leaf, out):
+    """What `short_tiles.add_clipped` does, but residuals are rounded as they are."""
     n_outputs, excess = theta.shape[0], 0
-    size = short_tiles.block_size(X.shape[1], n_outputs)
     memory = np.empty(size * n_outputs)
     for first in range(0, len(batch), size):
         rows = batch[first:]
         n_rows = min(size, len(rows))
         residuals = memory[: n_rows * n_outputs].reshape((n_outputs, n_rows))
-        short_tiles.margins(X, rows, theta, factor, residuals)
-        turn_into_residuals(LOG_LOSS, 0.0, residuals, labels[rows[:n_rows]])
+        short_tiles.margins(X, rows, theta, factor, links, residuals)
+        call_leaf(leaf, (residuals, labels[rows[:n_rows]], 0.0))
         for k in range(n_outputs):
             for i in range(n_rows):
                 residuals[k, i] = np.rint(8192.0 * residuals[k, i])
-        excess += short_tiles.add_outer_products(X, rows, residuals, out)
+        excess += short_tiles.add_outer_products(X, rows, residuals, links, out)
     return excess
 
 

@@ -1,8 +1,9 @@
-"""Two versions of the package against each other: paired fits, interleaved, in one run.
+"""Two versions of the package against each other: paired, interleaved, in one run.
 
 ``python benchmarks/pair.py OLD NEW`` takes two checkouts and prints, for each case, the
 median of the paired ratios NEW / OLD with its quartiles (below 1: NEW is faster), CPU
-times, and peak memory. Compare a checkout with itself to see the noise of a machine.
+times, and peak memory; ``--steps`` takes steps instead of fits. Compare a checkout with
+itself to see the noise of a machine.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from _paired import CASES
+from _paired import CASES, STEPS
 
 WORKER = Path(__file__).with_name("_paired.py")
 NEW = ("import", "first fit")
@@ -101,12 +102,13 @@ def main():
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", nargs="+", choices=(*NEW, *CASES))
+    parser.add_argument("--only", nargs="+", choices=(*NEW, *CASES, *STEPS))
+    parser.add_argument("--steps", action="store_true", help="steps, and no fits")
     given = parser.parse_args()
     trees = [given.old.resolve(), given.new.resolve()]
     print(f"load {os.getloadavg()[0]:.1f}, {given.rounds} rounds")
-    print(f"{'':22}{'CPU ratio':>10}{'quartiles':>17}{'ms':>16}{'MB':>16}")
-    for case in given.only or (*NEW, *CASES):
+    print(f"{'':30}{'CPU ratio':>10}{'quartiles':>17}{'ms':>16}{'MB':>16}")
+    for case in given.only or (STEPS if given.steps else (*NEW, *CASES)):
         found = measured(trees, case, given.rounds)
         ratio = found[:, 1, 0] / found[:, 0, 0]
         low, middle, high = np.quantile(ratio, [0.25, 0.5, 0.75])
@@ -114,8 +116,8 @@ def main():
         # The peak of a worker only grows; new processes have one each.
         peak = np.median(found[:, :, 2], axis=0) if case in NEW else found[-1, :, 2]
         print(
-            f"{case:22}{middle:10.3f}{f'({low:.3f} .. {high:.3f})':>17}"
-            f"{ms[0]:8.1f}{ms[1]:8.1f}{peak[0]:8.0f}{peak[1]:8.0f}",
+            f"{case:30}{middle:10.3f}{f'({low:.3f} .. {high:.3f})':>17}"
+            f"{ms[0]:8.3f}{ms[1]:8.3f}{peak[0]:8.0f}{peak[1]:8.0f}",
             flush=True,
         )
 

@@ -41,6 +41,7 @@ def run(path, *options):
     return [line for line in lines if "table" in line], found.stdout
 
 
+@pytest.mark.slow
 def test_quick_mode_runs_and_resumes(tmp_path):
     path = tmp_path / "results.jsonl"
     first, output = run(path, "--quick")

@@ -31,6 +31,7 @@ def quick(tmp_path_factory):
     return path, run.stdout
 
 
+@pytest.mark.slow
 def test_quick_mode_writes_a_complete_table(quick):
     path, output = quick
     content = json.loads(path.read_text(encoding="utf-8"))

@@ -123,6 +123,7 @@ print(skfdp.__file__)
 """
 
 
+@pytest.mark.slow
 def test_a_loss_is_one_file_and_one_line(tmp_path):
     copy = Copy(tmp_path, "A new loss")
     assert copy.sizes == {"kernels/losses/__init__.py": 1}
@@ -158,6 +159,7 @@ print(skfdp.__file__)
 """
 
 
+@pytest.mark.slow
 def test_a_statistic_is_one_file_and_one_line(tmp_path):
     copy = Copy(tmp_path, "A new statistic")
     assert copy.sizes == {"tests/queries/test_contract.py": 1}
@@ -186,6 +188,7 @@ print(skfdp.__file__, plan.events[0].sensitivity)
 """
 
 
+@pytest.mark.slow
 def test_a_method_is_one_file_and_one_line(tmp_path):
     copy = Copy(tmp_path, "A new method")
     assert copy.sizes == {

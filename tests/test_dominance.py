@@ -41,6 +41,7 @@ def run(path, *options):
     return [line for line in lines if "table" in line], found.stdout
 
 
+@pytest.mark.slow
 def test_the_script_resumes_where_it_stopped(tmp_path):
     path = tmp_path / "results.jsonl"
     options = ["--tables", "breast", "--epsilons", "1", "--seeds", "2"]

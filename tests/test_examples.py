@@ -15,6 +15,7 @@ import skfdp
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", sorted(EXAMPLES.glob("plot_*.py")), ids=lambda path: path.stem
 )
@@ -49,6 +50,7 @@ def test_there_are_some():
     assert all(name.startswith(("plot_", "data_")) for name in names)
 
 
+@pytest.mark.slow
 def test_label_dp_on_images():
     if not EXAMPLES.is_dir():
         pytest.skip("the examples are not beside the tests")

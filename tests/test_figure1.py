@@ -20,6 +20,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 def test_a_small_figure(tmp_path):
     output, figure = tmp_path / "figure.json", tmp_path / "figure.png"
     command = [sys.executable, str(SCRIPT), "--rows", "1200", "--epsilons", "8"]
@@ -43,6 +44,7 @@ def test_a_small_figure(tmp_path):
     assert figure.stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_your_copy_of_the_data(tmp_path):
     X, y = make_purchase100(4700, random_state=0)
     copy, output = tmp_path / "mine.npz", tmp_path / "figure.json"

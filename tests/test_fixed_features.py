@@ -107,6 +107,7 @@ def test_the_script_of_images_runs(tmp_path):
         assert f"{cells[key]['accuracy']:.2f}" in output
 
 
+@pytest.mark.slow
 def test_the_script_of_successors_runs(tmp_path):
     cells, output = run(
         "successors.py", tmp_path / "successors.json", "--quick", "--seeds", "1"

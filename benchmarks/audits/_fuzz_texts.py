@@ -486,6 +486,7 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
     ),
     "report": ("skfdp.report($reported, delta=$delta_or_none)",),
     "read_report": ("skfdp.read_report($path)",),
+    "open_table": ("skfdp.open_table($path)", "skfdp.open_table($values)"),
     "FitPlan": (
         "FITPLAN.to_dict()",
         "skfdp.DPSGDFClassifier(epsilon=$epsilon, delta=$delta, classes=$classes, "

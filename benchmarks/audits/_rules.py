@@ -7,8 +7,10 @@ import _rules_desk
 import _rules_fits
 import _rules_ledger
 import _rules_noise
+import _rules_partitions
 import _rules_persons
 import _rules_records
+import _rules_resuming
 import _rules_scores
 import _rules_sums
 from _mutants import Mutant, Source
@@ -20,9 +22,11 @@ RULES = [
     *_rules_desk.RULES,
     *_rules_sums.RULES,
     *_rules_persons.RULES,
+    *_rules_partitions.RULES,
     *_rules_records.RULES,
     *_rules_fits.RULES,
     *_rules_scores.RULES,
+    *_rules_resuming.RULES,
 ]
 
 #: What has to have a mutant: rooms, then a regular expression of lines.
@@ -46,6 +50,7 @@ SPARED = {
     ("queries/__init__.py", r"def exact_sum"): "a protocol",
     ("queries/temperature.py", r"np\.rint\(weights / unit\)"): "released weights",
     ("queries/temperature.py", r"np\.trunc\("): "cut to the bound after it",
+    ("releases/journal.py", r"coins = secrets"): "a key of public coins",
     ("queries/network.py", r"np\.rint"): "the norm is that of what is rounded",
     (
         "kernels/contributions.py",

@@ -388,4 +388,49 @@ SELECTION = [
     ),
 ]
 
-RULES = [*EVENTS, *CURVES, *PLANS, *SELECTION]
+ABROAD = [
+    Line(
+        "replaced records as added ones",
+        "another accountant halves what a replaced record moves",
+        "privacy/dp_events.py",
+        r"radius = sensitivity / 2 if reader\.replaces else sensitivity",
+        "radius = sensitivity / 2",
+    ),
+    Line(
+        "no fence against an accountant that forgets the factor 2",
+        "a full batch of replaced records is read as one of added ones",
+        "privacy/dp_events.py",
+        r"if sampling_rate < 1 or reader\.replaces:",
+        "if sampling_rate < 1:",
+    ),
+    Line(
+        "batches under another relation",
+        "an accountant of added records reads batches of replaced ones",
+        "privacy/dp_events.py",
+        r"if relation\.replaces != reader\.replaces:",
+        "if reader.replaces and not relation.replaces:",
+    ),
+    Line(
+        "count dropped for other accountants",
+        "n releases cost what one does",
+        "privacy/dp_events.py",
+        r"if count > 1:",
+        "if count > 2**50:",
+    ),
+    Line(
+        "seeded noise for other accountants",
+        "noise without a guarantee is told as noise",
+        "privacy/events.py",
+        r"if self\.seeded:",
+        "if False:",
+    ),
+    Line(
+        "an epsilon that does not hold is registered",
+        "a seeded fit in a public registry",
+        "privacy/registry.py",
+        r"if \(why := wording\.void_text\(report\)\) is not None:",
+        "if False:",
+    ),
+]
+
+RULES = [*EVENTS, *CURVES, *PLANS, *SELECTION, *ABROAD]

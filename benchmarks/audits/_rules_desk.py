@@ -35,23 +35,23 @@ DESK = [
     Line(
         "void records kept",
         "a record that should add nothing adds to a full batch",
-        "releases/desk.py",
-        r"return np\.flatnonzero\(~self\._void\)",
+        "releases/coins.py",
+        r"return np\.flatnonzero\(~void\)",
         "return None",
     ),
     Line(
         "void records kept in batches",
         "a record that should add nothing adds to a Poisson batch",
-        "releases/desk.py",
-        r"return batch\[~self\._void\[batch\]\]",
+        "releases/coins.py",
+        r"return batch\[~void\[batch\]\]",
         "return batch",
     ),
     Line(
         "void records alone",
         "the mask is inverted",
-        "releases/desk.py",
-        r"~self\._void",
-        "self._void",
+        "releases/coins.py",
+        r"~void",
+        "void",
         least=2,
     ),
     Line(
@@ -106,8 +106,8 @@ DESK = [
     Line(
         "other records let in",
         "void marks of other records",
-        "releases/desk.py",
-        r"if len\(self\._void\) != n_rows:",
+        "releases/coins.py",
+        r"if len\(void\) != n_rows:",
         "if False:",
     ),
     Line(
@@ -123,7 +123,7 @@ DESK = [
         "averages divide by what only the batch tells",
         "releases/descent.py",
         r"event\.sampling_rate \* n_records \* query\.clip_norm",
-        "max(1, len(desk._batch(event, query.n_rows) if event.sampling_rate < 1 else "
+        "max(1, len(desk._batch(event, query) if event.sampling_rate < 1 else "
         "query.target)) * query.clip_norm",
     ),
 ]
@@ -277,7 +277,7 @@ KERNELS = [
         "the first rows in place of those that were drawn",
         "kernels/short_tiles.py",
         r"else batch\[first:stop\]",
-        "else np.arange(first, last)",
+        "else np.arange(first, stop)",
         also="short_products_is",
     ),
     Line(

@@ -1,34 +1,43 @@
 """Rules for what estimators charge, release and give to others."""
 
-from _mutants import Each, Line, Move
+from _mutants import Each, Line
 from _rules_nodes import called, inverted, keyword
 
 #: Every test of a fit runs these lines; this file is about them.
 _ORDER = "test_order_of_a_fit"
 
 CHARGES = [
-    Move(
+    Line(
         "ledger charged after",
         "a fit that fails, or is refused, has looked at the data",
         "estimators/base.py",
-        r"if ledger is not None:",
-        r"found = method\.run",
+        r"told, receipt = charged\(ledger, told, journal\)",
+        "method.run(records, prepared, plan, Desk(plan.releases, streams, "
+        "records.void, public.units), lambda step, found: False); "
+        "told, receipt = charged(ledger, told, journal)",
         also=_ORDER,
     ),
     Line(
         "charge left out",
         "fits are free",
-        "estimators/base.py",
+        "estimators/resuming.py",
+        r"return told, ledger\.charge\(.*\)",
+        "return told, None",
+        also=_ORDER,
+    ),
+    Line(
+        "charge left out of audits",
+        "an audit does not see what is charged",
+        "estimators/resuming.py",
         r"receipt = ledger\.charge\(.*\)",
         "receipt = None",
-        also=_ORDER,
     ),
     Line(
         "last event not charged",
         "the descent is free",
-        "estimators/base.py",
-        r"ledger\.charge\(told\.events,",
-        "ledger.charge(told.events[:1],",
+        "estimators/resuming.py",
+        r"return told, ledger\.charge\(told\.events,",
+        "return told, ledger.charge(told.events[:1],",
         also=_ORDER,
     ),
     Line(
@@ -67,16 +76,16 @@ CHARGES = [
         "void records kept",
         "the desk does not know which records are null",
         "estimators/base.py",
-        r"streams, records\.void, public\.units\)",
-        "streams, None, public.units)",
+        r"streams, records\.void, public\.units, journal\)",
+        "streams, None, public.units, journal)",
         also=_ORDER,
     ),
     Line(
         "keys of public models left out",
         "two public models, one noise",
         "estimators/base.py",
-        r"self\._streams\(records, prepared\.keys\)",
-        "self._streams(records, {})",
+        r"self\._streams\(records, prepared\.keys, journal\)",
+        "self._streams(records, {}, journal)",
         also="test_seeded_streams",
     ),
     Line(
@@ -154,8 +163,22 @@ PLANS = [
         "orthant bound beside a subtracted mean",
         "sqrt 2 is claimed where entries have any sign",
         "estimators/linear_model/descent.py",
-        r"and not self\.centring\.can_learn_mean\(public, replaced\)",
-        "",
+        r"orthant = signed and not learns",
+        "orthant = signed",
+    ),
+    Line(
+        "orthant bound beside a subtracted mean",
+        "sqrt 2 is claimed where the released mean was long enough to be subtracted",
+        "estimators/linear_model/descent.py",
+        r"if plan\.centred is not None and coordinates.*",
+        "if False:",
+    ),
+    Line(
+        "orthant bound for rows without signs",
+        "the released mean decides where the target or the bounds leave signs open",
+        "estimators/linear_model/descent.py",
+        r"decides = signed and learns",
+        "decides = learns",
     ),
     Line(
         "orthant bound beside a public loss",
@@ -200,7 +223,14 @@ PLANS = [
         r"public_target=public\.has_target,",
         "public_target=True,",
         scope="_query",
-        least=2,
+        also="test_only_the_desk",
+    ),
+    Line(
+        "public target claimed",
+        "the public gradient of a linear model reads private labels",
+        "estimators/linear_model/descent_sums.py",
+        r"public_target=public\.has_target,",
+        "public_target=True,",
         also="test_only_the_desk",
     ),
     Line(
@@ -286,6 +316,13 @@ RELEASES = [
         "estimators/arrays.py",
         r"shown\[:, public\] = X\[:, public\]",
         "shown[:] = X",
+    ),
+    Line(
+        "plans see private columns",
+        "a large table for planning holds private values",
+        "estimators/arrays.py",
+        r"np\.where\(public, block, block\.dtype\.type\(0\)\)",
+        "block",
     ),
     Line(
         "plans see the zeros of private columns",

@@ -336,8 +336,8 @@ ELSEWHERE = [
         "coins of rows",
         "a person with many rows has many chances",
         "releases/desk.py",
-        r"n_rows = self\._units\.n_units",
-        "pass",
+        r"n_rows = query\.n_rows if self\._units is None else self\._units\.n_units",
+        "n_rows = query.n_rows",
     ),
     Line(
         "batch of persons taken for rows",
@@ -387,14 +387,14 @@ ELSEWHERE = [
         "orthant of persons",
         "sqrt 2 is claimed for rows of several orthants",
         "estimators/linear_model/descent.py",
-        r"and not _joins_rows\(public\)",
+        r"and not joins_rows\(public\)",
         "and True",
     ),
     Line(
         "padding of persons let in",
         "differences row by row",
         "estimators/linear_model/descent.py",
-        r"if self\.padding is not None and _joins_rows\(public\):",
+        r"if self\.padding is not None and joins_rows\(public\):",
         "if False:",
     ),
     Line(

@@ -142,6 +142,7 @@ def loaded(people, tmp_path_factory):
     return statuses, json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", COMBINATIONS)
 def test_every_saved_model_loads_in_a_new_process(loaded, label):
     statuses, margins = loaded
@@ -163,6 +164,7 @@ def with_files(people, folder, *more):
     return [*command, "--ledger", str(ledger), "--ceiling", "2"], ledger
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [0, 1])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_closed_pipe_loses_nothing(people, tmp_path, lines, unbuffered):
@@ -192,6 +194,7 @@ def test_closed_pipe_still_writes_the_report_of_the_bundled_data(tmp_path):
     assert skfdp.read_report(report).epsilon == pytest.approx(1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a full device")
 def test_full_disk_is_said_and_so_is_what_was_saved(people, tmp_path):
     command, ledger = with_files(people, tmp_path)

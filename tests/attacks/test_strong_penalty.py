@@ -17,6 +17,7 @@ from skfdp import (
     PrivacyWarning,
 )
 from skfdp.estimators.defaults import learning_rate_of_penalised
+from skfdp.estimators.linear_model import descent
 from skfdp.estimators.linear_model.descent import Descent
 from skfdp.records.guards import UtilityWarning
 from skfdp.releases.descent import LARGEST_WEIGHT, warn_of_divergence
@@ -94,6 +95,7 @@ def test_a_strong_penalty_shrinks_regressors(estimator, loss, alpha, data):
 
 # No row is cut, whatever its length is taken to be. A clip norm of 3 binds nowhere
 # here; that of the defaults is larger still, and so is its noise.
+@pytest.mark.slow
 @pytest.mark.parametrize("clip_norm", [3.0, "auto"])
 @pytest.mark.parametrize("feature_bound", [D**0.5, 1.0, "auto"])
 @pytest.mark.parametrize("C", [1e-1, 1e-3, 1e-5, 1e-12])
@@ -185,13 +187,13 @@ def test_a_moderate_penalty_trains_as_before(C, data, monkeypatch):
     def unpenalised(self, *given):
         return rule(dataclasses.replace(self, penalty=None), *given)
 
-    def gradient(self, public, query, coordinates, desk):
-        curvature = coordinates.penalty_curvature(self.penalty)
+    def gradient(method, records, loss, offset, query, coordinates, desk):
+        curvature = coordinates.penalty_curvature(method.penalty)
         return lambda theta: curvature * theta
 
     rule = Descent._rule
     monkeypatch.setattr(Descent, "_rule", unpenalised)
-    monkeypatch.setattr(Descent, "_public_gradient", gradient)
+    monkeypatch.setattr(descent, "public_gradient", gradient)
     moved = []
     for ours, theirs in zip(implicit, fits(), strict=True):
         size = np.linalg.norm(theirs.coef_)

@@ -38,6 +38,7 @@ def alone(relation="replace_one"):
     return PrivateBoundsRelease(20.0, neighboring_relation=relation, n_knots=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("name", FITS)
 def test_replays_of_fits_find_nothing(name, relation):

@@ -136,9 +136,9 @@ def spied(name, table, monkeypatch, **given):
     seen = {}
 
     class Spy(desk.Desk):
-        def __init__(self, events, streams, void=None, units=None):
+        def __init__(self, events, streams, void=None, units=None, journal=None):
             seen["void"] = void
-            super().__init__(events, streams, void, units)
+            super().__init__(events, streams, void, units, journal)
 
     fit = KINDS[name][0].fit
 

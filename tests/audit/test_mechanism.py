@@ -201,6 +201,7 @@ def test_full_batches_show_what_they_claim():
     check_full_batches()
 
 
+@pytest.mark.slow
 @every_relation
 def test_sampled_batches_show_what_they_claim(event):
     """Ratios that agree, and a good part of epsilon."""
@@ -390,6 +391,7 @@ def test_sabotage_of_full_batches_is_noticed(sabotage, monkeypatch):
         check_full_batches(300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sabotage", [halve_the_noise, repeat_the_noise, draw_twice_as_many]
 )

@@ -67,6 +67,7 @@ def check(result):
     assert max(one.largest for one in result.releases) > 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRIVATE)
 def test_no_recorded_case_tells_more_than_its_releases(name):
     case = PRIVATE[name]
@@ -112,6 +113,7 @@ HELD = [(name, held) for name in WITHOUT_BOUNDS for held in ("dense", "csr")]
 HELD.remove(("search", "csr"))  # it takes no CSR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "held"), HELD)
 def test_malformed_records_tell_no_more(name, held):
     table = csr_array(X) if held == "csr" else X
@@ -145,6 +147,7 @@ ENCODED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENCODED)
 def test_raw_tables_tell_no_more(name):
     check(audit_replay(ENCODED[name], FRAME, Y, trace="lines"))

@@ -59,6 +59,7 @@ def check_tight(name, pair, n_releases=None):
     assert high <= 1.05
 
 
+@pytest.mark.slow
 @every_canary
 def test_a_release_shows_what_it_claims(name):
     skip_without_torch(name)
@@ -136,6 +137,7 @@ def is_red(pair, name):
     return seen_of(name, pair, 2_000 if pair.event.sampling_rate < 1 else 400)[0] > 1.05
 
 
+@pytest.mark.slow
 @every_canary
 def test_half_the_noise_is_noticed(name, monkeypatch):
     skip_without_torch(name)
@@ -154,6 +156,7 @@ FACTORS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FACTORS)
 def test_a_factor_that_is_left_out_is_noticed(name, monkeypatch):
     """That of a record that is replaced: 2, sqrt(2), or 1.5."""
