@@ -112,11 +112,14 @@ class TemperatureSum:
     ) -> np.ndarray:
         """Return the int64 sum over the batch; None means every record."""
         total = np.zeros(self.shape, dtype=np.int64)
-        numbers = np.arange(self.n_rows) if batch is None else batch
+        size = self.n_rows if batch is None else len(batch)
         weights = [_integers(weights) for weights in (self.start, self.step)]
         with np.errstate(all="ignore"):  # a warning would tell of private margins
-            for block in blocks(len(numbers), self.rows.n_columns):
-                total += self._block_sum(numbers[block], weights, unit)
+            for first, last in self.rows.stretches(batch, 0, size):
+                for block in blocks(last - first, self.rows.n_columns):
+                    places = np.arange(first + block.start, first + block.stop)
+                    numbers = places if batch is None else batch[places]
+                    total += self._block_sum(numbers, weights, unit)
         return total
 
     def _block_sum(self, numbers: np.ndarray, weights, unit: float) -> np.ndarray:

@@ -167,7 +167,9 @@ def test_the_order_of_records_and_the_blocks_do_not_matter(n_outputs, monkeypatc
     order = np.random.default_rng(0).permutation(3000)
     np.testing.assert_array_equal(query.exact_sum(None, order, unit), whole)
     monkeypatch.setattr(
-        temperature, "blocks", lambda n, d: [slice(i, i + 7) for i in range(0, n, 7)]
+        temperature,
+        "blocks",
+        lambda n, d: [slice(i, min(i + 7, n)) for i in range(0, n, 7)],
     )
     np.testing.assert_array_equal(query.exact_sum(None, None, unit), whole)
     alone = sum(query.exact_sum(None, np.array([i]), unit) for i in range(300))
