@@ -1,6 +1,7 @@
 """Shared data and helpers."""
 
 import os
+import random
 
 # Processes share the cores already: threads of theirs would only wait for each other.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -10,6 +11,27 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from sklearn.datasets import load_digits  # noqa: E402
+
+
+def pytest_addoption(parser):
+    """Let whoever asks see other noise than that of every run before."""
+    parser.addoption(
+        "--fresh-noise",
+        action="store_true",
+        help="key noise without a seed by the operating system, not by the test's name",
+    )
+
+
+@pytest.fixture(autouse=True)
+def _noise_of_the_test(request, monkeypatch):
+    """Key noise without a seed by the name of the test: chance decides no run.
+
+    A test of the size of noise, or of what a model learns, fails by chance once in so
+    many runs. With thousands of them hardly a run would pass.
+    """
+    if not request.config.getoption("--fresh-noise"):
+        keys = random.Random(request.node.nodeid.partition("tests/")[2])
+        monkeypatch.setattr("skfdp.releases.noise.secrets.randbits", keys.getrandbits)
 
 
 @pytest.fixture
