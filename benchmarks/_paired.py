@@ -6,6 +6,7 @@ seconds, and the peak memory in MB.
 """
 
 import gc
+import inspect
 import json
 import resource
 import sys
@@ -151,8 +152,11 @@ def step(case):
     target = rng.integers(0, max(2, n_outputs), n)
     if loss in REGRESSION_LOSSES:
         target = target.astype(np.float64)
+    facts = {"bias": 0.1, "target": None if batch is None else target}
+    known = inspect.signature(GridRows.build).parameters  # of an older checkout
+    facts = {name: fact for name, fact in facts.items() if name in known}
     query = LinearQuery(
-        rows=GridRows.build(X, lambda block: block.astype(np.float64), bias=0.1),
+        rows=GridRows.build(X, lambda block: block.astype(np.float64), **facts),
         target=target,
         loss={**LOSSES, **REGRESSION_LOSSES}[loss],
         n_outputs=n_outputs,

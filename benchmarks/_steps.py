@@ -37,9 +37,11 @@ def problem(n: int, d: int, n_classes: int, seed: int = 0):
 
 
 def linear_query(X, y, n_classes: int, n_jobs: int = 1) -> LinearQuery:
-    """Return our query on the grid."""
+    """Return our query on the grid, for batches of rows that lie apart."""
     return LinearQuery(
-        rows=GridRows.build(X, lambda block: block.astype(np.float64), bias=0.1),
+        rows=GridRows.build(
+            X, lambda block: block.astype(np.float64), bias=0.1, target=y
+        ),
         target=y.astype(np.int64),
         loss=LOSSES["log_loss"],
         n_outputs=1 if n_classes <= 2 else n_classes,
@@ -103,8 +105,9 @@ def same_products(query: LinearQuery, batch: int):
     batches = PoissonBatches(
         Streams(None, "base").private("coins"), query.n_rows, batch / query.n_rows
     )
-    width = WIDTH * math.ceil(query.rows.n_columns / WIDTH)
-    size = short_tiles.block_size(query.rows.n_columns, query.n_outputs)
+    n_columns = query.rows.table.shape[1]
+    width = WIDTH * math.ceil(n_columns / WIDTH)
+    size = short_tiles.block_size(n_columns, query.n_outputs)
     leaf = leaf_address(LOG_LOSS, np.dtype(np.int16))
     linked = size, short_tiles.links(query.n_outputs), leaf
     weights = np.zeros((query.n_outputs, width), dtype=np.int16)
@@ -114,13 +117,13 @@ def same_products(query: LinearQuery, batch: int):
 
     def step() -> None:
         bits = tiles.weight_bits(state["theta"])
-        tiles.round_weights(state["theta"], bits, weights)
+        tiles.round_weights(state["theta"], bits, n_columns, weights)
         factor = math.ldexp(query.rows.unit, -bits)
         sums[:] = 0
         excess = _add_unclipped(
-            query.rows.values, batches.draw(), weights, factor, labels, *linked, sums
+            query.rows.table, batches.draw(), weights, factor, labels, *linked, sums
         )
-        short_tiles.unfold(sums, excess << 31, total)
+        short_tiles.unfold(sums, excess << 31, n_columns, total)
         gradient = total * (query.rows.unit / 2**13 / batch)
         state["theta"] = rule.update(state["theta"], state["velocity"], gradient, 0)
 
@@ -136,7 +139,7 @@ def _add_unclipped(X, batch, theta, factor, labels, size, links, leaf, out):
         rows = batch[first:]
         n_rows = min(size, len(rows))
         residuals = memory[: n_rows * n_outputs].reshape((n_outputs, n_rows))
-        short_tiles.margins(X, rows, theta, factor, links, residuals)
+        short_tiles.margins(X, rows, theta, factor, True, links, residuals)
         call_leaf(leaf, (residuals, labels[rows[:n_rows]], 0.0))
         for k in range(n_outputs):
             for i in range(n_rows):

@@ -225,8 +225,8 @@ KERNELS = [
         "norm of another record",
         "the clip of a batch takes norms by place",
         "kernels/contributions.py",
-        r"clip\.squared_norms\[rows\[i\]\]",
-        "clip.squared_norms[i]",
+        r"entry\(clip\.squared_norms, rows\[i\]\)",
+        "entry(clip.squared_norms, i)",
         least=2,
     ),
     Line(
@@ -261,8 +261,8 @@ KERNELS = [
         "target of another record",
         "residuals by place in the batch",
         "kernels/contributions.py",
-        r"target\[i\] = task\.target\[rows\[i\]\]",
-        "target[i] = task.target[i]",
+        r"target\[i\] = entry\(task\.target, rows\[i\]\)",
+        "target[i] = entry(task.target, i)",
     ),
     Line(
         "integer wrap",

@@ -112,6 +112,20 @@ ROUNDING = [
         "math.ceil(4 * self._bound / unit)",
     ),
     Line(
+        "target of other rows",
+        "a query reads the target that lies beside its rows, though its own differs",
+        "records/grid.py",
+        r"if not np\.array_equal\(memory\[:, first\], target\):",
+        "if False:",
+    ),
+    Line(
+        "norms of other memory",
+        "the last four columns of joined rows are read one place off",
+        "records/grid.py",
+        r"reshape\(-1\), step, step - 1",
+        "reshape(-1), step, step - 2",
+    ),
+    Line(
         "short products where they do not fit",
         "sums of 32 bits wrap around",
         "queries/products.py",

@@ -19,10 +19,14 @@ def labels(X, n_classes, seed=1):
     return np.asarray(X @ weights.T).argmax(axis=1)
 
 
-def linear_query(X, n_classes, n_jobs=1):
+def linear_query(X, n_classes, n_jobs=1, at_random=True):
+    target = labels(X, n_classes)
+    beside = target if at_random else None
     return LinearQuery(
-        rows=GridRows.build(X, lambda block: block.astype(np.float64), bias=0.1),
-        target=labels(X, n_classes),
+        rows=GridRows.build(
+            X, lambda block: block.astype(np.float64), bias=0.1, target=beside
+        ),
+        target=target,
         loss=LOSSES["log_loss"],
         n_outputs=1 if n_classes == 2 else n_classes,
         clip_norm=0.5,

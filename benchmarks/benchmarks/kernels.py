@@ -21,7 +21,7 @@ class Release:
 
     def setup(self, shape, batch):
         d, k = shape
-        self.query = linear_query(unit_rows(N, d), k)
+        self.query = linear_query(unit_rows(N, d), k, at_random=batch is not None)
         rng = np.random.default_rng(0)
         self.batch = None
         if batch is not None:

@@ -18,7 +18,7 @@ from numba.core.sigutils import normalize_signature
 
 from skfdp.kernels import short_tiles
 from skfdp.kernels.compiling import kept, known
-from skfdp.kernels.contributions import Clip, Task
+from skfdp.kernels.contributions import Clip, Column, Task
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 from skfdp.kernels.residuals import leaf_address, place
 
@@ -33,8 +33,8 @@ _SIGNATURES = {
     "rows": {
         "rows.shorten": (_MATRIX, "float64, boolean, float64", _MATRIX),
         "tiles.weight_bits": (_MATRIX,),
-        "tiles.round_weights": (_MATRIX, "int64", _SHORTS),
-        "short_tiles.unfold": ("int64[:, ::1]", "int64", "int64[:, ::1]"),
+        "tiles.round_weights": (_MATRIX, "int64, int64", _SHORTS),
+        "short_tiles.unfold": ("int64[:, ::1]", "int64, int64", "int64[:, ::1]"),
         "steps.descend": (*3 * ("float64[::1]",), "float64, float64"),
     },
 }
@@ -60,9 +60,10 @@ def _compile_leaf(loss: str, target: type) -> None:
 def _compile_loop(target: type) -> None:
     """Compile the loop of a step over dense rows; it is the same for all losses."""
     empty = np.empty(0)
-    task = Task(0, 0.0, empty.astype(target), empty, np.empty((0, 0)), False)
+    column = Column(empty.astype(target), 1, 0)
+    task = Task(0, 0.0, column, empty, np.empty((0, 0)), False)
     links = short_tiles.Links(0, 0, 0, 0)
-    clip = Clip(empty, 1.0, 1.0, 1.0)
+    clip = Clip(Column(empty, 1, 0), 1.0, 1.0, 1.0)
     numbers = types.Array(types.int64, 1, "C")
     shorts = types.Array(types.int16, 2, "C")
     short_tiles.add_clipped.compile(

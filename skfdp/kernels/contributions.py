@@ -17,6 +17,21 @@ from skfdp.kernels.compiling import kernel, part
 from skfdp.kernels.residuals import call_leaf, leaf_address
 
 
+class Column(NamedTuple):
+    """One number of each row, which lies by itself or beside the rows; see `entry`.
+
+    Attributes
+    ----------
+    memory : ndarray, flat
+    step, first : int
+        The number of row i is at ``step * i + first``.
+    """
+
+    memory: np.ndarray
+    step: int
+    first: int
+
+
 class Task(NamedTuple):
     """The loss and the facts by which margins of records become residuals.
 
@@ -24,7 +39,8 @@ class Task(NamedTuple):
     ----------
     kind, parameter : int, float
         The place of the leaf, see `residuals.place`.
-    target : int16 or float64 ndarray of shape (n,)
+    target : Column
+        int16 or float64; empty memory where the residual needs none.
     class_weight : float64 ndarray of shape (n_classes,), or (0,) for none
     offset : float64 ndarray of shape (n, K), or (0, 0) for none
     orthant : bool
@@ -35,7 +51,7 @@ class Task(NamedTuple):
 
     kind: int
     parameter: float
-    target: np.ndarray
+    target: Column
     class_weight: np.ndarray
     offset: np.ndarray
     orthant: bool
@@ -47,7 +63,8 @@ class Clip(NamedTuple):
 
     Attributes
     ----------
-    squared_norms : float64 ndarray of shape (n,)
+    squared_norms : Column
+        float64.
     clip_norm : float
     unit : float
         Residuals become integer numbers of it.
@@ -55,7 +72,7 @@ class Clip(NamedTuple):
         Where those saturate.
     """
 
-    squared_norms: np.ndarray
+    squared_norms: Column
     clip_norm: float
     unit: float
     largest: float
@@ -66,9 +83,15 @@ def weighted_residuals(margins: np.ndarray, rows: np.ndarray, task: Task) -> Non
     _weighted(margins, rows, leaf_of(task), task)
 
 
+@part
+def entry(column, row):
+    """Return the number of a row."""
+    return column.memory[column.step * row + column.first]
+
+
 def leaf_of(task: Task) -> int:
     """Return the address of the leaf of a task."""
-    return leaf_address(task.kind, task.target.dtype)
+    return leaf_address(task.kind, task.target.memory.dtype)
 
 
 @part
@@ -79,10 +102,10 @@ def weigh(margins, rows, leaf, task):
         for i in range(n_rows):
             for k in range(n_outputs):
                 margins[k, i] += task.offset[rows[i], k]
-    target = np.empty(n_rows, task.target.dtype)
-    if task.target.size > 0:  # which is empty where the residual needs none
+    target = np.empty(n_rows, task.target.memory.dtype)
+    if task.target.memory.size > 0:
         for i in range(n_rows):
-            target[i] = task.target[rows[i]]
+            target[i] = entry(task.target, rows[i])
     call_leaf(leaf, (margins, target, task.parameter))
     if task.class_weight.size > 0:
         for i in range(n_rows):
@@ -127,16 +150,16 @@ def clip_residuals(residuals, rows, clip):
 def clip_rank_one(residuals, rows, clip):
     """Scale each rank-one contribution to the clip norm and quantise, in place.
 
-    Record i contributes residuals[:, i] (x) x with ``|x| =
-    sqrt(squared_norms[rows[i]])``; the result is the nearest integer number of the
-    unit. Rounding can lengthen a contribution by at most unit sqrt(K) |x| / 2, which is
-    taken off the clip norm first.
+    Record i contributes residuals[:, i] (x) x, where x has the squared norm of row
+    rows[i]; the result is the nearest integer number of the unit. Rounding can lengthen
+    a contribution by at most unit sqrt(K) |x| / 2, which is taken off the clip norm
+    first.
     """
     n_outputs, n_rows = residuals.shape
     half = 0.5 * clip.unit * math.sqrt(n_outputs)
     length, factor = np.empty(n_rows), np.zeros(n_rows)
     for i in range(n_rows):
-        length[i] = clip.squared_norms[rows[i]]
+        length[i] = entry(clip.squared_norms, rows[i])
     for k in range(n_outputs):
         for i in range(n_rows):
             factor[i] += residuals[k, i] * residuals[k, i]
@@ -171,7 +194,7 @@ def clip_differences(full, public, rows, clip, squared_public, inner):
             ff += full[k, i] * full[k, i]
             pp += public[k, i] * public[k, i]
             fp += full[k, i] * public[k, i]
-        xx, zz = clip.squared_norms[rows[i]], squared_public[rows[i]]
+        xx, zz = entry(clip.squared_norms, rows[i]), entry(squared_public, rows[i])
         # The subtraction cancels; its error is relative to the terms, not to the rest.
         terms = ff * xx + pp * zz
         square = max(terms - 2 * fp * inner[rows[i]], 0.0) + 1e-9 * terms

@@ -23,6 +23,7 @@ import numpy as np
 
 from skfdp.kernels import tiles
 from skfdp.kernels.compiling import kernel
+from skfdp.kernels.contributions import entry
 
 # Entries of a person's sum of integers are at most about 2**50: exact in float64.
 _BITS = 50
@@ -38,7 +39,8 @@ def add_dense(X, rows, ends, residuals, clip, memory, out):
 
     Parameters
     ----------
-    X : int16 ndarray of shape (n, D)
+    X : int16 ndarray of shape (n, W)
+        The rows in the first D of W columns.
     rows, ends, residuals
         See above; residuals may be NaN or infinite.
     clip : contributions.Clip
@@ -113,7 +115,7 @@ def _as_integers(rows, start, stop, squared_norms, residuals):
     """
     square, largest, finite = 1.0, 0.0, True
     for i in range(start, stop):
-        square = max(square, squared_norms[rows[i]])
+        square = max(square, entry(squared_norms, rows[i]))
     for k in range(residuals.shape[0]):
         for i in range(start, stop):
             size = abs(residuals[k, i])

@@ -3,11 +3,12 @@
 They write what the float64 tiles of `tiles` write, at several times the pace.
 `products.ShortProducts` says when sums fit.
 
-A row is read in tiles of 16 columns. The last tile ends with the row, so that it may
-overlap the one before: weights are zero there, and sums are not read.
+A row is read in tiles of 16 columns. The last tile ends with the row in memory, so that
+it may overlap the one before: weights are zero there, and sums are not read, as with
+columns behind those of the row.
 
-Shapes: X int16 (n, D), D at least 16; rows int64 (B,), the batch; W the tiles of a row,
-times 16. Arrays written come last.
+Shapes: X int16 (n, C), C at least 16, the rows in the first D of C columns; rows int64
+(B,), the batch; W the tiles of C columns, times 16. Arrays written come last.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from skfdp.kernels.vectors import (
     low_pairs,
     multiply_add,
     prefetch,
+    prefetch_early,
     store_sums,
     sum_of,
     zeros,
@@ -42,8 +44,9 @@ PAIRS = 16
 # What a block of rows and its residuals may have, so that they stay in the cache
 # between the two products; in int16.
 _BLOCK_ENTRIES = 2**16
-# Rows of a batch lie far apart; one that is asked for this early has arrived in time.
-_AHEAD = 12
+# Rows of a batch lie far apart. One that is asked for early has arrived in time: from
+# main memory in the second cache, and from there in the first.
+_EARLY, _AHEAD = 48, 12
 
 
 class Links(NamedTuple):
@@ -59,20 +62,22 @@ class Links(NamedTuple):
 
 
 @part
-def margins(X, rows, theta, factor, links, out):
+def margins(X, rows, theta, factor, early, links, out):
     """out[k, i] = factor * (X[rows[i]] . theta[k]).
 
     theta int16 (K, W). The inner products must fit into int32; partial sums may wrap.
-    There may be more rows than are asked for, those of the blocks to come.
+    There may be more rows than are asked for, those of the blocks to come: with
+    `early`, rows that lie apart, they are asked for in two steps.
     """
+    given = X, rows, theta, factor, early
     if out.shape[0] >= 5:
-        call_margins(links.margins_by_five, (X, rows, theta, factor, out))
+        call_margins(links.margins_by_five, (*given, out))
     if out.shape[0] % 5 > 0:
-        call_margins(links.margins_by_one, (X, rows, theta, factor, out))
+        call_margins(links.margins_by_one, (*given, out))
 
 
 @kernel()
-def _margins_by_five(x, rows, w, factor, out):
+def _margins_by_five(x, rows, w, factor, early, out):
     """Write `margins`, two rows and five outputs a tile; the last K % 5 are left."""
     n_outputs, n_rows = out.shape
     n_columns, width = x.shape[1], w.shape[1]
@@ -81,8 +86,10 @@ def _margins_by_five(x, rows, w, factor, out):
         h = min(i + 1, n_rows - 1)
         p, q = rows[i] * n_columns, rows[h] * n_columns
         for soon in (i + _AHEAD, i + _AHEAD + 1):
-            early = rows[min(soon, len(rows) - 1)] * n_columns
-            prefetch(x, early), prefetch(x, early + last)
+            place = rows[min(soon, len(rows) - 1)] * n_columns
+            prefetch(x, place), prefetch(x, place + last)
+            if early:
+                prefetch_early(x, rows[min(soon + _EARLY, len(rows) - 1)] * n_columns)
         for k in range(0, n_outputs - 4, 5):
             a0, a1, a2, a3, a4 = zeros(), zeros(), zeros(), zeros(), zeros()
             b0, b1, b2, b3, b4 = zeros(), zeros(), zeros(), zeros(), zeros()
@@ -107,15 +114,15 @@ def _margins_by_five(x, rows, w, factor, out):
 
 
 @kernel()
-def _margins_by_one(x, rows, w, factor, out):
+def _margins_by_one(x, rows, w, factor, early, out):
     """Write the last K % 5 outputs of `margins`, four rows a tile."""
     rest = np.empty(4)
     for k in range(out.shape[0] // 5 * 5, out.shape[0]):
-        _margins_of_output(x, rows, w[k], factor, rest, out[k])
+        _margins_of_output(x, rows, w[k], factor, early, rest, out[k])
 
 
 @part
-def _margins_of_output(x, rows, w, factor, rest, out):
+def _margins_of_output(x, rows, w, factor, early, rest, out):
     """out[i] = factor * (X[rows[i]] . w), four rows at a time."""
     n_rows, n_columns = len(out), x.shape[1]
     last = n_columns - WIDTH
@@ -124,8 +131,10 @@ def _margins_of_output(x, rows, w, factor, rest, out):
         p2 = rows[min(i + 2, n_rows - 1)] * n_columns
         p3 = rows[min(i + 3, n_rows - 1)] * n_columns
         for soon in range(i + _AHEAD, i + _AHEAD + 4):
-            early = rows[min(soon, len(rows) - 1)] * n_columns
-            prefetch(x, early), prefetch(x, early + last)
+            place = rows[min(soon, len(rows) - 1)] * n_columns
+            prefetch(x, place), prefetch(x, place + last)
+            if early:
+                prefetch_early(x, rows[min(soon + _EARLY, len(rows) - 1)] * n_columns)
         a0, a1, a2, a3 = zeros(), zeros(), zeros(), zeros()
         for t in range(0, len(w), WIDTH):
             v, shift = load(w, t), min(t, last)
@@ -254,7 +263,7 @@ def _pair(rows, residuals, n_columns, r, first, second):
             r[at], r[at + 1] = residuals[k, n_rows - 1], 0
 
 
-_MARGINS = SHORTS, INTEGERS, SHORTS, types.float64, FLOATS
+_MARGINS = SHORTS, INTEGERS, SHORTS, types.float64, types.boolean, FLOATS
 _FLAT_SHORTS = types.Array(types.int16, 1, "C", readonly=True)
 _ADD = SHORTS, INTEGERS, INTEGERS, _FLAT_SHORTS, types.Array(types.int64, 2, "C")
 call_margins, call_add = caller(_MARGINS), caller(_ADD)
@@ -313,7 +322,7 @@ def add_clipped(
                 own[i] = first + i
         rows = own[:n_rows] if whole else batch[first:stop]
         residuals = memory[: n_outputs * n_rows].reshape((n_outputs, n_rows))
-        margins(X, rows, theta, factor, links, residuals)
+        margins(X, rows, theta, factor, not whole, links, residuals)
         weigh(residuals, rows, leaf, task)
         clip_rank_one(residuals, rows, clip)
         excess += add_outer_products(X, rows, residuals, links, out)
@@ -321,11 +330,16 @@ def add_clipped(
 
 
 @kernel()
-def unfold(folded, excess, out):
-    """Out = sums that `add_outer_products` has collected, less the excess; (K, D)."""
-    last = out.shape[1] - WIDTH
+def unfold(folded, excess, n_columns, out):
+    """Out = sums that `add_outer_products` has collected, less the excess; (K, D).
+
+    n_columns are those of X, which may be more than those of out.
+    """
+    last = n_columns - WIDTH
     for k in range(out.shape[0]):
         for t in range(0, folded.shape[1], WIDTH):
             place = min(t, last)
             for i in range(WIDTH):
-                out[k, place + PAIR_ORDER[i]] = folded[k, t + i] - excess
+                column = place + PAIR_ORDER[i]
+                if column < out.shape[1]:
+                    out[k, column] = folded[k, t + i] - excess

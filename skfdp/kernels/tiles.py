@@ -4,8 +4,9 @@ Every product and sum here is an integer below 2**53 held in float64, therefore 
 in any order: tiles, threads, blocks and fused multiply-adds cannot change a bit of
 the result. That is why ``reassoc`` is allowed; ``nnan`` and ``ninf`` never are.
 
-Shapes: X int16 (n, D); rows int64 (B,), the batch; theta float64 (K, D), integers;
-residuals float64 (K, B). Arrays written come last.
+Shapes: X int16 (n, W), the rows in the first D of W columns; rows int64 (B,), the
+batch; theta float64 (K, D), integers; residuals float64 (K, B). Arrays written come
+last.
 """
 
 import math
@@ -42,14 +43,15 @@ def weight_bits(theta):
 
 
 @kernel()
-def round_weights(theta, bits, out):
+def round_weights(theta, bits, n_columns, out):
     """Out = theta * 2**bits to the nearest integer, saturating at 2**15 - 1.
 
-    Where out, of any type, has more columns, the last `WIDTH` columns of out are those
-    of theta, and the columns before them that theta does not fill are left alone.
+    out, of any type, may have more columns than rows in memory, `n_columns`: then its
+    last `WIDTH` columns are the last ones of theta. Columns that theta does not fill
+    are left alone.
     """
     first, second = powers(bits)
-    wider = out.shape[1] - theta.shape[1]
+    wider = out.shape[1] - n_columns
     rest = out.shape[1] - WIDTH if wider > 0 else theta.shape[1]
     for k in range(theta.shape[0]):
         for j in range(rest):
@@ -80,7 +82,7 @@ def margins(X, rows, theta, out):
     row is paired with itself.
     """
     n_outputs, n_rows = out.shape
-    n_columns = X.shape[1]
+    n_columns = theta.shape[1]
     for i in range(0, n_rows, 2):
         h = min(i + 1, n_rows - 1)
         x0, x1 = X[rows[i]], X[rows[h]]
@@ -124,7 +126,7 @@ def add_outer_products(X, rows, residuals, out):
     a residual of 0.
     """
     n_outputs, n_rows = residuals.shape
-    n_columns = X.shape[1]
+    n_columns = out.shape[1]
     r = np.zeros((4, n_outputs))
     for i in range(0, n_rows, 4):
         last = n_rows - 1
@@ -168,10 +170,10 @@ def move_integers(partial, total):
 
 
 @kernel()
-def inner_products(X, Z, out):
-    """out[i] = X[i] . Z[i]; integers below 2**53."""
+def inner_products(X, Z, n_columns, out):
+    """out[i] = X[i] . Z[i], of their first columns; integers below 2**53."""
     for i in range(out.shape[0]):
         total = 0
-        for j in range(X.shape[1]):
+        for j in range(n_columns):
             total += np.int64(X[i, j]) * np.int64(Z[i, j])
         out[i] = total

@@ -86,21 +86,36 @@ def load_pair(typing, array, place):
     return Shorts(array, types.int64), build
 
 
+def _ask_for(context, builder, signature, arguments, cache):
+    """Ask for an element of an array, into the first cache (3) or the second (2)."""
+    byte = ir.IntType(8).as_pointer()
+    ask = ir.FunctionType(ir.VoidType(), [byte, _INT32, _INT32, _INT32])
+    name = "llvm.prefetch.p0i8"
+    function = builder.module.globals.get(name) or ir.Function(
+        builder.module, ask, name
+    )
+    place = _pointer(context, builder, signature, arguments, ir.IntType(8))
+    flags = [ir.Constant(_INT32, flag) for flag in (0, cache, 1)]  # read, where, data
+    builder.call(function, [place, *flags])
+    return context.get_dummy_value()
+
+
 @intrinsic
 def prefetch(typing, array, place):
     """Ask for an element that is needed soon; no effect on any number."""
 
-    def build(context, builder, signature, arguments):
-        byte = ir.IntType(8).as_pointer()
-        ask = ir.FunctionType(ir.VoidType(), [byte, _INT32, _INT32, _INT32])
-        name = "llvm.prefetch.p0i8"
-        function = builder.module.globals.get(name) or ir.Function(
-            builder.module, ask, name
-        )
-        place = _pointer(context, builder, signature, arguments, ir.IntType(8))
-        flags = [ir.Constant(_INT32, flag) for flag in (0, 3, 1)]  # read, keep, data
-        builder.call(function, [place, *flags])
-        return context.get_dummy_value()
+    def build(*given):
+        return _ask_for(*given, 3)
+
+    return types.void(array, types.int64), build
+
+
+@intrinsic
+def prefetch_early(typing, array, place):
+    """Ask for one that is needed later: more of these may be on their way at once."""
+
+    def build(*given):
+        return _ask_for(*given, 2)
 
     return types.void(array, types.int64), build
 

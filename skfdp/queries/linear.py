@@ -268,12 +268,12 @@ class LinearQuery:
 
     def _clip(self, unit: float) -> Clip:
         """Return the bounds of a contribution, in the units of residual times row."""
-        from skfdp.kernels.contributions import Clip
+        from skfdp.kernels.contributions import Clip, Column
 
         rows = self.rows
         largest = _LARGEST_RESIDUAL if self._plain else _LARGEST_OF_DIFFERENCES
         norms = self.clip_norm / rows.unit, unit / rows.unit
-        return Clip(rows.squared_norms, *norms, largest)
+        return Clip(Column(*rows.norms_in_memory), *norms, largest)
 
     def _add_persons(self, work: _Workspace, batch, ends, start, stop, clip) -> None:
         """Add the clipped sums of persons, block by block."""
@@ -286,6 +286,7 @@ class LinearQuery:
         """Add clipped differences to the public loss, block by block."""
         from skfdp.kernels import contributions
 
+        public_norms = contributions.Column(*self.padded.norms_in_memory)
         for part in work.rows.parts(batch, start, stop):
             residual = self._residual(work.rows, part, self._task)
             if work.padded is None:
@@ -293,7 +294,7 @@ class LinearQuery:
                 contributions.clip_residuals(residual, part, clip)
             else:
                 public = self._residual(work.padded, part, self._public_task)
-                norms = self.padded.squared_norms, self._inner
+                norms = public_norms, self._inner
                 contributions.clip_differences(residual, public, part, clip, *norms)
                 work.padded.add(part, -public)
             work.rows.add(part, residual)
@@ -310,7 +311,7 @@ class LinearQuery:
     @functools.cached_property
     def _task(self) -> Task:
         """What turns margins into residuals."""
-        from skfdp.kernels.contributions import Task
+        from skfdp.kernels.contributions import Column, Task
         from skfdp.kernels.losses.loss import narrow
         from skfdp.kernels.residuals import place
 
@@ -322,7 +323,7 @@ class LinearQuery:
         return Task(
             kind=place(self.loss.leaf),
             parameter=self.loss.parameter,
-            target=narrow(self.target),
+            target=Column(*self.rows.target_in_memory(narrow(self.target))),
             class_weight=weight,
             offset=np.ascontiguousarray(offset, dtype=np.float64),
             orthant=self.orthant,
@@ -334,9 +335,10 @@ class LinearQuery:
         """What turns margins into the residuals of the public loss."""
         if self.public_target:
             return self._task
+        none = self._task.target._replace(memory=self._task.target.memory[:0])
         return self._task._replace(
             parameter=self.loss.target_free.parameter,
-            target=self._task.target[:0],
+            target=none,
             class_weight=np.empty(0),
         )
 

@@ -32,7 +32,7 @@ class DensePersons:
 
     def __init__(self, rows: GridRows, n_outputs: int):
         shape = n_outputs, rows.n_columns
-        self._values = rows.values
+        self._table = rows.table
         self._of_person, self._partial = np.empty(shape), np.zeros(shape)
         self._total, self._room = np.zeros(shape, dtype=np.int64), MOST
 
@@ -52,7 +52,7 @@ class DensePersons:
                 self._flush()
             self._room -= len(some) - 1
             memory = self._of_person, self._partial
-            persons.add_dense(self._values, part, some, residuals, clip, *memory)
+            persons.add_dense(self._table, part, some, residuals, clip, *memory)
 
     def _flush(self) -> None:
         self._total += self._partial.astype(np.int64)

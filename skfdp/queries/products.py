@@ -128,14 +128,14 @@ class DenseProducts(Products):
         self._room = self._most
 
     def _start(self, theta: np.ndarray, bits: int) -> None:
-        tiles.round_weights(theta, bits, self._theta)
+        tiles.round_weights(theta, bits, theta.shape[1], self._theta)
         self._room = self._most
         self._partial[:] = 0.0
         self._total[:] = 0
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
-        tiles.margins(self.rows.values, part, self._theta, out)
+        tiles.margins(self.rows.table, part, self._theta, out)
         out *= self._factor
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
@@ -148,7 +148,7 @@ class DenseProducts(Products):
         if len(part) > self._room:
             self._flush()
         self._room -= len(part)
-        tiles.add_outer_products(self.rows.values, part, residual, self._partial)
+        tiles.add_outer_products(self.rows.table, part, residual, self._partial)
 
     def _flush(self) -> None:
         tiles.move_integers(self._partial, self._total)
@@ -174,19 +174,20 @@ class ShortProducts(Products):
 
     def __init__(self, rows: GridRows, n_outputs: int):
         super().__init__(rows, n_outputs)
-        width = vectors.WIDTH * math.ceil(rows.n_columns / vectors.WIDTH)
+        self._n_columns = rows.table.shape[1]
+        width = vectors.WIDTH * math.ceil(self._n_columns / vectors.WIDTH)
         self._theta = np.zeros((n_outputs, width), dtype=np.int16)
         self._sum = np.empty((n_outputs, width), dtype=np.int64)
-        size = short_tiles.block_size(rows.n_columns, n_outputs)
+        size = short_tiles.block_size(self._n_columns, n_outputs)
         self._of_block = np.empty(size, dtype=np.int64)
 
     @staticmethod
     def fits(rows: GridRows) -> bool:
         """Whether no inner product can leave int32, nor a tile the row."""
-        return rows.n_columns >= vectors.WIDTH and _inner_products_are_short(rows)
+        return rows.table.shape[1] >= vectors.WIDTH and _inner_products_are_short(rows)
 
     def _start(self, theta: np.ndarray, bits: int) -> None:
-        tiles.round_weights(theta, bits, self._theta)
+        tiles.round_weights(theta, bits, self._n_columns, self._theta)
         self._sum[:], self._excess = 0, 0
 
     def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
@@ -197,26 +198,27 @@ class ShortProducts(Products):
         for ends in self.rows.stretches(batch, start, stop):
             some = own if whole else batch, whole, *ends
             self._excess += short_tiles.add_clipped(
-                self.rows.values, *some, *weights, task, clip, *linked, own, self._sum
+                self.rows.table, *some, *weights, task, clip, *linked, own, self._sum
             )
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
         links = short_tiles.links(self.n_outputs)
         weights = self._theta, self._factor
-        short_tiles.margins(self.rows.values, part, *weights, links, out)
+        short_tiles.margins(self.rows.table, part, *weights, True, links, out)
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals, integers below 2**15 in float64, times rows."""
         links = short_tiles.links(self.n_outputs)
         self._excess += short_tiles.add_outer_products(
-            self.rows.values, part, residual, links, self._sum
+            self.rows.table, part, residual, links, self._sum
         )
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
         out = np.empty((self.n_outputs, self.rows.n_columns), dtype=np.int64)
-        short_tiles.unfold(self._sum, np.int64(self._excess) << np.int64(31), out)
+        excess = np.int64(self._excess) << np.int64(31)
+        short_tiles.unfold(self._sum, excess, self._n_columns, out)
         return out
 
 
@@ -313,5 +315,5 @@ def inner_products(
         second = other.data, other.indices, other.indptr
         sparse.inner_products(*first, *second, rows.shift, out)
     else:
-        tiles.inner_products(rows.values, other.values, out)
+        tiles.inner_products(rows.table, other.table, rows.n_columns, out)
     return out

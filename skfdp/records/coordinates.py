@@ -72,14 +72,21 @@ class Coordinates:
         return cls(row_map, mean, scale, bias, mean_error)
 
     def grid(
-        self, X: PublicRows | WholeRows | np.ndarray | csr_array
+        self,
+        X: PublicRows | WholeRows | np.ndarray | csr_array,
+        target: np.ndarray | None = None,
     ) -> GridRows | SparseGridRows:
-        """Quantise the rows of X, which are mapped first where they are not yet."""
+        """Quantise the rows of X, which are mapped first where they are not yet.
+
+        With a target each row has its norm and its target beside it in memory, for
+        loops that read rows at random.
+        """
         mapped = isinstance(X, (PublicRows, WholeRows))
         unit = _as_they_are if mapped else self.row_map.mapped
-        return self._grid(X, unit) if self.longest is None else self._moved(X, unit)
+        quantised = self._grid if self.longest is None else self._moved
+        return quantised(X, unit, target=target)
 
-    def _moved(self, X, unit) -> GridRows:
+    def _moved(self, X, unit, target=None) -> GridRows:
         """Quantise rows that are centred, scaled and perhaps cut as they are read."""
         cut = math.isfinite(self.longest)
         constant = [] if self.bias is None else [self.bias]
@@ -95,11 +102,12 @@ class Coordinates:
             return RowMap(feature_bound=self.longest).mapped(rows) * self.longest
 
         if not cut:
-            return GridRows.build(X, transform, bias=self.bias, scale=reach)
-        n_columns = len(self.mean) + len(constant)
-        return GridRows.build(X, transform, n_features=n_columns)
+            facts = {"bias": self.bias, "scale": reach}
+        else:
+            facts = {"n_features": len(self.mean) + len(constant)}
+        return GridRows.build(X, transform, **facts, target=target)
 
-    def _grid(self, X, unit, n_features=None) -> GridRows | SparseGridRows:
+    def _grid(self, X, unit, n_features=None, target=None) -> GridRows | SparseGridRows:
         before, after = _factors(self.scale)
         by_column = np.ndim(before) > 0
         if self.bias is None and not by_column and not self.mean.any():
@@ -125,6 +133,7 @@ class Coordinates:
             n_features=n_features,
             centre=centre,
             scale=after,
+            target=target,
         )
 
     def padded_grid(

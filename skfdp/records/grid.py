@@ -17,6 +17,8 @@ from skfdp.records.large import is_on_disk
 #: One grid unit of a row entry. Entries saturate at +-(2 - 2**-14).
 GRID = 2.0**-14
 _LARGEST = 2**15 - 1
+# Bytes that come from memory together, and those of a vector of the kernels.
+_LINE, _VECTOR = 64, 32
 
 
 def on_grid(value: float | np.ndarray) -> float | np.ndarray:
@@ -48,16 +50,58 @@ class GridRows:
         Public factor of every entry.
     reader : Reader or None
         Of rows in a file.
+    joined : int16 ndarray of shape (n_rows, n_columns + 8 or more), default=None
+        Contiguous: the values, zeros, and in the last two times four columns a target
+        and the squared norm, so that one access to memory brings all that a step needs
+        of a record. None: they lie apart.
     """
 
     values: np.ndarray
     squared_norms: np.ndarray
     scale: float = 1.0
     reader: Reader | None = dataclasses.field(default=None, repr=False)
+    joined: np.ndarray | None = dataclasses.field(default=None, repr=False)
+
+    def __post_init__(self):
+        for part in (self.values, self.squared_norms):
+            if self.joined is None or len(part) == 0:
+                continue
+            if not np.may_share_memory(part, self.joined):
+                raise ValueError("values and squared_norms must be those of joined.")
 
     def __getitem__(self, rows: slice) -> GridRows:
         """Return some of the rows; what they hold is not copied."""
-        return GridRows(self.values[rows], self.squared_norms[rows], self.scale)
+        joined = None if self.joined is None else self.joined[rows]
+        some = self.values[rows], self.squared_norms[rows]
+        return GridRows(*some, self.scale, None, joined)
+
+    @property
+    def table(self) -> np.ndarray:
+        """What kernels read: the values are its first columns."""
+        return self.values if self.joined is None else self.joined
+
+    @property
+    def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
+        """The squared norms as flat memory, the step between two, and the first one."""
+        if self.joined is None:
+            return self.squared_norms, 1, 0
+        step = self.joined.shape[1] // 4
+        return self.joined.view(np.float64).reshape(-1), step, step - 1
+
+    def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
+        """Return a target as `norms_in_memory` does, beside the rows if it is there.
+
+        Parameters
+        ----------
+        target : int16 or float64 ndarray of shape (n_rows,)
+        """
+        if self.joined is None:
+            return target, 1, 0
+        memory = self.joined.view(target.dtype)
+        first = memory.shape[1] - 2 * 8 // target.itemsize
+        if not np.array_equal(memory[:, first], target):
+            return target, 1, 0
+        return memory.reshape(-1), memory.shape[1], first
 
     @property
     def n_rows(self) -> int:
@@ -100,6 +144,7 @@ class GridRows:
         n_features: int | None = None,
         centre: np.ndarray | None = None,
         scale: float = 1.0,
+        target: np.ndarray | None = None,
     ) -> GridRows | SparseGridRows:
         """Map, quantise and centre the rows of X, block by block.
 
@@ -124,6 +169,8 @@ class GridRows:
             Public or released; subtracted from the transformed rows. None: zero.
         scale : float
             Factor of the centred rows.
+        target : int64 or float64 ndarray of shape (n_rows,), default=None
+            Laid beside the rows, with their norms, where they are dense and in memory.
 
         Returns
         -------
@@ -136,10 +183,7 @@ class GridRows:
         if issparse(X):
             shift = np.append(centre, np.negative(constant)).astype(np.int64)
             return SparseGridRows.quantised(X, transform, low, high, shift, scale)
-        rows, squared_norms = (
-            _Rows.start(X, n_features + len(constant)),
-            np.empty(n_rows),
-        )
+        rows = _Rows.start(X, n_features + len(constant), scale, target)
         for block in blocks(n_rows, n_features):
             entries = np.trunc(transform(X[block]) / GRID)
             np.clip(entries, low, high, out=entries)
@@ -148,10 +192,9 @@ class GridRows:
             part[:, n_features:] = constant
             # Integers below 2**53: exact in float64, whatever the order of the sum.
             integers = part.astype(np.float64)
-            squared_norms[block] = np.einsum("ij,ij->i", integers, integers)
-            rows.keep(part)
-        values, reader = rows.all()
-        return cls(values, squared_norms, scale, reader)
+            norms = np.einsum("ij,ij->i", integers, integers)
+            rows.keep(block, part, norms)
+        return rows.all()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,37 +203,67 @@ class _Rows:
 
     Attributes
     ----------
-    values : int16 ndarray of shape (n_rows, n_columns) or None
+    rows : GridRows
+        What there will be in memory: norms alone where there is a file.
     file : RowFile or None
-    n_columns : int
     """
 
-    values: np.ndarray | None
+    rows: GridRows
     file: RowFile | None
-    n_columns: int
 
     @classmethod
-    def start(cls, X: Any, n_columns: int) -> _Rows:
+    def start(
+        cls, X: Any, n_columns: int, scale: float, target: np.ndarray | None
+    ) -> _Rows:
         """Begin the rows that are made of X."""
         shape = X.shape[0], n_columns
+        norms = np.empty(shape[0])
         if is_on_disk(X) and 2 * math.prod(shape) > working_memory():
-            return cls(None, RowFile(n_columns), n_columns)
-        return cls(np.empty(shape, dtype=np.int16), None, n_columns)
+            values = np.empty((0, n_columns), dtype=np.int16)
+            return cls(GridRows(values, norms, scale), RowFile(n_columns))
+        if target is None:
+            return cls(GridRows(np.empty(shape, dtype=np.int16), norms, scale), None)
+        joined = _joined(shape)
+        if target.dtype.kind == "f":
+            joined.view(np.float64)[:, -2] = target
+        else:
+            joined[:, -8] = target
+        norms = joined.view(np.float64)[:, -1]
+        return cls(GridRows(joined[:, :n_columns], norms, scale, None, joined), None)
 
     def part(self, block: slice) -> np.ndarray:
         """Return where some rows are to be written."""
+        values = self.rows.values
         if self.file is None:
-            return self.values[block]
-        return np.empty((block.stop - block.start, self.n_columns), dtype=np.int16)
+            return values[block]
+        return np.empty((block.stop - block.start, values.shape[1]), dtype=np.int16)
 
-    def keep(self, part: np.ndarray) -> None:
-        """Take rows that were written, the next ones after the last."""
+    def keep(self, block: slice, part: np.ndarray, norms: np.ndarray) -> None:
+        """Take the next rows, which were written, and their norms."""
+        self.rows.squared_norms[block] = norms
         if self.file is not None:
             self.file.write(part)
 
-    def all(self) -> tuple[np.ndarray, Reader | None]:
-        """Return all rows, and what reads them in advance."""
-        return (self.values, None) if self.file is None else self.file.read()
+    def all(self) -> GridRows:
+        """Return all rows, with what reads them in advance."""
+        if self.file is None:
+            return self.rows
+        values, reader = self.file.read()
+        return dataclasses.replace(self.rows, values=values, reader=reader)
+
+
+def _joined(shape: tuple[int, int]) -> np.ndarray:
+    """Return memory for rows of int16 and two float64 each, in whole vectors.
+
+    Rows begin at the start of a line or of its second half, as vectors do, so that a
+    row of half a line or of a whole one lies in one line. Columns between are zeros.
+    """
+    n_rows, n_columns = shape
+    width = _VECTOR * math.ceil((2 * n_columns + 16) / _VECTOR)
+    memory = np.zeros(n_rows * width + _LINE, dtype=np.uint8)
+    start = -memory.ctypes.data % _LINE
+    memory = memory[start : start + n_rows * width]
+    return memory.view(np.int16).reshape(n_rows, width // 2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,6 +312,15 @@ class SparseGridRows:
     def unit(self) -> float:
         """What one integer stands for."""
         return GRID * self.scale
+
+    @property
+    def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
+        """The squared norms as flat memory; see `GridRows`."""
+        return self.squared_norms, 1, 0
+
+    def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
+        """Return a target as `norms_in_memory` does; see `GridRows`."""
+        return target, 1, 0
 
     def stretches(
         self, batch: np.ndarray | None, start: int, stop: int

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from skfdp.kernels.contributions import (
     Clip,
+    Column,
     Task,
     clip_differences,
     clip_residuals,
@@ -24,7 +25,12 @@ MALFORMED = (np.nan, np.inf, -np.inf)
 
 def clip_of(squared_norms, clip_norm=1.0, unit=2.0**-6, largest=LARGEST):
     squares = np.asarray(squared_norms, dtype=np.float64)
-    return Clip(squares, clip_norm, unit, largest)
+    return Clip(apart(squares), clip_norm, unit, largest)
+
+
+def apart(numbers):
+    """Return numbers that lie by themselves, as kernels take them."""
+    return Column(numbers, 1, 0)
 
 
 def square(integers):
@@ -67,7 +73,7 @@ def test_no_contribution_is_longer_than_the_clip_norm(seed, n_outputs, unit):
 def test_a_clip_without_room_for_rounding_is_noticed():
     def careless(residuals, rows, clip):
         lengths = np.linalg.norm(residuals, axis=0)
-        lengths = np.sqrt(clip.squared_norms[rows]) * lengths
+        lengths = np.sqrt(clip.squared_norms.memory[rows]) * lengths
         residuals *= np.minimum(1, clip.clip_norm / lengths) / clip.unit
         np.rint(np.clip(residuals, -LARGEST, LARGEST), out=residuals)
 
@@ -92,7 +98,9 @@ def test_differences_that_are_not_finite_contribute_nothing(value, side):
     sides = np.full((2, 3, 3), 0.25)
     sides[side, 1, 1] = value
     squares = np.full(3, 4.0)
-    clip_differences(*sides, np.arange(3), clip_of(squares), squares, 0.5 * squares)
+    clip_differences(
+        *sides, np.arange(3), clip_of(squares), apart(squares), 0.5 * squares
+    )
     assert not sides[:, :, 1].any()
     assert sides[:, :, [0, 2]].all()
 
@@ -109,7 +117,7 @@ def test_both_sides_of_a_difference_saturate_together():
     squares = np.array([100.0]), np.array([361.0])
     clip = clip_of(squares[0], 500.0, 1.0, 150.0)
     clip_differences(
-        full, public, np.zeros(1, np.int64), clip, squares[1], [190.0] * full[0]
+        full, public, np.zeros(1, int), clip, apart(squares[1]), [190.0] * full[0]
     )
     assert 140 < full[0, 0] <= 150
     assert abs(full[0, 0] * 10 - public[0, 0] * 19) <= 29  # truncation alone
@@ -122,7 +130,7 @@ def test_truncation_of_a_hundred_outputs_is_in_the_room():
     squares = np.ones(1)
     clip = clip_of(squares, 21.0, 1.0, 2.0**29 - 1)
     assert square(np.trunc(full) - np.trunc(public)) > 21**2
-    clip_differences(full, public, np.zeros(1, np.int64), clip, squares, squares)
+    clip_differences(full, public, np.zeros(1, np.int64), clip, apart(squares), squares)
     assert 0 < square(full - public) <= 21**2
 
 
@@ -143,7 +151,8 @@ def test_no_difference_is_longer_than_the_clip_norm(n_outputs, unit, turn, sizes
     full, public = full * 10.0 ** sizes[0], public * 10.0 ** sizes[1]
     products = [np.array([0.0, float(a @ b)]) for a, b in ((x, x), (z, z), (x, z))]
     clip = clip_of(products[0], 2e3, unit, 2.0**29 - 1)
-    clip_differences(full, public, np.ones(1, np.int64), clip, *products[1:])
+    norms = apart(products[1]), products[2]
+    clip_differences(full, public, np.ones(1, np.int64), clip, *norms)
     moved = np.outer(full[:, 0], x) - np.outer(public[:, 0], z)
     assert square(moved) * Fraction(unit) ** 2 <= 2000**2
 
@@ -155,7 +164,8 @@ def task(loss, target, **changes):
         "offset": np.empty((0, 0)),
         "orthant": False,
     } | changes
-    return Task(kind=place(loss.leaf), parameter=loss.parameter, target=target, **facts)
+    known = {"kind": place(loss.leaf), "parameter": loss.parameter}
+    return Task(**known, target=apart(target), **facts)
 
 
 def test_target_weight_and_offset_are_those_of_the_record():

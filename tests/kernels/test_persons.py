@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skfdp.kernels import persons
-from skfdp.kernels.contributions import Clip
+from skfdp.kernels.contributions import Clip, Column
 
 BITS = 50
 
@@ -24,8 +24,8 @@ def make_person(seed, n_rows, n_outputs=2, n_columns=4):
 def test_sums_of_a_person_are_exact_in_float64(n_rows, seed):
     """Number of rows times the longest row times the largest integer is 2**50."""
     X, squares, residuals = make_person(seed, n_rows)
-    own = residuals.copy()
-    unit = persons._as_integers(np.arange(n_rows), 0, n_rows, squares, own)
+    own, norms = residuals.copy(), Column(squares, 1, 0)
+    unit = persons._as_integers(np.arange(n_rows), 0, n_rows, norms, own)
     np.testing.assert_array_equal(own, np.trunc(own))
     most = n_rows * math.sqrt(squares.max()) * np.abs(own).max()
     assert 0.999 * 2.0**BITS < most <= 2.0**BITS * (1 + 1e-12)
@@ -65,7 +65,7 @@ def test_nobody_is_added_beyond_the_clip_norm(n_outputs, clip_norm):
     ends = np.array([0, 1, 4, 9, 30])
     X, squares, residuals = make_person(3, 30, n_outputs)
     rows = np.random.default_rng(0).permutation(30)
-    clip = Clip(squares, clip_norm, clip_norm * 2.0**-30, 1.0)
+    clip = Clip(Column(squares, 1, 0), clip_norm, clip_norm * 2.0**-30, 1.0)
     memory = np.empty((n_outputs, 4))
     total, alone = np.zeros((n_outputs, 4)), []
     persons.add_dense(X, rows, ends, residuals.copy(), clip, memory, total)
@@ -96,5 +96,5 @@ def test_what_has_no_unit_adds_nothing(bad):
         residuals[1, 3] = bad
     else:
         residuals[:] = bad
-    unit = persons._as_integers(np.arange(6), 0, 6, squares, residuals)
+    unit = persons._as_integers(np.arange(6), 0, 6, Column(squares, 1, 0), residuals)
     assert unit == 0.0

@@ -396,12 +396,12 @@ class Descent:
         padded, pads = None, self.padding is not None
         if pads and not public.mask.all():
             event = plan.event("cross moments")
-            padded = self.padding.rows(
-                records, prepared.regressors, event, coordinates, desk
-            )
+            known = prepared.regressors, event, coordinates
+            padded = self.padding.rows(records, *known, desk)
         recipe = functools.partial(
             gradients,
             coordinates=coordinates,
+            at_random=plan.schedule.sampling_rate < 1,
             pads=pads,
             padded=padded,
             loss=loss,

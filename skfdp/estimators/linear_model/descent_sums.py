@@ -22,6 +22,7 @@ def gradients(
     rows: GridRows | SparseGridRows | None = None,
     *,
     coordinates: Coordinates,
+    at_random: bool,
     pads: bool,
     padded: GridRows | SparseGridRows | None,
     **settings: Any,
@@ -36,6 +37,8 @@ def gradients(
     rows : GridRows or SparseGridRows, default=None
         The loop's rows, where all of them is public; None: they are made here.
     coordinates : Coordinates
+    at_random : bool
+        Whether batches are rows that lie apart: each gets its target beside it.
     pads : bool
         Whether there is a public loss that pads.
     padded : GridRows, SparseGridRows or None
@@ -45,7 +48,8 @@ def gradients(
     """
     public = records.public
     if rows is None:
-        rows = coordinates.grid(records.mapped)
+        target = records.target if at_random else None
+        rows = coordinates.grid(records.mapped, target)
     return LinearQuery(
         rows=rows,
         target=records.target,
