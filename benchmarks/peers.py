@@ -130,7 +130,7 @@ def roofline(args) -> dict:
         X, y = problem(20_000, d, k)
         query = linear_query(X, y, k)
         step, shares, apart = ours(query, batch), [], []
-        read = read_rows(query.rows.values, batch)
+        read = read_rows(query.rows.table, batch)
         step()
         for _ in range(args.rounds):
             work = 2 * batch * (d + 1) * query.n_outputs / peak_gemm()
