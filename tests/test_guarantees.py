@@ -491,7 +491,14 @@ def sabotage_limits(monkeypatch, **factors):
 
     def false(query, unit):
         clip = honest(query, unit)
-        return clip._replace(**{k: getattr(clip, k) * f for k, f in factors.items()})
+        return clip._replace(
+            **{k: times(getattr(clip, k), f) for k, f in factors.items()}
+        )
+
+    def times(limit, factor):
+        if isinstance(limit, contributions.Column):
+            return limit._replace(memory=factor * limit.memory)
+        return factor * limit
 
     monkeypatch.setattr(linear.LinearQuery, "_clip", false)
 
@@ -517,7 +524,8 @@ def test_sabotage_of_the_difference_is_noticed(monkeypatch):
     original = contributions.clip_differences
 
     def forgetful(full, public, rows, clip, norms, inner):
-        original(full, public, rows, clip, norms, np.abs(inner) * 0 + norms / 2)
+        assert (norms.step, norms.first) == (1, 0)
+        original(full, public, rows, clip, norms, norms.memory / 2)
 
     monkeypatch.setattr(contributions, "clip_differences", forgetful)
     with pytest.raises(AssertionError):
