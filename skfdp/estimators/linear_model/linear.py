@@ -62,7 +62,8 @@ class LinearModel(PrivateEstimator):
         X : array-like of shape (n_samples, n_features)
             Values outside `bounds` are clipped, silently; malformed private ones do
             what `on_invalid` says. Sparse rows are held as CSR and never filled in;
-            `bounds` then need low 0.
+            `bounds` then need low 0. Tables larger than memory are read in blocks
+            (:ref:`large-tables`), and those of Dask where their rows are (:ref:`dask`).
         y : array-like of shape (n_samples,)
             Labels of any type; for regressors numbers.
         sample_weight : array-like of shape (n_samples,), default=None
