@@ -114,6 +114,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     def _fit(self, X, y, checkpoint=None, **of_rows: Any):
         """Fit; `of_rows` is what `_records` takes beside X and y."""
         forget(self)
+        self._check_declarations()
         self._check_parameters()
         check_checkpoint(checkpoint, self.epsilon, self.random_state, self._can_resume)
         ledger = PrivacyLedger.resolve(self.ledger)
@@ -193,6 +194,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     def _plan(self, X, y, **of_rows: Any) -> FitPlan:
         own = copy.copy(self)  # names and numbers of columns are kept there
         forget(own)
+        own._check_declarations()
         own._check_parameters()
         reading.check_estimator(own, X)
         records = own._records(X, y, planning=True, **of_rows)
@@ -213,7 +215,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     def _check_parameters(self) -> None:
         """Raise ValueError for bad parameters; looks at no data."""
         check_privacy_parameters(self._given())
-        check_encoder(self.encoder, getattr(self, "bounds", None))
+        check_encoder(self.encoder, self.bounds)
 
     def _method(self, public: PublicRecords) -> Method:
         """Return how to fit, with every number that it needs."""
@@ -321,7 +323,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         """Return what is assumed of weights and of the order of a person's rows."""
         # Weights of 0 and 1 leave rows out, and no units.
         weighted = getattr(self, "_has_weights", False)
-        most = getattr(self, "max_rows_per_person", None)
+        most = self.max_rows_per_person
         first = most is not None and public.has_persons
         texts = [WEIGHTS_ARE_PUBLIC] * weighted + [ORDER_IS_PUBLIC] * first
         return tuple(Assumption(text, enforced=False) for text in texts)

@@ -30,9 +30,8 @@ def _has_probabilities(model) -> bool:
 class PrivateClassifier(ClassifierMixin):
     """The classifiers' part of an estimator."""
 
-    class_weight = None
     classes: Any = None
-    loss = "log_loss"
+    _fixed = {"classes": None}
 
     @property
     def _takes_any_target(self) -> bool:

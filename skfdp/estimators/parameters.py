@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,25 +141,42 @@ def store(estimator: Any, arguments: Mapping[str, Any]) -> None:
 
 
 @functools.cache
+def shown_parameters(estimator_class: type) -> frozenset[str]:
+    """Return the names that `get_params` shows: those of the own constructor."""
+    return frozenset(_named(estimator_class.__init__)) - {"self"}
+
+
+@functools.cache
 def parameters_of(estimator_class: type) -> Mapping[str, inspect.Parameter]:
     """Return the parameters of an estimator by name, those of its bases included.
 
     A user's subclass may leave some to its base, or pass them on as ``**parameters``.
     """
-    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     found: dict[str, inspect.Parameter] = {}
     for one in reversed(estimator_class.__mro__):
         if "__init__" in vars(one) and one is not object:
-            given = inspect.signature(one).parameters
-            found |= {name: p for name, p in given.items() if p.kind in named}
+            found |= _named(one)
     return found
+
+
+def _named(function: Callable) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a function that have a name of their own."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    given = inspect.signature(function).parameters
+    return {name: p for name, p in given.items() if p.kind in kinds}
+
+
+def declared_by(model: Any, name: str) -> Any:
+    """Return the parameter of any model that `get_params` shows; None: it has none."""
+    shown_ones = getattr(model, "get_params", None)
+    return shown_ones(deep=False).get(name) if callable(shown_ones) else None
 
 
 def complete_parameters(estimator: Any) -> None:
     """Give parameters that are younger than a saved estimator their defaults."""
     for name, parameter in parameters_of(type(estimator)).items():
-        if not hasattr(estimator, name):
-            setattr(estimator, name, parameter.default)
+        if name not in vars(estimator):
+            vars(estimator)[name] = parameter.default
 
 
 def check_privacy_parameters(given: Mapping[str, Any]) -> None:

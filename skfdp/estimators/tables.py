@@ -16,7 +16,13 @@ from skfdp.encoding.encoded import EncodedTable
 from skfdp.encoding.encoder import DeclaredEncoder
 from skfdp.estimators.arrays import blanked, check_arrays, check_finite, either
 from skfdp.estimators.bounds.first import UNKNOWN, is_private, with_public_bounds
-from skfdp.estimators.parameters import check_split, public_count, resolve_row_map
+from skfdp.estimators.parameters import (
+    check_split,
+    parameters_of,
+    public_count,
+    resolve_row_map,
+    shown_parameters,
+)
 from skfdp.estimators.partitions import reading
 from skfdp.estimators.partitions.collections import is_collection
 from skfdp.estimators.units import (
@@ -27,6 +33,7 @@ from skfdp.estimators.units import (
 )
 from skfdp.privacy.relations import Relation
 from skfdp.records.checks import is_auto, shown
+from skfdp.records.guards import UtilityWarning, warn_caller
 from skfdp.records.large import LargeTable, chosen_rows, whole_table
 from skfdp.records.names import column_names, target_name
 from skfdp.records.public_columns import public_mask
@@ -39,7 +46,7 @@ from skfdp.records.units import Units
 class TableEstimator(BaseEstimator):
     """Base of every estimator: what it makes of a table."""
 
-    # What some estimators have no parameter for.
+    # Declarations that shared code reads, of estimators without such a parameter.
     public_features = None
     public_target = False
     target_name = None
@@ -47,7 +54,15 @@ class TableEstimator(BaseEstimator):
     n_records = None
     encoder = None
     on_invalid = "replace"
+    bounds = None
+    public_loss = None
+    classes: Any = ()
+    class_weight = None
+    loss = "log_loss"
+    max_rows_per_person = None
 
+    #: Declarations that are the same for all estimators of a class.
+    _fixed: dict[str, Any] = {}
     _accepts_sparse = False
     _has_target = True
     #: Whether the model is one of rows that are cut to `feature_bound`.
@@ -56,6 +71,38 @@ class TableEstimator(BaseEstimator):
     _takes_partitions = False
     #: Whether the method takes bounds that are released before it begins.
     _may_release_bounds = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute, unless it declares what no parameter of `get_params` does.
+
+        Notes
+        -----
+        **Guarantees.** What a fit declares public, clips and charges follows from
+        parameters that `get_params` shows. Another attribute of such a name is not
+        stored, with a warning.
+        """
+        mine = type(self)
+        declares = name in DECLARATIONS or name in parameters_of(mine)
+        if declares and name not in shown_parameters(mine):
+            warn_caller(
+                f"{mine.__name__} has no parameter {name!r}, so that setting this "
+                "attribute has no effect: pass parameters to the constructor or to "
+                "set_params.",
+                UtilityWarning,
+            )
+            return
+        super().__setattr__(name, value)
+
+    def _check_declarations(self) -> None:
+        """Raise ValueError if a class attribute stands where a parameter should."""
+        mine = type(self)
+        for name, default in (DECLARATIONS | mine._fixed).items():
+            if name not in parameters_of(mine) and getattr(mine, name) != default:
+                raise ValueError(
+                    f"{mine.__name__}.{name} is a class attribute, and a fit reads its "
+                    "declarations from parameters alone: pass it to the constructor of "
+                    "an estimator that has this parameter."
+                )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -129,12 +176,12 @@ class TableEstimator(BaseEstimator):
     @property
     def _needs_whole_table(self) -> bool:
         """Whether X is given to what reads no blocks, such as a user's function."""
-        return callable(getattr(self, "public_loss", None))
+        return callable(self.public_loss)
 
     @property
     def _releases_bounds(self) -> bool:
         """Whether the fit itself finds the bounds of the columns."""
-        wanted = is_private(getattr(self, "bounds", None))
+        wanted = is_private(self.bounds)
         return wanted and self._may_release_bounds and math.isfinite(self.epsilon)
 
     @property
@@ -200,7 +247,7 @@ class TableEstimator(BaseEstimator):
             table = dataclasses.replace(table, encoded=X)
             table = self._in_coordinates(table, n, facts, units)
             X, mask, columns = table.rows(), table.mask, table.names(columns)
-        bounds = bounds_on_grid(getattr(self, "bounds", None), X)
+        bounds = bounds_on_grid(self.bounds, X)
         row_map = self._row_map(X.shape[1], names, mask, issparse(X), table, bounds)
         row_map, X, void = self._filled(row_map, X, mask)
         self._public_mask = mask
@@ -246,7 +293,7 @@ class TableEstimator(BaseEstimator):
         """Return X without the column that `groups` names, and the groups."""
         self._group_column = groups if isinstance(groups, str) else None
         if self._group_column is not None:
-            check_named(self.public_features, getattr(self, "bounds", None), groups)
+            check_named(self.public_features, self.bounds, groups)
         return without_group_column(X, groups)
 
     def _rows_that_count(
@@ -297,7 +344,7 @@ class TableEstimator(BaseEstimator):
 
     def _plans_without(self, y) -> bool:
         """Whether a plan has no need to look at y."""
-        declared = getattr(self, "classes", ()) is not None
+        declared = self.classes is not None
         return not self.public_target and (y is None or declared)
 
     def _check_split(self, mask: np.ndarray) -> None:
@@ -307,7 +354,7 @@ class TableEstimator(BaseEstimator):
                 mask,
                 bool(self.public_target),
                 Relation.of(self.neighboring_relation),
-                getattr(self, "public_loss", None),
+                self.public_loss,
             )
 
     def _rows_to_predict(self, X) -> np.ndarray | csr_array:
@@ -322,6 +369,14 @@ class TableEstimator(BaseEstimator):
         public = getattr(self, "_public_mask", np.zeros(X.shape[1], dtype=bool))
         check_finite(X, public)
         return self.row_map_.filled(X)[0]
+
+
+#: What estimators without such a parameter declare, by name.
+DECLARATIONS: dict[str, Any] = {
+    name: value
+    for name, value in vars(TableEstimator).items()
+    if not name.startswith("_")
+}
 
 
 def check_encoder(encoder: Any, bounds: Any) -> None:

@@ -157,6 +157,7 @@ class PrivateCompletionClassifier(
     """
 
     public_target = True
+    _fixed = {"classes": None, "public_target": True}
 
     def __init__(
         self,

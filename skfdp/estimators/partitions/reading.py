@@ -166,7 +166,7 @@ def _check(
             f"{type(estimator).__name__} requires y to be passed: a Dask array or "
             "Series with the partitions of X."
         )
-    declared = getattr(estimator, "classes", ()) is not None
+    declared = estimator.classes is not None
     if not declared and not estimator.public_target:
         raise ValueError(
             "classes=None: the labels of a Dask collection are private and stay where "
@@ -246,9 +246,9 @@ def _sent(estimator: Any, public: PublicRecords) -> Any:
         delattr(own, name)
     for name in _STAYS:
         if hasattr(own, name):
-            setattr(own, name, None)
+            vars(own)[name] = None
     if public.classes is not None:
-        own.classes = public.classes.tolist()
+        vars(own)["classes"] = public.classes.tolist()
     return own
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from skfdp.estimators.parameters import declared_by
 from skfdp.estimators.scoring.layout import NUMBERS, TWO
 from skfdp.estimators.scoring.predictions import Model
 
@@ -45,7 +46,7 @@ def _width(estimator: Any) -> float:
     """Return the width of the declared bounds of a regressor's target."""
     while hasattr(estimator, "steps"):
         estimator = estimator.steps[-1][1]
-    bounds = getattr(estimator, "target_bounds", None)
+    bounds = declared_by(estimator, "target_bounds")
     if bounds is None:
         raise ValueError(
             "error_bound=None: the model declares no target_bounds; give the largest "

@@ -7,6 +7,7 @@ import dataclasses
 import math
 from typing import Any
 
+from skfdp.estimators.parameters import declared_by
 from skfdp.privacy.assumptions import FIT_IN_LEDGER, Assumption, enforced
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
@@ -108,7 +109,7 @@ class Origin:
     @staticmethod
     def names(model: Any) -> Any:
         """Return the parameter `names` of the model; that of a step is of its rows."""
-        return None if hasattr(model, "steps") else getattr(model, "names", None)
+        return None if hasattr(model, "steps") else declared_by(model, "names")
 
     def assumptions(self, unit: str) -> tuple[Assumption, ...]:
         """Return what the guarantee of the score takes for granted of the model.
