@@ -9,9 +9,13 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from skfdp.records.guards import without_traps
+from skfdp.estimators.arrays import shaped_target
+from skfdp.records.guards import UtilityWarning, warn_caller, without_traps
 from skfdp.records.labels import (
+    RECODED,
     Labels,
+    are_codes,
+    check_recoded,
     encode_any,
     encode_labels,
     resolve_class_weight,
@@ -56,6 +60,8 @@ class PrivateClassifier(ClassifierMixin):
 
     def _labels(self, y: np.ndarray | None, n_rows: int) -> Labels:
         if y is not None:
+            if self.classes is not None:
+                check_recoded(y, self.classes)
             encode = encode_any if self._takes_any_target else encode_labels
             return encode(y, self.classes)
         if self.classes is None:
@@ -64,6 +70,59 @@ class PrivateClassifier(ClassifierMixin):
                 "or pass y."
             )
         return Labels.unseen(self.classes, n_rows)
+
+    def _planned(self, public):
+        method, prepared, plan = super()._planned(public)
+        declared = public.classes_source == "declared" and not public.has_target
+        numbers = declared and public.classes.dtype.kind in "iu"
+        if numbers and not (plan.counts_labels or are_codes(public.classes)):
+            warn_caller(
+                f"classes={public.classes.tolist()!r} are not 0, ..., k-1, and no "
+                f"release of this fit would show that y is coded so. {RECODED}",
+                UtilityWarning,
+            )
+        return method, prepared, plan
+
+    @without_traps()
+    def score(self, X, y, sample_weight=None):
+        """Return the accuracy on X, y; not private.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels in any spelling of the declared ones. Rows with another label, or
+            with none, are left out, with a warning that counts them.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        accuracy : float
+
+        Raises
+        ------
+        ValueError
+            If no row has a label of `classes_`.
+        """
+        guesses = self.predict(X)
+        y = shaped_target(y, len(guesses))
+        labels = encode_any(y, self.classes_)
+        kept = np.ones(len(y), bool) if labels.missing is None else ~labels.missing
+        if not kept.any():
+            raise ValueError(
+                f"y has no label of classes_={self.classes_.tolist()!r}: score needs "
+                "rows with one."
+            )
+        if not kept.all():
+            warn_caller(
+                f"of {len(y)} rows {(~kept).sum()} have no label of classes_="
+                f"{self.classes_.tolist()!r}: they are left out of the score.",
+                UtilityWarning,
+            )
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight)[kept]
+        right = guesses[kept] == self.classes_[labels.codes[kept]]
+        return float(np.average(right, weights=sample_weight))
 
     def decision_function(self, X):
         """Return the margins of the model on ``row_map_(X)``.

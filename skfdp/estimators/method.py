@@ -134,12 +134,15 @@ class Plan:
         What the guarantee rests on.
     n_steps : int or None
         Steps that callbacks are told of; None where there is no loop.
+    counts_labels : bool
+        Whether a release shows that records have none of the declared labels.
     """
 
     events: tuple[Event, ...]
     schedule: PrivacyPlan
     assumptions: tuple[Assumption, ...] = ()
     n_steps: int | None = None
+    counts_labels: bool = False
 
     @property
     def releases(self) -> tuple[Event, ...]:

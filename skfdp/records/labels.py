@@ -11,11 +11,15 @@ import numpy as np
 from sklearn.utils.multiclass import type_of_target
 
 from skfdp.records.blocks import blocks
-from skfdp.records.checks import (
-    check_size,
-    shown,
-)
+from skfdp.records.checks import check_size, shown
+from skfdp.records.spelling import Spelling, number_in, spelling_of
 
+#: What to do where labels seem to be coded.
+RECODED = (
+    "cross_val_predict(method='predict_proba'), voting, stacking, bagging and "
+    "one-vs-rest of scikit-learn code labels as 0, ..., k-1 before fit: declare these "
+    "numbers as `classes` there, or the labels that y holds."
+)
 #: Classes are held as int16.
 MOST_CLASSES = 2**15
 
@@ -52,37 +56,98 @@ def encode_any(y: np.ndarray, classes: Sequence) -> Labels:
     Parameters
     ----------
     y : ndarray of shape (n_rows,)
-        Of any type: only whether it is text or numbers may be refused, by its dtype.
+        Of any type: only what its dtype shows may be refused.
     classes : sequence
+        It decides the spelling: see `skfdp.records.spelling`.
+
+    Raises
+    ------
+    ValueError
+        If no value of the dtype of y can be one of the classes.
     """
     declared = declared_labels(classes)
-    kinds = {y.dtype.kind, declared.dtype.kind} - {"O"}
-    if len({"text" if kind in "US" else "no text" for kind in kinds}) > 1:
-        raise ValueError(
-            f"y and `classes`={declared.tolist()!r} differ in type, text and numbers, "
-            "so that no label is declared: convert one of them."
-        )
-    position = {label: code for code, label in enumerate(declared.tolist())}
-    if y.dtype.kind == "O":  # without an order, and with labels that have no hash
-        places = np.array([_place(label, position) for label in y], dtype=np.int64)
-    else:
-        seen, codes = _seen_and_codes(y)
-        found = [position.get(label, -1) for label in seen.tolist()]
-        places = np.array(found, dtype=np.int64)[codes]
+    spelling = _spelling(declared)
+    _check_type(y.dtype, declared, spelling)
+    places = _places(y, spelling)
     missing = places < 0
     codes = np.maximum(places, 0)
     return Labels(declared, codes, "declared", missing if missing.any() else None)
 
 
-def _place(label: Any, position: Mapping[Any, int]) -> int:
-    try:
-        return position.get(label, -1)
-    except Exception:  # whatever the hash, or the comparison, of a user's object raises
-        return -1
+def _places(y: np.ndarray, spelling: Spelling) -> np.ndarray:
+    """Return the position of each label, below 0 where it is not declared."""
+    if y.dtype.kind == "O":
+        return spelling.places(y)
+    seen, codes = _seen_and_codes(y)
+    return spelling.places(seen)[codes]
+
+
+def _spelling(declared: np.ndarray) -> Spelling:
+    return spelling_of(declared.tolist(), "classes", "label")
+
+
+def _check_type(dtype: np.dtype, declared: np.ndarray, spelling: Spelling) -> None:
+    """Refuse a type of y in which no declared label can occur; looks at no value."""
+    levels, kind = spelling.levels, dtype.kind
+    if kind in "iu":
+        holds, fits = "whole numbers", any(map(_spells_whole, levels))
+    elif kind == "f":
+        holds, fits = "numbers", any(map(_spells_number, levels))
+    elif kind == "b":
+        holds, fits = "booleans", any(spelling.place(one) >= 0 for one in (True, False))
+    else:
+        holds, fits = "complex numbers", kind != "c"
+    if fits:
+        return
+    remedy = RECODED if kind in "iu" else "Convert one of them."
+    raise ValueError(
+        f"y holds {holds}, and none of `classes`={declared.tolist()!r} is one: y and "
+        f"`classes` differ in type. {remedy}"
+    )
+
+
+def check_recoded(y: np.ndarray, classes: Any) -> None:
+    """Refuse a y of whole numbers over declared booleans, which a fit would confuse.
+
+    scikit-learn codes labels before some fits, and takes predictions for such codes.
+    """
+    if y.dtype.kind in "iu" and np.asarray(classes).dtype.kind == "b":
+        raise ValueError(
+            f"y holds whole numbers, and `classes`={list(classes)!r} holds booleans: y "
+            f"and `classes` differ in type. {RECODED}"
+        )
+
+
+def are_codes(classes: np.ndarray) -> bool:
+    """Whether the classes are 0, ..., k-1, as scikit-learn codes labels."""
+    return np.array_equal(classes, np.arange(len(classes)))
+
+
+def _spells_number(level: Any) -> bool:
+    return not isinstance(level, str) or number_in(level) is not None
+
+
+def _spells_whole(level: Any) -> bool:
+    number = number_in(level) if isinstance(level, str) else level
+    return number is not None and number == number // 1
 
 
 def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
-    """Encode y over the declared classes, or over those that it holds."""
+    """Encode y over the declared classes, or over those that it holds.
+
+    Raises
+    ------
+    ValueError
+        If y holds no labels, one label, or other labels than the declared ones.
+    """
+    if classes is not None:
+        labels = encode_any(y, classes)
+        if labels.missing is not None:
+            raise ValueError(
+                f"y holds labels outside `classes`={labels.classes.tolist()!r}: "
+                "declare every label that can occur."
+            )
+        return labels
     # Not `check_classification_targets`: its warning about many classes would tell how
     # many occur, and silencing it is not safe where threads fit at the same time.
     kind, seen, codes = _kind_and_codes(y)
@@ -97,22 +162,12 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
             "regressor for continuous values."
         )
     _check_number(seen)
-    if classes is None:
-        if len(seen) < 2:
-            raise ValueError(
-                "y holds one class only, a classifier needs at least two: declare "
-                "`classes` if the others are merely absent."
-            )
-        return Labels(seen, codes.astype(np.int64), "data")
-    declared = declared_labels(classes)
-    position = {label: code for code, label in enumerate(declared.tolist())}
-    places = [position.get(label, -1) for label in seen.tolist()]
-    if -1 in places:
+    if len(seen) < 2:
         raise ValueError(
-            f"y holds labels outside `classes`={declared.tolist()!r}: declare every "
-            "label that can occur."
+            "y holds one class only, a classifier needs at least two: declare "
+            "`classes` if the others are merely absent."
         )
-    return Labels(declared, np.asarray(places, dtype=np.int64)[codes], "declared")
+    return Labels(seen, codes.astype(np.int64), "data")
 
 
 def _kind_and_codes(y: np.ndarray) -> tuple:
@@ -143,7 +198,13 @@ def _check_number(labels: np.ndarray) -> None:
 
 
 def declared_labels(classes: Any) -> np.ndarray:
-    """Return the declared labels, sorted, each once; at least two."""
+    """Return the declared labels, sorted, each once; at least two.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two, or two that differ only in spelling.
+    """
     labels = None
     if isinstance(classes, Collection) and not isinstance(classes, (str, Mapping)):
         with contextlib.suppress(TypeError, ValueError):  # of labels without an order
@@ -154,8 +215,14 @@ def declared_labels(classes: Any) -> np.ndarray:
             f"classes={shown(classes)} must be a sequence of labels of one type."
         )
     _check_number(labels)
+    # An array has one type: in it 1, 1.0 and "1" may have become equal.
+    if len({(type(label), label) for label in classes}) > len(labels):
+        raise ValueError(
+            f"classes={shown(classes)} holds one label in two types: keep one of them."
+        )
     if len(labels) < 2:
         raise ValueError(f"classes={shown(classes)} must hold at least two labels.")
+    _spelling(labels)
     return labels
 
 
@@ -169,14 +236,14 @@ def resolve_class_weight(class_weight: Any, classes: np.ndarray) -> np.ndarray:
             f"class_weight={shown(class_weight)} must be None or a dict from labels to "
             "weights: 'balanced' would read the label counts, which may be private."
         )
-    position = {label: code for code, label in enumerate(classes.tolist())}
+    spelling = _spelling(classes)
     for label, weight in class_weight.items():
-        if label not in position:
+        if (code := spelling.place(label)) < 0:
             raise ValueError(
                 f"class_weight names the label {label!r}, which is not in `classes`."
             )
         check_size(f"class_weight[{label!r}]", weight, zero=True)
-        weights[position[label]] = weight
+        weights[code] = weight
     if not weights.any():
         raise ValueError(
             f"class_weight={class_weight!r} gives every class the weight 0: at least "

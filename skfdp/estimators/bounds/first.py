@@ -134,6 +134,7 @@ class BoundsFirst:
             schedule=after.schedule,
             assumptions=after.assumptions,
             n_steps=after.n_steps,
+            counts_labels=after.counts_labels,
             after=after,
         )
 

@@ -186,6 +186,7 @@ class Descent:
             schedule=schedule,
             assumptions=(ORTHANT,) * orthant + (LABEL,) * (bound is not None),
             n_steps=schedule.n_steps,
+            counts_labels=frequencies.counts_labels(others),
             learning_rate=learning_rate,
             norms=self._norms(public, prepared, s2n),
             orthant=orthant,

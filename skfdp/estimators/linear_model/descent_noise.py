@@ -87,9 +87,9 @@ def noise_of(
 
 def _of_log_odds(margins: np.ndarray, std: float) -> np.ndarray:
     """Return the variances of log odds of class frequencies with this noise."""
-    if len(margins) == 1:
+    if len(margins) == 1:  # a half of the difference of two counts
         share = 1 / (1 + np.exp(-margins))
-        return (std / (share * (1 - share))) ** 2
+        return (std / (share * (1 - share))) ** 2 / 2
     share = np.exp(margins - margins.max())
     own, n_classes = (std * share.sum() / share) ** 2, len(share)
     return own * (1 - 2 / n_classes) + own.sum() / n_classes**2

@@ -168,7 +168,7 @@ class DPSGDFClassifier(LinearClassifier):
     * each clipped gradient sum moves by at most `clip_norm` (twice that under
       "replace_one"), whatever the data, NaN gradients counting as 0;
     * with the log loss, class counts are released before the loop: they move by at most
-      1, and by sqrt(2) if a label is replaced (1/2 and 1 for two classes). After it the
+      1, and by sqrt(2) if a label is replaced. After it the
       temperature is: two numbers, each at most the largest residual (sqrt(2), or 1 for
       two classes), which move by sqrt(2) times that, twice as far under "replace_one";
     * all releases are one composition, exactly accounted; sums and noise are integers.

@@ -219,13 +219,14 @@ class FeatureDPLogisticRegression(LinearClassifier):
       lengths cut to a public interval, and their mean, from rows cut to that length
       (sums of numbers and rows of norm 1, which move by 2 under "replace_one", by 1
       otherwise); with a private target class counts, which a replaced label moves by
-      sqrt(2), or by 1 for two classes;
+      sqrt(2);
     * after it the temperature: two numbers, each a sum of a residual times a step, both
       cut, whose entries are at most the largest residual (sqrt(2), or 1 for two
       classes). They move by sqrt(2) times that, twice as far under "replace_one";
     * "one-shot": the label statistic moves by at most ``sqrt(2) |w phi|`` when a label
-      is replaced (``|w phi|`` for two classes), w phi being a public row times the
-      public weight of its record; one release;
+      is replaced, w phi being a public row times the public weight of its record
+      (for two classes under "replace_special" the signed statistic moves by half of
+      ``|w phi|``); one release;
     * all releases are one composition, exactly accounted; sums and noise are integers.
 
     Not covered: what chose the parameters, upstream steps, scores on training data. A

@@ -7,7 +7,12 @@ import functools
 import math
 from typing import Any
 
-from skfdp.estimators.linear_model import label_noise, label_objective, whitening
+from skfdp.estimators.linear_model import (
+    frequencies,
+    label_noise,
+    label_objective,
+    whitening,
+)
 from skfdp.estimators.linear_model.fitted import LinearFit
 from skfdp.estimators.linear_model.label_objective import Barrier, Objective, Prior
 from skfdp.estimators.linear_model.whitening import (
@@ -21,12 +26,13 @@ from skfdp.queries.losses import Loss
 from skfdp.queries.statistics import LabelSum
 from skfdp.queries.weighted import fits_grid
 from skfdp.records.checks import shown
-from skfdp.records.grid import GridRows
+from skfdp.records.grid import GRID, GridRows
 from skfdp.records.guards import UtilityWarning, warn_caller
 from skfdp.records.records import PublicRecords, Records
 from skfdp.releases.descent import warn_of_divergence
 from skfdp.releases.desk import Desk
 
+_ROOT2 = math.sqrt(2)
 #: The only values that one release can do.
 _ONE_SHOT_VALUES = {
     "class_weight": (None,),
@@ -55,10 +61,15 @@ class PublicGeometry(Prepared):
     ----------
     whitening : Whitening
     rows : WeightedRows
+    n_labels : int
+        Rows of the statistic. Two classes have one, the difference of their sums, or
+        both sums where a label is replaced: the noise in the difference is the same,
+        and the sum of both counts the records with a declared label.
     """
 
     whitening: Whitening
     rows: WeightedRows
+    n_labels: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +93,7 @@ class LabelStatistic:
 
     def prepare(self, public: PublicRecords, budget: Budget) -> PublicGeometry:
         """Learn the basis in which the statistic is released; reads no label."""
+        n_labels = public.n_classes if budget.relation.replaces else public.n_outputs
         query = LabelSum.planned(public.n_outputs, LONGEST_ROW)
         std = public.reach * query.sensitivity(budget.relation) / budget.mu
         noise = std / public.row_shares.sum() / math.sqrt(_curvature(public.n_classes))
@@ -97,20 +109,25 @@ class LabelStatistic:
                 "little more than the majority class.",
                 UtilityWarning,
             )
-        return PublicGeometry(whitening=found, rows=rows)
+        return PublicGeometry(whitening=found, rows=rows, n_labels=n_labels)
 
     def plan(
         self, public: PublicRecords, prepared: PublicGeometry, budget: Budget
     ) -> Plan:
         """Calibrate the one release."""
-        query = LabelSum.planned(public.n_outputs, prepared.rows.bound)
+        query = LabelSum.planned(prepared.n_labels, prepared.rows.bound)
         schedule = budget.calibrate(
             n_steps=1,
             clip_norm=query.clip_norm,
             sensitivity=query.sensitivity(budget.relation),
         )
         event = budget.named(schedule, "label statistic")
-        return Plan(events=(event,), schedule=schedule)
+        counts = prepared.whitening.bias is not None and prepared.n_labels > 1
+        return Plan(
+            events=(event,),
+            schedule=schedule,
+            counts_labels=counts and budget.relation.counts_are_public,
+        )
 
     def needs_whole_table(self) -> None:
         """Return None: the one release is a sum."""
@@ -125,12 +142,27 @@ class LabelStatistic:
     ) -> LinearFit:
         """Release the statistic once, then optimise in public."""
         public, rows = records.public, prepared.rows
-        recipe = functools.partial(_statistic, bound=rows.bound)
+        recipe = functools.partial(
+            _statistic, n_labels=prepared.n_labels, bound=rows.bound
+        )
         query = records.query(recipe, rows=rows.grid)
-        statistic = label_objective.denoised(desk.release("label statistic", query))
+        released = desk.release("label statistic", query)
         shares, found = public.row_shares, prepared.whitening
         n, weight = float(shares.sum()), rows.weight * shares
         noise_std = float(plan.schedule.noise_std[0]) / n
+        if plan.counts_labels:
+            # The last column of a row is the same in all rows but for its weight.
+            counted = n / float(shares @ rows.grid.values[:, -1] * GRID)
+            frequencies.check_counts(
+                released[:, -1] * counted,
+                noise_std * n * counted,
+                public,
+                plan.events[0].relation,
+            )
+        if len(released) == 2:
+            statistic, noise_std = (released[1:] - released[:1]) / 2, noise_std / _ROOT2
+        else:
+            statistic = label_objective.denoised(released)
         strength = 0.0 if self.C == "auto" else 1 / (self.C * records.total_weight)
         bound = public.row_map.feature_bound
         objective = Objective(
@@ -163,9 +195,11 @@ class LabelStatistic:
         return LinearFit(coef, intercept, n_iter, noise=noise)
 
 
-def _statistic(records: Records, rows: GridRows, bound: float) -> LabelSum:
+def _statistic(
+    records: Records, rows: GridRows, n_labels: int, bound: float
+) -> LabelSum:
     """Return the label statistic of public rows; a recipe."""
-    return LabelSum(rows, records.target, records.public.n_outputs, bound)
+    return LabelSum(rows, records.target, n_labels, bound)
 
 
 def takes_one_shot(

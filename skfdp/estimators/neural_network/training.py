@@ -153,6 +153,7 @@ class NetworkDescent:
             assumptions=() if linear is None else linear.assumptions,
             n_steps=0,
             row_map=row_map,
+            counts_labels=linear is not None and linear.counts_labels,
             linear=linear,
         )
         if choice.share == 1:

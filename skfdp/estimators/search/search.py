@@ -39,7 +39,7 @@ from skfdp.privacy.relations import Relation
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.store import Receipt
 from skfdp.records.checks import check_choice, check_number, shown
-from skfdp.records.labels import Labels, encode_any, encode_labels
+from skfdp.records.labels import Labels, check_recoded, encode_any, encode_labels
 from skfdp.records.large import whole_table
 from skfdp.records.names import target_name
 from skfdp.releases.noise import Streams, check_random_state
@@ -276,6 +276,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
             X, y = check_arrays(self, X, y, finite=finite, any_target=any_target)
             # Names and dtypes are kept.
             X = names if hasattr(names, "iloc") else whole_table(X)
+        if last.get("classes") is not None:
+            check_recoded(y, last["classes"])
         labels = (encode_any if any_target else encode_labels)(y, last.get("classes"))
         n_rows = public_count(len(y), None, self.epsilon, self.delta)
         coins = Streams(self.random_state, type(self)).public("split")
