@@ -570,10 +570,24 @@ def test_private_values_decide_nothing(run, tmp_path, task):
     for kind, (rows, values) in MALFORMED.items():
         odd = frame.assign(age=range(N))
         for name, value in values.items():
-            odd.loc[rows, name] = value
+            # Of many undeclared labels a release tells: see the next test.
+            few = name == "y" and task != "a regression"
+            odd.loc[[3] if few else rows, name] = value
         path = table_file(tmp_path, odd)
         said[kind] = run(*options, path=path, target="y")
     assert said["clean"][0] == 0 and set(said.values()) == {said["clean"]}
+
+
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "a regression"])
+def test_released_counts_end_a_fit_without_declared_labels(run, tmp_path, task):
+    declared = TASKS[task][1]
+    frame = pd.DataFrame({"a": range(N), "y": ["canary"] * N})
+    options = ["--bounds", f"a=0:{N}", *declared, "--epsilon", 8, "--no-evaluate"]
+    options += ["--ledger", tmp_path / "spent.sqlite", "--ceiling", 9]
+    sentence = refusal(run(*options, path=table_file(tmp_path, frame), target="y"))
+    assert "no label of classes" in sentence and "canary" not in sentence
+    spent = skfdp.PrivacyLedger(tmp_path / "spent.sqlite").spent()
+    assert spent == pytest.approx(8, rel=1e-3)
 
 
 @pytest.mark.parametrize("task", ["flags", "fractions", "a regression"])
@@ -591,7 +605,8 @@ def test_rows_without_a_target_are_compared_with_nothing(run, tmp_path, task):
 def test_a_target_of_no_label_at_all_leaves_nothing_to_compare(run, tmp_path):
     frame = pd.DataFrame({"a": range(N), "y": ["canary"] * N})
     path, model = table_file(tmp_path, frame), tmp_path / "m.joblib"
-    options = ["--bounds", f"a=0:{N}", "--model", model]
+    # Released counts show nothing at this budget.
+    options = ["--bounds", f"a=0:{N}", "--model", model, "--epsilon", 0.01]
     status, out, err = run(*options, path=path, target="y")
     assert status == 2 and model.exists() and "canary" not in out + err
     assert "there is nothing to compare, use --no-evaluate" in err
