@@ -136,3 +136,18 @@ class EncodedTable:
         weights : ndarray of shape (n_outputs, n_encoded)
         """
         return coef if self.smoothing is None else self.smoothing.weights(coef)
+
+    def variances(self, variances: np.ndarray) -> np.ndarray:
+        """Return variances of `weights`, given those of independent weights.
+
+        Parameters
+        ----------
+        variances : ndarray of shape (n_outputs, n_columns)
+
+        Returns
+        -------
+        variances : ndarray of shape (n_outputs, n_encoded)
+        """
+        if self.smoothing is None:
+            return variances
+        return self.smoothing.variances(variances)

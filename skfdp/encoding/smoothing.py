@@ -265,16 +265,16 @@ class _Curve:
         picked = smooth[(slice(None), *self.chosen)]
         np.multiply(picked, self.factor, out=out[:, : len(self.factor)])
 
-    def weights(self, coef: np.ndarray, out: np.ndarray) -> None:
-        """Write weights on the encoded columns of this block."""
+    def weights(self, coef: np.ndarray, out: np.ndarray, power: int) -> None:
+        """Write weights on the encoded columns of this block, or their variances."""
         n_smooth = len(self.factor)
-        out[:, self.plain] = coef[:, n_smooth:] * self.plain_factor
+        out[:, self.plain] = coef[:, n_smooth:] * self.plain_factor**power
         if not self.sides:
             return
         grid = np.zeros((len(coef), *[own.shape[1] for own in self.sides]))
-        grid[(slice(None), *self.chosen)] = coef[:, :n_smooth] * self.factor
+        grid[(slice(None), *self.chosen)] = coef[:, :n_smooth] * self.factor**power
         for own in self.sides:
-            grid = np.tensordot(grid, own, axes=(1, 1))
+            grid = np.tensordot(grid, own**power, axes=(1, 1))
         out[:, self.smooth] = grid.reshape(len(coef), -1)
 
 
@@ -381,9 +381,28 @@ class Smoothing:
         weights : float64 ndarray of shape (n_outputs, n_encoded)
             ``encoded @ weights.T`` is ``rows(encoded) @ coef.T``.
         """
+        return self._on_encoded(coef, 1)
+
+    def variances(self, variances: np.ndarray) -> np.ndarray:
+        """Return variances of `weights`, given those of independent smooth weights.
+
+        Parameters
+        ----------
+        variances : ndarray of shape (n_outputs, n_columns)
+
+        Returns
+        -------
+        variances : float64 ndarray of shape (n_outputs, n_encoded)
+            The squares of the map, applied as the map is: it has no matrix of all
+            columns by all columns.
+        """
+        return self._on_encoded(variances, 2)
+
+    def _on_encoded(self, coef: np.ndarray, power: int) -> np.ndarray:
+        """Return the map of weights with each of its entries to a power."""
         out = np.zeros((len(coef), self.n_encoded))
         for own, curve in zip(self._slices(), self.curves, strict=True):
-            curve.weights(coef[:, own], out)
+            curve.weights(coef[:, own], out, power)
         return out
 
     def _slices(self) -> list[slice]:

@@ -21,6 +21,7 @@ from skfdp.estimators.parameters import (
     complete_parameters,
     forget,
     parameters_of,
+    warn_of_large,
 )
 from skfdp.estimators.partitions import reading
 from skfdp.estimators.resuming import (
@@ -32,6 +33,7 @@ from skfdp.estimators.resuming import (
 from skfdp.estimators.tables import TableEstimator, check_encoder
 from skfdp.privacy.assumptions import (
     CATEGORIES_OF_TYPES,
+    ONE_STEP,
     ORDER_IS_PUBLIC,
     WEIGHTS_ARE_PUBLIC,
     Assumption,
@@ -51,6 +53,7 @@ from skfdp.releases.journal import Journal
 from skfdp.releases.noise import Streams, warn_of_seed
 
 _TYPES = Assumption(CATEGORIES_OF_TYPES, enforced=False)
+_ONE_STEP = Assumption(ONE_STEP, enforced=False)
 
 
 class PrivateEstimator(CallbackSupportMixin, TableEstimator):
@@ -66,6 +69,8 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     #: Those that must be finite.
     _weights: tuple[str, ...] = ()
     _has_loop = False
+    #: Whether it may be a step of a Pipeline, of which its own report knows nothing.
+    _may_be_a_step = True
     #: Whether every release of a fit is charged, so that it may leave a checkpoint.
     _can_resume = True
 
@@ -132,6 +137,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         if math.isinf(self.epsilon):
             return self._fit_without_privacy(records, ledger)
         warn_of_seed(self.random_state)
+        warn_of_large(self.epsilon)
         public = records.public
         method, prepared, plan = self._planned(public)
         reading.check_method(records, method)
@@ -346,7 +352,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             released=self._released
             + ("row_map_",) * self._releases_bounds
             + ("every iterate of the loop",) * has_loop,
-            assumptions=told.assumptions,
+            assumptions=(*told.assumptions, *(_ONE_STEP,) * self._may_be_a_step),
             seeded=self._seeded,
             receipts=[receipt],
         )

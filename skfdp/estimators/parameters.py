@@ -13,7 +13,7 @@ import numpy as np
 
 from skfdp.estimators import defaults
 from skfdp.privacy.assumptions import VALUES_CLIPPED, Assumption, enforced
-from skfdp.privacy.events import check_budget
+from skfdp.privacy.events import PrivacyWarning, check_budget
 from skfdp.privacy.relations import Relation
 from skfdp.records.checks import (
     check_choice,
@@ -48,6 +48,9 @@ REFUSES = Assumption(
     enforced=False,
 )
 
+
+#: Epsilon beyond which a fit warns.
+MOST_EPSILON = 10.0
 
 #: Divisor of columns without bounds, which are taken to be scaled: the loop's integers
 #: reach twice as far.
@@ -203,6 +206,18 @@ def check_privacy_parameters(given: Mapping[str, Any]) -> None:
         raise ValueError(
             f"n_records={shown(n_records)} is only for neighboring_relation="
             "'add_or_remove_one': elsewhere the number of rows is public."
+        )
+
+
+def warn_of_large(epsilon: float) -> None:
+    """Warn, before anything is charged, of an epsilon that protects little."""
+    if MOST_EPSILON < epsilon < math.inf:
+        odds = math.exp(min(epsilon, 700.0))
+        warn_caller(
+            f"epsilon={epsilon!r} is above {MOST_EPSILON:g} and protects little: a "
+            f"result may be {odds:.2g} times as likely with one person's values as "
+            "with others. Values from 0.1 to 3 are usual.",
+            PrivacyWarning,
         )
 
 

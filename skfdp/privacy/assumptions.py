@@ -80,6 +80,8 @@ ORTHANT_RELEASED = (
     "The target is public and every private column is non-negative within its released "
     "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm."
 )
+#: Of one estimator, which cannot see the Pipeline around it.
+ONE_STEP = "This report covers this step alone. In a Pipeline call `report(pipeline)`."
 #: Of searches.
 RUNS_CHARGED = "No run releases more than the search was charged for."
 #: Of private scores.
@@ -174,6 +176,15 @@ class Assumption:
 
     text: str
     enforced: bool
+
+
+def unseen_assumption(step: str) -> Assumption:
+    """Return what a report assumes of a step that nobody can look into."""
+    return Assumption(
+        f"Step {step} learnt nothing from private values of these records: this report "
+        "cannot look into it.",
+        enforced=False,
+    )
 
 
 def enforced(text: str) -> Assumption:

@@ -149,7 +149,7 @@ def _assumptions(claimed: ReportFacts) -> tuple[Assumption, ...]:
     known = {assumption.text for assumption in implied}
     given = [
         *claimed.assumptions,
-        *(a for _, s in claimed.steps for a in s.assumptions),
+        *(a for _, s in claimed.steps for a in s.shared_assumptions),
     ]
     others = dict.fromkeys(a.text for a in given if a.text not in known)
     marked = {assumption.text for assumption in given if assumption.enforced}

@@ -21,6 +21,7 @@ from skfdp.privacy.assumptions import (
     COLUMNS_ASSUMED,
     COLUMNS_FOLLOWED,
     implied_assumptions,
+    unseen_assumption,
 )
 from skfdp.privacy.events import Event, PrivacyBudgetError
 from skfdp.privacy.following import Part, check_columns_stay_public, follow, named
@@ -108,7 +109,11 @@ def with_steps(found: PrivacyReport, pipeline: Any) -> PrivacyReport:
         unseen=tuple(learnt.unseen),
         learnt=tuple(learnt.lessons),
         public_sources=public_sources,
-        assumptions=(*found.assumptions, *learnt.assumptions),
+        assumptions=(
+            *found.assumptions,
+            *learnt.assumptions,
+            *map(unseen_assumption, learnt.unseen),
+        ),
     )
 
 
@@ -151,7 +156,12 @@ def _flat(steps: Iterable[Any], prefix: str, refuse: bool = True) -> Iterator[Pa
     """Yield the steps of a Pipeline, those of a Pipeline inside it among them."""
     for name, step in steps:
         own = isinstance(getattr(step, "privacy_", None), PrivacyReport)
-        if not own and isinstance(getattr(step, "steps", None), list):
+        # What is frozen was fitted elsewhere: its steps did not learn from these rows.
+        frozen = is_class(step, "FrozenEstimator") and not _hides_private_fit(
+            step, set()
+        )
+        steps_inside = isinstance(getattr(step, "steps", None), list)
+        if steps_inside and not own and not frozen:
             yield from _flat(step.steps, f"{prefix}{name}__", refuse)
         elif step is None or isinstance(step, str):
             yield Part(prefix + name, step, None)
@@ -233,8 +243,10 @@ def _joined(
     namer = next(
         (r for r in reports if weakest and _leaves_public(r, weakest)), reports[0]
     )
-    given = [a for found in reports for a in found.assumptions]
+    given = [a for found in reports for a in found.shared_assumptions]
     given += learnt.assumptions
+    hidden = [*learnt.unseen, *(f"{n}__{u}" for n, r in seen for u in r.unseen)]
+    given += map(unseen_assumption, hidden)
     inner = [(name, lesson) for name, r in seen for lesson in r.learnt]
     lessons = [
         *learnt.lessons,
@@ -253,7 +265,7 @@ def _joined(
         seeded=seeded,
         nonprivate=any(math.isinf(found.epsilon) for found in reports),
         n_fits=n_fits,
-        unseen=[*learnt.unseen, *(f"{n}__{u}" for n, r in seen for u in r.unseen)],
+        unseen=hidden,
         steps=seen,
         receipts=(receipt for one in reports for receipt in one.receipts),
     )

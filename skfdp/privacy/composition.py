@@ -12,7 +12,7 @@ from skfdp.privacy.curves import PrivacyCurve, compose
 from skfdp.privacy.events import Event
 from skfdp.privacy.parts import Part, together
 
-__all__ = ["Cost", "cost", "curves", "worst"]
+__all__ = ["Cost", "cost", "curves", "detection_rate", "worst"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +98,26 @@ def curves(
         compose(_merged(tuple(events[position] for position in group)))
         for group in together(parts)
     )
+
+
+@functools.lru_cache(maxsize=256)
+def detection_rate(
+    events: tuple[Event, ...], parts: tuple[Part | None, ...], false_alarms: float
+) -> float:
+    """Return the largest rate of detections that the events allow for any record.
+
+    Parameters
+    ----------
+    events : tuple of Event
+    parts : tuple of (Part or None)
+        The records that each event concerns; empty: all.
+    false_alarms : float
+        The rate of false alarms, above 0 and below 1.
+    """
+    if not events:
+        return false_alarms
+    found = curves(events, parts or (None,) * len(events))
+    return max(one.detection_rate(false_alarms) for one in found)
 
 
 def _merged(events: tuple[Event, ...]) -> list[Event]:

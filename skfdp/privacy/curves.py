@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from scipy import special
-from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from skfdp.addresses import public
 from skfdp.privacy import facts
@@ -175,6 +176,41 @@ class PrivacyCurve(Protocol):
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta known to hold at epsilon."""
 
+    def detection_rate(self, false_alarms: float) -> float:
+        """Return the largest rate of detections at a rate of false alarms."""
+
+
+def least_bound(
+    divergence: Callable[[float], float], false_alarms: float, low: float = -30.0
+) -> float:
+    r"""Return the largest rate of detections that a curve allows.
+
+    A test between two neighbours that raises a false alarm at rate :math:`\alpha`
+    detects at a rate of at most :math:`\delta(e) + \alpha \exp(e)` for every real e. In
+    :math:`\exp(e)` this is convex, so that there is one minimum.
+
+    Parameters
+    ----------
+    divergence : callable
+        Returns an upper bound of delta at any real e.
+    false_alarms : float
+        Above 0, below 1.
+    low : float, default=-30.0
+        The least e; below the default, bounds differ from 1 by rounding alone.
+    """
+
+    def bound(epsilon: float) -> float:
+        return divergence(epsilon) + false_alarms * math.exp(epsilon)
+
+    high = -math.log(false_alarms)  # there the bound is at least 1
+    if low >= high:
+        return 1.0
+    with tails():
+        found = minimize_scalar(
+            bound, bounds=(low, high), method="bounded", options={"xatol": 1e-6}
+        )
+    return min(1.0, max(false_alarms, float(found.fun)))
+
 
 @public("skfdp.privacy")
 class GaussianCurve:
@@ -193,6 +229,12 @@ class GaussianCurve:
         """Return the smallest delta that holds at epsilon."""
         return gdp_delta(epsilon, self.mu)
 
+    @tails()
+    def detection_rate(self, false_alarms: float) -> float:
+        """Return the largest rate of detections at a rate of false alarms."""
+        # The trade-off curve in closed form (Dong, Roth and Su 2022).
+        return float(ndtr(ndtri(false_alarms) + self.mu))
+
 
 @public("skfdp.privacy")
 class PLDCurve:
@@ -200,8 +242,10 @@ class PLDCurve:
 
     mu = None
 
-    def __init__(self, loss_distribution: Any, rounding: float, accountant: str):
-        self._pld = loss_distribution
+    def __init__(
+        self, loss_distributions: Sequence[Any], rounding: float, accountant: str
+    ):
+        self._directions = tuple(loss_distributions)
         self._rounding = rounding
         self.accountant = accountant
 
@@ -215,15 +259,26 @@ class PLDCurve:
                 f"Poisson-sampled steps, about {2 * self._rounding:.1g}: raise delta, "
                 "take fewer steps, or use full batches, which have a closed form."
             )
-        return float(self._pld.get_epsilon_for_delta(delta - self._rounding))
+        delta -= self._rounding
+        return max(float(one.get_epsilon_for_delta(delta)) for one in self._directions)
 
     @tails()
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta known to hold at epsilon."""
-        # At an epsilon beyond 700 the factor of what is left is 0, not an overflow.
-        found = float(
-            self._pld.get_delta_for_epsilon(min(check_epsilon(epsilon), 700.0))
+        epsilon = check_epsilon(epsilon)
+        return max(self._delta(one, epsilon) for one in self._directions)
+
+    def detection_rate(self, false_alarms: float) -> float:
+        """Return the largest rate of detections at a rate of false alarms."""
+        return max(
+            least_bound(functools.partial(self._delta, one), false_alarms)
+            for one in self._directions
         )
+
+    def _delta(self, direction: Any, epsilon: float) -> float:
+        """Return delta of one direction, at any real epsilon."""
+        # At an epsilon beyond 700 the factor of what is left is 0, not an overflow.
+        found = float(direction.get_delta_for_epsilon(min(epsilon, 700.0)))
         return min(1.0, max(0.0, found) + self._rounding)
 
 

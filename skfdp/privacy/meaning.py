@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import ndtr, ndtri
-
-from skfdp.privacy.curves import tails
+from skfdp.privacy.composition import detection_rate
 from skfdp.privacy.report_facts import ReportFacts
 
 # What somebody knows, what they try to tell, and what they detect if they are right.
@@ -44,18 +42,14 @@ _GUESSES_OF_PERSONS = {
 
 
 def attack_power(report: ReportFacts, false_alarms: float = 0.01) -> float:
-    """Return the largest rate of detections at a rate of false alarms."""
+    """Return the largest rate of detections at a rate of false alarms.
+
+    It comes from the whole privacy curve of the releases, not from one pair of epsilon
+    and delta, and is that of the most exposed record.
+    """
     if math.isinf(report.epsilon):
         return 1.0
-    if report.mu is not None:  # exact trade-off curve (Dong, Roth and Su 2022)
-        with tails():
-            return float(ndtr(ndtri(false_alarms) + report.mu))
-    growth, delta = math.exp(min(report.epsilon, 700.0)), report.delta
-    return min(
-        1.0,
-        growth * false_alarms + delta,
-        1 - (1 - delta - false_alarms) / growth,
-    )
+    return detection_rate(report.events, report.parts, false_alarms)
 
 
 def detections(report: ReportFacts) -> int:

@@ -56,7 +56,7 @@ _LARGEST_LOSS = 700.0
 @np.errstate(over="ignore", under="ignore")
 def compose(
     steps: _Steps, *, full_batch_mu: float, curves: Sequence[tuple[Any, int]] = ()
-) -> tuple[Any, float, str]:
+) -> tuple[list[Any], float, str]:
     """Compose steps ``((noise, sensitivity, q, relation), count)`` and a mu-GDP part.
 
     Parameters
@@ -68,7 +68,8 @@ def compose(
 
     Returns
     -------
-    distribution : dp_accounting PrivacyLossDistribution
+    distributions : list of dp_accounting PrivacyLossDistribution
+        One for each direction between neighbours; a single one where they are alike.
     rounding : float
         Bound of the rounding error of its deltas.
     description : str
@@ -82,13 +83,13 @@ def compose(
     scale = max([full_batch_mu, *(curve.epsilon(1e-9) / 6 for curve, _ in curves)])
     gap = _gap(steps, scale)
     _check_gap(steps, gap)
-    total = privacy_loss_distribution.identity(gap)
+    total = [privacy_loss_distribution.identity(gap)]
     if full_batch_mu > 0:
-        total = total.compose(_gaussian(float(full_batch_mu), gap))
+        total = _composed(total, (_gaussian(float(full_batch_mu), gap),), 1)
     for key, count in steps:
-        total = total.compose(_poisson_step(*key, gap).self_compose(int(count)))
+        total = _composed(total, _poisson_step(*key, gap), count)
     for curve, count in curves:
-        total = total.compose(_from_curve(curve, gap).self_compose(int(count)))
+        total = _composed(total, (_from_curve(curve, gap),), count)
     return (
         total,
         _ROUNDING * n_steps,
@@ -97,6 +98,16 @@ def compose(
             f"connect-the-dots, discretisation {gap:g}"
         ),
     )
+
+
+def _composed(total: Sequence[Any], part: Sequence[Any], count: int) -> list[Any]:
+    """Return a total with a part composed into it, in each direction."""
+    parts = [one.self_compose(int(count)) for one in part]
+    n_directions = max(len(total), len(parts))
+    return [
+        total[j % len(total)].compose(parts[j % len(parts)])
+        for j in range(n_directions)
+    ]
 
 
 def _gap(steps: _Steps, full_batch_mu: float) -> float:
@@ -154,21 +165,24 @@ def _gaussian(mu: float, gap: float) -> Any:
 @functools.lru_cache(maxsize=64)
 def _poisson_step(
     noise: float, sensitivity: float, q: float, relation: str, gap: float
-) -> Any:
-    """Return the loss distribution of one step, in units of the clip norm."""
+) -> tuple[Any, ...]:
+    """Return the loss distributions of one step by direction, in clip norms."""
     n_up = max(1, math.ceil(_top(noise, sensitivity, q) / gap))
     if Relation.of(relation).replaces:
-        pmf = _symmetrised(noise, sensitivity, q, gap, n_up)
-        return privacy_loss_distribution.PrivacyLossDistribution(pmf)
+        return (_one_way(_symmetrised(noise, sensitivity, q, gap, n_up)),)
     # The loss of the removed record's world never falls below log(1 - q), and seldom
     # below that of a far tail, which is then counted with it.
     far = -float(_log_mixture(np.array(-_TAIL_STDS * noise), 1.0, noise, q))
     n_down = max(1, math.ceil(min(-math.log1p(-q), far) / gap))
     epsilons = np.arange(-n_down, n_up + 1) * gap
-    return privacy_loss_distribution.PrivacyLossDistribution(
-        _pmf(gap, -n_down, removal(epsilons, noise, q)),
-        _pmf(gap, -n_up, addition(-epsilons[::-1], noise, q)),
+    return (
+        _one_way(_pmf(gap, -n_down, removal(epsilons, noise, q))),
+        _one_way(_pmf(gap, -n_up, addition(-epsilons[::-1], noise, q))),
     )
+
+
+def _one_way(pmf: Any) -> Any:
+    return privacy_loss_distribution.PrivacyLossDistribution(pmf)
 
 
 def _symmetrised(
@@ -206,7 +220,7 @@ def _from_curve(curve: Any, gap: float) -> Any:
     n_up = max(1, math.floor(top / gap))  # beyond: infinite loss
     grid = np.exp(np.arange(-n_up, n_up + 1) * gap)
     values = np.interp(grid, alphas[hull], deltas[hull])
-    return privacy_loss_distribution.PrivacyLossDistribution(_pmf(gap, -n_up, values))
+    return _one_way(_pmf(gap, -n_up, values))
 
 
 def _lower_hull(x: np.ndarray, y: np.ndarray) -> list[int]:

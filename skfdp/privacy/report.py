@@ -30,6 +30,7 @@ _YOUNGER: dict[str, Any] = {
 _GONE = {"audit": (None,)}
 #: What `to_dict` writes for people and `from_dict` derives again.
 DERIVED = (
+    "guarantee",
     "unit",
     "unit_of_privacy",
     "n_is_public",
@@ -121,6 +122,11 @@ class PrivacyReport(ReportFacts):
     """
 
     steps: tuple[tuple[str, PrivacyReport], ...] = ()
+
+    @property
+    def guarantee(self) -> bool:
+        """Whether epsilon is a guarantee: False with a seed, a leak or a refutation."""
+        return wording.void_text(self) is None and math.isfinite(self.epsilon)
 
     @property
     def generator(self) -> str:
@@ -224,6 +230,8 @@ class PrivacyReport(ReportFacts):
         for name in names:
             value = getattr(self, name)
             values[name] = "inf" if value == math.inf else value
+            if name == "epsilon":
+                values["guarantee"] = self.guarantee
         values["findings"] = [finding.to_dict() for finding in self.findings]
         values["steps"] = [
             {"name": name, "report": step.to_dict()} for name, step in self.steps

@@ -7,7 +7,12 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Self
 
-from skfdp.privacy.assumptions import Assumption, implied_assumptions
+from skfdp.privacy.assumptions import (
+    ONE_STEP,
+    Assumption,
+    implied_assumptions,
+    unseen_assumption,
+)
 from skfdp.privacy.composition import Cost, worst
 from skfdp.privacy.events import Event, check_budget
 from skfdp.privacy.findings import Finding
@@ -153,6 +158,12 @@ class ReportFacts:
     def leaks(self) -> tuple[Lesson, ...]:
         """What steps learnt from private values without privacy."""
         return tuple(lesson for lesson in self.learnt if lesson.private)
+
+    @property
+    def shared_assumptions(self) -> tuple[Assumption, ...]:
+        """The assumptions that also hold for what this is a step of."""
+        own = {ONE_STEP, *(unseen_assumption(name).text for name in self.unseen)}
+        return tuple(one for one in self.assumptions if one.text not in own)
 
     def at_delta(self, delta: float) -> Self:
         """Return the report of the same events at another delta."""

@@ -6,24 +6,29 @@ import html
 
 from skfdp.privacy import statement as wording
 from skfdp.privacy import unit_texts
+from skfdp.privacy.assumptions import ONE_STEP
 from skfdp.privacy.report_facts import ReportFacts
 
 
 def to_html(report: ReportFacts) -> str:
     """Return the report as an HTML fragment; every value is escaped."""
     rows = {
-        "epsilon": wording.number(report.epsilon),
+        "epsilon": wording.epsilon_text(report),
         "delta": f"{report.delta:g}",
         "relation": report.neighboring_relation or "none",
         "unit": unit_texts.unit_text(report),
         "private": wording.private_text(report),
         "public": wording.public_text(report),
-        "noise": "seeded: no guarantee" if report.seeded else "cryptographic generator",
+        "noise": "integer seed" if report.seeded else "cryptographic generator",
     }
     if renamed := wording.renamed_text(report):
         rows["public"] = f"{rows['public']}. {renamed}"
     if why := [*map(wording.leak_text, report.leaks), *wording.refuted_texts(report)]:
-        rows = {"NO GUARANTEE": " ".join(why), **rows}
+        rows = {"VOID": " ".join(why), **rows}
+    elif unseen := wording.unseen_text(report):
+        rows = {"NOT CHECKED": unseen, **rows}
+    if any(one.text == ONE_STEP for one in report.assumptions):
+        rows["Pipeline"] = ONE_STEP
     cells = "".join(
         f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
         f"<td style='text-align:left'>{html.escape(value)}</td></tr>"

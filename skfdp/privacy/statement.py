@@ -10,6 +10,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Sequence
 
+from skfdp.privacy.assumptions import ONE_STEP
 from skfdp.privacy.events import Event
 from skfdp.privacy.meaning import meaning_text
 from skfdp.privacy.public_sets import name_text
@@ -66,10 +67,6 @@ def generator_text(seeded: bool) -> str:
 
 def not_covered(report: ReportFacts) -> tuple[str, ...]:
     """Return the accesses to the data that the numbers do not count."""
-    seen_through = (
-        f"Step {name}: this report cannot see what it learnt from the data."
-        for name in report.unseen
-    )
     charges = (
         f"Charge {receipt.charge} of a ledger's file: charges before it are counted by "
         "the report of that ledger."
@@ -77,7 +74,7 @@ def not_covered(report: ReportFacts) -> tuple[str, ...]:
         if receipt.charge > 1
     )
     leaks = map(leak_text, report.leaks)
-    return (*leaks, *seen_through, *charges, *NOT_COVERED)
+    return (*leaks, *charges, *NOT_COVERED)
 
 
 def leak_text(lesson: Lesson) -> str:
@@ -94,6 +91,18 @@ def void_text(report: ReportFacts) -> str | None:
     why += ["a step learns without privacy"] * bool(report.leaks)
     why += ["an audit refuted it"] * bool(refuted_texts(report))
     return " and ".join(why) or None
+
+
+def epsilon_text(report: ReportFacts) -> str:
+    """Return epsilon, or "void" and the reason in its place."""
+    why = void_text(report)
+    return number(report.epsilon) if why is None else f"void ({why})"
+
+
+def unseen_text(report: ReportFacts) -> str:
+    """Return which steps nobody can look into, "" if there are none."""
+    steps = "step" if len(report.unseen) == 1 else "steps"
+    return f"{steps} {names_text(report.unseen)}" if report.unseen else ""
 
 
 def number(value: float) -> str:
@@ -207,9 +216,14 @@ def event_text(event: Event) -> str:
 def statement(report: ReportFacts) -> str:
     """Return the whole report in plain language."""
     why = void_text(report)
-    void = f" (NO GUARANTEE: {why})" if why else ""
-    title = _wrapped(f"PRIVACY STATEMENT{void}: {report.subject}")
-    return "\n".join([title, "=" * min(_WIDTH, len(title)), *_sections(report)])
+    state = f" (VOID: {why})" if why else ""
+    if not why and (unseen := unseen_text(report)):
+        state = f" (NOT CHECKED: {unseen})"
+    title = _wrapped(f"PRIVACY STATEMENT{state}: {report.subject}")
+    head = [title, "=" * min(_WIDTH, len(title))]
+    if any(one.text == ONE_STEP for one in report.assumptions):
+        head += ["", _wrapped(ONE_STEP)]
+    return "\n".join([*head, *_sections(report)])
 
 
 def summary(report: ReportFacts) -> str:
@@ -217,11 +231,12 @@ def summary(report: ReportFacts) -> str:
     names, more = report.public_features[:_LISTED_IN_REPR], ""
     if (hidden := len(report.public_features) - len(names)) > 0:
         more = f" and {hidden} more"
-    void = f"  # no guarantee: {void_text(report)}"
+    unseen = unseen_text(report)
     lines = [
         f"subject={report.subject!r},",
-        f"epsilon={number(report.epsilon)}, delta={report.delta:g},",
-        f"seeded={report.seeded!r},{void * (void_text(report) is not None)}",
+        f"epsilon={epsilon_text(report)}, delta={report.delta:g},"
+        + f"  # not checked: {unseen}" * bool(unseen),
+        f"seeded={report.seeded!r},",
         f"neighboring_relation={report.neighboring_relation!r}, unit={report.unit!r},",
         f"public_features={names!r}{more}, public_target={report.public_target!r},",
         f"target_name={report.target_name!r},",
@@ -236,7 +251,8 @@ def _sections(report: ReportFacts) -> Iterable[str]:
         yield _section("Warning", warnings)
     if renamed := renamed_text(report):
         yield _section("Public columns of the table", [renamed])
-    yield _section("What it means", [meaning_text(report)])
+    if void_text(report) is None:
+        yield _section("What it means", [meaning_text(report)])
     yield _section("What was released", _bullets(report.released or ("not recorded",)))
     yield _section("What is protected", _unit(report))
     yield _section("The numbers", numbers(report))
@@ -261,9 +277,8 @@ def _warnings(report: ReportFacts) -> Iterable[str]:
     if report.leaks:
         yield from _bullets(map(leak_text, report.leaks))
         yield (
-            "Epsilon does not hold for the whole: what was learnt so is in the fitted "
-            "object and in all that it returns. Epsilon is that of the other releases "
-            "alone."
+            "No epsilon holds for the whole: what was learnt so is in the fitted "
+            "object and in all that it returns."
         )
 
 
@@ -326,17 +341,18 @@ def _unit(report: ReportFacts) -> list[str]:
 
 def numbers(report: ReportFacts) -> list[str]:
     """Return the sentences on epsilon and delta."""
-    lines = [f"epsilon = {number(report.epsilon)} at delta = {report.delta:g}."]
-    if report.target_epsilon is not None:
+    void = void_text(report) is not None
+    lines = [f"epsilon = {epsilon_text(report)} at delta = {report.delta:g}."]
+    if report.target_epsilon is not None and not void:
         lines.append(f"Budget asked for: epsilon = {number(report.target_epsilon)}.")
     lines.append(delta_text(report))
-    if report.parts:
+    if report.parts and not void:
         lines.append(
             f"Some fits used a part of the {counted_text(report)} only. These are the "
             f"numbers of the most exposed {report.unit}."
         )
     lines.append(f"Fits counted: {report.n_fits}.")
-    if report.mu is not None:
+    if report.mu is not None and not void:
         lines.append(
             f"Exact Gaussian-DP parameter of the whole: mu = {number(report.mu)}."
         )
@@ -344,6 +360,9 @@ def numbers(report: ReportFacts) -> list[str]:
 
 
 def _steps(report: ReportFacts) -> Iterable[str]:
+    if void_text(report) is not None:
+        yield from (f"{name}: {step.subject}" for name, step in report.steps)
+        return
     for name, step in report.steps:
         yield (
             f"{name}: {step.subject}, epsilon = {number(step.epsilon)} at delta = "
@@ -386,5 +405,7 @@ def _mechanism(report: ReportFacts) -> list[str]:
 
 def _assumptions(report: ReportFacts) -> Iterable[str]:
     for assumption in report.assumptions:
+        if assumption.text == ONE_STEP:
+            continue  # it stands below the title
         state = "enforced by the code" if assumption.enforced else "NOT checked"
         yield f"{assumption.text} [{state}]"

@@ -163,6 +163,13 @@ def _weights(step: Any) -> Verdict:
     return _nothing("it scales each row by itself")
 
 
+def _frozen(step: Any) -> Verdict | None:
+    found = verdict(step.estimator)
+    if found is None or found.learns != "nothing" or is_container(step.estimator):
+        return None  # nobody can see to which rows it was fitted
+    return found
+
+
 def _hashing(step: Any) -> Verdict | None:
     custom = ("preprocessor", "tokenizer")
     if any(getattr(step, name, None) is not None for name in custom):
@@ -178,7 +185,6 @@ DENSE = (
     "ColumnTransformer was given a dense table; of a sparse one it learns whether many "
     "values differ from zero, unless sparse_threshold=0."
 )
-FROZEN = "What is frozen was not fitted to private values of these records."
 TYPES = (
     "The types of the columns, by which make_column_selector chooses, were fixed "
     "without looking at private values."
@@ -261,7 +267,7 @@ _TABLE: dict[str, Callable[[Any], Verdict | None]] = {
     "AdditiveChi2Sampler": _always("nothing", "it is a fixed function of each value"),
     "Binarizer": _always("nothing", "the threshold is given"),
     "FeatureHasher": _hashing,
-    "FrozenEstimator": lambda step: _nothing("it was fitted before", FROZEN),
+    "FrozenEstimator": _frozen,
     "FunctionTransformer": _function,
     "HashingVectorizer": _hashing,
     "MissingIndicator": _indicator,

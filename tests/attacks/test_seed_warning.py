@@ -97,14 +97,16 @@ def reports():
 
 def test_seed_shows_wherever_epsilon_does(reports):
     secret, seeded = reports[None], reports[SEED]
-    assert "no guarantee" in repr(seeded) and "no guarantee" not in repr(secret)
-    assert "NO GUARANTEE" in seeded.statement().splitlines()[0]
-    assert "NO GUARANTEE" not in secret.statement()
-    # Before the sentence that says what epsilon would mean.
+    assert "epsilon=void (integer seed)" in repr(seeded)
+    assert "void" not in repr(secret)
+    assert "(VOID: integer seed)" in seeded.statement().splitlines()[0]
+    assert "VOID" not in secret.statement()
+    # No sentence says what epsilon would mean.
     text = seeded.statement()
-    assert text.index("user's integer seed") < text.index("Any outcome is")
+    assert "user's integer seed" in text and "Any outcome is" not in text
     keys = list(json.loads(seeded.to_json()))
-    assert keys[keys.index("epsilon") + 1] == "seeded"
+    at = keys.index("epsilon")
+    assert keys[at + 1 : at + 3] == ["guarantee", "seeded"]
     assert str(SEED) not in seeded.to_json() + seeded.statement() + repr(seeded)
 
 

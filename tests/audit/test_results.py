@@ -144,7 +144,7 @@ def test_the_statement_tells_of_audits():
 def test_a_refuted_claim_is_a_warning_of_the_statement_and_of_the_html():
     kept = result(lower_bound=2.0).attach_to(report())
     told = " ".join(kept.statement().split())
-    assert told.startswith("PRIVACY STATEMENT (NO GUARANTEE: an audit refuted it)")
+    assert told.startswith("PRIVACY STATEMENT (VOID: an audit refuted it)")
     assert "REFUTED" in kept._repr_html_()
     assert "refuted" in repr(kept)
 

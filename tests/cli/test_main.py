@@ -105,7 +105,7 @@ def test_bundled_job_needs_no_extra(tmp_path):
     assert table[1].startswith("public half and label")
     ours = "feature-DP, right half private, label public"
     assert table[2:] == ["DP on everything", ours] * 2
-    assert "PRIVACY STATEMENT (NO GUARANTEE: integer seed): Feature" in done.stdout
+    assert "PRIVACY STATEMENT (VOID: integer seed): Feature" in done.stdout
     assert "integer seed" in done.stdout
     facts = skfdp.read_report(report)
     assert facts.epsilon == pytest.approx(1.0)

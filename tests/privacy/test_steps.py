@@ -408,7 +408,9 @@ def test_what_a_user_wrote_is_unknown(step):
 def test_models_of_the_target():
     assert steps.verdict(LogisticRegression()).learns == "target"
     frozen = FrozenEstimator(LogisticRegression().fit(*numbers()))
-    assert steps.verdict(frozen).assumes == steps.FROZEN
+    assert steps.verdict(frozen) is None
+    frozen = FrozenEstimator(FunctionTransformer(np.log))
+    assert steps.verdict(frozen).learns == "nothing"
 
 
 class TestColumnTransformers:

@@ -226,6 +226,7 @@ class PrivateBoundsRelease(PrivateEstimator):
 
     _released = ("bounds_", "knots_", "seen_")
     _has_target = False
+    _may_be_a_step = False
     _accepts_sparse = True
 
     @with_callbacks

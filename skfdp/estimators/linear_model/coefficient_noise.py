@@ -128,7 +128,11 @@ class CoefficientNoise:
             }
         return dataclasses.replace(self, **changed)
 
-    def mapped(self, to: Callable[[np.ndarray], np.ndarray]) -> CoefficientNoise:
+    def mapped(
+        self,
+        to: Callable[[np.ndarray], np.ndarray],
+        of_variances: Callable[[np.ndarray], np.ndarray],
+    ) -> CoefficientNoise:
         """Return the noise of other coefficients, which are linear in these.
 
         Parameters
@@ -136,18 +140,28 @@ class CoefficientNoise:
         to : callable
             Returns coefficients of shape (n_rows, n_others), given some of shape
             (n_rows, n_features).
+        of_variances : callable
+            Returns variances of such coefficients, given those of independent ones.
+
+        Returns
+        -------
+        noise : CoefficientNoise
+            With covariances where these have few entries, else with variances alone,
+            for which no matrix of all coefficients by all coefficients is built.
         """
-        n_features = self.covariance.shape[1] - 1
+        own, n_features = self.covariance, self.covariance.shape[1] - 1
+        n_others = to(np.zeros((1, n_features))).shape[1]
+        small = len(own) * (n_others + 1) ** 2 <= MOST_ENTRIES
+        if own.ndim == 2 and not small:
+            variances = np.column_stack([of_variances(own[:, :-1]), own[:, -1]])
+            return CoefficientNoise(variances, self.kind)
         W = to(np.eye(n_features)).T
         J = np.block([[W, np.zeros((len(W), 1))], [np.zeros((1, n_features)), 1.0]])
-        own = self.covariance
+        if not small:
+            return CoefficientNoise(_quadratic(J, own), self.kind)
         if own.ndim == 2:
             own = own[:, None] * np.eye(n_features + 1)
-        small = len(own) * len(J) ** 2 <= MOST_ENTRIES
-        changed = {
-            "covariance": J @ own @ J.T if small else _quadratic(J, own),
-            "independent": False,
-        }
+        changed = {"covariance": J @ own @ J.T, "independent": False}
         if self.estimate is not None:
             free = W @ self.free
             size = np.linalg.norm(free, axis=0)

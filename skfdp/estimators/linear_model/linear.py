@@ -202,7 +202,8 @@ class LinearModel(PrivateEstimator):
         }
         noise = found.noise
         if noise is not None and public.encoding is not None:
-            noise = noise.mapped(public.encoding.weights)
+            encoding = public.encoding
+            noise = noise.mapped(encoding.weights, encoding.variances)
         if noise is not None:
             attributes["coef_noise_"] = noise
         return attributes

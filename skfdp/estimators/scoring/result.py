@@ -22,6 +22,7 @@ from skfdp.estimators.scoring.thresholds import (
     check_metric,
 )
 from skfdp.privacy.report import PrivacyReport
+from skfdp.privacy.statement import epsilon_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -278,10 +279,9 @@ class PrivateScore:
 
     def __repr__(self) -> str:
         report = self.privacy_
-        seeded = "; SEEDED: no guarantee" * report.seeded
         lines = [
-            f"<PrivateScore: epsilon={report.epsilon:.6g}, delta={report.delta:g}, "
-            f"{100 * self.confidence:g} % intervals{seeded}",
+            f"<PrivateScore: epsilon={epsilon_text(report)}, delta={report.delta:g}, "
+            f"{100 * self.confidence:g} % intervals",
             *self._lines(""),
         ]
         for name, one in self.groups.items():

@@ -1,0 +1,306 @@
+"""Statements: what an attacker detects, void reports, steps nobody can look into."""
+
+import json
+import math
+import warnings
+
+import dp_accounting
+import numpy as np
+import pandas as pd
+import pytest
+from dp_accounting.pld import PLDAccountant
+from scipy.optimize import minimize_scalar
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from skfdp import (
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivacyLedger,
+    PrivacyWarning,
+    PrivateCenteringTransformer,
+    PrivateSearchCV,
+    private_bounds,
+    report,
+)
+from skfdp.privacy import Event, PrivacyReport, read_report
+from skfdp.privacy.meaning import attack_power, detections
+
+RNG = np.random.default_rng(0)
+X = pd.DataFrame(RNG.random((300, 3)), columns=["a", "b", "c"])
+Y = pd.Series((X["a"] > 0.5).astype(int), name="y")
+RELATIONS = dp_accounting.NeighboringRelation
+
+
+def event(relation, noise, q, n_steps=1, sensitivity=None):
+    moves = 2.0 if relation == "replace_one" else 1.0
+    return Event(
+        label="steps",
+        noise_std=(noise,),
+        clip_norm=1.0,
+        sensitivity=moves if sensitivity is None else sensitivity,
+        sampling_rate=q,
+        n_steps=n_steps,
+        neighboring_relation=relation,
+    )
+
+
+def of(*events, delta=1e-5):
+    return PrivacyReport.from_events(subject="Model", events=events, delta=delta)
+
+
+def by_dp_accounting(events, relation):
+    """Return the worse direction's min over e of delta(e) + exp(e) / 100."""
+    accountant = PLDAccountant(relation, value_discretization_interval=1e-4)
+    for one in events:
+        step = dp_accounting.GaussianDpEvent(float(one.noise_std[0]))
+        if one.sampling_rate < 1:
+            step = dp_accounting.PoissonSampledDpEvent(one.sampling_rate, step)
+        accountant.compose(step, one.n_steps)
+    pld = accountant._pld
+    worst = 0.0
+    for pmf in {id(p): p for p in (pld._pmf_remove, pld._pmf_add)}.values():
+        found = minimize_scalar(
+            lambda e, pmf=pmf: float(pmf.get_delta_for_epsilon(e)) + math.exp(e) / 100,
+            bounds=(-20, 4.6),
+            method="bounded",
+        )
+        worst = max(worst, found.fun)
+    return worst
+
+
+ADD = "add_or_remove_one"
+CASES = {
+    "full batch": [event(ADD, 4.0, 1.0)],
+    "Poisson": [event(ADD, 1.0, 0.02, 200)],
+    "Poisson, small": [event(ADD, 8.0, 0.1, 50)],
+    "Poisson, large": [event(ADD, 0.8, 0.05, 100)],
+    "mixture": [event(ADD, 3.0, 1.0), event(ADD, 1.0, 0.02, 200)],
+    "two rates": [event(ADD, 1.0, 0.3, 2), event(ADD, 2.0, 0.01, 300)],
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_attack_8_rate_is_that_of_dp_accounting_under_add_or_remove(case):
+    wanted = by_dp_accounting(CASES[case], RELATIONS.ADD_OR_REMOVE_ONE)
+    assert attack_power(of(*CASES[case])) == pytest.approx(wanted, abs=1e-3)
+    # The null record of "replace_special" has the same pair of distributions.
+    special = [
+        event("replace_special", e.noise_std[0], e.sampling_rate, e.n_steps)
+        for e in CASES[case]
+    ]
+    assert attack_power(of(*special)) == pytest.approx(wanted, abs=1e-3)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_attack_8_rate_is_that_of_dp_accounting_under_replace(case):
+    # dp_accounting doubles the sensitivity of a replaced record by itself.
+    wanted = by_dp_accounting(CASES[case], RELATIONS.REPLACE_ONE)
+    ours = [
+        event("replace_one", e.noise_std[0], e.sampling_rate, e.n_steps)
+        for e in CASES[case]
+    ]
+    assert attack_power(of(*ours)) == pytest.approx(wanted, abs=1e-3)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 10.0])
+def test_newcomer_a1_poisson_and_full_batches_allow_nearly_the_same(epsilon):
+    common = {"bounds": (0, 1), "classes": [0, 1]}
+    full = DPSGDFClassifier(epsilon, **common).fit(X, Y).privacy_
+    rows = np.repeat(X.to_numpy(), 10, axis=0)
+    sampled = DPSGDFClassifier(epsilon, batch_size=300, max_iter=300, **common)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sampled = sampled.fit(rows, np.repeat(Y.to_numpy(), 10)).privacy_
+    assert sampled.mu is None
+    assert attack_power(sampled) <= attack_power(full) + 1e-3
+    assert detections(sampled) >= 1
+    if epsilon == 4.0:
+        assert 0.080 < attack_power(full) < 0.081
+        assert attack_power(sampled) > 0.06
+        assert f"at most {detections(sampled)} of 100" in sampled.statement()
+
+
+def test_attack_8_a_search_and_a_ledger_have_a_rate_from_their_curve():
+    ledger = PrivacyLedger()
+    search = PrivateSearchCV(
+        FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1]),
+        {"clip_norm": [0.1, 0.5]},
+        epsilon=4.0,
+        ledger=ledger,
+    )
+    found = search.fit(X, Y).privacy_
+    bound = min(1.0, math.exp(found.epsilon) / 100 + found.delta)
+    assert 0.01 < attack_power(found) <= bound
+    both = report(ledger, delta=1e-5)
+    assert attack_power(both) == pytest.approx(attack_power(found))
+
+
+def void_reports():
+    seeded = FeatureDPLogisticRegression(
+        bounds=(0, 1), classes=[0, 1], random_state=0
+    ).fit(X, Y)
+    leaking = make_pipeline(
+        StandardScaler(), FeatureDPLogisticRegression(bounds=False, classes=[0, 1])
+    ).fit(X, Y)
+    return {
+        "integer seed": report(seeded),
+        "a step learns without privacy": report(leaking),
+    }
+
+
+@pytest.mark.parametrize("why", ["integer seed", "a step learns without privacy"])
+def test_attack_9_a_void_report_promises_nothing(why, tmp_path):
+    found = void_reports()[why]
+    text, card, short = found.statement(), found._repr_html_(), repr(found)
+    assert text.startswith(f"PRIVACY STATEMENT (VOID: {why})")
+    for shown in (text, card):
+        assert "What it means" not in shown and "of 100 cases" not in shown
+        assert "times as likely" not in shown
+        assert "epsilon = 1 " not in shown and "mu = " not in shown
+    assert f"epsilon = void ({why})" in text
+    assert f"epsilon=void ({why})" in short
+    assert f"<td style='text-align:left'>void ({why})</td>" in card
+    values = json.loads(found.to_json())
+    names = list(values)
+    assert names.index("guarantee") == names.index("epsilon") + 1
+    assert values["guarantee"] is False
+    assert values["epsilon"] == found.epsilon == pytest.approx(1, abs=1e-3)
+    path = tmp_path / "report.json"
+    path.write_text(found.to_json(), encoding="utf-8")
+    assert read_report(path) == found
+    edited = {**values, "guarantee": True}
+    assert PrivacyReport.from_dict(edited).guarantee is False
+
+
+def test_attack_9_a_report_with_guarantee_says_so():
+    found = FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1]).fit(X, Y)
+    found = found.privacy_
+    assert found.guarantee and found.to_dict()["guarantee"] is True
+    assert "What it means" in found.statement() and "void" not in repr(found)
+    infinite = FeatureDPLogisticRegression(math.inf).fit(X, Y).privacy_
+    assert infinite.to_dict()["guarantee"] is False
+
+
+ALONE = "This report covers this step alone. In a Pipeline call `report(pipeline)`."
+ESTIMATORS = {
+    "FeatureDPLogisticRegression": FeatureDPLogisticRegression(classes=[0, 1]),
+    "DPSGDFClassifier": DPSGDFClassifier(classes=[0, 1]),
+    "FeatureDPRegressor": FeatureDPRegressor(target_bounds=(0, 1)),
+    "DPSGDFRegressor": DPSGDFRegressor(target_bounds=(0, 1)),
+    "FeatureDPMLPClassifier": FeatureDPMLPClassifier(
+        classes=[0, 1], hidden_layer_sizes=(2,), max_iter=2
+    ),
+    "PrivateCenteringTransformer": PrivateCenteringTransformer(),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_newcomer_a12_report_of_one_step_says_that_it_is_one(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = ESTIMATORS[name].set_params(bounds=(0, 1)).fit(X, Y).privacy_
+        whole = report(make_pipeline("passthrough", ESTIMATORS[name]).fit(X, Y))
+    assert ALONE in found.statement() and ALONE in found._repr_html_()
+    assert ALONE in [one["text"] for one in found.to_dict()["assumptions"]]
+    assert ALONE not in whole.to_json() or ALONE in whole.steps[0][1].to_json()
+    assert ALONE not in whole.statement() + whole._repr_html_()
+    assert PrivacyReport.from_dict(whole.to_dict()) == whole
+
+
+class Own(TransformerMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X
+
+    inverse_transform = transform
+
+
+FROZEN = FrozenEstimator(StandardScaler().fit(X))
+OPAQUE = {
+    "own transformer": Own(),
+    "user's function": FunctionTransformer(lambda X: X),
+    "frozen scaler": FROZEN,
+    "frozen Pipeline": FrozenEstimator(make_pipeline(StandardScaler()).fit(X)),
+    "in a ColumnTransformer": ColumnTransformer([("s", FROZEN, list("abc"))]),
+    "in a FeatureUnion": FeatureUnion([("o", Own()), ("p", "passthrough")]),
+    "in a Pipeline": make_pipeline("passthrough", Own()),
+}
+
+
+@pytest.mark.parametrize("name", OPAQUE)
+def test_attack_10_step_that_nobody_can_look_into_is_an_unchecked_assumption(name):
+    model = make_pipeline(
+        OPAQUE[name], FeatureDPLogisticRegression(bounds=False, classes=[0, 1])
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = report(model.fit(X, Y))
+    assert len(found.unseen) == 1
+    step = found.unseen[0]
+    text = " ".join(found.statement().split())
+    assert text.startswith(f"PRIVACY STATEMENT (NOT CHECKED: step {step})")
+    assert f"not checked: step {step}" in repr(found)
+    assert "NOT CHECKED" in found._repr_html_()
+    told = [one for one in found.assumptions if step in one.text]
+    assert len(told) == 1 and not told[0].enforced
+    assert f"{told[0].text} [NOT checked]" in text
+    assert PrivacyReport.from_dict(found.to_dict()) == found
+    assert found.guarantee  # an assumption, like others
+
+
+def test_attack_10_transformer_of_a_target_is_an_unchecked_assumption():
+    model = TransformedTargetRegressor(
+        FeatureDPRegressor(bounds=(0, 1), target_bounds=(0, 1)), transformer=Own()
+    )
+    found = report(model.fit(X, X["c"]))
+    assert "NOT CHECKED: step transformer_ (Own)" in found.statement()
+
+
+def test_attack_10_frozen_step_that_learns_nothing_stays_clean():
+    step = FrozenEstimator(FunctionTransformer(np.log1p).fit(X))
+    model = make_pipeline(
+        step, FeatureDPLogisticRegression(bounds=False, classes=[0, 1])
+    )
+    found = report(model.fit(X, Y))
+    assert found.unseen == () and "NOT CHECKED" not in found.statement()
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_large_epsilon_warns_once_before_the_charge(name):
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+    model = ESTIMATORS[name].set_params(bounds=(0, 1))
+    given = model.get_params()
+    model = type(model)(**{**given, "epsilon": 10.5, "ledger": ledger})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(ValueError):
+            model.fit(X, Y)  # the ledger refuses it
+    large = [one for one in caught if issubclass(one.category, PrivacyWarning)]
+    assert len(large) == 1 and len(ledger) == 0
+    assert "epsilon=10.5 is above 10 and protects little" in str(large[0].message)
+
+
+def test_large_epsilon_of_other_fits():
+    match = "is above 10 and protects little"
+    with pytest.warns(PrivacyWarning, match=match):
+        private_bounds(X, epsilon=11.0)
+    with pytest.warns(PrivacyWarning, match=match):
+        PrivateSearchCV(
+            FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1]),
+            {"clip_norm": [0.1]},
+            epsilon=20.0,
+        ).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        for epsilon in (10.0, math.inf):
+            model = FeatureDPLogisticRegression(epsilon, bounds=(0, 1), classes=[0, 1])
+            assert model.fit(X, Y).privacy_.target_epsilon == epsilon
