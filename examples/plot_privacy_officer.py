@@ -138,10 +138,10 @@ assert received == statement
 received
 
 # %%
-# What an attacker could achieve
-# ------------------------------
+# Delta against epsilon
+# ---------------------
 #
-# Delta against epsilon, exactly. Every point on the curve is a true guarantee.
+# The exact curve. Every point on the curve is a true guarantee.
 
 statement.plot_curve()
 

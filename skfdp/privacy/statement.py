@@ -247,15 +247,20 @@ def summary(report: ReportFacts) -> str:
 
 
 def _sections(report: ReportFacts) -> Iterable[str]:
+    """Yield the parts, in the order in which to read them."""
+    private = math.isfinite(report.epsilon)
     if warnings := list(_warnings(report)):
         yield _section("Warning", warnings)
+    yield _section("What is protected", _unit(report))
     if renamed := renamed_text(report):
         yield _section("Public columns of the table", [renamed])
+    yield _section("The numbers", numbers(report))
     if void_text(report) is None:
         yield _section("What it means", [meaning_text(report)])
+    if private:  # else there is no guarantee to qualify
+        yield _section("Assumptions", _bullets(_assumptions(report)))
+        yield _section("Not covered by these numbers", _bullets(not_covered(report)))
     yield _section("What was released", _bullets(report.released or ("not recorded",)))
-    yield _section("What is protected", _unit(report))
-    yield _section("The numbers", numbers(report))
     if report.steps:
         yield _section("Composed of", _bullets(_steps(report)))
     if report.learnt:
@@ -263,11 +268,8 @@ def _sections(report: ReportFacts) -> Iterable[str]:
     yield _section("How it was computed", _mechanism(report))
     if report.findings:
         yield _section("Audits", _bullets(_findings(report)))
-    if math.isinf(report.epsilon):
-        return  # there is no guarantee to qualify
-    yield _section("Assumptions", _bullets(_assumptions(report)))
-    yield _section("Not covered by these numbers", _bullets(not_covered(report)))
-    yield _section("Limits", _bullets(limits(report)))
+    if private:
+        yield _section("Limits", _bullets(limits(report)))
 
 
 def _warnings(report: ReportFacts) -> Iterable[str]:
