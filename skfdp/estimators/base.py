@@ -321,9 +321,15 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             delta=self.delta,
             target_epsilon=self.epsilon,
             n_records=public.n_records,
+            n_rows=self._public_rows(public),
             assumptions=assumptions,
             schedule=None if plan is None else plan.schedule,
         )
+
+    def _public_rows(self, public: PublicRecords) -> int | None:
+        """Return the number of rows of the given table, None where it is private."""
+        known = Relation.of(self.neighboring_relation).counts_are_public
+        return public.n_given if known else None
 
     def _of_units(self, public: PublicRecords) -> tuple[Assumption, ...]:
         """Return what is assumed of weights and of the order of a person's rows."""

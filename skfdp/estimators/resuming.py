@@ -94,7 +94,7 @@ def charged(
     ledger: PrivacyLedger | None, told: FitPlan, journal: Journal | None
 ) -> tuple[FitPlan, Receipt | None]:
     """Charge a fit, or find what it was charged; return what to tell of it."""
-    facts = {"label": told.subject, "plan": told.schedule}
+    facts = {"label": told.subject, "plan": told.schedule, "n_rows": told.n_rows}
     if journal is None:
         if ledger is None:
             return told, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfdp.encoding.encoded import EncodedTable
 from skfdp.encoding.encoder import DeclaredEncoder
+from skfdp.encoding.tables import is_frame, raw_column
+from skfdp.encoding.values import as_array
 from skfdp.estimators.arrays import blanked, check_arrays, check_finite, either
 from skfdp.estimators.bounds.first import UNKNOWN, is_private, with_public_bounds
 from skfdp.estimators.parameters import (
@@ -31,7 +34,10 @@ from skfdp.estimators.units import (
     without_column,
     without_group_column,
 )
+from skfdp.privacy.events import PrivacyBudgetError
+from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.relations import Relation
+from skfdp.records.blocks import row_blocks
 from skfdp.records.checks import is_auto, shown
 from skfdp.records.guards import UtilityWarning, warn_caller
 from skfdp.records.large import LargeTable, chosen_rows, whole_table
@@ -224,10 +230,16 @@ class TableEstimator(BaseEstimator):
         if self.encoder is not None:
             X = self._encoded(X)
         checked = self._checked(X, y, planning) if whole is None else whole.of(self, X)
+        n_given = checked[0].shape[0] if whole is None else whole.n_rows
         X, y, given = self._rows_that_count(*checked, sample_weight, groups)
         names = self._take_raw_columns()
         mask = public_mask(self.public_features, self.n_features_in_, names, frame)
         columns, table = column_names(self.names, names, self.n_features_in_), None
+        if isinstance(self.ledger, PrivacyLedger) and not planning:
+            rows = None if given is None else given.rows
+            source = X if self.encoder is None else frame
+            read = functools.partial(values_of, source, rows, whole is not None)
+            self.ledger.check_column(columns, mask.tolist(), read)
         if self.encoder is not None:
             table, names = EncodedTable(self.encoder_, X, mask), None
             mask = table.mask
@@ -263,6 +275,7 @@ class TableEstimator(BaseEstimator):
             private_reach=None if table is None else table.longest_private,
             encoding=None if table is None else table.public_part(),
             units=units,
+            n_given=n_given,
             _table=X,
             **facts,
         )
@@ -369,6 +382,32 @@ class TableEstimator(BaseEstimator):
         public = getattr(self, "_public_mask", np.zeros(X.shape[1], dtype=bool))
         check_finite(X, public)
         return self.row_map_.filled(X)[0]
+
+
+def values_of(X: Any, rows: Any, is_sample: bool, place: int) -> list:
+    """Return the values of a public column.
+
+    Parameters
+    ----------
+    X : table
+        Raw, or checked; of this the rows that count.
+    rows : index or None
+        The rows that count of a raw table; None: all.
+    is_sample : bool
+        Whether X is not the whole table.
+    place : int
+    """
+    if is_sample:
+        raise PrivacyBudgetError(
+            "a part by a public column cannot be compared with a Dask collection: use "
+            "a part by rows, or leave the column out of X."
+        )
+    if is_frame(X):
+        values = as_array(raw_column(X, place))
+        return (values if rows is None else values[rows]).tolist()
+    blocks = (X[block][:, [place]] for block in row_blocks(X))
+    dense = [one.toarray() if issparse(one) else np.asarray(one) for one in blocks]
+    return np.concatenate(dense)[:, 0].tolist()
 
 
 #: What estimators without such a parameter declare, by name.

@@ -40,6 +40,7 @@ def check_charge(
     recorded: tuple[LedgerEntry, ...],
     events: tuple[Event, ...],
     part: Part | None,
+    n_rows: int | None = None,
 ) -> None:
     """Raise PrivacyBudgetError unless the events may follow what is recorded."""
     before = events_of(recorded)
@@ -54,7 +55,7 @@ def check_charge(
             "PrivacyLedger(path, public=[...])."
         )
     promised = promise(dict.fromkeys(before + events), public)
-    check_part(part, events, promised.public)
+    check_part(part, events, promised.public, n_rows)
     check_parts([*(entry.part for entry in recorded), part])
 
 

@@ -1,12 +1,14 @@
 """The hash chain that protects the record in a ledger's file.
 
-Every charge has a link: SHA-256 of the head before it, a fresh random nonce, and its
-rows as the file stores them. Whoever holds a head can tell whether a file still
+Every charge, and every change of the terms of a data set, has a link: SHA-256 of the
+head before it, a fresh random nonce, the terms of all data sets, and the rows of the
+charge as the file stores them. Whoever holds a head can tell whether a file still
 contains all that was recorded until then. Without the nonce a file restored from an
 older copy could be charged with the same rows again, and end in the same head.
 
-Whoever may write the file can also write a new chain: a chain alone proves nothing, and
-a head that was kept elsewhere proves everything before it.
+The chain has no key. It finds accidents and not attackers: whoever may write the file
+can also write a new chain. A head that was kept elsewhere, in a report, proves
+everything before it.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ import json
 import operator
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-#: The columns of an entry in the order in which they are hashed: never changed, since
-#: the links of all files rest on it.
+#: The columns of an entry in the order in which they are hashed.
 COLUMNS = (
     *("charge", "id", "time", "dataset", "label", "neighboring_relation"),
     *("public_features", "public_target", "event", "versions", "seeded", "part"),
@@ -32,17 +34,29 @@ _NAMES = ", ".join(f'"{name}"' for name in COLUMNS)
 Row = tuple[str | int | float | bytes | None, ...]
 
 
+#: A link: its number, the last charge that it covers, terms as JSON, nonce, and head.
+Link = tuple[int, int, str, str, str]
+
+
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """Everything recorded in a file: rows by charge, and (charge, nonce, head)."""
+    """Everything recorded in a file: rows by charge, and links."""
 
     rows: list[Row]
-    links: list[tuple[int, str, str]]
+    links: list[Link]
+
+    def holds(self, charge: int, head: str) -> bool:
+        """Whether the chain had this head after this charge."""
+        return any((link[1], link[4]) == (charge, head) for link in self.links)
+
+    def head_of(self, charge: int) -> str | None:
+        """Return the head of the link of a charge, None where there is none."""
+        return next((link[4] for link in self.links if link[1] == charge), None)
 
     @property
-    def heads(self) -> dict[int, str]:
-        """The head after each charge."""
-        return {charge: head for charge, _, head in self.links}
+    def terms(self) -> dict[str, Any]:
+        """The newest terms of each data set."""
+        return json.loads(self.links[-1][2]) if self.links else {}
 
     def begins_with(self, other: Record) -> bool:
         """Whether this is the other record, or a continuation of it."""
@@ -61,15 +75,17 @@ class BrokenChainError(Exception):
 
 
 def last(connection: sqlite3.Connection, ledger: str) -> tuple[int, str]:
-    """Return number and head of the last link, unchecked; number 0 without links."""
+    """Return charge and head of the last link, unchecked; charge 0 without links."""
     found = connection.execute(
-        "SELECT charge, head FROM chain ORDER BY charge DESC LIMIT 1"
+        "SELECT charge, head FROM chain ORDER BY id DESC LIMIT 1"
     ).fetchone()
     return found or (0, ledger)
 
 
-def extend(connection: sqlite3.Connection, ledger: str) -> tuple[int, str]:
-    """Link all charges after the last link; return the last number and head.
+def extend(
+    connection: sqlite3.Connection, ledger: str, terms: Mapping[str, Any]
+) -> tuple[int, str]:
+    """Link all charges after the last link, or new terms; return charge and head.
 
     Parameters
     ----------
@@ -77,24 +93,34 @@ def extend(connection: sqlite3.Connection, ledger: str) -> tuple[int, str]:
         In a transaction that holds the write lock.
     ledger : str
         Identity of the ledger, with which its chain begins.
+    terms : mapping
+        Of each data set.
     """
     number, head = last(connection, ledger)
-    charges = _charges(_rows(connection, number))
+    text = json.dumps(terms, sort_keys=True)
+    charges = [*_charges(_rows(connection, number))] or [(number, [])]
     for number, rows in charges:
         nonce = secrets.token_hex(32)
-        head = _head(head, nonce, rows)
-        connection.execute("INSERT INTO chain VALUES (?, ?, ?)", (number, nonce, head))
+        head = _head(head, nonce, text, rows)
+        connection.execute(
+            "INSERT INTO chain (charge, terms, nonce, head) VALUES (?, ?, ?, ?)",
+            (number, text, nonce, head),
+        )
     return number, head
 
 
 def read(connection: sqlite3.Connection) -> Record:
     """Return all rows and all links."""
-    links = connection.execute("SELECT charge, nonce, head FROM chain ORDER BY charge")
+    links = connection.execute(
+        "SELECT id, charge, terms, nonce, head FROM chain ORDER BY id"
+    )
     return Record(_rows(connection, 0), links.fetchall())
 
 
 def check(record: Record, ledger: str, known: Record | None = None) -> None:
     """Raise BrokenChainError unless every charge is what its link says.
+
+    Every row must be of a data set that has terms in its link.
 
     Parameters
     ----------
@@ -105,19 +131,23 @@ def check(record: Record, ledger: str, known: Record | None = None) -> None:
         One that was checked before: where the record begins with the same rows and
         links, the rest alone is hashed.
     """
-    rows, links, head = record.rows, record.links, ledger
+    rows, links, number, head = record.rows, record.links, 0, ledger
     if known is not None and record.begins_with(known) and known.links:
         rows, links = rows[len(known.rows) :], links[len(known.links) :]
-        head = known.links[-1][2]
-    for found, link in itertools.zip_longest(_charges(rows), links):
-        if found is None or link is None or found[0] != link[0]:
-            numbers = (one[0] for one in (found, link) if one is not None)
-            ours = [number for number in numbers if isinstance(number, int)]
-            raise BrokenChainError(min(ours, default=0))
-        number, nonce, claimed = link
-        head = _head(head, nonce, found[1])
-        if head != claimed:
+        number, head = known.links[-1][1], known.links[-1][4]
+    charges = _charges(rows)
+    place = COLUMNS.index("dataset")
+    for _, charge, terms, nonce, claimed in links:
+        found: list[Row] = []
+        if charge != number:  # else the terms alone are new
+            number, found = next(charges, (0, []))
+        head = _head(head, nonce, terms, found)
+        if (charge, claimed) != (number, head):
+            raise BrokenChainError(charge if isinstance(charge, int) else 0)
+        if not {row[place] for row in found} <= json.loads(terms).keys():
             raise BrokenChainError(number)
+    for number, _ in charges:
+        raise BrokenChainError(number if isinstance(number, int) else 0)
 
 
 def _rows(connection: sqlite3.Connection, after: int) -> list[Row]:
@@ -132,7 +162,7 @@ def _charges(rows: Iterable[Row]) -> Iterator[tuple[int, list[Row]]]:
         yield number, list(group)
 
 
-def _head(previous: str, nonce: str, rows: list[Row]) -> str:
+def _head(previous: str, nonce: str, terms: str, rows: list[Row]) -> str:
     # JSON in ASCII is one spelling of the values, whatever the version of Python.
-    text = json.dumps([previous, nonce, rows], default=bytes.hex)
+    text = json.dumps([previous, nonce, terms, rows], default=bytes.hex)
     return hashlib.sha256(text.encode("ascii")).hexdigest()

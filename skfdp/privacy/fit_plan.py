@@ -36,6 +36,8 @@ class FitPlan:
     n_records : int
         Number of records, of persons where these are protected; nominal where it is
         private.
+    n_rows : int or None
+        Number of rows of the table, with those of weight 0; None where it is private.
     assumptions : tuple of Assumption
         What the guarantee of this plan rests on, beyond its events.
     schedule : PrivacyPlan or None
@@ -62,6 +64,7 @@ class FitPlan:
     delta: float
     target_epsilon: float
     n_records: int
+    n_rows: int | None = None
     assumptions: tuple[Assumption, ...] = ()
     schedule: PrivacyPlan | None = None
 
@@ -83,6 +86,7 @@ class FitPlan:
             "delta": self.delta,
             "target_epsilon": self.target_epsilon,
             "n_records": self.n_records,
+            "n_rows": self.n_rows,
             "mu": self.mu,
             "events": [event.to_dict() for event in self.events],
             "assumptions": [dataclasses.asdict(one) for one in self.assumptions],

@@ -14,7 +14,7 @@ import os
 import re
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -36,6 +36,13 @@ _BEHIND = (
     "the checkpoint is at release {seen} of its fit, and the ledger has given out "
     "release {found}: another copy of the checkpoint went on, or this is an older one; "
     "nothing was released: go on from the newest checkpoint, or fit anew."
+)
+#: The ledger counts each release whose number this divides.
+COUNTED = 50
+_OLDER = (
+    "the lease of this checkpoint, the file {name!r} beside the ledger, is at release "
+    "{found} of its fit, and the ledger has counted {counted}: an older copy took its "
+    "place; restore the newer one, or fit anew at another path, which is charged anew."
 )
 _MISSING = (
     "the lease of this checkpoint, the file {name!r} beside the ledger, is missing or "
@@ -68,6 +75,9 @@ class Lease(Protocol):
             Of the new one.
         """
 
+    def end(self, position: int) -> None:
+        """Count that the fit has ended, after so many releases."""
+
 
 class MemoryLease:
     """A lease in this process's memory; see `Lease`."""
@@ -86,12 +96,17 @@ class MemoryLease:
             _check(self.newest(), position, before)
             self._newest = position + 1, seal
 
+    def end(self, position: int) -> None:
+        """Do nothing: memory is never an older copy."""
+
 
 class FileLease:
     """A lease in a file beside that of the ledger; see `Lease`.
 
     Not in the ledger's own tables: each step would pay for opening and closing a
-    database, which is seven times what one write costs that reaches the disk.
+    database, which is seven times what one write costs that reaches the disk. The
+    ledger counts every fiftieth release, and the end of the fit, so that an older lease
+    is seen if it lost more than that.
 
     Parameters
     ----------
@@ -99,10 +114,18 @@ class FileLease:
         The ledger's file.
     fit : str
         Name of the fit, as `checked_fit` has it.
+    count : callable
+        Keeps a number of releases in the ledger.
+    least : int
+        The number that the ledger has.
     """
 
-    def __init__(self, ledger: Path, fit: str) -> None:
+    def __init__(
+        self, ledger: Path, fit: str, count: Callable[[int], None], least: int
+    ) -> None:
         self._path = ledger.with_name(f"{ledger.name}-{fit}")
+        self._count = count
+        self._least = least
 
     def begin(self) -> None:
         """Write position 0, on disk, unless there is a position.
@@ -125,11 +148,21 @@ class FileLease:
         with self._locked() as file:
             _check(self._known(file), position, before)
             _write(file, position + 1, seal)
+        if (position + 1) % COUNTED == 0:
+            self._count(position + 1)
+
+    def end(self, position: int) -> None:
+        """Count that the fit has ended, after so many releases."""
+        self._count(position)
 
     def _known(self, file: int) -> tuple[int, bytes]:
         found = _newest(file)
         if found is None:
             raise PrivacyBudgetError(_MISSING.format(name=self._path.name))
+        if found[0] < self._least:
+            raise PrivacyBudgetError(
+                _OLDER.format(name=self._path.name, found=found[0], counted=self._least)
+            )
         return found
 
     @contextlib.contextmanager

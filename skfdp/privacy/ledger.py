@@ -8,7 +8,7 @@ import functools
 import math
 import os
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from skfdp.addresses import public
@@ -130,12 +130,14 @@ class PrivacyLedger:
       releases are full batches: Gaussian differential privacy has such a filter (Smith
       and Thakurta 2022). With Poisson batches the composition is proved for budgets
       that do not depend on earlier results, and nothing is claimed beyond.
-    * A file keeps a hash chain of all charges. A handle, its pickles, and the reports
-      of fits that were charged to the file hold the head that they saw. A handle
-      refuses a file that was replaced by another ledger, edited, or restored from a
-      copy without that head, even if new charges fill the gap; `check_report` does it
-      for a report. Without such a witness, by a new handle alone, a restored copy
-      cannot be seen.
+    * A file keeps a hash chain of all charges, ceilings and public sets. A handle, its
+      pickles, and the reports of fits that were charged to the file hold the head that
+      they saw. A handle refuses a file that was replaced by another ledger, edited, or
+      restored from a copy without that head, even if new charges fill the gap;
+      `check_report` does it for a report. Without such a witness, by a new handle
+      alone, a restored copy cannot be seen. The chain has no key: it finds accidents
+      and not attackers, who can write a new one.
+    * A file that is empty, cut or damaged is refused, and never opened as a new one.
     * Entries tell the day and no finer time, since the time until the next charge would
       tell the secret number of runs of a `PrivateSearchCV`. Those of the file system
       (when the file was last changed) are outside, and so is a search that runs for
@@ -155,7 +157,7 @@ class PrivacyLedger:
     >>> from skfdp import PrivacyLedger, calibrate
     >>> ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
     >>> plan = calibrate(0.6, 1e-5, n_steps=100)
-    >>> ledger.charge([plan.event], label="first fit", plan=plan)
+    >>> receipt = ledger.charge([plan.event], label="first fit", plan=plan)
     >>> round(ledger.spent(), 3), round(ledger.remaining(), 3)
     (0.6, 0.4)
     >>> ledger.what_if(plan).allowed
@@ -163,6 +165,8 @@ class PrivacyLedger:
     >>> ledger.what_if(plan, times=2).allowed
     False
     """
+
+    _part: Part | None = None
 
     def __init__(
         self,
@@ -189,7 +193,6 @@ class PrivacyLedger:
                 f"dataset={dataset!r} must be a non-empty string: name the data set."
             )
         self._dataset = dataset
-        self._part: Part | None = None
         self._store: MemoryStore | FileStore = (
             MemoryStore() if path is None else FileStore(path, dataset)
         )
@@ -256,7 +259,8 @@ class PrivacyLedger:
 
         Notes
         -----
-        Charges refuse what can be seen: a column that is not public for the fit, two
+        Charges refuse what can be seen: a table with another number of rows, a row with
+        another value in the public column, a column that is not public for the fit, two
         ways of splitting one data set, and the relation "add_or_remove_one". That the
         fit sees these records alone, that nothing private chose them, and, where
         persons are protected, that nobody has rows in two parts, is for the caller to
@@ -269,7 +273,7 @@ class PrivacyLedger:
         >>> ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
         >>> for month in range(3):
         ...     rows = range(1000 * month, 1000 * (month + 1))
-        ...     ledger.part(rows=rows).charge([plan.event])
+        ...     receipt = ledger.part(rows=rows).charge([plan.event])
         >>> round(ledger.spent(), 3)
         0.6
         """
@@ -284,7 +288,8 @@ class PrivacyLedger:
         *,
         label: str | None = None,
         plan: PrivacyPlan | None = None,
-    ) -> Receipt | None:
+        n_rows: int | None = None,
+    ) -> Receipt:
         """Record all events, or refuse and record none; call it before use.
 
         Parameters
@@ -295,17 +300,19 @@ class PrivacyLedger:
             What is fitted, for people.
         plan : PrivacyPlan, default=None
             The plan of the fit, for the record.
+        n_rows : int, default=None
+            Public number of rows of the table; None: it is not compared with a part.
 
         Returns
         -------
-        receipt : Receipt or None
-            For the report of the fit; None in memory.
+        receipt : Receipt
+            Random; for the report of the fit.
 
         Raises
         ------
         PrivacyBudgetError
-            If the ceiling would be passed, or if the events do not compose with those
-            recorded.
+            If the ceiling would be passed, if the events do not compose with those
+            recorded, or if a part by rows is not of `n_rows` rows.
         OSError, ValueError
             If the file is locked, read-only, missing, corrupt or of a newer schema;
             nothing is charged then.
@@ -313,7 +320,7 @@ class PrivacyLedger:
         events = admission.checked_events(events)
         if label is not None and not isinstance(label, str):
             raise TypeError(f"label={label!r} must be a str or None.")
-        check = functools.partial(self._check, events=events)
+        check = functools.partial(self._check, events=events, n_rows=n_rows)
         # Compose outside the lock first: the check inside then finds the answer, unless
         # another charge came between.
         check(*self._store.read())
@@ -326,15 +333,16 @@ class PrivacyLedger:
         *,
         label: str | None = None,
         plan: PrivacyPlan | None = None,
+        n_rows: int | None = None,
         begun: bool = False,
-    ) -> tuple[Lease, Receipt | None]:
+    ) -> tuple[Lease, Receipt]:
         """Charge a fit that can be resumed, once, and return its lease.
 
         Parameters
         ----------
         fit : str
             Random name of the fit, 32 hexadecimal digits; its checkpoint has it.
-        events, label, plan
+        events, label, plan, n_rows
             As for `charge`, and the same each time.
         begun : bool, default=False
             Whether the fit has released something: then it was charged before, or is
@@ -345,8 +353,8 @@ class PrivacyLedger:
         lease : Lease
             The position of the fit, by which of several copies of a checkpoint one goes
             on; see `skfdp.privacy.leases`.
-        receipt : Receipt or None
-            Of the charge; None in memory.
+        receipt : Receipt
+            Of the charge.
 
         Raises
         ------
@@ -355,14 +363,14 @@ class PrivacyLedger:
             part; if it has begun, and this ledger did not charge it; if it has ended.
         """
         events = admission.checked_events(events)
-        check = functools.partial(self._check, events=events)
+        check = functools.partial(self._check, events=events, n_rows=n_rows)
         if not begun:  # outside the lock first, as `charge`; inside it decides
             with contextlib.suppress(PrivacyBudgetError):
                 check(*self._store.read())
         entries = new_entries(events, label, self._part, plan)
         return self._store.lease(checked_fit(fit), entries, check, begun)
 
-    def charge_nonprivate(self, *, label: str | None = None) -> Receipt | None:
+    def charge_nonprivate(self, *, label: str | None = None) -> Receipt:
         """Record a fit without privacy (epsilon=inf); a ceiling refuses it.
 
         Afterwards `spent` is infinite, for all records: without privacy a part hides
@@ -433,9 +441,10 @@ class PrivacyLedger:
                 self._check_nonprivate(terms, recorded)
             else:
                 events = admission.planned_events(plan) * times
-                self._admit(terms, recorded, events)
+                n_rows = plan.n_rows if isinstance(plan, FitPlan) else None
+                self._admit(terms, recorded, events, n_rows)
                 epsilon = self._total(recorded, events, delta)
-                self._check(terms, recorded, events)
+                self._check(terms, recorded, events, n_rows)
         except PrivacyBudgetError as error:
             reason = str(error)
         left = math.inf if terms.epsilon is None else terms.epsilon - (epsilon or 0.0)
@@ -448,10 +457,14 @@ class PrivacyLedger:
         )
 
     def _check(
-        self, terms: Terms, recorded: tuple[LedgerEntry, ...], events: tuple[Event, ...]
+        self,
+        terms: Terms,
+        recorded: tuple[LedgerEntry, ...],
+        events: tuple[Event, ...],
+        n_rows: int | None = None,
     ) -> None:
         """Raise unless events may follow what is recorded."""
-        self._admit(terms, recorded, events)
+        self._admit(terms, recorded, events, n_rows)
         if terms.epsilon is None or terms.delta is None:
             return
         total = self._total(recorded, events, terms.delta)
@@ -464,11 +477,15 @@ class PrivacyLedger:
             )
 
     def _admit(
-        self, terms: Terms, recorded: tuple[LedgerEntry, ...], events: tuple[Event, ...]
+        self,
+        terms: Terms,
+        recorded: tuple[LedgerEntry, ...],
+        events: tuple[Event, ...],
+        n_rows: int | None = None,
     ) -> None:
         """Raise unless one number can describe the record and the events together."""
         try:
-            admission.check_charge(terms, recorded, events, self._part)
+            admission.check_charge(terms, recorded, events, self._part, n_rows)
         except PrivacyBudgetError as error:
             raise PrivacyBudgetError(
                 f"data set {self._dataset!r} refuses the charge, nothing was charged: "
@@ -585,28 +602,56 @@ class PrivacyLedger:
 
     @property
     def receipt(self) -> Receipt | None:
-        """The newest charge that this handle saw in its file, None in memory."""
+        """Receipt of the newest charge that this handle saw, None before any."""
         return self._store.receipt
 
-    def check_report(self, report: PrivacyReport) -> None:
-        """Raise ValueError unless the file still holds what a report was charged.
+    def check_column(
+        self,
+        columns: Sequence[str | int],
+        public: Sequence[bool] | None,
+        read: Callable[[int], Any],
+    ) -> None:
+        """Raise PrivacyBudgetError if a row is not in a part by a public column.
 
-        The report of a fit is a witness: it keeps the head of the file's hash chain at
-        its charge, through `to_json`, `read_report` and pickles. An older copy of the
-        file does not have that head, whatever was charged to it since.
+        Estimators call it before a charge. A table without the column is taken, because
+        a column with one value teaches nothing and is often left out.
+
+        Parameters
+        ----------
+        columns : sequence of str or int
+            Names of the columns of the table.
+        public : sequence of bool or None
+            Whether the fit treats each column as public; None: those of the public set.
+        read : callable
+            Returns the values of a public column, given its position.
+        """
+        if self._part is None or self._part.column is None:
+            return
+        if public is None:
+            known = self.public or ()
+            public = [name in known for name in columns]
+        self._part.check_column(list(zip(columns, public, strict=True)), read)
+
+    def check_report(self, report: PrivacyReport) -> None:
+        """Raise ValueError unless the ledger holds what a report was charged.
+
+        The report of a fit keeps the random receipt of its charge, through `to_json`,
+        `read_report` and pickles. Of a file it is the head of the hash chain at that
+        charge: an older copy of the file does not have that head, whatever was charged
+        to it since.
 
         Parameters
         ----------
         report : PrivacyReport
-            Of a fit charged to this ledger's file, a Pipeline of such fits, or
+            Of a fit charged to this ledger, a Pipeline of such fits, or
             ``report(ledger)``.
 
         Raises
         ------
         ValueError
-            If the report has no receipt (its fit was charged to no file, or by an older
-            version), if it was charged to another ledger, if the file does not hold its
-            charge and everything before, or if the data set does not hold its events.
+            If the report has no receipt, because its fit was charged to no ledger; if
+            it was charged to another one; if a file does not hold its charge and
+            everything before; or if the data set does not hold its events.
         """
         witness.check_report(report, self._store, self._dataset)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
+import functools
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,6 @@ from skfdp.privacy.store import (
     Receipt,
     Terms,
     check_charged,
-    dumps,
     numbered,
     refuse_unknown,
 )
@@ -31,6 +31,8 @@ from skfdp.privacy.values import shown
 
 # How long a charge waits for other processes, each of which may be composing curves.
 _BUSY_SECONDS = 60.0
+# How long a new file may have the name under which it was written beside its own.
+_LINK_SECONDS = 1.0
 # SQLite keeps its locks in the memory of the process: a child forked while a connection
 # of another thread is open would take that thread's locks for its own, for ever. So no
 # fork happens while a connection is open, and one is open at a time.
@@ -64,10 +66,11 @@ class FileStore:
 
     Notes
     -----
-    **Guarantees.** A read or a charge is refused where an entry is not what was
-    recorded, and where the file does not hold everything until the newest charge that
-    this store saw: a restored older copy, even if new charges fill the gap. What no
-    store, pickle or report saw can be lost unnoticed; so can terms.
+    **Guarantees.** A read or a charge is refused where an entry, a ceiling or a public
+    set is not what was recorded, and where the file does not hold everything until the
+    newest charge that this store saw: a restored older copy, even if new charges fill
+    the gap. What no store, pickle or report saw can be lost unnoticed. A file that is
+    empty or cut is never opened as a new one.
     """
 
     def __init__(
@@ -89,7 +92,7 @@ class FileStore:
     @property
     def receipt(self) -> Receipt | None:
         """The newest charge that this store saw, None before there is one."""
-        if self.identity is None or self.head is None:
+        if self.identity is None or self.head is None or self.seen < 1:
             return None
         return Receipt(ledger=self.identity, charge=self.seen, head=self.head)
 
@@ -104,26 +107,35 @@ class FileStore:
         Terms and entries of elsewhere are added in one step, all or nothing, unless
         check(terms, recorded) raises.
         """
-        with self._connection("rwc") as connection:
-            if schema.is_empty(connection):
-                schema.log_ahead(connection)
-            else:
-                self._check_schema(connection)
-                stored = self._terms(connection)
-                if entries is None and self._merged(terms, stored) == stored:
-                    # A witness from now on; the first reading checks this head too.
-                    self._remember(*chain.last(connection, str(self.identity)))
-                    return
-            connection.execute("BEGIN IMMEDIATE")
-            if schema.is_empty(connection):  # or another process was faster
-                schema.create(connection)
+        self._create()
+        with self._connection() as connection:
             self._check_schema(connection)
-            terms = self._merged(terms, self._terms(connection))
-            recorded = self._entries(connection)
+            stored = self._terms(chain.read(connection))
+            if entries is None and stored == self._merged(terms, stored or Terms()):
+                # A witness from now on; the first reading checks this head too.
+                self._remember(*chain.last(connection, str(self.identity)))
+                return
+            connection.execute("BEGIN IMMEDIATE")
+            stored, recorded = self._checked(connection)
+            terms = self._merged(terms, stored)
             if check is not None:
                 check(terms, recorded)
-            self._write_terms(connection, terms)
-            self._write(connection, entries or ())
+            self._write(connection, entries or (), terms)
+
+    def _create(self) -> None:
+        """Make the file where there is none."""
+        if not self.path.exists():
+            try:
+                with _CONNECTED:
+                    schema.create(self.path)
+            except sqlite3.Error as error:
+                raise self._explained(error) from error
+            except OSError as error:
+                raise OSError(
+                    f"ledger {str(self.path)!r} cannot be made ({error.strerror}): "
+                    "choose a folder on a file system with hard links that is "
+                    "writable."
+                ) from None
 
     def read(
         self, receipts: Iterable[Receipt] = ()
@@ -132,19 +144,19 @@ class FileStore:
 
         Raises ValueError unless the file holds what every receipt stands for.
         """
-        with self._connection("rw") as connection:
+        with self._connection() as connection:
             self._check_schema(connection)
             connection.execute("BEGIN")  # terms and entries of one moment
-            return self._terms(connection), self._entries(connection, receipts)
+            return self._checked(connection, receipts)
 
-    def append(self, entries: Sequence[LedgerEntry], check: Check) -> Receipt | None:
+    def append(self, entries: Sequence[LedgerEntry], check: Check) -> Receipt:
         """Append all entries, unless check(terms, recorded) raises."""
-        with self._connection("rw") as connection:
+        with self._connection() as connection:
             self._check_schema(connection)
             connection.execute("BEGIN IMMEDIATE")
-            check(self._terms(connection), self._entries(connection))
-            self._write(connection, entries)
-            return self.receipt
+            terms, recorded = self._checked(connection)
+            check(terms, recorded)
+            return self._write(connection, entries, terms)
 
     def lease(
         self,
@@ -152,31 +164,42 @@ class FileStore:
         entries: Sequence[LedgerEntry],
         check: Check,
         begun: bool,
-    ) -> tuple[Lease, Receipt | None]:
+    ) -> tuple[Lease, Receipt]:
         """Append the entries of a fit unless they were before; return its lease."""
-        lease = FileLease(self.path, fit)
-        with self._connection("rw") as connection:
+        with self._connection() as connection:
             self._check_schema(connection)
             connection.execute("BEGIN IMMEDIATE")
-            terms, recorded = self._terms(connection), self._entries(connection)
-            charge = schema.charge_of(connection, fit)
-            if charge is None:
+            terms, recorded = self._checked(connection)
+            known = schema.fit_of(connection, fit)
+            count = functools.partial(self._count_releases, fit)
+            lease = FileLease(self.path, fit, count, 0 if known is None else known[1])
+            if known is None:
                 if begun:
                     refuse_unknown()
                 check(terms, recorded)
                 lease.begin()
                 schema.add_fit(connection, fit, self.seen + 1)
-                self._write(connection, entries)
-                return lease, self.receipt
+                return lease, self._write(connection, entries, terms)
+            charge = known[0]
             check_charged(entries, [one for one in recorded if one.charge == charge])
-            head = "" if self._known is None else self._known.heads[charge]
-            found = Receipt(ledger=str(self.identity), charge=charge, head=head)
-        return lease, found
+            head = None if self._known is None else self._known.head_of(charge)
+            return lease, Receipt(
+                ledger=str(self.identity), charge=charge, head=str(head)
+            )
+
+    def _count_releases(self, fit: str, released: int) -> None:
+        """Keep how much a fit has released."""
+        with self._connection() as connection:
+            self._check_schema(connection)
+            schema.count_releases(connection, fit, released)
 
     def _write(
-        self, connection: sqlite3.Connection, entries: Sequence[LedgerEntry]
-    ) -> None:
-        """Add checked entries and their links, and commit."""
+        self,
+        connection: sqlite3.Connection,
+        entries: Sequence[LedgerEntry],
+        terms: Terms,
+    ) -> Receipt:
+        """Add checked entries, terms and their links, commit, and return a receipt."""
         connection.executemany(
             "INSERT INTO entries (charge, time, dataset, label, "
             "neighboring_relation, public_features, public_target, event, "
@@ -184,29 +207,15 @@ class FileStore:
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [to_row(entry, self._dataset) for entry in numbered(entries, self.seen)],
         )
-        seen, head = chain.extend(connection, str(self.identity))
+        known = {} if self._known is None else self._known.terms
+        every = known | {self._dataset: dataclasses.asdict(terms)}
+        seen, head = chain.extend(connection, str(self.identity), every)
         connection.execute("COMMIT")
         self._remember(seen, head)
+        return Receipt(ledger=str(self.identity), charge=max(seen, 1), head=head)
 
     def _remember(self, seen: int, head: str | None) -> None:
-        self.seen, self.head = seen, head if seen else None
-
-    def _write_terms(self, connection: sqlite3.Connection, terms: Terms) -> None:
-        public = None if terms.public is None else dumps(terms.public)
-        connection.execute(
-            "INSERT INTO datasets (name, epsilon, delta, neighboring_relation, public) "
-            "VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE "
-            "SET epsilon = excluded.epsilon, delta = excluded.delta, "
-            "neighboring_relation = excluded.neighboring_relation, "
-            "public = excluded.public",
-            (
-                self._dataset,
-                terms.epsilon,
-                terms.delta,
-                terms.neighboring_relation,
-                public,
-            ),
-        )
+        self.seen, self.head = seen, head
 
     def _merged(self, asked: Terms, stored: Terms) -> Terms:
         """Return the stored terms, completed by those asked for; never changed."""
@@ -222,46 +231,43 @@ class FileStore:
             values[name] = value if kept is None else kept
         return Terms(**values)
 
-    def _terms(self, connection: sqlite3.Connection) -> Terms:
-        epsilon, delta, pinned, public = connection.execute(
-            "SELECT epsilon, delta, neighboring_relation, public FROM datasets "
-            "WHERE name = ?",
-            (self._dataset,),
-        ).fetchone() or (None, None, None, None)
-        recorded = connection.execute(
-            "SELECT neighboring_relation FROM entries WHERE dataset = ? "
-            "AND neighboring_relation IS NOT NULL LIMIT 1",
-            (self._dataset,),
-        ).fetchone()
+    def _terms(self, record: chain.Record) -> Terms | None:
+        """Return the terms of the data set, None where it has none yet."""
         try:
-            return _stored_terms(
-                epsilon, delta, pinned or (recorded[0] if recorded else None), public
-            )
-        except (TypeError, ValueError, RecursionError):
-            raise self._edited("holds terms that no version wrote") from None
+            found = record.terms.get(self._dataset)
+            return None if found is None else _stored_terms(**found)
+        except (TypeError, ValueError, AttributeError, RecursionError):
+            raise self._damaged() from None
 
-    def _entries(
+    def _checked(
         self, connection: sqlite3.Connection, receipts: Iterable[Receipt] = ()
-    ) -> tuple[LedgerEntry, ...]:
-        """Return the data set's entries, after checking the file against what is known.
+    ) -> tuple[Terms, tuple[LedgerEntry, ...]]:
+        """Return terms and entries, after checking the file against what is known.
 
         In a transaction; `seen` is the file's last charge afterwards.
         """
-        self._refuse_newer(connection)  # it may have been brought up to date just now
         record = chain.read(connection)
         try:
             chain.check(record, str(self.identity), self._known)
         except chain.BrokenChainError as error:
             raise self._lost(error.charge) from None
-        heads = record.heads
-        last = max(heads, default=0)
+        except (TypeError, ValueError, AttributeError, RecursionError):
+            raise self._damaged() from None
+        last, head = (
+            (record.links[-1][1], record.links[-1][4])
+            if record.links
+            else (
+                0,
+                None,
+            )
+        )
         if last < self.seen:
             raise ValueError(
                 f"ledger {str(self.path)!r} ends with charge {last}, but charge "
                 f"{self.seen} was recorded before: an older copy took its place; "
                 "restore the newer one."
             )
-        if self.head not in (None, heads.get(self.seen)):
+        if self.head is not None and not record.holds(self.seen, self.head):
             raise self._lost(self.seen)
         for receipt in receipts:
             if receipt.ledger != self.identity:
@@ -269,18 +275,25 @@ class FileStore:
                     f"ledger {str(self.path)!r} is not the one that the report was "
                     "charged to: check the report against that one."
                 )
-            if receipt.head != heads.get(receipt.charge):
+            if not record.holds(receipt.charge, receipt.head):
                 raise self._lost(receipt.charge)
-        self._remember(last, heads.get(last))
+        self._remember(last, head)
         self._known = record
         place = chain.COLUMNS.index("dataset")
-        return tuple(
+        entries = tuple(
             from_row(row) for row in record.rows if row[place] == self._dataset
         )
+        terms = self._terms(record) or Terms()
+        if terms.neighboring_relation is None:
+            events = (one.event for one in entries if one.event is not None)
+            found = next((event.neighboring_relation for event in events), None)
+            terms = dataclasses.replace(terms, neighboring_relation=found)
+        return terms, entries
 
-    def _edited(self, how: str) -> ValueError:
+    def _damaged(self) -> ValueError:
         return ValueError(
-            f"ledger {str(self.path)!r} {how}: it was edited; restore a copy."
+            f"ledger {str(self.path)!r} is damaged, emptied or no ledger of skfdp: "
+            "restore a copy of it, or give another path."
         )
 
     def _lost(self, charge: int) -> ValueError:
@@ -291,16 +304,18 @@ class FileStore:
         )
 
     def _check_schema(self, connection: sqlite3.Connection) -> None:
-        """Refuse what is not this ledger; bring an older file up to date."""
+        """Refuse what is not this ledger."""
         if not schema.is_ours(connection):
+            raise self._damaged()
+        version = schema.version_of(connection)
+        if version > schema.SCHEMA_VERSION:
             raise ValueError(
-                f"ledger {str(self.path)!r} is not a skfdp ledger but a database of "
-                "another program, or an emptied file: give another path, or restore a "
-                "copy."
+                f"ledger {str(self.path)!r} has schema version {version}, newer than "
+                f"{schema.SCHEMA_VERSION}, which skfdp {__version__} knows: upgrade "
+                "skfdp."
             )
-        self._refuse_newer(connection)
-        if schema.version_of(connection) < schema.SCHEMA_VERSION:
-            schema.migrate(connection)
+        if version < schema.SCHEMA_VERSION:
+            raise self._damaged()
         found = schema.identity_of(connection)
         if self.identity not in (None, found):
             raise ValueError(
@@ -310,48 +325,47 @@ class FileStore:
             )
         self.identity = found
 
-    def _refuse_newer(self, connection: sqlite3.Connection) -> None:
-        version = schema.version_of(connection)
-        if version < 1:
-            raise self._edited("has no schema version")
-        if version > schema.SCHEMA_VERSION:
-            raise ValueError(
-                f"ledger {str(self.path)!r} has schema version {version}, newer than "
-                f"{schema.SCHEMA_VERSION}, which skfdp {__version__} knows: upgrade "
-                "skfdp."
-            )
-
-    def _uri(self, mode: str) -> str:
-        # "rw" never creates: a handle whose file is gone must not start from zero.
-        return f"{self.path.as_uri()}?mode={mode}"
-
     @contextlib.contextmanager
-    def _connection(self, mode: str) -> Iterator[sqlite3.Connection]:
+    def _connection(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection; closing it rolls back what was not committed."""
         self._check_links()
         try:
             with _CONNECTED:
                 connection = sqlite3.connect(
-                    self._uri(mode),
+                    # "rw" never creates: a handle whose file is gone must not start
+                    # from zero.
+                    f"{self.path.as_uri()}?mode=rw",
                     uri=True,
                     timeout=_BUSY_SECONDS,
                     isolation_level=None,
                 )
+                # A damaged text is told by its hash, and is no error of Python.
+                connection.text_factory = _decoded
                 with contextlib.closing(connection):
                     connection.execute("PRAGMA synchronous = FULL")
                     yield connection
+        except UnicodeDecodeError:  # of a message of SQLite
+            raise self._damaged() from None
         except sqlite3.Error as error:
             raise self._explained(error) from error
 
     def _check_links(self) -> None:
         """Refuse a file with two names: each would get a write-ahead log of its own."""
-        with contextlib.suppress(OSError):  # a missing file is SQLite's to report
-            if self.path.is_file() and self.path.stat().st_nlink > 1:
+        last = time.monotonic() + _LINK_SECONDS
+        while self._has_several_names():
+            if time.monotonic() > last:
                 raise ValueError(
                     f"ledger {str(self.path)!r} has several names (hard links), "
                     "through which SQLite would lose charges: remove the others; "
                     "symbolic links are fine."
                 )
+            time.sleep(0.01)  # the process that makes it removes the first name
+
+    def _has_several_names(self) -> bool:
+        try:
+            return self.path.is_file() and self.path.stat().st_nlink > 1
+        except OSError:  # a missing file is SQLite's to report
+            return False
 
     def _explained(self, error: sqlite3.Error) -> Exception:
         """Return the exception that says what to do about a SQLite error."""
@@ -369,10 +383,7 @@ class FileStore:
                 "was charged."
             )
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            return ValueError(
-                f"{name} is corrupt or not a SQLite database: restore a copy of it, or "
-                "give another path."
-            )
+            return self._damaged()
         if code == sqlite3.SQLITE_CANTOPEN:
             return FileNotFoundError(
                 f"{name} cannot be opened: check that the file exists, in a folder "
@@ -396,20 +407,23 @@ def _resolved(path: str | os.PathLike[str]) -> Path:
     return Path(text).expanduser().resolve()
 
 
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8", "surrogateescape")
+
+
 def _stored_terms(
     epsilon: Any, delta: Any, neighboring_relation: Any, public: Any
 ) -> Terms:
-    """Return the terms of a row; TypeError or ValueError if they are none."""
+    """Return terms that were stored; TypeError or ValueError if they are none."""
     if epsilon is not None or delta is not None:
         check_budget(epsilon, delta)
     if neighboring_relation is not None:
         check_relation(neighboring_relation)
-    names = None if public is None else json.loads(public)
-    if names is not None and not all(isinstance(name, str) for name in names):
+    if public is not None and not all(isinstance(name, str) for name in public):
         raise TypeError
     return Terms(
         epsilon=epsilon,
         delta=delta,
         neighboring_relation=neighboring_relation,
-        public=None if names is None else tuple(names),
+        public=None if public is None else tuple(public),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from skfdp.addresses import public
@@ -120,6 +120,34 @@ class Part:
             return f"rows {self.rows[0]} to {self.rows[1] - 1}"
         return f"records with {self.column} = {self.value}"
 
+    def check_column(
+        self, columns: Sequence[tuple[str | int, bool]], read: Callable[[int], Any]
+    ) -> None:
+        """Raise PrivacyBudgetError if a row has another value in the public column.
+
+        Parameters
+        ----------
+        columns : sequence of (str or int, bool)
+            Names of the columns of a table, and whether they are public.
+        read : callable
+            Returns the values of a column, given its position; of a public one alone.
+        """
+        names = [name for name, _ in columns]
+        if self.column not in names:
+            return
+        position = names.index(self.column)
+        if not columns[position][1]:
+            raise PrivacyBudgetError(
+                f"part ({self}) is fixed by a column that this fit treats as private: "
+                "name it in public_features, or leave it out of X."
+            )
+        values = {str(facts.plain(value)) for value in read(position)}
+        if any(_canonical(value) != self.value for value in values):
+            raise PrivacyBudgetError(
+                f"part ({self}) does not hold every row of this fit: a row has another "
+                f"value in column {self.column!r}; fit the rows of the part alone."
+            )
+
     def holds(self, other: Part) -> bool:
         """Whether the first record of another part of the same kind is in this one."""
         if self.rows is None or other.rows is None:
@@ -146,11 +174,31 @@ def check_parts(parts: Iterable[Part | None]) -> None:
 
 
 def check_part(
-    part: Part | None, events: Iterable[Event], public: Collection[object]
+    part: Part | None,
+    events: Iterable[Event],
+    public: Collection[object],
+    n_rows: int | None = None,
 ) -> None:
-    """Raise PrivacyBudgetError if who belongs to the part is visibly not public."""
+    """Raise PrivacyBudgetError if the part is visibly not the table, or not public.
+
+    Parameters
+    ----------
+    part : Part or None
+    events : iterable of Event
+    public : collection
+        The public set.
+    n_rows : int, default=None
+        Public number of rows of the table, persons or not; None: not known.
+    """
     if part is None:
         return
+    if part.rows is not None and n_rows is not None:
+        wanted = part.rows[1] - part.rows[0]
+        if n_rows != wanted:
+            raise PrivacyBudgetError(
+                f"part ({part}) has {wanted} rows, and the table of this fit has "
+                f"{n_rows}: fit these rows alone, or charge the whole data set."
+            )
     for event in events:
         if not event.relation.counts_are_public:
             raise PrivacyBudgetError(

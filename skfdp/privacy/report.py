@@ -113,8 +113,8 @@ class PrivacyReport(ReportFacts):
     steps : tuple of (str, PrivacyReport)
         The reports of a Pipeline's steps, or of the members of a tool.
     receipts : tuple of Receipt
-        Of the charges to a ledger's file, which `PrivacyLedger.check_report` looks for;
-        empty without a file.
+        Of the charges to a ledger, which `PrivacyLedger.check_report` looks for; empty
+        without a ledger. Comparisons leave them out.
     findings : tuple of Finding
         What audits saw; `skfdp.audit` makes them, and they change no number here.
     versions : dict

@@ -48,7 +48,8 @@ class ReportFacts:
     learnt: tuple[Lesson, ...] = ()
     public_sources: tuple[str | int, ...] | None = None
     steps: tuple[tuple[str, ReportFacts], ...] = ()
-    receipts: tuple[Receipt, ...] = ()
+    # Random, so that no two fits would be equal.
+    receipts: tuple[Receipt, ...] = dataclasses.field(default=(), compare=False)
     findings: tuple[Finding, ...] = ()
     versions: dict[str, str] = dataclasses.field(default_factory=package_versions)
 

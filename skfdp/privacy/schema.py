@@ -1,55 +1,22 @@
-"""The tables of a ledger file, and the migration of older files."""
+"""The tables of a ledger file."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
-import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
-from skfdp.privacy import chain
-
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 # Marks a SQLite file as ours ("skfd"), so that another program's is never written to.
 APPLICATION_ID = 0x736B6664
-# How long to try again, in seconds, while others create the same file.
-_PATIENCE = 10.0
 
-# Against accidents: whoever may write the file can drop a trigger too.
-_TERMS_2 = """
-CREATE TRIGGER terms_keep BEFORE DELETE ON datasets
-    BEGIN SELECT RAISE(ABORT, 'ceilings are never removed'); END;
-CREATE TRIGGER terms_fixed BEFORE UPDATE ON datasets
-    WHEN OLD.name IS NOT NEW.name
-    OR OLD.epsilon IS NOT NULL AND OLD.epsilon IS NOT NEW.epsilon
-    OR OLD.delta IS NOT NULL AND OLD.delta IS NOT NEW.delta
-    BEGIN SELECT RAISE(ABORT, 'ceilings are never changed'); END;
-"""
-_FIXED_ENTRIES = """
-CREATE TRIGGER entries_fixed BEFORE UPDATE ON entries
-    BEGIN SELECT RAISE(ABORT, 'charges are never changed'); END;
-"""
-_VERSION_3 = """
-CREATE TABLE chain (
-    charge INTEGER PRIMARY KEY, nonce TEXT NOT NULL, head TEXT NOT NULL
-);
-CREATE TRIGGER chain_keep BEFORE DELETE ON chain
-    BEGIN SELECT RAISE(ABORT, 'links are never removed'); END;
-CREATE TRIGGER chain_fixed BEFORE UPDATE ON chain
-    BEGIN SELECT RAISE(ABORT, 'links are never changed'); END;
-ALTER TABLE datasets ADD COLUMN public TEXT;
-CREATE TRIGGER public_fixed BEFORE UPDATE ON datasets
-    WHEN OLD.public IS NOT NULL AND OLD.public IS NOT NEW.public
-    BEGIN SELECT RAISE(ABORT, 'public sets are never changed'); END;
-"""
+# Triggers are against accidents: whoever may write the file can drop them too.
 _CREATE = f"""
 PRAGMA application_id = {APPLICATION_ID};
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 INSERT INTO meta VALUES ('schema_version', '{SCHEMA_VERSION}');
-CREATE TABLE datasets (
-    name TEXT PRIMARY KEY,
-    epsilon REAL, delta REAL, neighboring_relation TEXT
-);
 CREATE TABLE entries (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     charge INTEGER NOT NULL,
@@ -68,45 +35,29 @@ CREATE TABLE entries (
 CREATE INDEX entries_by_dataset ON entries (dataset, id);
 CREATE TRIGGER entries_keep BEFORE DELETE ON entries
     BEGIN SELECT RAISE(ABORT, 'charges are never refunded'); END;
-{_FIXED_ENTRIES}
-{_TERMS_2}
-{_VERSION_3}
-"""
-#: What brings a file from the version of the key to the next one. A step is never
-#: edited once a file of that version exists; it may add, and must not touch entries,
-#: but for the times of version 2, which told too much.
-_STEPS = {
-    1: f"""
-ALTER TABLE entries ADD COLUMN part TEXT;
-ALTER TABLE entries ADD COLUMN "plan" TEXT;
-{_TERMS_2}
-UPDATE meta SET value = '2' WHERE key = 'schema_version';
-""",
-    2: f"""
-DROP TRIGGER entries_fixed;
-UPDATE entries SET time = substr(time, 1, 10);
-{_FIXED_ENTRIES}
-{_VERSION_3}
-UPDATE meta SET value = '3' WHERE key = 'schema_version';
-""",
-}
-
-
-# Of fits that can be resumed; made with the first of them, and nothing to versions
-# that know no such fits.
-_FITS = """
-CREATE TABLE IF NOT EXISTS fits (fit TEXT PRIMARY KEY, charge INTEGER NOT NULL);
-CREATE TRIGGER IF NOT EXISTS fits_keep BEFORE DELETE ON fits
+CREATE TRIGGER entries_fixed BEFORE UPDATE ON entries
+    BEGIN SELECT RAISE(ABORT, 'charges are never changed'); END;
+CREATE TABLE chain (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    charge INTEGER NOT NULL,
+    terms TEXT NOT NULL,
+    nonce TEXT NOT NULL,
+    head TEXT NOT NULL
+);
+CREATE TRIGGER chain_keep BEFORE DELETE ON chain
+    BEGIN SELECT RAISE(ABORT, 'links are never removed'); END;
+CREATE TRIGGER chain_fixed BEFORE UPDATE ON chain
+    BEGIN SELECT RAISE(ABORT, 'links are never changed'); END;
+CREATE TABLE fits (
+    fit TEXT PRIMARY KEY, charge INTEGER NOT NULL, released INTEGER NOT NULL
+);
+CREATE TRIGGER fits_keep BEFORE DELETE ON fits
     BEGIN SELECT RAISE(ABORT, 'fits are never removed'); END;
-CREATE TRIGGER IF NOT EXISTS fits_fixed BEFORE UPDATE ON fits
-    BEGIN SELECT RAISE(ABORT, 'fits are never changed'); END;
+CREATE TRIGGER fits_fixed BEFORE UPDATE ON fits
+    WHEN OLD.fit IS NOT NEW.fit OR OLD.charge IS NOT NEW.charge
+    OR OLD.released > NEW.released
+    BEGIN SELECT RAISE(ABORT, 'fits never go back'); END;
 """
-
-
-def is_empty(connection: sqlite3.Connection) -> bool:
-    """Whether a database has no tables."""
-    (count,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return count == 0
 
 
 def is_ours(connection: sqlite3.Connection) -> bool:
@@ -130,59 +81,49 @@ def identity_of(connection: sqlite3.Connection) -> str | None:
     return None if row is None else row[0]
 
 
-def create(connection: sqlite3.Connection) -> None:
-    """Make the tables of an empty file, in the transaction of the caller."""
-    _run(connection, _CREATE)
-    _identify(connection)
+def create(path: Path) -> None:
+    """Make the file of a new ledger, unless another process does so first.
 
-
-def log_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to write-ahead logging, which the file remembers.
-
-    SQLite does not wait for others here, so that processes which create one file
-    together meet a lock.
+    It is written under another name and then given its own in one step, so that a file
+    of this name is whole: one that is empty or cut has lost something.
     """
-    last = time.monotonic() + _PATIENCE
-    while True:
+    new = path.with_name(f"{path.name}-{uuid.uuid4().hex}.new")
+    try:
+        connection = sqlite3.connect(new, isolation_level=None)
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError:
-            if time.monotonic() > last:
-                raise
-            time.sleep(0.01)
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA journal_mode = WAL")  # which the file remembers
+            connection.execute("BEGIN IMMEDIATE")
+            _run(connection, _CREATE)
+            connection.execute(
+                "INSERT INTO meta VALUES ('ledger', ?)", (uuid.uuid4().hex,)
+            )
+            connection.execute("COMMIT")
+        finally:
+            connection.close()  # the last one puts the log into the file
+        try:
+            os.link(new, path)  # unlike a renaming it never replaces a file
+        except FileExistsError:
+            pass
+    finally:
+        new.unlink(missing_ok=True)
 
 
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a file of an older version to this one, entirely or not at all."""
-    connection.execute("PRAGMA secure_delete = ON")  # the times that are cut off
-    connection.execute("BEGIN IMMEDIATE")
-    # Read again under the lock: another process may have done it.
-    old = version_of(connection)
-    for version in range(old, SCHEMA_VERSION):
-        _run(connection, _STEPS[version])
-    identity = identity_of(connection) or _identify(connection)
-    if old < 3:
-        chain.extend(connection, identity)
-    connection.execute("COMMIT")
-
-
-def charge_of(connection: sqlite3.Connection, fit: str) -> int | None:
-    """Return the number of the charge of a fit that can be resumed, None without."""
-    _run(connection, _FITS)
-    row = connection.execute("SELECT charge FROM fits WHERE fit = ?", (fit,)).fetchone()
-    return None if row is None else int(row[0])
+def fit_of(connection: sqlite3.Connection, fit: str) -> tuple[int, int] | None:
+    """Return the charge of a fit that can be resumed, and how much it released."""
+    return connection.execute(
+        "SELECT charge, released FROM fits WHERE fit = ?", (fit,)
+    ).fetchone()
 
 
 def add_fit(connection: sqlite3.Connection, fit: str, charge: int) -> None:
     """Keep the number of the charge of a fit, in the transaction of that charge."""
-    connection.execute("INSERT INTO fits VALUES (?, ?)", (fit, charge))
+    connection.execute("INSERT INTO fits VALUES (?, ?, 0)", (fit, charge))
 
 
-def _identify(connection: sqlite3.Connection) -> str:
-    identity = uuid.uuid4().hex
-    connection.execute("INSERT INTO meta VALUES ('ledger', ?)", (identity,))
-    return identity
+def count_releases(connection: sqlite3.Connection, fit: str, released: int) -> None:
+    """Keep how much a fit has released."""
+    connection.execute("UPDATE fits SET released = ? WHERE fit = ?", (released, fit))
 
 
 def _run(connection: sqlite3.Connection, script: str) -> None:

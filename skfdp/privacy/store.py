@@ -14,8 +14,9 @@ import importlib.metadata
 import json
 import os
 import platform
+import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from skfdp._version import __version__
@@ -49,17 +50,18 @@ class Terms:
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """Receipt by which a ledger's file is seen to hold a charge and all before it.
+    """Receipt of a charge: random, also under an integer seed.
 
     Attributes
     ----------
     ledger : str
-        Which ledger: the identity that its file got when it was made.
+        Which ledger: the random identity that it got when it was made.
     charge : int
-        Number of the charge in the file, all data sets counted.
+        Number of the charge in the ledger, in a file all data sets counted.
     head : str
-        Head of the file's hash chain at this charge. It commits to everything recorded
-        until then, and tells nothing of it: every charge adds a random nonce.
+        Of a file, the head of its hash chain at this charge: it commits to everything
+        recorded until then. In memory a random text. It tells nothing of the record:
+        every charge adds a random nonce.
     """
 
     ledger: str
@@ -212,16 +214,22 @@ class MemoryStore:
     """Entries in this process's memory, shared by its threads."""
 
     path = None
-    #: What charged an object in memory needs no other witness.
-    receipt = None
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self.identity = secrets.token_hex(16)
+        #: The receipts of all charges, newest last.
+        self._receipts: list[Receipt] = []
         self._process = os.getpid()
         self._terms = Terms()
         self._entries: tuple[LedgerEntry, ...] = ()
         #: The charge of each fit that can be resumed, and its lease.
         self._fits: dict[str, tuple[int, MemoryLease]] = {}
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """The newest receipt, None before there is one."""
+        return self._receipts[-1] if self._receipts else None
 
     def open(
         self,
@@ -232,21 +240,42 @@ class MemoryStore:
         """Keep the terms, and entries of elsewhere, unless check(terms, ()) raises."""
         if check is not None:
             check(terms, self._entries)
-        self._terms, self._entries = terms, numbered(entries or (), 0)
+        self._terms = terms
+        self._add(entries or ())
 
-    def read(self) -> tuple[Terms, tuple[LedgerEntry, ...]]:
-        """Return the terms and all entries."""
+    def read(
+        self, receipts: Iterable[Receipt] = ()
+    ) -> tuple[Terms, tuple[LedgerEntry, ...]]:
+        """Return the terms and all entries.
+
+        Raises ValueError unless each receipt is one of this ledger.
+        """
         self._check_process()
         with self._lock:
+            if not set(receipts) <= set(self._receipts):
+                raise ValueError(
+                    "ledger in memory is not the one that the report was charged to: "
+                    "check the report against that one."
+                )
             return self._terms, self._entries
 
-    def append(self, entries: Sequence[LedgerEntry], check: Check) -> None:
+    def append(self, entries: Sequence[LedgerEntry], check: Check) -> Receipt:
         """Append all entries, unless check(terms, recorded) raises."""
         self._check_process()
         with self._lock:
             check(self._terms, self._entries)
-            last = max((entry.charge for entry in self._entries), default=0)
-            self._entries += numbered(entries, last)
+            self._add(entries)
+            return self._receipts[-1]
+
+    def _add(self, entries: Sequence[LedgerEntry]) -> None:
+        """Add entries, and a receipt for each of their charges."""
+        added = numbered(entries, len(self._receipts))
+        self._entries += added
+        for charge in dict.fromkeys(entry.charge for entry in added):
+            head = secrets.token_hex(32)
+            self._receipts.append(
+                Receipt(ledger=self.identity, charge=charge, head=head)
+            )
 
     def lease(
         self,
@@ -254,7 +283,7 @@ class MemoryStore:
         entries: Sequence[LedgerEntry],
         check: Check,
         begun: bool,
-    ) -> tuple[Lease, Receipt | None]:
+    ) -> tuple[Lease, Receipt]:
         """Append the entries of a fit unless they were before; return its lease."""
         self._check_process()
         with self._lock:
@@ -266,7 +295,7 @@ class MemoryStore:
             charge, lease = self._fits[fit]
             recorded = [entry for entry in self._entries if entry.charge == charge]
             check_charged(entries, recorded)
-            return lease, None
+            return lease, self._receipts[charge - 1]
 
     def _check_process(self) -> None:
         # A forked child holds a copy: what it charged would be lost, what the parent

@@ -61,6 +61,8 @@ class PublicRecords:
     units : Units or None
         Weights of the rows, and the persons they belong to; None: each row is a record
         and counts as one.
+    n_given : int or None
+        Number of rows of the table as it was given, those of weight 0 too.
     """
 
     mask: np.ndarray
@@ -78,6 +80,7 @@ class PublicRecords:
     private_reach: float | None = None
     encoding: Any = None
     units: Units | None = None
+    n_given: int | None = None
     # The whole table; only its public columns leave this class.
     _table: np.ndarray | csr_array | LargeTable | None = dataclasses.field(
         default=None, repr=False

@@ -94,7 +94,7 @@ class CheckpointFile:
     def begin(self, facts: Mapping[str, Any]) -> None:
         """Write what the file says first; it is on disk afterwards."""
         about = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **facts}
-        head = json.dumps(about).encode()
+        head = json.dumps({**about, "digest": _digest(about)}).encode()
         head += b" " * (-(len(head) + 1) % _SECTOR) + b"\n"
         self._cut(0)
         self._write(head, 0)
@@ -214,13 +214,17 @@ class CheckpointFile:
             return None, 0
         try:
             facts = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise self._damaged() from None
+        if not isinstance(facts, dict):
+            raise self._damaged()
         if facts.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(
                 f"checkpoint={str(self.path)!r} was written by another version of "
                 "skfdp: finish the fit with that one."
             )
+        if facts.pop("digest", None) != _digest(facts):
+            raise self._damaged()
         return facts, len(line) + 1
 
     def _scan(self) -> list[_Place]:
@@ -265,6 +269,10 @@ class CheckpointFile:
             f"checkpoint={str(self.path)!r} is damaged: restore it, or begin a new fit "
             "at another path, which is charged anew."
         )
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def _length(length: int) -> bytes:

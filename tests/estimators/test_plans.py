@@ -145,7 +145,7 @@ class Charged(BaseException):
 class Spy(PrivacyLedger):
     """A ledger that keeps what it is given, and ends the fit."""
 
-    def charge(self, events, *, label=None, plan=None):
+    def charge(self, events, *, label=None, plan=None, n_rows=None):
         self.given = tuple(events), label, plan
         raise Charged
 

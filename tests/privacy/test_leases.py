@@ -22,7 +22,7 @@ SEALS = [bytes([i]) * 16 for i in range(1, 9)]
 def lease(request, tmp_path):
     if request.param == "memory":
         return MemoryLease()
-    lease = FileLease(tmp_path / "ledger.db", FIT)
+    lease = FileLease(tmp_path / "ledger.db", FIT, lambda released: None, 0)
     lease.begin()
     return lease
 
@@ -76,7 +76,7 @@ class TestPositions:
 
 class TestFile:
     def test_to_begin_again_keeps_the_position(self, tmp_path):
-        lease = FileLease(tmp_path / "ledger.db", FIT)
+        lease = FileLease(tmp_path / "ledger.db", FIT, lambda released: None, 0)
         lease.begin()
         before = NO_SEAL
         for position in range(2):  # one for each slot
@@ -86,7 +86,7 @@ class TestFile:
             assert lease.newest() == (position + 1, before)
 
     def test_a_torn_write_leaves_the_position_before(self, tmp_path):
-        lease = FileLease(tmp_path / "ledger.db", FIT)
+        lease = FileLease(tmp_path / "ledger.db", FIT, lambda released: None, 0)
         lease.begin()
         lease.advance(0, NO_SEAL, SEALS[0])
         (path,) = tmp_path.iterdir()
@@ -100,7 +100,7 @@ class TestFile:
         assert lease.newest() == (2, SEALS[1])
 
     def test_it_is_on_disk_when_it_is_given_out(self, tmp_path, monkeypatch):
-        lease = FileLease(tmp_path / "ledger.db", FIT)
+        lease = FileLease(tmp_path / "ledger.db", FIT, lambda released: None, 0)
         told, write, sync = [], os.pwrite, os.fsync
         monkeypatch.setattr(os, "pwrite", lambda *a: (told.append("write"), write(*a)))
         monkeypatch.setattr(os, "fsync", lambda file: (told.append("sync"), sync(file)))
@@ -110,7 +110,7 @@ class TestFile:
         assert told[3:] == ["write", "sync"]
 
     def test_what_is_damaged_is_refused(self, tmp_path):
-        lease = FileLease(tmp_path / "ledger.db", FIT)
+        lease = FileLease(tmp_path / "ledger.db", FIT, lambda released: None, 0)
         lease.begin()
         (path,) = tmp_path.iterdir()
         path.write_bytes(bytes(1024))
@@ -133,7 +133,7 @@ class TestCharges:
             again, other = ledger.lease(FIT, EVENTS, label="fit", begun=begun)
             assert again.newest() == (1, SEALS[0])
             assert other == receipt
-        assert (receipt is None) is (ledger.path is None)
+        assert receipt == ledger.receipt
         assert len(ledger) == len(EVENTS)
         assert ledger.spent() == spent > 0
 
@@ -242,7 +242,11 @@ class TestLedgersFile:
 
         PrivacyLedger(path).lease(FIT, EVENTS)
         connection = sqlite3.connect(path)
-        for change in ("DELETE FROM fits", "UPDATE fits SET charge = 2"):
-            with pytest.raises(sqlite3.IntegrityError, match="fits are never"):
+        for change in (
+            "DELETE FROM fits",
+            "UPDATE fits SET charge = 2",
+            "UPDATE fits SET released = -1",
+        ):
+            with pytest.raises(sqlite3.IntegrityError, match="fits (are )?never"):
                 connection.execute(change)
         connection.close()

@@ -617,18 +617,16 @@ class TestFile:
         assert Event.from_dict(json.loads(rows[0][5])) == event
         assert "skfdp" in json.loads(rows[0][6])
         assert mode == ("wal",)
-        assert version[0] == ("schema_version", "3")
+        assert version[0] == ("schema_version", "4")
 
     @pytest.mark.parametrize(
         "statement",
         [
             "DELETE FROM entries",
             "UPDATE entries SET event = NULL",
-            "DELETE FROM datasets",
-            "UPDATE datasets SET epsilon = 9",
-            "UPDATE datasets SET epsilon = NULL",
-            "UPDATE datasets SET delta = 0.5",
-            "UPDATE datasets SET name = 'other'",
+            "DELETE FROM chain",
+            "UPDATE chain SET terms = replace(terms, '1.0', '9.0')",
+            "UPDATE chain SET charge = 2",
         ],
     )
     def test_charges_and_ceilings_cannot_be_taken_back(self, tmp_path, statement):
@@ -659,9 +657,12 @@ class TestFileErrors:
         ledger.charge([full_batch()])
 
     def test_read_only_connection(self, path, monkeypatch):
-        ledger = PrivacyLedger(path)
-        uri = f"{path.as_uri()}?mode=ro"
-        monkeypatch.setattr(ledger_file.FileStore, "_uri", lambda self, mode: uri)
+        ledger, connect = PrivacyLedger(path), sqlite3.connect
+
+        def read_only(name, **more):
+            return connect(str(name).replace("mode=rw", "mode=ro"), **more)
+
+        monkeypatch.setattr(ledger_file.sqlite3, "connect", read_only)
         with pytest.raises(PermissionError, match="is read-only: make the file"):
             ledger.charge([full_batch()])
 
@@ -676,14 +677,14 @@ class TestFileErrors:
 
     def test_not_a_database(self, path):
         path.write_bytes(b"no database, but long enough to be one" * 100)
-        with pytest.raises(ValueError, match="corrupt or not a SQLite database"):
+        with pytest.raises(ValueError, match="is damaged, emptied or no ledger"):
             PrivacyLedger(path)
 
     def test_corrupt(self, path):
         raw = bytearray(path.read_bytes())
         raw[4096:] = b"\xff" * (len(raw) - 4096)
         path.write_bytes(raw)
-        with pytest.raises(ValueError, match="corrupt or not a SQLite database"):
+        with pytest.raises(ValueError, match="is damaged, emptied or no ledger"):
             PrivacyLedger(path).charge([full_batch()])
 
     def test_another_programs_database(self, tmp_path):
@@ -692,22 +693,22 @@ class TestFileErrors:
         connection.execute("CREATE TABLE things (id INTEGER)")
         connection.close()
         before = path.read_bytes()
-        with pytest.raises(ValueError, match="a database of another program"):
+        with pytest.raises(ValueError, match="or no ledger of skfdp"):
             PrivacyLedger(path)
         assert path.read_bytes() == before
 
     def test_emptied(self, path):
         ledger = PrivacyLedger(path)
         path.write_bytes(b"")
-        with pytest.raises(ValueError, match="or an emptied file"):
+        with pytest.raises(ValueError, match="is damaged, emptied or"):
             ledger.charge([full_batch()])
 
     def test_newer_schema(self, path):
         connection = sqlite3.connect(path)
-        connection.execute("UPDATE meta SET value = '4' WHERE key = 'schema_version'")
+        connection.execute("UPDATE meta SET value = '5' WHERE key = 'schema_version'")
         connection.commit()
         connection.close()
-        with pytest.raises(ValueError, match="schema version 4, newer than 3.*upgrade"):
+        with pytest.raises(ValueError, match="schema version 5, newer than 4.*upgrade"):
             PrivacyLedger(path)
 
     def test_newer_event(self, path, monkeypatch):

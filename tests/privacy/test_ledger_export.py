@@ -149,7 +149,7 @@ class TestJson:
             raise AssertionError(constant)
 
         values = json.loads(a_ledger().to_json(), parse_constant=refuse)
-        assert values["schema_version"] == 3
+        assert values["schema_version"] == 4
         assert len(values["entries"]) == 3
 
     def test_nothing_is_counted_twice(self, tmp_path):
@@ -184,7 +184,7 @@ class TestJson:
         ("edit", "match"),
         [
             ({"schema": "other"}, "pass what to_json wrote"),
-            ({"schema_version": 4}, "schema_version=4, newer than 3: upgrade skfdp"),
+            ({"schema_version": 5}, "schema_version=5, newer than 4: upgrade skfdp"),
             ({"epsilon": -1.0}, "epsilon=-1.0 must be a positive number"),
             ({"neighboring_relation": "replace_special"}, "differs from 'replace_spec"),
             ({"entries": [{"charge": 1}]}, "lacks the field 'versions'"),

@@ -1,12 +1,10 @@
 """The ledger's file against what happens to files: links, copies, forks, upgrades."""
 
-import dataclasses
 import datetime
 import multiprocessing
 import os
 import pickle
 import shutil
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -14,21 +12,16 @@ import time
 from pathlib import Path
 
 import pytest
-from joblib import Parallel, delayed
 
 import skfdp
 from skfdp.privacy import (
     Event,
-    PrivacyBudgetError,
     PrivacyLedger,
-    calibrate,
     ledger_file,
-    schema,
     store,
 )
 
 DELTA = 1e-5
-GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "ledger-schema-1.sqlite"
 
 
 def full_batch(mu=0.1, **changes):
@@ -39,97 +32,6 @@ def full_batch(mu=0.1, **changes):
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "l.db"
-
-
-class TestMigration:
-    """With a file that a version with schema 1 wrote."""
-
-    @pytest.fixture
-    def old(self, path):
-        shutil.copy(GOLDEN, path)
-        return path
-
-    def columns(self, path):
-        connection = sqlite3.connect(path)
-        found = connection.execute(
-            "SELECT type, name, tbl_name FROM sqlite_master ORDER BY name"
-        ).fetchall()
-        found += connection.execute("PRAGMA table_info(entries)").fetchall()
-        meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
-        connection.close()
-        return found, meta
-
-    def test_the_golden_file_is_an_old_one(self):
-        _, meta = self.columns(GOLDEN)
-        assert meta == {"schema_version": "1"}
-
-    def test_nothing_is_lost(self, old):
-        ledger = PrivacyLedger(old, dataset="people")
-        assert (ledger.epsilon, ledger.delta) == (2.0, 1e-5)
-        assert ledger.neighboring_relation == "replace_one"
-        assert [entry.charge for entry in ledger.entries] == [1, 1, 2, 2]
-        assert [entry.seeded for entry in ledger.entries] == [False, False, True, True]
-        assert ledger.public == (0,)
-        assert {entry.part for entry in ledger.entries} == {None}
-        # What the old version computed, up to another discretisation of the sampled fit
-        assert ledger.spent() == pytest.approx(0.5714125925531748, rel=1e-3)
-        assert PrivacyLedger(old).spent(DELTA) == float("inf")
-
-    def test_it_ends_as_a_new_file(self, old, tmp_path):
-        PrivacyLedger(old)
-        PrivacyLedger(tmp_path / "new.db")
-        (migrated, meta), (new, fresh) = map(self.columns, (old, tmp_path / "new.db"))
-        assert migrated == new
-        assert meta.keys() == fresh.keys()
-        assert meta["schema_version"] == fresh["schema_version"]
-        assert meta["ledger"] != fresh["ledger"]
-
-    def test_it_goes_on(self, old):
-        plan = calibrate(0.1, DELTA, n_steps=3)
-        event = dataclasses.replace(plan.event, public_features=("age",))
-        with pytest.raises(PrivacyBudgetError, match="before targets had names"):
-            PrivacyLedger(old, dataset="people").charge([event])
-        ledger = PrivacyLedger(old, dataset="people", public=["age"])
-        ledger.part(rows=range(5)).charge([event], plan=plan)
-        assert ledger.entries[-1].plan == plan
-        assert ledger.entries[-1].charge == 4
-        with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
-            ledger.charge([full_batch(1.0, public_features=("age",))])
-
-    def test_an_old_handle_goes_on(self, old):
-        """Whoever has the file open when it is brought up to date."""
-        ledger = object.__new__(PrivacyLedger)
-        ledger.__setstate__(
-            {
-                "path": str(old),
-                "dataset": "people",
-                "identity": None,
-                "seen": 0,
-                "part": None,
-            }
-        )
-        PrivacyLedger(old, dataset="people", public=["age"])
-        ledger.charge([full_batch(public_features=("age",))])
-        assert len(ledger) == 5
-
-    def test_many_at_once(self, old):
-        found = Parallel(n_jobs=4, backend="threading")(
-            delayed(lambda: len(PrivacyLedger(old, dataset="people")))()
-            for _ in range(12)
-        )
-        assert found == [4] * 12
-
-    def test_half_a_migration_is_none(self, old, monkeypatch):
-        steps = {1: schema._STEPS[1] + "SELECT * FROM missing;\n"}
-        with monkeypatch.context() as patched:
-            patched.setattr(schema, "_STEPS", steps)
-            with pytest.raises(OSError, match="no such table: missing"):
-                PrivacyLedger(old)
-        assert self.columns(old) == self.columns(GOLDEN)
-        assert len(PrivacyLedger(old, dataset="people")) == 4
-
-    def test_every_version_has_its_step(self):
-        assert sorted(schema._STEPS) == list(range(1, schema.SCHEMA_VERSION))
 
 
 class TestPaths:

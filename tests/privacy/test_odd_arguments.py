@@ -152,11 +152,13 @@ def test_tails_vanish_whatever_the_traps():
 EDITS = {
     "no version": "DELETE FROM meta WHERE key = 'schema_version'",
     "odd version": "UPDATE meta SET value = '[]' WHERE key = 'schema_version'",
-    "no number": "UPDATE datasets SET epsilon = X'00ff'",
-    "half a ceiling": "UPDATE datasets SET delta = NULL",
-    "no JSON": "UPDATE datasets SET public = ''",
-    "no names": "UPDATE datasets SET public = '[1]'",
-    "no relation": "UPDATE datasets SET neighboring_relation = 'x'",
+    "no number": "UPDATE chain SET terms = replace(terms, '1.0', '\"x\"')",
+    "half a ceiling": "UPDATE chain SET terms = replace(terms, '1e-05', 'null')",
+    "no JSON": "UPDATE chain SET terms = ''",
+    "no text": "UPDATE chain SET terms = X'00ff'",
+    "no names": "UPDATE chain SET terms = replace(terms, '[\"a\"]', '[1]')",
+    "no mapping": "UPDATE chain SET terms = '[]'",
+    "another mapping": "UPDATE chain SET terms = '{\"default\": 3}'",
 }
 
 
@@ -165,12 +167,11 @@ def test_terms_of_an_edited_file(edit, tmp_path):
     path = tmp_path / "ledger.sqlite"
     PrivacyLedger(path, epsilon=1.0, delta=1e-5, public=["a"]).charge([EVENT])
     connection = sqlite3.connect(path)
-    for name in ("terms_keep", "terms_fixed", "public_fixed"):
-        connection.execute(f"DROP TRIGGER {name}")
+    connection.execute("DROP TRIGGER chain_fixed")
     connection.execute(EDITS[edit])
     connection.commit()
     connection.close()
-    with pytest.raises(ValueError, match="it was edited; restore a copy") as caught:
+    with pytest.raises(ValueError, match="is damaged, emptied or no ledger") as caught:
         PrivacyLedger(path)
     assert one_sentence(caught)
     assert json.dumps(str(path))[1:-1] in str(caught.value).replace("\\\\", "\\")

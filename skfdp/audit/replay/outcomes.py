@@ -68,11 +68,12 @@ class Charges(PrivacyLedger):
         *,
         label: str | None = None,
         plan: PrivacyPlan | None = None,
+        n_rows: int | None = None,
     ) -> None:
         """Keep a charge."""
         if rehearsal.current() is None:
             raise ValueError(_ELSEWHERE)
-        self.given.append((tuple(events), label, repr(plan)))
+        self.given.append((tuple(events), label, repr((plan, n_rows))))
 
     def charge_nonprivate(self, *, label: str | None = None) -> None:
         """Refuse fits without privacy."""

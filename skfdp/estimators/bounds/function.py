@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,9 +23,11 @@ from skfdp.estimators.parameters import (
     public_count,
     store,
 )
+from skfdp.estimators.tables import values_of
 from skfdp.estimators.units import RowsOfUnits, noise_of_sums
 from skfdp.privacy import FitPlan, PrivacyReport
 from skfdp.privacy.assumptions import BINNED, Assumption, enforced
+from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.relations import Relation
 from skfdp.records.checks import check_flag, check_number, shown
 from skfdp.records.guards import guarded_fit
@@ -269,6 +272,9 @@ class PrivateBoundsRelease(PrivateEstimator):
         names = column_names(self.names, own, X.shape[1])
         if own is None and self.names is None:
             names = tuple(self.keys_)
+        if isinstance(self.ledger, PrivacyLedger) and not planning:
+            read = functools.partial(values_of, X, None, False)
+            self.ledger.check_column(names, mask.tolist(), read)
         self._check_split(mask)
         check_finite(X, mask)
         if planning:
@@ -283,6 +289,7 @@ class PrivateBoundsRelease(PrivateEstimator):
             columns=names,
             sparse=issparse(X),
             units=units,
+            n_given=X.shape[0],
             _table=X,
         )
         return Records(X, None, public)

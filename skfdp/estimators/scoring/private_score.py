@@ -314,7 +314,14 @@ def _score(
     subject = SUBJECT + type(model.estimator).__name__
     receipt = None
     if ledger is not None:
-        receipt = ledger.charge((plan.event,), label=subject, plan=plan.schedule)
+        known = Relation.of(plan.event.neighboring_relation).counts_are_public
+        ledger.check_column(scored.columns[: scored.X.shape[1]], None, scored.column)
+        receipt = ledger.charge(
+            (plan.event,),
+            label=subject,
+            plan=plan.schedule,
+            n_rows=scored.n_rows if known else None,
+        )
     table = _released(model, scored, plan, settings)
     report = PrivacyReport.from_events(
         subject=subject,

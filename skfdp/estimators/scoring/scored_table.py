@@ -59,6 +59,10 @@ class Scored:
         """Number of rows of the released table."""
         return max(1, len(self.groups))
 
+    def column(self, place: int) -> list:
+        """Return the values of a public column of the table."""
+        return _column(self.X, place)
+
     @property
     def sizes(self) -> list[int]:
         """Number of records, or persons, in each group; public if there are groups."""

@@ -157,6 +157,7 @@ class RunGate(PrivacyLedger):
         *,
         label: str | None = None,
         plan: PrivacyPlan | None = None,
+        n_rows: int | None = None,
     ) -> None:
         """Raise unless everything that the run releases is within its share."""
         self._released += events

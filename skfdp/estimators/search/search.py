@@ -18,6 +18,8 @@ from sklearn.utils.validation import (
 )
 
 from skfdp.addresses import public
+from skfdp.encoding.tables import is_frame, raw_column
+from skfdp.encoding.values import as_array
 from skfdp.estimators.arrays import check_arrays, shaped_target
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.method import Budget
@@ -28,6 +30,7 @@ from skfdp.estimators.search.method import Found, Search, law_of
 from skfdp.estimators.search.runs import Holdout
 from skfdp.privacy.assumptions import (
     CATEGORIES_OF_TYPES,
+    ONE_STEP,
     RUNS_CHARGED,
     Assumption,
     enforced,
@@ -35,6 +38,7 @@ from skfdp.privacy.assumptions import (
 from skfdp.privacy.composed import with_steps
 from skfdp.privacy.events import check_budget
 from skfdp.privacy.fit_plan import FitPlan
+from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.relations import Relation
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.store import Receipt
@@ -280,6 +284,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
             check_recoded(y, last["classes"])
         labels = (encode_any if any_target else encode_labels)(y, last.get("classes"))
         n_rows = public_count(len(y), None, self.epsilon, self.delta)
+        if isinstance(self.ledger, PrivacyLedger) and not planning:
+            self._check_column_of_part(X)
         coins = Streams(self.random_state, type(self)).public("split")
         parts = runs.split(n_rows, self.validation_fraction, coins)
         source = labels.source
@@ -296,6 +302,14 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
             target_name=named,
             missing=labels.missing,
         )
+
+    def _check_column_of_part(self, X) -> None:
+        """Refuse rows that are not in the part that the ledger charges."""
+        if is_frame(X):
+            names = list(getattr(X, "column_names", X.columns))
+            self.ledger.check_column(
+                names, None, lambda place: as_array(raw_column(X, place)).tolist()
+            )
 
     @staticmethod
     def _placeholder(X, last: dict[str, Any]) -> np.ndarray:
@@ -383,6 +397,9 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         name = type(runs.last_step(self.estimator)[1]).__name__
         return f"{type(self).__name__} of {name}"
 
+    def _public_rows(self, public: Holdout) -> int:
+        return len(public.y)
+
     @property
     def _refuses(self) -> bool:
         """Whether a candidate may refuse malformed private values."""
@@ -413,7 +430,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
             n_records=told.n_records,
             feature_names=public.columns,
             released=released,
-            assumptions=told.assumptions,
+            assumptions=(*told.assumptions, Assumption(ONE_STEP, enforced=False)),
             seeded=self._seeded,
             receipts=[receipt],
         )

@@ -1,0 +1,428 @@
+"""Ledgers: receipts, parts, limits, damaged files, checkpoints that went back."""
+
+import multiprocessing
+import os
+import pickle
+import shutil
+import sqlite3
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from skfdp import (
+    DeclaredEncoder,
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    PrivateCenteringTransformer,
+    PrivateSearchCV,
+    private_bounds,
+    private_score,
+    report,
+)
+from skfdp.privacy import Event, PrivacyReport, schema
+from skfdp.privacy.leases import COUNTED
+
+RNG = np.random.default_rng(0)
+N = 120
+X = pd.DataFrame(RNG.random((N, 3)), columns=["a", "b", "c"])
+X["region"] = np.repeat([1.0, 2.0], N // 2)
+Y = pd.Series((X["a"] > 0.5).astype(int), name="y")
+COMMON = {"bounds": (0, 2), "max_iter": 2}
+CLASSES = {"classes": [0, 1]}
+FITS = {
+    "FeatureDPLogisticRegression": FeatureDPLogisticRegression(**COMMON, **CLASSES),
+    "DPSGDFClassifier": DPSGDFClassifier(**COMMON, **CLASSES),
+    "FeatureDPRegressor": FeatureDPRegressor(target_bounds=(0, 1), **COMMON),
+    "DPSGDFRegressor": DPSGDFRegressor(target_bounds=(0, 1), **COMMON),
+    "FeatureDPMLPClassifier": FeatureDPMLPClassifier(
+        hidden_layer_sizes=(2,), **COMMON, **CLASSES
+    ),
+    "PrivateCenteringTransformer": PrivateCenteringTransformer(bounds=(0, 2)),
+    "PrivateSearchCV": PrivateSearchCV(
+        FeatureDPLogisticRegression(**COMMON, **CLASSES), {"clip_norm": [0.1, 0.2]}
+    ),
+}
+
+
+def fitted(name, ledger, rows=slice(None), **more):
+    model = clone(FITS[name]).set_params(ledger=ledger, **more)
+    return model.fit(X.iloc[rows], Y.iloc[rows])
+
+
+def event(**changes):
+    values = {"label": "steps", "noise_std": (9.0,), "clip_norm": 1, "sensitivity": 1}
+    return Event(**(values | changes))
+
+
+@pytest.fixture(params=["memory", "file"])
+def ledger(request, tmp_path):
+    return PrivacyLedger(tmp_path / "l.db" if request.param == "file" else None)
+
+
+# -- receipts -------------------------------------------------------------------------
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", FITS)
+def test_attack_3_every_charge_has_a_receipt_that_comparisons_leave_out(name, ledger):
+    one, other = (fitted(name, ledger, random_state=3).privacy_ for _ in range(2))
+    assert one == other and hash(one.events) == hash(other.events)
+    assert len(one.receipts) == len(other.receipts) == 1
+    assert one.receipts[0].head != other.receipts[0].head
+    assert one.receipts[0].ledger == other.receipts[0].ledger
+    assert PrivacyReport.from_dict(one.to_dict()).receipts == one.receipts
+    assert pickle.loads(pickle.dumps(one)).receipts == one.receipts
+    ledger.check_report(one)
+
+
+def test_attack_3_score_claims_a_shared_ledger_only_with_the_receipt(ledger):
+    counted = fitted("DPSGDFClassifier", ledger)
+    uncounted = fitted("DPSGDFClassifier", None)
+    elsewhere = fitted("DPSGDFClassifier", PrivacyLedger())
+    assert counted.privacy_ == uncounted.privacy_ == elsewhere.privacy_
+    for model, holds in ((counted, True), (uncounted, False), (elsewhere, False)):
+        model.set_params(ledger=None)  # one in memory cannot be pickled
+        for scored in (model, pickle.loads(pickle.dumps(model))):
+            said = private_score(scored, X, Y, 0.1, delta=1e-6, ledger=ledger)
+            told = [a for a in said.privacy_.assumptions if "holds the fit" in a.text]
+            assert bool(told) == holds
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_attack_3_a_pipeline_is_counted_only_if_each_step_is(ledger):
+    def pipeline(first, last):
+        return make_pipeline(
+            PrivateCenteringTransformer(
+                bounds=(0, 2), ledger=first, neighboring_relation="replace_one"
+            ),
+            FeatureDPLogisticRegression(
+                max_iter=2, bounds=False, ledger=last, **CLASSES
+            ),
+        ).fit(X, Y)
+
+    both, half = pipeline(ledger, ledger), pipeline(None, ledger)
+    ledger.check_report(report(both))
+    with pytest.raises(ValueError, match="cannot be compared"):
+        ledger.check_report(report(half))
+    said = private_score(half, X, Y, 0.1, ledger=ledger)
+    assert not any("holds the fit" in a.text for a in said.privacy_.assumptions)
+
+
+# -- parts ----------------------------------------------------------------------------
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", FITS)
+def test_attack_4_part_refuses_another_number_of_rows(name):
+    ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
+    part = ledger.part(rows=range(N // 2))
+    with pytest.raises(PrivacyBudgetError, match="has 60 rows, and the table .* 120"):
+        fitted(name, part)
+    assert len(ledger) == 0
+    fitted(name, part, slice(0, N // 2))
+    assert len(ledger) > 0
+    if hasattr(FITS[name], "plan"):
+        plan = clone(FITS[name]).plan(X, Y)
+        assert "has 60 rows" in part.what_if(plan).reason
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_attack_4_rows_are_counted_and_not_persons_or_weights():
+    ledger = PrivacyLedger()
+    model = clone(FITS["FeatureDPLogisticRegression"])
+    persons = np.repeat(np.arange(N // 2), 2)
+    weights = np.r_[np.zeros(N // 2), np.ones(N // 2)]
+    for more in ({"groups": persons}, {"sample_weight": weights}):
+        model.set_params(ledger=ledger.part(rows=range(N // 2)))
+        with pytest.raises(PrivacyBudgetError, match="the table of this fit has 120"):
+            model.fit(X, Y, **more)
+        model.set_params(ledger=PrivacyLedger().part(rows=range(N)))
+        assert model.fit(X, Y, **more).privacy_.receipts
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_attack_4_other_charges_count_rows_too():
+    ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
+    part = ledger.part(rows=range(N // 2))
+    model = fitted("DPSGDFClassifier", None)
+    for charge in (
+        lambda: private_bounds(X, ledger=part),
+        lambda: private_score(model, X, Y, 1.0, ledger=part),
+    ):
+        with pytest.raises(PrivacyBudgetError, match="has 60 rows, and the table"):
+            charge()
+    assert len(ledger) == 0
+    half = X.iloc[: N // 2], Y.iloc[: N // 2]
+    private_score(model, *half, 1.0, ledger=part)
+    assert len(ledger) == 1
+
+
+COLUMN = {"public_features": ["region"]}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "name",
+    ["FeatureDPLogisticRegression", "FeatureDPRegressor", "FeatureDPMLPClassifier"],
+)
+@pytest.mark.parametrize("encoded", [False, True])
+def test_attack_4_part_by_a_column_refuses_other_values(name, encoded):
+    ledger = PrivacyLedger(public=["region"])
+    more = dict(COLUMN)
+    if encoded:
+        bounds = dict.fromkeys("abc", (0, 1))
+        encoder = DeclaredEncoder(bounds, {"region": [1, 2]})
+        more |= {"bounds": None, "encoder": encoder}
+    part = ledger.part(column="region", value=1)
+    with pytest.raises(PrivacyBudgetError, match="a row has another value in column"):
+        fitted(name, part, **more)
+    with pytest.raises(PrivacyBudgetError, match="a row has another value in column"):
+        fitted(name, part, slice(N // 2, N), **more)
+    assert len(ledger) == 0
+    fitted(name, part, slice(0, N // 2), **more)
+    spent = len(ledger)
+    assert spent
+    with pytest.raises(
+        PrivacyBudgetError, match="a column that this fit treats as private"
+    ):
+        fitted(name, part, slice(0, N // 2), **(more | {"public_features": None}))
+    without = clone(FITS[name]).set_params(ledger=part)
+    without.fit(X[list("abc")].iloc[: N // 2], Y.iloc[: N // 2])
+    assert len(ledger) > spent
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_attack_4_scores_and_searches_compare_the_column():
+    ledger = PrivacyLedger(public=["region"])
+    part = ledger.part(column="region", value=1)
+    model = fitted("FeatureDPLogisticRegression", None, **COLUMN)
+    with pytest.raises(PrivacyBudgetError, match="a row has another value in column"):
+        private_score(model, X, Y, 1.0, by="region", ledger=part)
+    search = clone(FITS["PrivateSearchCV"]).set_params(
+        ledger=part, estimator__public_features=["region"]
+    )
+    with pytest.raises(PrivacyBudgetError, match="a row has another value in column"):
+        search.fit(X, Y)
+    assert len(ledger) == 0
+
+
+# -- limits and damaged files ---------------------------------------------------------
+def edit(path, statement):
+    """Change a file as somebody with an editor would: triggers are no hindrance."""
+    with sqlite3.connect(path) as connection:
+        found = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        for (name,) in connection.execute(found).fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "replace(terms, '\"default\"', '\"other\"')",
+        "replace(terms, '2.0', '9.0')",
+        "replace(terms, '[\"age\"]', 'null')",
+        "'{}'",
+    ],
+)
+def test_attack_6_limit_and_public_set_are_in_the_chain(tmp_path, change, recorded):
+    path = tmp_path / "l.db"
+    ledger = PrivacyLedger(path, epsilon=2.0, delta=1e-5, public=["age"])
+    if recorded:
+        ledger.charge([event()])
+    edit(path, f"UPDATE chain SET terms = {change}")
+    for handle in (lambda: ledger, lambda: PrivacyLedger(path)):
+        with pytest.raises(ValueError, match="does not hold charge"):
+            handle().charge([event()])
+
+
+def test_attack_6_entries_without_terms_are_refused(tmp_path):
+    path = tmp_path / "l.db"
+    PrivacyLedger(path, epsilon=2.0, delta=1e-5).charge([event()])
+    edit(path, "DELETE FROM chain")
+    with pytest.raises(ValueError, match="does not hold charge 1"):
+        PrivacyLedger(path).charge([event()])
+
+
+def test_attack_6_terms_that_come_later_are_linked(tmp_path):
+    path = tmp_path / "l.db"
+    first = PrivacyLedger(path)
+    receipt = first.charge([event()])
+    second = PrivacyLedger(path, epsilon=2.0, delta=1e-5)
+    assert first.epsilon == 2.0 and PrivacyLedger(path).delta == 1e-5
+    other = PrivacyLedger(path, dataset="other", public=["age"])
+    assert second.charge([event()]).charge == 2
+    assert other.charge([event()]).charge == 3
+    PrivacyLedger(path)._store.read([receipt])
+    assert PrivacyLedger(path).public == () and other.public == ("age",)
+
+
+@pytest.mark.parametrize("size", [0, 1, 50, 100, 511, 512, 1024, 4095, 4096, 5000])
+def test_attack_10_a_cut_file_is_never_a_new_one(tmp_path, size):
+    path = tmp_path / "l.db"
+    PrivacyLedger(path, epsilon=2.0, delta=1e-5).charge([event()])
+    path.write_bytes(path.read_bytes()[:size])
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="^ledger .* restore") as caught:
+        PrivacyLedger(path, epsilon=2.0, delta=1e-5).charge([event()])
+    assert str(caught.value).count(". ") == 0
+    assert path.read_bytes() == before
+
+
+def test_attack_10_a_file_that_was_always_empty_is_refused(tmp_path):
+    path = tmp_path / "l.db"
+    path.touch()
+    with pytest.raises(ValueError, match="is damaged, emptied or no ledger"):
+        PrivacyLedger(path)
+    assert path.read_bytes() == b""
+
+
+def test_attack_10_a_new_file_is_whole_when_it_has_its_name(tmp_path, monkeypatch):
+    path, seen = tmp_path / "l.db", []
+    link = os.link
+
+    def spy(new, name):
+        assert not path.exists()
+        with sqlite3.connect(new) as connection:
+            seen.append(schema.version_of(connection))
+        connection.close()
+        link(new, name)
+
+    monkeypatch.setattr(schema.os, "link", spy)
+    PrivacyLedger(path)
+    assert seen == [schema.SCHEMA_VERSION]
+    assert [one.name for one in tmp_path.iterdir() if ".new" in one.name] == []
+
+
+def _create(path):
+    ledger = PrivacyLedger(path, epsilon=9.0, delta=1e-5)
+    ledger.charge([event()])
+    return ledger._store.identity
+
+
+def test_attack_10_many_processes_make_one_file(tmp_path):
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        found = pool.map(_create, [tmp_path / "l.db"] * 8)
+    assert len(set(found)) == 1
+    assert len(PrivacyLedger(tmp_path / "l.db")) == 8
+
+
+def damaged(raw, rng):
+    """Return bytes with one of several kinds of damage."""
+    raw, kind = bytearray(raw), rng.integers(4)
+    at = int(rng.integers(len(raw)))
+    if kind == 0:
+        raw[at] ^= 1 << int(rng.integers(8))
+    elif kind == 1:
+        raw[at : at + 16] = rng.bytes(16)[: len(raw) - at]
+    elif kind == 2:
+        raw[at // 512 * 512 : at // 512 * 512 + 512] = bytes(512)
+    else:
+        del raw[at:]
+    return bytes(raw)
+
+
+def test_attack_10_no_damage_of_a_ledger_is_silent_or_raw(tmp_path):
+    path, rng = tmp_path / "l.db", np.random.default_rng(1)
+    ledger = PrivacyLedger(path, epsilon=5.0, delta=1e-5, public=["age"])
+    for k in range(3):
+        ledger.charge([event()], label=f"fit {k}")
+    raw, spent = path.read_bytes(), ledger.spent()
+    refused = 0
+    for _ in range(400):
+        for one in tmp_path.iterdir():
+            one.unlink()
+        path.write_bytes(damaged(raw, rng))
+        try:
+            found = PrivacyLedger(path)
+            assert (found.epsilon, found._store.read()[0].public) == (5.0, ("age",))
+            assert found.spent() == spent
+        except (ValueError, OSError) as error:
+            refused += 1
+            assert str(error).startswith("ledger "), error
+            assert "Traceback" not in str(error) and "\n" not in str(error)
+    assert refused > 50  # much of a file is empty
+
+
+# -- checkpoints ----------------------------------------------------------------------
+LONG = {
+    "max_iter": COUNTED + 20,
+    "bounds": (0, 2),
+    "classes": [0, 1],
+    "centering": None,
+}
+
+
+class StopError(Exception):
+    pass
+
+
+def stop_after(monkeypatch, n):
+    """Let a fit stop after n releases."""
+    from skfdp.releases.journal import Journal
+
+    keep, count = Journal.keep, iter(range(10**6))
+
+    def stopping(self, *args):
+        if next(count) == n:
+            raise StopError
+        keep(self, *args)
+
+    monkeypatch.setattr(Journal, "keep", stopping)
+
+
+def test_attack_10_lease_and_checkpoint_that_went_back_together(tmp_path, monkeypatch):
+    folder, old = tmp_path / "now", tmp_path / "old"
+    folder.mkdir()
+    ledger, path = folder / "l.db", folder / "checkpoint"
+    model = FeatureDPLogisticRegression(ledger=ledger, **LONG)
+    with monkeypatch.context() as patched, pytest.raises(StopError):
+        stop_after(patched, 5)
+        clone(model).fit(X, Y, checkpoint=path)
+    shutil.copytree(folder, old)
+    with monkeypatch.context() as patched, pytest.raises(StopError):
+        stop_after(patched, COUNTED)
+        clone(model).fit(X, Y, checkpoint=path)
+    for one in old.iterdir():
+        if not one.name.startswith("l.db") or len(one.name) > 30:
+            shutil.copy(one, folder / one.name)  # all but the ledger itself
+    with pytest.raises(PrivacyBudgetError, match="the ledger has counted 50: an older"):
+        clone(model).fit(X, Y, checkpoint=path)
+
+
+def test_attack_10_the_end_of_a_fit_is_counted(tmp_path):
+    folder, old = tmp_path / "now", tmp_path / "old"
+    folder.mkdir()
+    ledger, path = folder / "l.db", folder / "checkpoint"
+    model = FeatureDPLogisticRegression(ledger=ledger, **(LONG | {"max_iter": 3}))
+    clone(model).fit(X, Y, checkpoint=path)
+    shutil.copytree(folder, old)
+    with sqlite3.connect(ledger) as connection:
+        ((released,),) = connection.execute("SELECT released FROM fits").fetchall()
+    connection.close()
+    assert released == sum(e.n_steps for e in PrivacyLedger(ledger).events)
+
+
+def test_attack_10_no_damage_of_a_checkpoint_is_silent_or_raw(tmp_path, monkeypatch):
+    path, rng = tmp_path / "checkpoint", np.random.default_rng(2)
+    model = FeatureDPLogisticRegression(**(LONG | {"max_iter": 3}))
+    with monkeypatch.context() as patched, pytest.raises(StopError):
+        stop_after(patched, 3)
+        clone(model).fit(X, Y, checkpoint=path)
+    raw = path.read_bytes()
+    refused = 0
+    for _ in range(150):
+        path.write_bytes(damaged(raw, rng))
+        try:
+            clone(model).fit(X, Y, checkpoint=path)
+        except (ValueError, PrivacyBudgetError) as error:
+            refused += 1
+            assert str(error).startswith("checkpoint="), error
+            assert "\n" not in str(error)
+    assert refused > 50
