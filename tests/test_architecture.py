@@ -205,30 +205,6 @@ def test_release_is_the_only_caller_of_noise():
     assert sorted(callers) == ["releases/desk.py", "releases/noise.py"]
 
 
-@pytest.mark.parametrize("path", FILES, ids=ids)
-def test_files_and_functions_stay_short(path):
-    text = path.read_text()
-    tree = ast.parse(text)
-    documented = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
-    ]
-    prose = {
-        id(node): (ast.get_docstring(node, clean=False) or "").count("\n") + 1
-        for node in documented
-    }
-    assert text.count("\n") - sum(prose.values()) <= 400
-    for node in documented:
-        if isinstance(node, ast.FunctionDef):
-            length = node.end_lineno - node.lineno + 1 - prose[id(node)]
-            tiles = {"tiles.py", "short_tiles.py"}
-            limit = 80 if path.name in tiles else 55
-            if node.name == "__init__":
-                limit = 80  # a constructor stores, one line a parameter
-            assert length <= limit, f"{path.name}:{node.name} has {length} lines"
-
-
 def test_compiled_code_is_in_one_room_and_the_cache_knows_all_of_it():
     from skfdp.kernels import compiling
 

@@ -15,6 +15,7 @@ import pandas as pd
 from skfdp.cli.observed import Observed, look_at, named_as_identifier
 from skfdp.cli.output import CommandError
 from skfdp.cli.schema import limits
+from skfdp.cli.target import as_numbers
 from skfdp.encoding.encoder import DeclaredEncoder
 from skfdp.privacy import Relation
 
@@ -291,12 +292,12 @@ def _pair(text: str, value: str) -> tuple[Any, Any]:
     return found
 
 
-def _listed(text: str, name: str) -> tuple[str, ...]:
+def _listed(text: str, name: str) -> tuple[str | int, ...]:
     # As in a CSV file: a category that holds a comma is quoted.
     listed = tuple(next(csv.reader([text], skipinitialspace=True), []))
     if not listed:
         raise CommandError(f"--categories of {name!r} must list at least one value.")
-    return listed
+    return tuple(as_numbers([value.strip() for value in listed]))
 
 
 def _require(

@@ -20,7 +20,7 @@ from skfdp.cli.output import CommandError, check_writable, say, writing
 from skfdp.cli.progress import stage
 from skfdp.cli.tables import Table
 from skfdp.cli.target import are_numbers
-from skfdp.encoding.values import canonical
+from skfdp.records.spelling import text_of
 
 _HEAD = """\
 # Drafted by 'skfdp schema' from the first line of {file} and from what is public in it.
@@ -97,7 +97,7 @@ def _settings(arguments: argparse.Namespace, rows: pd.DataFrame) -> Iterator[str
     classes, bounds = "[]  # of a label: all that can occur", "[]  # of a number"
     if arguments.public_target:
         column = rows[arguments.target]
-        labels = sorted({canonical(value) for value in column.tolist()} - {None})
+        labels = sorted({text_of(value) for value in column.tolist()} - {None})
         if are_numbers(labels):
             bounds = _toml(list(look_at(column).bounds or ()))
         else:

@@ -132,7 +132,7 @@ def _read(arguments: argparse.Namespace) -> tuple[Task, pd.DataFrame, Target]:
     columns = resolve(arguments, table.header())
     table.check_labels("--classes", arguments.classes or ())
     for name, values in columns.among(columns.names, "categories").items():
-        table.check_labels(f"--categories of {name!r}", values)
+        table.check_labels(f"--categories of {name!r}", map(str, values))
     public = [*columns.public] + [columns.target] * arguments.public_target
     named = [arguments.groups] if arguments.groups else []
     names = [*columns.names, columns.target, *named]

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skfdp.encoding.values import Column, canonical
+from skfdp.encoding.values import Column
+from skfdp.records.spelling import text_of
 
 # A text column with more values than this, or with fewer rows for each, is a name or a
 # number of its record.
@@ -37,7 +38,7 @@ class Observed:
         Of numbers, or of dates as ISO texts: exactly the extremes, a unit more for
         the upper one if all values are equal.
     categories : tuple of str or None
-        In canonical form and sorted.
+        As text and sorted.
     n_values : int
         Number of different values.
     unread : int
@@ -62,7 +63,7 @@ def look_at(column: pd.Series) -> Observed:
     are numbers, the others count as missing.
     """
     values = column[column.notna()]
-    spelt = values.map(canonical)
+    spelt = values.map(text_of)
     values = values[spelt.notna()]
     distinct = sorted(set(spelt.dropna()))
     n_values = len(distinct)
@@ -98,7 +99,7 @@ def look_at(column: pd.Series) -> Observed:
 
 def unread(column: pd.Series, what: str) -> int:
     """Return how many values of a public column are no numbers, or no dates."""
-    missing = column.map(canonical, na_action="ignore").isna().to_numpy()
+    missing = column.map(text_of, na_action="ignore").isna().to_numpy()
     return int((np.isnan(Column(column).read(what)) & ~missing).sum())
 
 

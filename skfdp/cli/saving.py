@@ -19,6 +19,7 @@ from skfdp.privacy import Event, PrivacyReport
 from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.store import Receipt
 from skfdp.records.row_map import RowMap
+from skfdp.records.spelling import Spelling
 from skfdp.records.target import TargetMap
 
 _ADDRESSES = tuple(
@@ -35,6 +36,7 @@ _ADDRESSES = tuple(
         PublicRegression,
         Receipt,
         RowMap,
+        Spelling,
         TargetMap,
         as_numbers,
         as_text,

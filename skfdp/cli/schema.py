@@ -153,6 +153,13 @@ def _texts(value: Any) -> Any:
     return found if len(set(found)) == len(found) else None
 
 
+def _values(value: Any) -> Any:
+    """Return categories with their types: a number is not its text."""
+    if _texts(value) is None:
+        return None
+    return [as_text(one) if isinstance(one, str) else one for one in value]
+
+
 def _knots(value: Any) -> Any:
     if isinstance(value, list):
         return _increasing(value)
@@ -196,7 +203,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 _COLUMN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "role": (f"one of {', '.join(ROLES)}", _choice(*ROLES)),
     "bounds": ("two numbers or two dates, [LOW, HIGH]", _pair),
-    "categories": ("a list of different values", _texts),
+    "categories": ("a list of different values", _values),
     "knots": ("a whole number above 1, or a list of increasing numbers", _knots),
     "basis": ('"hats" or "linear"', _choice("hats", "linear")),
     "spacing": ('"even" or "geometric"', _choice("even", "geometric")),

@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 
 from skfdp.cli.output import CommandError
-from skfdp.encoding.values import Column, canonical
+from skfdp.encoding.values import Column, exact
+from skfdp.records.spelling import spelling_of, text_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,23 +57,29 @@ def read_target(column: pd.Series, arguments: argparse.Namespace) -> Target:
 def as_labels(classes: Sequence[str]) -> list[Any]:
     """Return labels as the integers or booleans that CSV readers make of them.
 
-    Fractions stay text, as scikit-learn takes them for a regression.
+    Text stays text, and so do fractions, which scikit-learn takes for a regression, and
+    numbers with leading zeros, which are codes.
     """
-    spelt = [canonical(label) or "" for label in classes]
+    spelt = [text_of(label) or "" for label in classes]
     if set(spelt) <= {"True", "False"}:
         return [label == "True" for label in spelt]
-    whole = all(re.fullmatch("-?[0-9]{1,15}", label) for label in spelt)
-    return [int(label) for label in spelt] if whole else spelt
+    return as_numbers(spelt)
+
+
+def as_numbers(values: Sequence[str]) -> list[Any]:
+    """Return values as integers if all of them are written as integers are."""
+    whole = all(re.fullmatch("0|-?[1-9][0-9]{0,14}", value) for value in values)
+    return [int(value) for value in values] if whole else list(values)
 
 
 def are_numbers(labels: Sequence[str]) -> bool:
-    """Whether labels in canonical form are more than two, and all of them numbers."""
+    """Whether labels are more than two, and all of them numbers."""
     return len(labels) > 2 and not np.isnan(Column(list(labels)).read("number")).any()
 
 
 def _check_open_task(column: pd.Series) -> None:
     """Refuse to guess what a public target of numbers is."""
-    if are_numbers([*({canonical(value) for value in column.tolist()} - {None})]):
+    if are_numbers([*({text_of(value) for value in column.tolist()} - {None})]):
         raise CommandError(
             f"the target {column.name!r} holds numbers: say --task regression, or "
             "--task classification if each of them is a label."
@@ -80,24 +87,19 @@ def _check_open_task(column: pd.Series) -> None:
 
 
 def _labels(column: pd.Series, arguments: argparse.Namespace) -> Target:
-    spelt = [canonical(value) for value in column.tolist()]
     declared = arguments.classes
     if arguments.public_target:
+        spelt = [text_of(value) for value in column.tolist()]
         if None in spelt:
             raise _missing(column, "a label of their own, such as 'missing'")
-        if declared is None:
-            declared = sorted(set(spelt))
-            labels = dict(zip(declared, as_labels(declared), strict=True))
-            return Target(
-                np.array([labels[one] for one in spelt]), np.ones(len(spelt), bool)
-            )
+        declared = sorted(set(spelt)) if declared is None else declared
     typed = as_labels(declared)
-    labels = {canonical(one): label for one, label in zip(declared, typed, strict=True)}
-    if len(labels) < len(declared):
-        raise CommandError(
-            f"--classes {','.join(declared)} lists one label in two spellings."
-        )
-    readable = np.array([one in labels for one in spelt])
+    try:
+        spelling = spelling_of(typed, "--classes", "label")
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    places = spelling.places(exact(column))
+    readable = places >= 0
     if arguments.public_target and not readable.all():
         raise CommandError(
             f"the target {column.name!r} holds labels outside --classes "
@@ -107,7 +109,7 @@ def _labels(column: pd.Series, arguments: argparse.Namespace) -> Target:
     kind = type(typed[0])
     other = {int: -(10**16), bool: None}.get(kind, "")
     values = np.array(
-        [labels.get(one, other) for one in spelt],
+        [typed[place] if place >= 0 else other for place in places],
         dtype=np.int64 if kind is int else object,
     )
     return Target(values, readable, typed)

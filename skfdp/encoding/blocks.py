@@ -14,6 +14,7 @@ import numpy as np
 
 from skfdp.addresses import public
 from skfdp.encoding.values import Column
+from skfdp.records.spelling import Spelling
 
 MISSING, OTHER = "missing", "other"
 _GRID = 2.0**26
@@ -168,15 +169,23 @@ class LinearBlock(Block):
 @public("skfdp")
 @dataclasses.dataclass(frozen=True, eq=False)
 class CategoriesBlock(Block):
-    """Categories, one column each; unknown ones are "other"."""
+    """Categories, one column each; unknown ones are "other".
+
+    Attributes
+    ----------
+    spelling : Spelling or None
+        Which values are which category; None where parts of dates are read.
+    """
 
     kind: ClassVar[str] = "categories"
 
+    spelling: Spelling | None = None
+
     def entries(self, *columns: Column) -> tuple[np.ndarray, np.ndarray]:
         """Return a single 1."""
-        if self.reads == "category":
-            known = {level: place for place, level in enumerate(self.levels)}
-            places = columns[0].places(known, known[OTHER], self.missing)
+        if self.spelling is not None:
+            other = self.levels.index(OTHER)
+            places = columns[0].places(self.spelling, other, self.missing)
         else:
             part = columns[0].read(self.reads)
             places = np.where(np.isnan(part), self.missing, part).astype(np.intp)

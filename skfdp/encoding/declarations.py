@@ -23,8 +23,9 @@ from skfdp.encoding.blocks import (
 )
 from skfdp.encoding.knots import automatic_knots, spread_knots
 from skfdp.encoding.tables import declared_levels, raw_column, type_kind
-from skfdp.encoding.values import Column, canonical
+from skfdp.encoding.values import Column
 from skfdp.records.checks import check_choice, check_flag, check_number, shown
+from skfdp.records.spelling import Spelling, spelling_of
 
 _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _WEEKDAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
@@ -118,7 +119,7 @@ class Declarations:
             )
         return {self._place(parameter, key): value for key, value in given.items()}
 
-    def _declared_categories(self) -> dict[int, tuple[str, ...]]:
+    def _declared_categories(self) -> dict[int, Spelling]:
         given = self._encoder.categories
         found = {} if given is None else self._mapping("categories", given)
         levels = {
@@ -149,15 +150,21 @@ class Declarations:
             name = f"bounds[{self._keys[place]!r}]"
             found[place] = bounds = _bounds(name, pair)
             kind = type_kind(raw_column(self._X, place))
-            if kind == "date" and not bounds.is_date:
+            if kind in ("date", "period") and not bounds.is_date:
                 raise ValueError(
                     f"{name}={shown(pair)} must be two dates, such as '2020-01-31': "
-                    "the column holds dates."
+                    f"the column holds {kind}s."
                 )
-            if kind == "integer" and bounds.is_date:
+            if kind in _UNITS and bounds.is_date:
                 raise ValueError(
                     f"{name}={shown(pair)} must be two numbers: the column holds "
-                    "integers; turn them into dates first if they are some."
+                    f"{_UNITS[kind]}; turn them into dates first if they are some."
+                )
+            if kind == "other":
+                raise ValueError(
+                    f"{name}={shown(pair)}: the column is of a type that holds neither "
+                    "numbers nor dates; turn it into one of them, or put it into "
+                    "ignore."
                 )
         return found
 
@@ -189,9 +196,16 @@ class Declarations:
     def _of_column(self, place: int, smooth: bool) -> Iterator[Block]:
         name, parents = self.labels[place], (place,)
         if place in self._levels:
-            levels = [*self._levels[place]]
+            levels = [*self._levels[place].names]
             levels += [level for level in (OTHER, MISSING) if level not in levels]
-            yield CategoriesBlock(name, parents, 0, tuple(levels), "category")
+            yield CategoriesBlock(
+                name,
+                parents,
+                0,
+                tuple(levels),
+                "category",
+                spelling=self._levels[place],
+            )
         if place not in self._bounds:
             return
         yield self._of_bounds(place, smooth)
@@ -276,6 +290,15 @@ class Declarations:
         return found
 
 
+#: Kinds of types that are read as numbers, and what they hold.
+_UNITS = {
+    "integer": "integers",
+    "number": "numbers",
+    "duration": "durations, which are read as days",
+    "time": "times of day, which are read as hours",
+}
+
+
 def _from(block: Block, before: list[Block]) -> Block:
     return block.at(before[-1].stop if before else 0)
 
@@ -310,29 +333,16 @@ def _check_names(blocks: list[Block]) -> None:
             seen.add(name)
 
 
-def _levels(name: str, values: Any) -> tuple[str, ...]:
+def _levels(name: str, values: Any) -> Spelling:
     unordered = isinstance(values, (str, bytes, Mapping, Set))
     if unordered or not isinstance(values, Iterable):
         raise ValueError(f"{name}={shown(values)} must be a list of categories.")
-    levels: dict[str, Any] = {}
-    for value in values:
-        level = canonical(value)
-        if level is None:
-            raise ValueError(
-                f"{name} holds {shown(value)}: missing values have a level of their "
-                "own, leave it out."
-            )
-        if level in levels:
-            raise ValueError(
-                f"{name} holds {shown(levels[level])} and {shown(value)}, which are "
-                "one category: keep one."
-            )
-        levels[level] = value
-    if not levels:
+    found = spelling_of(values, name)
+    if not found.levels:
         raise ValueError(
             f"{name} is empty: list at least one category, or ignore the column."
         )
-    return tuple(levels)
+    return found
 
 
 def _bounds(name: str, pair: Any) -> Bounds:

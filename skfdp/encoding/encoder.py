@@ -13,7 +13,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skfdp.addresses import public
 from skfdp.encoding.blocks import MISSING, OTHER, Block
 from skfdp.encoding.declarations import Declarations
-from skfdp.encoding.tables import check_table, is_dask_frame, raw_column, types_of
+from skfdp.encoding.tables import (
+    check_names,
+    check_table,
+    is_dask_frame,
+    raw_column,
+    types_of,
+)
 from skfdp.encoding.values import Column
 
 
@@ -167,6 +173,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         """
         vars(self).pop("blocks_", None)  # a fit that fails leaves none
         X = check_table(X, least=0)
+        check_names(X)
         validate_data(self, X, skip_check_array=True)
         names = getattr(self, "feature_names_in_", None)
         names = None if names is None else list(map(str, names))
@@ -211,6 +218,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = check_table(X, least)
+        check_names(X)
         validate_data(self, X, skip_check_array=True, reset=False)
         encode = _sparse if self.sparse_output else _dense
         return encode(self.blocks_, X)

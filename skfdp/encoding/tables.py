@@ -105,6 +105,17 @@ def check_table(X: Any, least: int = 1) -> Any:
     return X
 
 
+def check_names(X: Any) -> None:
+    """Refuse a frame in which two columns have one name."""
+    if not is_frame(X):
+        return
+    seen: set[str] = set()
+    for name in map(str, getattr(X, "column_names", X.columns)):
+        if name in seen:
+            raise ValueError(f"X has two columns {name!r}: rename one.")
+        seen.add(name)
+
+
 def raw_column(X: Any, place: int) -> Any:
     """Return the column at a place."""
     if hasattr(type(X), "iloc"):
@@ -114,6 +125,18 @@ def raw_column(X: Any, place: int) -> Any:
     if hasattr(type(X), "column_names"):
         return X.column(place)
     return X[:, place]
+
+
+# What names of types begin with, of numpy, pandas, polars and pyarrow.
+_KINDS = (
+    ("datetime|date|timestamp", "date"),
+    ("period", "period"),
+    ("u?int[0-9]", "integer"),
+    ("float|double|halffloat|decimal", "number"),
+    ("timedelta|duration", "duration"),
+    ("time", "time"),
+    ("complex|interval|list|struct|map|large_list|fixed_size_list|array", "other"),
+)
 
 
 def declared_levels(raw: Any) -> list | None:
@@ -135,9 +158,13 @@ def declared_levels(raw: Any) -> list | None:
 
 
 def type_kind(raw: Any) -> str:
-    """Return "date", "integer" or "" (which may hold anything), by type alone."""
+    """Return what a type can hold, "" where it may hold anything; looks at no value.
+
+    Returns
+    -------
+    kind : {"date", "period", "integer", "number", "duration", "time", "other", ""}
+        "other" holds neither numbers nor dates nor text.
+    """
     dtype = getattr(raw, "dtype", getattr(raw, "type", None))
     name = str(dtype).lower()
-    if name.startswith(("datetime", "date", "timestamp")):
-        return "date"
-    return "integer" if re.match("u?int[0-9]", name) else ""
+    return next((kind for pattern, kind in _KINDS if re.match(pattern, name)), "")

@@ -2,190 +2,34 @@
 
 A column has one type in a table, and one private value can decide which: a missing one
 turns integers into floats, a misspelt one turns all numbers into text. So every value
-is read as if it stood alone: 1, 1.0 and "1" are the same number and the same category,
-in whatever type the column comes. Nothing that a cell can hold raises an error.
+is read as if it stood alone, in whatever type the column comes; which values are one
+category is for `skfdp.records.spelling`. Durations are days, times of day are hours,
+and periods begin with their first moment. Nothing that a cell can hold raises an error.
 """
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import math
-import numbers
-import re
-from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from skfdp.records.spelling import (
+    MISSING_CELL,
+    Spelling,
+    each,
+    microseconds,
+    moment,
+    number,
+)
+
 _DAY = 86_400_000_000  # microseconds
-# Only with dashes: "20200131" and 20200131 are one number in two types.
-_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?", re.DOTALL)
 # Stands for values that a library does not hand over.
 _UNREADABLE = "?"
 _NOWHEN = np.datetime64("NaT", "us")
-_FURTHEST_YEAR = 200_000  # microseconds in int64 reach 90,000 years further
 # What libraries find the clock of, whatever the time zone.
 _ZONED = np.datetime64("0001-01-02", "us"), np.datetime64("9999-12-31T09", "us")
-_UNITS_ABOVE = ("Y", "M", "W", "D", "h", "m", "s", "ms")
-
-#: What pandas reads as missing, unless a cell of the column has more than 64 bits.
-_TAKEN_FOR_MISSING = frozenset(
-    "#N/A,#N/A N/A,#NA,-1.#IND,-1.#QNAN,-NaN,-nan,1.#IND,1.#QNAN,<NA>,N/A,NA,NULL,NaN,"
-    "None,n/a,nan,null".split(",")
-)
-
-
-def canonical(value: Any) -> str | None:
-    """Return one spelling for all the ways in which a category may be held.
-
-    Parameters
-    ----------
-    value : object
-        A number is spelt as the float64 that it is, text that reads as a number like
-        that number, "TRUE" and True as "True"; other text without spaces around it.
-
-    Returns
-    -------
-    spelling : str or None
-        None: a missing value (None, NaN, NaT, NA, empty text, text that reads NaN).
-    """
-    if isinstance(value, bytes):
-        value = value.decode(errors="replace")
-    if isinstance(value, str):
-        return _canonical_text(value.strip())
-    if _is_missing(value):
-        return None
-    if isinstance(value, (bool, np.bool_)):
-        return str(bool(value))
-    if _is_number(value):
-        return _canonical_number(_as_float(value))
-    if isinstance(value, (datetime.date, np.datetime64)):
-        text = str(moment(value)).replace("T", " ")
-        return re.sub(r" 00:00:00(\.0*)?$", "", text)
-    try:
-        return str(value).strip()
-    except Exception:  # whatever the text of a user's object raises
-        return _UNREADABLE
-
-
-def _canonical_text(text: str) -> str | None:
-    if text.casefold() in ("true", "false"):
-        return text.capitalize()
-    number = _parsed(text)
-    return (text or None) if number is None else _canonical_number(number)
-
-
-def _canonical_number(number: float) -> str | None:
-    if math.isnan(number):
-        return None
-    return str(int(number)) if number.is_integer() else repr(number)
-
-
-def _parsed(text: str) -> float | None:
-    """Return the number that text reads as, which may be NaN or infinite."""
-    try:
-        return None if "_" in text else float(text)
-    except ValueError:
-        return None
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (numbers.Real, decimal.Decimal)) and not isinstance(
-        value, np.timedelta64
-    )
-
-
-def _as_float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-    except (TypeError, ValueError):  # a signalling NaN of decimal
-        return math.nan
-
-
-def number(value: Any) -> float:
-    """Return a value as a finite number; NaN where it is none.
-
-    Parameters
-    ----------
-    value : object
-        A number, a boolean (0 or 1), or text that reads as one of them.
-    """
-    spelt = canonical(value) if isinstance(value, (str, bytes)) else None
-    if spelt in ("True", "False"):
-        return float(spelt == "True")
-    if spelt is not None:
-        found = _parsed(spelt)
-        found = math.nan if found is None else found
-    elif _is_missing(value) or not (_is_number(value) or isinstance(value, np.bool_)):
-        return math.nan
-    else:
-        found = _as_float(value)
-    return found if math.isfinite(found) else math.nan
-
-
-def moment(value: Any) -> np.datetime64:
-    """Return a date or time in microseconds, NaT where it is none.
-
-    Parameters
-    ----------
-    value : object
-        A date, datetime, Timestamp, datetime64, or ISO text that begins with year,
-        month and day. A time zone is left out: the time is the one on the clock there.
-    """
-    if isinstance(value, bytes):
-        value = value.decode(errors="replace")
-    if isinstance(value, str):
-        text = value.strip()
-        try:
-            value = datetime.datetime.fromisoformat(text) if _ISO.fullmatch(text) else 0
-        except ValueError:
-            return _NOWHEN
-    if isinstance(value, np.datetime64):
-        return microseconds(np.array([value]))[0]
-    if _is_missing(value) or not isinstance(value, datetime.date):
-        return _NOWHEN
-    if hasattr(value, "to_datetime64"):  # a Timestamp of pandas
-        return moment(value.tz_localize(None).to_datetime64())
-    if isinstance(value, datetime.datetime):
-        value = value.replace(tzinfo=None)
-    return np.datetime64(value, "us")
-
-
-def microseconds(values: np.ndarray) -> np.ndarray:
-    """Return datetime64 of any unit in microseconds, years beyond 200,000 cut."""
-    unit, _ = np.datetime_data(values.dtype)
-    if unit == "generic":
-        return np.full(values.shape, _NOWHEN)
-    if unit in _UNITS_ABOVE:  # others hold no such years
-        sides = [np.datetime64(year - 1970, "Y") for year in (-_FURTHEST_YEAR, 200_000)]
-        low, high = (side.astype(values.dtype) for side in sides)
-        values = np.clip(values, low, high)
-    return values.astype("datetime64[us]")
-
-
-def _each(values: np.ndarray, read: Callable[[Any], Any]) -> list:
-    """Return read(value) of each value, of equal texts once."""
-    known: dict[str, Any] = {}
-    found = []
-    # tolist makes integers of dates beyond the year 9999.
-    for value in values.tolist() if values.dtype.kind == "O" else values:
-        if type(value) is not str:  # 1, 1.0 and True would be one key
-            found.append(read(value))
-            continue
-        if value not in known:
-            known[value] = read(value)
-        found.append(known[value])
-    return found
+_PER_DAY = {"s": 86_400, "ms": 86_400e3, "us": 86_400e6, "ns": 86_400e9}
 
 
 class Column:
@@ -198,6 +42,7 @@ class Column:
     """
 
     def __init__(self, raw: Any):
+        self._raw = raw
         self.values = as_array(raw)
 
     def __len__(self) -> int:
@@ -210,7 +55,7 @@ class Column:
             found[np.isinf(found)] = np.nan
             return found
         if self.values.dtype.kind == "O":
-            return np.array(_each(self.values, number), dtype=np.float64)
+            return np.array(each(self.values.tolist(), number), dtype=np.float64)
         return np.full(len(self), np.nan)
 
     @cached_property
@@ -218,7 +63,7 @@ class Column:
         if self.values.dtype.kind == "M":
             return self.values
         if self.values.dtype.kind == "O":
-            return np.array(_each(self.values, moment), dtype="datetime64[us]")
+            return np.array(each(self.values.tolist(), moment), dtype="datetime64[us]")
         return np.full(len(self), _NOWHEN)
 
     def read(self, what: str) -> np.ndarray:
@@ -241,41 +86,19 @@ class Column:
             count = (moments.astype("datetime64[D]").astype(np.int64) + 3) % 7
         return np.where(np.isnat(moments), np.nan, count)
 
-    def places(self, levels: Mapping[str, int], other: int, missing: int) -> np.ndarray:
-        """Return the place of each value among the levels.
+    def places(self, spelling: Spelling, other: int, missing: int) -> np.ndarray:
+        """Return the place of each value among declared categories.
 
         Parameters
         ----------
-        levels : mapping of str to int
-            Places by canonical spelling.
+        spelling : Spelling
         other, missing : int
-            Places of unknown and of missing values. Text that readers of files take for
-            missing, such as "NA", is missing unless it is a level: whether they do may
-            depend on the other rows.
+            Places of unknown and of missing values.
         """
-
-        def place(value: Any) -> int:
-            spelt = canonical(value)
-            if spelt is None:
-                return missing
-            return levels.get(spelt, missing if spelt in _TAKEN_FOR_MISSING else other)
-
-        if self.values.dtype.kind == "f":
-            return _places_of_floats(self.values, levels, other, missing)
-        if self.values.dtype.kind == "b":
-            return np.where(self.values, place(True), place(False))
-        return np.array(_each(self.values, place), dtype=np.intp)
-
-
-def _places_of_floats(
-    values: np.ndarray, levels: Mapping[str, int], other: int, missing: int
-) -> np.ndarray:
-    found = np.where(np.isnan(values), missing, other)
-    numeric = {_parsed(level): place for level, place in levels.items()}
-    for level, place in numeric.items():
-        if level is not None:
-            found[values == level] = place
-    return found
+        found = spelling.places(exact(self._raw))
+        return np.where(
+            found >= 0, found, np.where(found == MISSING_CELL, missing, other)
+        ).astype(np.intp)
 
 
 def as_array(raw: Any) -> np.ndarray:
@@ -304,6 +127,30 @@ def as_array(raw: Any) -> np.ndarray:
     if kind == "m":  # astype(object) would make integers of nanoseconds
         return _objects(list(raw))
     return raw if kind in "bO" else raw.astype(object)
+
+
+def exact(raw: Any) -> np.ndarray:
+    """Return a raw column with integers as integers: float64 cannot hold all of them.
+
+    Parameters
+    ----------
+    raw : ndarray, Series, ChunkedArray or sequence
+        As for `as_array`.
+    """
+    if isinstance(raw, np.ndarray):
+        return raw if raw.dtype.kind in "iuf" else as_array(raw)
+    if hasattr(type(raw), "iloc"):
+        kind = getattr(raw.dtype, "kind", "O")
+        if isinstance(raw.dtype, np.dtype):
+            return exact(raw.to_numpy())
+        if kind in "iu":
+            return raw.to_numpy(dtype=object) if raw.hasnans else raw.to_numpy()
+    elif hasattr(type(raw), "to_physical"):
+        if raw.dtype.is_integer():
+            return _objects(raw.to_list()) if raw.null_count() else raw.to_numpy()
+    elif hasattr(type(raw), "to_pylist") and str(raw.type).startswith(("int", "uint")):
+        return _objects(raw.to_pylist()) if raw.null_count else raw.to_numpy()
+    return as_array(raw)
 
 
 def _objects(values: list) -> np.ndarray:
@@ -351,5 +198,9 @@ def _of_pyarrow(column: Any) -> np.ndarray:
             column = compute.local_timestamp(column)
         return column.to_numpy()
     if kind.startswith(("time", "duration")):  # to_pylist refuses some nanoseconds
-        return np.where(column.is_valid().to_numpy(), _UNREADABLE, "").astype(object)
+        unit = kind[kind.index("[") + 1 : kind.index("]")]
+        ticks = column.cast("int32" if kind.startswith("time32") else "int64")
+        days = ticks.to_numpy().astype(np.float64) / _PER_DAY[unit]
+        days[~column.is_valid().to_numpy()] = np.nan
+        return days * 24 if kind.startswith("time") else days
     return _objects(column.to_pylist())

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from skfdp.encoding.tables import check_names, is_frame, raw_column, type_kind
+from skfdp.encoding.values import Column, number
 from skfdp.privacy.relations import Relation
 from skfdp.records.blocks import row_blocks
 from skfdp.records.checks import is_missing, within_floats
@@ -24,8 +29,8 @@ _DTYPES = [
 ]
 _NOT_NUMERIC = (
     "X holds values that are not numbers (each argument must be a string or a number "
-    "that float() accepts): encode text columns first, over declared or public "
-    "categories (OneHotEncoder(categories=...))."
+    "that float() accepts): declare columns of text and dates by "
+    "encoder=DeclaredEncoder(...)."
 )
 _MISSING_LABELS = (
     "y contains NaN, None or another missing value: give missing targets a value of "
@@ -102,6 +107,12 @@ def check_arrays(
             enough=enough,
         )
         return X, shaped_target(y, X.shape[0])
+    if isinstance(X, (str, os.PathLike)):
+        raise TypeError(
+            "X is a path: pass a table, pandas.read_csv(path), or open_table(path) "
+            "for a file that is larger than memory."
+        )
+    check_columns_of_frame(X)
     table = large_table(X)
     if table is not None:
         return _checked_table(estimator, table, y, reset, finite)
@@ -125,6 +136,95 @@ def check_arrays(
     if isinstance(checked, tuple):
         return _canonical(checked[0], finite), checked[1]
     return _canonical(checked, finite)
+
+
+def check_columns_of_frame(X: Any) -> None:
+    """Refuse names and types of columns of a frame that hold no numbers; no values.
+
+    Raises
+    ------
+    ValueError
+        If two columns have one name, or if a column is of a type of text, dates,
+        periods or of several values.
+    """
+    if not is_frame(X):
+        return
+    check_names(X)
+    names = [str(name) for name in getattr(X, "column_names", X.columns)]
+    kinds = {name: frame_kind(raw_column(X, j)) for j, name in enumerate(names)}
+    for kind, (holds, remedy) in _NOT_NUMBERS.items():
+        found = [name for name in names if kinds[name] == kind]
+        if found:
+            listed = ", ".join(map(repr, found[:5])) + ", ..." * (len(found) > 5)
+            raise ValueError(
+                f"X holds {holds} in column(s) {listed}, and numbers are needed: "
+                f"{remedy.format(repr(found[0]))}."
+            )
+
+
+def frame_kind(raw: Any) -> str:
+    """Return the kind of a column of a frame by its type, as `type_kind`, or "text"."""
+    dtype = getattr(raw, "dtype", getattr(raw, "type", None))
+    name = str(dtype).lower()
+    if name.startswith(("category", "categorical", "enum")):
+        values = getattr(dtype, "categories", None)
+        numeric = getattr(getattr(values, "dtype", None), "kind", "O") in "biuf"
+        return "" if numeric else "text"
+    text = ("str", "string", "large_string", "utf8", "large_utf8", "dictionary")
+    return "text" if name.startswith(text) else type_kind(raw)
+
+
+_ENCODE = "encoder=DeclaredEncoder({}) declares them"
+#: What columns hold that are no numbers, and what to do.
+_NOT_NUMBERS = {
+    "text": ("text", _ENCODE.format("categories={{{}: [...]}}")),
+    "date": ("dates", _ENCODE.format("bounds={{{}: (first day, last day)}}")),
+    "period": ("periods", _ENCODE.format("bounds={{{}: (first day, last day)}}")),
+    "other": ("values that are no single numbers", "drop {} or turn it into numbers"),
+}
+
+
+def declared_numbers(X: Any, bounds: Any) -> Any:
+    """Return a table with numbers in the columns that are declared as numbers.
+
+    A cell of another kind is missing, as it is where a file is read: it must not stop a
+    fit. Durations are days and times of day hours, by the type of the column.
+
+    Parameters
+    ----------
+    X : table
+    bounds : object
+        As users give them; None, False and "private" declare no column.
+    """
+    declares = not (bounds is None or bounds is False or isinstance(bounds, str))
+    if hasattr(type(X), "iloc"):
+        names = [str(name) for name in X.columns]
+        if len(set(names)) < len(names):
+            return X  # which is refused
+        mapped = set(map(str, bounds)) if isinstance(bounds, Mapping) else set(names)
+        changed = {}
+        for place, column in enumerate(X.columns):
+            raw = X.iloc[:, place]
+            timed = frame_kind(raw) in ("duration", "time")
+            loose = declares and str(raw.dtype) == "object" and names[place] in mapped
+            if timed or loose:
+                changed[column] = Column(raw).read("number")
+        return X.assign(**changed) if changed and _are_texts(changed) else X
+    listed = isinstance(X, (list, tuple))
+    if isinstance(X, LargeTable):
+        return X
+    if declares and (listed or getattr(getattr(X, "dtype", None), "kind", "") == "O"):
+        try:
+            values = np.array(X, dtype=object)
+        except ValueError:  # rows of several lengths, which are refused
+            return X
+        if values.ndim == 2 and values.size:
+            return np.frompyfunc(number, 1, 1)(values).astype(np.float64)
+    return X
+
+
+def _are_texts(names: Iterable[Any]) -> bool:
+    return all(isinstance(name, str) for name in names)
 
 
 def _checked_table(estimator, X: LargeTable, y, reset: bool, finite: bool):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from skfdp.encoding.encoded import EncodedTable
 from skfdp.encoding.encoder import DeclaredEncoder
 from skfdp.encoding.tables import is_frame, raw_column
-from skfdp.encoding.values import as_array
-from skfdp.estimators.arrays import blanked, check_arrays, check_finite, either
+from skfdp.encoding.values import Column, as_array, exact
+from skfdp.estimators.arrays import (
+    blanked,
+    check_arrays,
+    check_finite,
+    declared_numbers,
+    either,
+)
 from skfdp.estimators.bounds.first import UNKNOWN, is_private, with_public_bounds
 from skfdp.estimators.parameters import (
     check_split,
@@ -33,6 +39,7 @@ from skfdp.estimators.units import (
     check_named,
     without_column,
     without_group_column,
+    without_name,
 )
 from skfdp.privacy.events import PrivacyBudgetError
 from skfdp.privacy.ledger import PrivacyLedger
@@ -45,6 +52,7 @@ from skfdp.records.names import column_names, target_name
 from skfdp.records.public_columns import public_mask
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
+from skfdp.records.spelling import text_of
 from skfdp.records.stored_grid import bounds_on_grid
 from skfdp.records.units import Units
 
@@ -241,6 +249,8 @@ class TableEstimator(BaseEstimator):
             read = functools.partial(values_of, source, rows, whole is not None)
             self.ledger.check_column(columns, mask.tolist(), read)
         if self.encoder is not None:
+            if whole is None:
+                warn_of_unread(self.encoder_, frame, mask, columns)
             table, names = EncodedTable(self.encoder_, X, mask), None
             mask = table.mask
         self._check_split(mask)
@@ -299,7 +309,10 @@ class TableEstimator(BaseEstimator):
                 "pass a frame, or encode the table before, into a file."
             )
         smooth = self._smooths and not self.encoder.sparse_output
-        self.encoder_ = clone(self.encoder).fit_to_smooth(X, smooth)
+        encoder = clone(self.encoder)
+        if self._group_column is not None:
+            encoder.ignore = without_name(encoder.ignore, self._group_column)
+        self.encoder_ = encoder.fit_to_smooth(X, smooth)
         return self.encoder_.encoded(X, least=0)
 
     def _take_groups(self, X, groups) -> tuple[Any, Any]:
@@ -334,6 +347,8 @@ class TableEstimator(BaseEstimator):
     ) -> tuple[Any, np.ndarray | None]:
         """Return X and y as arrays; y is None where there is none, or no need of it."""
         finite = self.on_invalid == "raise" and not planning
+        if self.encoder is None and not finite:
+            X = declared_numbers(X, self.bounds)
         checked = {"accept_sparse": self._accepts_sparse, "finite": finite, **how}
         if not self._has_target or (planning and self._plans_without(y)):
             X, y = check_arrays(self, X, **checked), None
@@ -377,11 +392,44 @@ class TableEstimator(BaseEstimator):
         if hasattr(self, "encoder_"):
             return self.encoder_.encoded(X)
         finite, sparse = self.on_invalid == "raise", self._accepts_sparse
+        if not finite:
+            X = declared_numbers(X, self.bounds)
         X = check_arrays(self, X, reset=False, accept_sparse=sparse, finite=finite)
         # A model that was saved by an older version does not know its public columns.
         public = getattr(self, "_public_mask", np.zeros(X.shape[1], dtype=bool))
         check_finite(X, public)
         return self.row_map_.filled(X)[0]
+
+
+def warn_of_unread(
+    encoder: DeclaredEncoder, X: Any, public: np.ndarray, names: Sequence[str | int]
+) -> None:
+    """Warn of public columns with values that are no numbers or no dates.
+
+    Parameters
+    ----------
+    encoder : DeclaredEncoder
+        Fitted.
+    X : table
+        Raw; its public columns are looked at and no others.
+    public : bool ndarray of shape (n_features,)
+    names : sequence of str or int
+    """
+    for block in encoder.blocks_:
+        what = {"number": "numbers", "date": "dates"}.get(block.reads)
+        place = block.parents[0]
+        if what is None or not public[place]:
+            continue
+        raw = raw_column(X, place)
+        missing = np.isnan(Column(raw).read(block.reads))
+        unread = sum(text_of(value) is not None for value in exact(raw)[missing])
+        if unread:
+            warn_caller(
+                f"{unread} of {len(missing)} values of the public column "
+                f"{names[place]!r} are no {what} and count as missing: convert them, "
+                "or declare categories.",
+                UtilityWarning,
+            )
 
 
 def values_of(X: Any, rows: Any, is_sample: bool, place: int) -> list:

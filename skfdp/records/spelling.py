@@ -36,7 +36,6 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.addresses import public
 from skfdp.records.checks import shown
 
 #: The places of a cell that is no declared level, and of one that is missing.
@@ -59,7 +58,6 @@ _MOST_DIGITS = 4000
 _DIGITS = re.compile(r"[+-]?[0-9]+")
 
 
-@public("skfdp")
 @dataclasses.dataclass(frozen=True)
 class Spelling:
     """Declared levels, and the place of each cell among them; see the module.
@@ -72,6 +70,12 @@ class Spelling:
     """
 
     levels: tuple[str | bool | int | float, ...]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"levels": self.levels}  # the index is made anew
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        object.__setattr__(self, "levels", tuple(state["levels"]))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -225,7 +229,7 @@ def _keys_of_cell(value: Any) -> tuple[list[tuple], bool]:
     if not _is_number(value):
         return [("text", _written(value))], False
     number = _exact(value)
-    if math.isnan(number):
+    if isinstance(number, float) and math.isnan(number):
         return [], True
     if isinstance(number, float) and _is_rounded(number, value):
         return [("float", number)], False
@@ -240,7 +244,7 @@ def _keys_of_text(text: str) -> tuple[list[tuple], bool]:
     number = number_in(text)
     if number is None:
         return [("text", word)], not text or text in TAKEN_FOR_MISSING
-    if math.isnan(number):
+    if isinstance(number, float) and math.isnan(number):
         return [("text", word)], True
     rounded = isinstance(number, float) and _is_rounded(number, number)
     return [("text", word), ("float" if rounded else "number", number)], False
@@ -353,6 +357,47 @@ def _shortest(number: int | float | decimal.Decimal) -> str | None:
     return str(number) if number.bit_length() < 3 * _MOST_DIGITS else None
 
 
+def number(value: Any) -> float:
+    """Return a value as a finite number; NaN where it is none.
+
+    Parameters
+    ----------
+    value : object
+        A number, a boolean (0 or 1), text that reads as one of them, a duration (in
+        days) or a time of day (in hours).
+    """
+    if isinstance(value, (bytes, bytearray)):
+        value = value.decode(errors="replace")
+    if isinstance(value, str):
+        text = value.strip()
+        if text.casefold() in ("true", "false"):
+            return float(text.casefold() == "true")
+        found = number_in(text)
+        return math.nan if found is None else _finite(found)
+    if is_missing_cell(value):
+        return math.nan
+    if isinstance(value, datetime.timedelta):  # a Timedelta of pandas, too
+        return _finite(value / datetime.timedelta(days=1))
+    if isinstance(value, np.timedelta64):
+        unit, _ = np.datetime_data(value.dtype)
+        known = unit not in ("generic", "Y", "M")
+        return float(value / np.timedelta64(1, "D")) if known else math.nan
+    if isinstance(value, datetime.time):
+        seconds = value.hour * 3600 + value.minute * 60 + value.second
+        return (seconds + value.microsecond * 1e-6) / 3600.0
+    if isinstance(value, (numbers.Real, decimal.Decimal, np.bool_)):
+        return _finite(value)
+    return math.nan
+
+
+def _finite(value: Any) -> float:
+    try:
+        found = float(value)
+    except (OverflowError, TypeError, ValueError):  # a signalling NaN of decimal
+        return math.nan
+    return found if math.isfinite(found) else math.nan
+
+
 def moment(value: Any) -> np.datetime64:
     """Return a date or time in microseconds, NaT where it is none.
 
@@ -371,6 +416,8 @@ def moment(value: Any) -> np.datetime64:
             return _NOWHEN
     if isinstance(value, np.datetime64):
         return microseconds(np.array([value]))[0]
+    if hasattr(value, "to_timestamp") and hasattr(value, "freq"):  # a Period of pandas
+        return moment(value.to_timestamp())
     if is_missing_cell(value) or not isinstance(value, datetime.date):
         return _NOWHEN
     if hasattr(value, "to_datetime64"):  # a Timestamp of pandas

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from skfdp.addresses import public
-from skfdp.records.checks import check_interval, is_missing, shown, within_floats
+from skfdp.records.checks import check_interval, shown, within_floats
+from skfdp.records.spelling import number
 
 # A target that is a straight line away from zero needs no logarithm of zero.
 _SMALLEST = 1e-12
@@ -102,6 +103,14 @@ def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, 
     return low, high
 
 
+def _loose(value: Any) -> float:
+    """Return a number of a private target; NaN where it is none, infinity if huge."""
+    found = number(value)
+    if math.isnan(found) and isinstance(value, (float, int)):
+        return float(within_floats(value))
+    return found
+
+
 def check_target(
     y: np.ndarray, loss: str, bounded: bool, finite: bool = True
 ) -> np.ndarray:
@@ -114,8 +123,8 @@ def check_target(
     if y.dtype.kind == "O":
         plain = np.empty(y.shape, dtype=object)
         for place, value in enumerate(y):
-            missing = not finite and is_missing(value)
-            plain[place] = math.nan if missing else within_floats(value)
+            # What is no number is missing where the target is private.
+            plain[place] = within_floats(value) if finite else _loose(value)
         y = plain
     try:
         numbers = np.asarray(y, dtype=np.float64)

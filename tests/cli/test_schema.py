@@ -158,7 +158,7 @@ def test_names_survive_toml(capsys, tmp_path, monkeypatch):
 
 def test_what_public_values_are():
     few = ["01", "02", "Rome"] * 20
-    assert look_at(pd.Series(few)).categories == ("1", "2", "Rome")
+    assert look_at(pd.Series(few)).categories == ("01", "02", "Rome")
     mixed = look_at(pd.Series(["k.A.", None, *map(str, range(40))]))
     assert (mixed.bounds, mixed.unread, mixed.running) == ((0, 39), 1, False)
     assert look_at(pd.Series(range(40))).running
@@ -278,7 +278,7 @@ def test_schemas_take_dates_and_knots(tmp_path):
     assert columns["a"]["bounds"] == ("2024-01-01", "2025-06-01T12:00:00")
     assert columns["b"] == {"role": "public", "bounds": ("2024-01-01", "2025-01-01")}
     assert columns["c"]["knots"] == [0, 1, 10]
-    assert columns["d"] == {"role": "private", "categories": ["True", "2", "x"]}
+    assert columns["d"] == {"role": "private", "categories": [True, 2, "x"]}
 
 
 def test_unknown_columns_of_a_schema(stays, schema, capsys):

@@ -142,10 +142,10 @@ def test_a_line():
 
 
 def test_categories():
-    encoder = DeclaredEncoder(categories={0: ["a", 1, True]}).fit([["a"]])
+    encoder = DeclaredEncoder(categories={0: ["a", 1, False]}).fit([["a"]])
     (block,) = encoder.blocks_
-    assert block.levels == ("a", "1", "True", "other", "missing")
-    found = block.encode(["a", "01", "TRUE", "b", None]).argmax(axis=1)
+    assert block.levels == ("a", "1", "False", "other", "missing")
+    found = block.encode(["a", "01", "FALSE", "b", None]).argmax(axis=1)
     assert found.tolist() == [0, 1, 2, 3, 4]
 
 

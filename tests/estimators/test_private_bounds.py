@@ -429,7 +429,7 @@ def test_every_kind_of_frame(table):
         low, high = found.bounds["even"]
         assert 10 < low < 30
         assert 80 < high < 128
-    with pytest.raises(ValueError, match="two columns of one name"):
+    with pytest.raises(ValueError, match="X has two columns 'even': rename one"):
         private_bounds(pd.concat([table, table], axis=1))
 
 

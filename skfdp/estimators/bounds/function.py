@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skfdp.addresses import public
-from skfdp.encoding.tables import check_table, is_frame, raw_column
+from skfdp.encoding.tables import check_names, check_table, is_frame, raw_column
 from skfdp.encoding.values import Column
 from skfdp.estimators.arrays import blanked, check_finite
 from skfdp.estimators.base import PrivateEstimator
@@ -347,9 +347,8 @@ def chosen_numbers(X: Any, columns: Any) -> tuple[Any, list[str | int] | None]:
         places = _places(columns, list(range(table.shape[1])))
         return table[:, places], places
     X = check_table(X, least=0)
+    check_names(X)
     labels = list(getattr(X, "column_names", None) or X.columns)
-    if len(set(labels)) < len(labels):
-        raise ValueError("X has two columns of one name: rename one of them.")
     places = range(len(labels)) if columns is None else _places(columns, labels)
     numbers = {labels[j]: Column(raw_column(X, j)).read("number") for j in places}
     make = getattr(type(X), "from_pydict", type(X))  # pyarrow, or the others
