@@ -131,7 +131,7 @@ class CoefficientNoise:
     def mapped(
         self,
         to: Callable[[np.ndarray], np.ndarray],
-        of_variances: Callable[[np.ndarray], np.ndarray],
+        of_variances: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> CoefficientNoise:
         """Return the noise of other coefficients, which are linear in these.
 
@@ -140,8 +140,9 @@ class CoefficientNoise:
         to : callable
             Returns coefficients of shape (n_rows, n_others), given some of shape
             (n_rows, n_features).
-        of_variances : callable
+        of_variances : callable, default=None
             Returns variances of such coefficients, given those of independent ones.
+            None: they are computed from the matrix of the map.
 
         Returns
         -------
@@ -152,15 +153,15 @@ class CoefficientNoise:
         own, n_features = self.covariance, self.covariance.shape[1] - 1
         n_others = to(np.zeros((1, n_features))).shape[1]
         small = len(own) * (n_others + 1) ** 2 <= MOST_ENTRIES
-        if own.ndim == 2 and not small:
+        if own.ndim == 2 and not small and of_variances is not None:
             variances = np.column_stack([of_variances(own[:, :-1]), own[:, -1]])
             return CoefficientNoise(variances, self.kind)
         W = to(np.eye(n_features)).T
         J = np.block([[W, np.zeros((len(W), 1))], [np.zeros((1, n_features)), 1.0]])
-        if not small:
-            return CoefficientNoise(_quadratic(J, own), self.kind)
         if own.ndim == 2:
             own = own[:, None] * np.eye(n_features + 1)
+        if not small:
+            return CoefficientNoise(_quadratic(J, own), self.kind)
         changed = {"covariance": J @ own @ J.T, "independent": False}
         if self.estimate is not None:
             free = W @ self.free

@@ -7,6 +7,7 @@ labels that the model predicts. All of it is post-processing of the one release.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def noise_of(
     theta: np.ndarray,
     noise_std: float,
     fold: Fold,
-    is_complete: bool,
+    is_complete: Callable[[], bool],
 ) -> CoefficientNoise:
     """Return the noise in the minimiser, and what is known without the penalty.
 
@@ -56,8 +57,9 @@ def noise_of(
         Of an entry of S / n.
     fold : callable
         Returns (coef, intercept) of weights.
-    is_complete : bool
-        Whether the columns of the objective span those of X.
+    is_complete : callable
+        Returns whether the columns of the objective span those of X. It is called of
+        few columns alone.
 
     Notes
     -----
@@ -85,7 +87,7 @@ def noise_of(
         FIRST_ORDER,
     )
     J = matrix_of(fold, theta.shape[1])
-    if not is_complete or len(theta) * len(J) ** 2 > MOST_ENTRIES:
+    if len(theta) * len(J) ** 2 > MOST_ENTRIES or not is_complete():
         return noise
     found = _unpenalised(objective, curvature, statistic, theta, noise_std)
     if found is None:

@@ -190,7 +190,7 @@ class LabelStatistic:
             noise_std,
             functools.partial(found.fold, row_map=public.row_map),
             # The labels of one person's rows need not be independent.
-            found.spans(public.mapped) and not public.has_persons,
+            lambda: not public.has_persons and found.spans(public.mapped),
         )
         return LinearFit(coef, intercept, n_iter, noise=noise)
 

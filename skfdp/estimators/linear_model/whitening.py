@@ -248,6 +248,8 @@ def _principal(
     """Return variances, largest first, and the directions as columns."""
     n_rows, n_features = rows.shape
     n_records, root = float(shares.sum()), np.sqrt(shares)[:, None]
+    if n_features > MOST_DIRECTIONS and n_rows <= min(n_features, MOST_COLUMNS):
+        return _principal_of_few(rows, mean, shares)
     if n_features > MOST_COLUMNS:
         centred = np.empty(rows.shape, dtype=np.float32)
         for block in blocks(*rows.shape):
@@ -266,6 +268,27 @@ def _principal(
     first = max(0, n_features - MOST_DIRECTIONS)
     variance, directions = eigh(covariance, subset_by_index=(first, n_features - 1))
     return variance[::-1], directions[:, ::-1]
+
+
+def _principal_of_few(
+    rows: PublicRows, mean: np.ndarray, shares: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `_principal` does, of fewer rows than columns.
+
+    From the products of the rows with each other: those of the columns, such as one
+    for each of thousands of categories, are more.
+    """
+    n_rows, n_features = rows.shape
+    centred = np.empty(rows.shape)
+    for block in blocks(*rows.shape):
+        centred[block] = (rows[block] - mean) * np.sqrt(shares[block, None])
+    first = max(0, n_rows - MOST_DIRECTIONS)
+    squares, sides = eigh(centred @ centred.T, subset_by_index=(first, n_rows - 1))
+    kept = squares > 1e-10 * squares[-1]
+    if not kept.any():  # rows that are all alike
+        return np.zeros(1), np.zeros((n_features, 1))
+    squares, sides = squares[kept][::-1], sides[:, kept][:, ::-1]
+    return squares / float(shares.sum()), centred.T @ (sides / np.sqrt(squares))
 
 
 def water_filling(prior: np.ndarray, noise: float, n_records: float) -> np.ndarray:
