@@ -296,12 +296,7 @@ def resolve_row_map(
     """
     low, span = resolve_bounds(bounds, n_features, names)
     if bounds is None:
-        warn_caller(
-            "bounds=None: no column bounds are declared, and columns of unequal scale "
-            "train badly; pass bounds=(low, high), a mapping by column, or False if "
-            "the columns are scaled already.",
-            UtilityWarning,
-        )
+        warn_of_no_bounds(public)
     warn_of_unscaled(span, public, names)
     if longest is None and span is not None and np.isfinite(span).all():
         longest = math.sqrt(n_features)
@@ -319,6 +314,27 @@ def resolve_row_map(
     return row_map
 
 
+def warn_of_no_bounds(public: np.ndarray) -> None:
+    """Warn that no bounds are declared, and say what follows; of public facts."""
+    n_private = int((~public).sum())
+    declare = "bounds=(low, high) or a mapping by column"
+    if not n_private:
+        text = (
+            "bounds=None: no column bounds are declared, and columns of unequal scale "
+            f"train badly; pass {declare}, or False if the columns are scaled already."
+        )
+    else:
+        text = (
+            "bounds=None: expect no better than chance, because no column bounds are "
+            f"declared for {n_private} private column(s): columns of unequal scale "
+            "train badly, and a row with a missing value counts for nothing. Declare "
+            f"{declare}, or encoder=DeclaredEncoder(...) where the estimator takes "
+            "one, or use the bounds that private_bounds releases; bounds=False is for "
+            "columns that are scaled already."
+        )
+    warn_caller(text, UtilityWarning)
+
+
 def warn_of_unscaled(
     span: np.ndarray | None, public: np.ndarray, names: Sequence[str] | None
 ) -> None:
@@ -330,8 +346,8 @@ def warn_of_unscaled(
     listed = ", ".join(map(repr, columns[:5])) + ", ..." * (len(columns) > 5)
     warn_caller(
         f"bounds leave {len(columns)} private column(s) as they are: {listed}; columns "
-        "of unequal scale train badly, so declare theirs too, (0, 1) for columns of "
-        "zeros and ones.",
+        "of unequal scale train badly, and a row with a missing value there counts for "
+        "nothing, so declare theirs too, (0, 1) for columns of zeros and ones.",
         UtilityWarning,
     )
 

@@ -199,7 +199,7 @@ BY_NAME: dict[str, tuple[str, ...]] = {
     "radius": ("None", "1.0", "1e-20", "1e20", "0"),
     "C": ("'auto'", "1.0", "1e-10", "1e10", "0", "math.inf"),
     "alpha": ("'auto'", "1.0", "0", "1e20", "-1"),
-    "huber_threshold": ("1.35", "1e-20", "1e20", "0", "-1"),
+    "huber_threshold": ("'auto'", "1.35", "1e-20", "1e20", "0", "-1"),
     "fit_intercept": ("True", "False", "1", "0", "'no'"),
     "class_weight": (
         "None",

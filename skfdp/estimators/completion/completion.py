@@ -14,7 +14,7 @@ from skfdp.estimators import defaults
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.classifier import PrivateClassifier
 from skfdp.estimators.completion.method import Completed, Completion
-from skfdp.estimators.parameters import store, warn_of_unscaled
+from skfdp.estimators.parameters import store, warn_of_no_bounds, warn_of_unscaled
 from skfdp.privacy.relations import Relation
 from skfdp.records.checks import check_choice, check_number, check_size, shown
 from skfdp.records.guards import UtilityWarning, warn_caller, without_traps
@@ -221,12 +221,7 @@ class PrivateCompletionClassifier(
     ) -> RowMap:
         low, span = resolve_bounds(bounds, n_features, names)
         if bounds is None:
-            warn_caller(
-                "bounds=None: no column bounds are declared, so that private columns "
-                "need more noise and are drawn as normals; pass bounds=(low, high), a "
-                "mapping by column, or False if there are none.",
-                UtilityWarning,
-            )
+            warn_of_no_bounds(mask)
         warn_of_unscaled(span, mask, names)
         return RowMap(low, span, feature_bound=math.inf)
 

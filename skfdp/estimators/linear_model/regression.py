@@ -12,7 +12,11 @@ from sklearn.base import RegressorMixin
 from skfdp.estimators.linear_model.descent import Descent
 from skfdp.estimators.linear_model.fitted import LinearFit
 from skfdp.estimators.linear_model.linear import LinearModel
-from skfdp.estimators.linear_model.scales import TargetScales
+from skfdp.estimators.linear_model.scales import (
+    HUBER_THRESHOLD,
+    TargetScales,
+    warn_of_huber_threshold,
+)
 from skfdp.estimators.optimum import optimum
 from skfdp.estimators.parameters import ASSUMPTIONS, linear_loop
 from skfdp.privacy.assumptions import TARGET_CLIPPED, Assumption, enforced
@@ -55,8 +59,10 @@ class LinearRegressor(RegressorMixin, LinearModel):
         super()._check_parameters()
         check_number("alpha", self.alpha, include_low=True, also=("auto",))
         check_choice("loss", self.loss, tuple(REGRESSION_LOSSES))
-        check_size("huber_threshold", self.huber_threshold)
+        check_size("huber_threshold", self.huber_threshold, also=("auto",))
         check_target_bounds(self.target_bounds, self.loss, self._needs_bounds)
+        if self.loss == "huber" and math.isfinite(self.epsilon):
+            warn_of_huber_threshold(self.huber_threshold, self.target_bounds)
 
     @property
     def _needs_bounds(self) -> bool:
@@ -78,13 +84,20 @@ class LinearRegressor(RegressorMixin, LinearModel):
         return y, missing if missing.any() else None, {"target_map": target_map}
 
     def _loss(self) -> Loss:
-        # The threshold is in the target's units, and what these are in the loop is not
-        # known before they are released.
+        # What the threshold is in the loop is not known before the target's scale is
+        # released.
         return huber(math.inf) if self.loss == "huber" else REGRESSION_LOSSES[self.loss]
 
     def _scales(self, auto: float | None = None) -> TargetScales:
         alpha = auto if self.alpha == "auto" else self.alpha
         return TargetScales(bool(self.fit_intercept), self.huber_threshold, alpha)
+
+    def _stream_parameters(self, public: PublicRecords) -> dict[str, Any]:
+        given = super()._stream_parameters(public)
+        if self.loss != "huber" and self.huber_threshold == "auto":
+            # Not used: as it was when that was the default.
+            given["huber_threshold"] = HUBER_THRESHOLD
+        return given
 
     def _descent(self, public: PublicRecords) -> Descent:
         return Descent(

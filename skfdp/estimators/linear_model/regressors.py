@@ -49,8 +49,11 @@ class FeatureDPRegressor(LinearRegressor):
     loss : {"squared_error", "huber", "poisson"}, default="squared_error"
         Half the squared error; Huber's loss; or half the Poisson deviance of
         non-negative targets, with a log link.
-    huber_threshold : float, default=1.35
-        Where Huber's loss turns from squared to linear, in the target's units.
+    huber_threshold : float or "auto", default="auto"
+        Where Huber's loss turns from squared to linear, in the target's units. "auto":
+        1.35 times the target's spread, which is released anyway. A number below a
+        thousandth of the width of `target_bounds` makes it an absolute error, and the
+        fit warns.
     public_features : None, "all", names, indices, mask, slice or callable, default=None
         The public columns, as for `FeatureDPLogisticRegression`. "all" is label-DP.
     public_target : bool, default=False
@@ -214,7 +217,7 @@ class FeatureDPRegressor(LinearRegressor):
         *,
         target_bounds=None,
         loss="squared_error",
-        huber_threshold=1.35,
+        huber_threshold="auto",
         public_features=None,
         public_target=False,
         solver="auto",
@@ -321,8 +324,11 @@ class DPSGDFRegressor(LinearRegressor):
     loss : {"squared_error", "huber", "poisson"}, default="squared_error"
         Half the squared error; Huber's loss; or half the Poisson deviance of
         non-negative targets, with a log link.
-    huber_threshold : float, default=1.35
-        Where Huber's loss turns from squared to linear, in the target's units.
+    huber_threshold : float or "auto", default="auto"
+        Where Huber's loss turns from squared to linear, in the target's units. "auto":
+        1.35 times the target's spread, which is released anyway. A number below a
+        thousandth of the width of `target_bounds` makes it an absolute error, and the
+        fit warns.
     neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
         What changes between neighbouring data sets; see :ref:`protected`.
     n_records : int, default=None
@@ -470,7 +476,7 @@ class DPSGDFRegressor(LinearRegressor):
         *,
         target_bounds=None,
         loss="squared_error",
-        huber_threshold=1.35,
+        huber_threshold="auto",
         neighboring_relation="replace_special",
         n_records=None,
         encoder=None,

@@ -16,12 +16,15 @@ from skfdp.privacy import Event
 from skfdp.queries.losses import Loss, huber
 from skfdp.records.blocks import row_blocks, row_products
 from skfdp.records.coordinates import Coordinates
+from skfdp.records.guards import UtilityWarning, warn_caller
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.target import SPREAD, TargetMap, exact_map
 from skfdp.releases.desk import Desk
 
 #: Wanted error of means of targets, and of counts and rates, over half their interval.
 TARGET_ERROR, RATE_ERROR = 0.1, 0.05
+#: Huber's threshold over the spread of the target, as in `HuberRegressor`.
+HUBER_THRESHOLD = 1.35
 # Where means and mean absolute deviations lie within the width of an interval: any mean
 # is as likely; the deviation of normals four spreads wide on either side is a tenth,
 # that of even targets a quarter.
@@ -29,6 +32,9 @@ _SPREAD_OF_MEANS = 12**-0.5
 _DEVIATION, _SPREAD_OF_DEVIATIONS = 0.15, 0.1
 # About how far clips and noise move the logarithm of a mean rate.
 _DISPLACED = 0.5
+# Parts of the declared width, and of the spread, below which a threshold of Huber's loss
+# leaves hardly a target in its squared part.
+_TINY_WIDTH, _TINY_SPREAD = 1000, 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,14 +44,14 @@ class TargetScales:
     Attributes
     ----------
     fit_intercept : bool
-    huber_threshold : float
-        In units of the target; only the Huber loss reads it.
+    huber_threshold : float or "auto"
+        In units of the target; "auto": `HUBER_THRESHOLD`. Only the Huber loss reads it.
     alpha : float or None
         Penalty in units of the target; None: none.
     """
 
     fit_intercept: bool
-    huber_threshold: float
+    huber_threshold: float | str
     alpha: float | None
 
     def penalty(self, target_map: TargetMap, total: float) -> float | None:
@@ -249,8 +255,48 @@ class TargetScales:
     ) -> tuple[Records, Loss]:
         """Return the table with its target in the loop's units, and the loss there."""
         if loss.name == "huber":
-            loss = huber(self.huber_threshold / target_map.scale)
+            loss = huber(self._huber_threshold(target_map))
         return records.with_target(target_map), loss
+
+    def _huber_threshold(self, target_map: TargetMap) -> float:
+        """Return where the loss turns linear, in the loop's units."""
+        threshold = self.huber_threshold
+        if threshold == "auto":
+            return HUBER_THRESHOLD
+        # Without bounds the spread is exact: the target is public, or there is no
+        # privacy.
+        if math.isinf(target_map.high) and threshold < target_map.scale / _TINY_SPREAD:
+            _warn_of_absolute_loss(threshold, "a hundredth of the target's spread")
+        return threshold / target_map.scale
+
+
+def warn_of_huber_threshold(threshold: float | str, bounds: tuple | None) -> None:
+    """Warn of a threshold that is tiny beside the declared bounds; of parameters alone.
+
+    Parameters
+    ----------
+    threshold : float or "auto"
+    bounds : (float, float) or None
+    """
+    if threshold == "auto" or bounds is None:
+        return
+    low, high = map(float, bounds)
+    if threshold < (high - low) / _TINY_WIDTH:
+        _warn_of_absolute_loss(
+            threshold,
+            f"a thousandth of the width of target_bounds=({low:g}, {high:g})",
+        )
+
+
+def _warn_of_absolute_loss(threshold: float, size: str) -> None:
+    """Warn that Huber's loss is hardly ever squared."""
+    warn_caller(
+        f"huber_threshold={float(threshold):g} is below {size}: Huber's loss is then "
+        "an absolute error in nearly all rows, which learns little under noise; leave "
+        "'auto', 1.35 times the target's spread, or give the size of usual errors in "
+        "the target's units.",
+        UtilityWarning,
+    )
 
 
 def _targets(records: Records, bounds: TargetMap) -> np.ndarray:
