@@ -27,7 +27,9 @@ LOOP = {"bounds": (0, 1), "max_iter": 3}
 
 
 def _search(epsilon: float):
-    inner = skfdp.FeatureDPLogisticRegression(**LOOP)
+    inner = skfdp.FeatureDPLogisticRegression(
+        **LOOP, neighboring_relation="replace_one"
+    )
     grid = {"clip_norm": [0.3, 1.0]}
     return skfdp.PrivateSearchCV(inner, grid, epsilon=epsilon, mean_runs=3.0)
 
@@ -35,22 +37,35 @@ def _search(epsilon: float):
 #: From a name to what makes the estimator for an epsilon.
 FITS = {
     "FeatureDPLogisticRegression, private target": lambda epsilon: (
-        skfdp.FeatureDPLogisticRegression(epsilon, **LOOP, public_features=[0, 1])
+        skfdp.FeatureDPLogisticRegression(
+            epsilon, **LOOP, public_features=[0, 1], neighboring_relation="replace_one"
+        )
     ),
     "FeatureDPLogisticRegression, public target": lambda epsilon: (
         skfdp.FeatureDPLogisticRegression(
-            epsilon, **LOOP, public_features=[0, 1], public_target=True
+            epsilon,
+            **LOOP,
+            public_features=[0, 1],
+            public_target=True,
+            neighboring_relation="replace_one",
         )
     ),
     "FeatureDPLogisticRegression, label-DP": lambda epsilon: (
-        skfdp.FeatureDPLogisticRegression(epsilon, bounds=(0, 1), public_features="all")
+        skfdp.FeatureDPLogisticRegression(
+            epsilon,
+            bounds=(0, 1),
+            public_features="all",
+            neighboring_relation="replace_one",
+        )
     ),
-    "DPSGDFClassifier": lambda epsilon: skfdp.DPSGDFClassifier(epsilon, **LOOP),
+    "DPSGDFClassifier": lambda epsilon: skfdp.DPSGDFClassifier(
+        epsilon, **LOOP, neighboring_relation="replace_special"
+    ),
     "DPSGDFClassifier, Poisson batches": lambda epsilon: skfdp.DPSGDFClassifier(
-        epsilon, **LOOP, batch_size=40
+        epsilon, **LOOP, batch_size=40, neighboring_relation="replace_special"
     ),
     "FeatureDPRegressor": lambda epsilon: skfdp.FeatureDPRegressor(
-        epsilon, **LOOP, target_bounds=(0, 1)
+        epsilon, **LOOP, target_bounds=(0, 1), neighboring_relation="replace_one"
     ),
     "FeatureDPMLPClassifier": lambda epsilon: skfdp.FeatureDPMLPClassifier(
         epsilon,
@@ -58,12 +73,17 @@ FITS = {
         hidden_layer_sizes=(8,),
         public_features=[0, 1],
         public_target=True,
+        neighboring_relation="replace_one",
     ),
     "PrivateCenteringTransformer": lambda epsilon: skfdp.PrivateCenteringTransformer(
-        epsilon, **SOME
+        epsilon, **SOME, neighboring_relation="replace_special"
     ),
     "PrivateCompletionClassifier": lambda epsilon: skfdp.PrivateCompletionClassifier(
-        GaussianNB(), epsilon=epsilon, **SOME, n_draws=2
+        GaussianNB(),
+        epsilon=epsilon,
+        **SOME,
+        n_draws=2,
+        neighboring_relation="replace_one",
     ),
     "PrivateSearchCV": _search,
 }

@@ -61,7 +61,9 @@ def new(case):
     import skfdp
 
     if case == "first fit":
-        skfdp.DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(X, y)
+        skfdp.DPSGDFClassifier(
+            bounds=(0, 1), max_iter=2, neighboring_relation="replace_special"
+        ).fit(X, y)
     print(json.dumps([time.process_time() - cpu, time.perf_counter() - wall, peak()]))
 
 
@@ -98,19 +100,36 @@ def maker(case):
         "public target": lambda: logistic(1.0, **part, public_target=True),
         "nothing public": lambda: logistic(1.0, **box),
         "label-DP": lambda: logistic(1.0, **box, public_features="all"),
-        "DPSGD-F": lambda: skfdp.DPSGDFClassifier(1.0, **box),
-        "Poisson batches": lambda: skfdp.DPSGDFClassifier(1.0, **box, batch_size=1024),
-        "CSR": lambda: skfdp.DPSGDFClassifier(1.0, **box),
+        "DPSGD-F": lambda: skfdp.DPSGDFClassifier(
+            1.0, **box, neighboring_relation="replace_special"
+        ),
+        "Poisson batches": lambda: skfdp.DPSGDFClassifier(
+            1.0, **box, batch_size=1024, neighboring_relation="replace_special"
+        ),
+        "CSR": lambda: skfdp.DPSGDFClassifier(
+            1.0, **box, neighboring_relation="replace_special"
+        ),
         "regressor": lambda: regressor(1.0, **part, target_bounds=(0, 1)),
         "regressor, one-shot": lambda: regressor(
             1.0, **box, target_bounds=(0, 1), solver="one-shot"
         ),
         "network": lambda: skfdp.FeatureDPMLPClassifier(
-            4.0, **part, public_target=True, hidden_layer_sizes=(16,), max_iter=20
+            4.0,
+            **part,
+            public_target=True,
+            hidden_layer_sizes=(16,),
+            max_iter=20,
+            neighboring_relation="replace_one",
         ),
-        "transformer": lambda: skfdp.PrivateCenteringTransformer(1.0, **part),
+        "transformer": lambda: skfdp.PrivateCenteringTransformer(
+            1.0, **part, neighboring_relation="replace_special"
+        ),
         "completion": lambda: skfdp.PrivateCompletionClassifier(
-            GaussianNB(), epsilon=1.0, **part, n_draws=2
+            GaussianNB(),
+            epsilon=1.0,
+            **part,
+            n_draws=2,
+            neighboring_relation="replace_one",
         ),
         "search": lambda: skfdp.PrivateSearchCV(
             logistic(**box, max_iter=10),

@@ -272,9 +272,14 @@ def fits(args) -> dict:
     train, test = slice(0, 50_000), slice(50_000, 60_000)
     models = {
         "skfdp, 20 steps": DPSGDFClassifier(
-            bounds=False, feature_bound=10.0, max_iter=20
+            bounds=False,
+            feature_bound=10.0,
+            max_iter=20,
+            neighboring_relation="replace_special",
         ),
-        "skfdp, default": DPSGDFClassifier(bounds=False, feature_bound=10.0),
+        "skfdp, default": DPSGDFClassifier(
+            bounds=False, feature_bound=10.0, neighboring_relation="replace_special"
+        ),
         "scikit-learn lbfgs": LogisticRegression(),
         "scikit-learn SGD": SGDClassifier(loss="log_loss", max_iter=20, tol=None),
     }

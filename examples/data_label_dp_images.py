@@ -109,7 +109,11 @@ def main():
         fetch = fetch_mnist if options.data == "mnist" else fetch_fashion_mnist
         train, test = (fetch(subset=s, return_X_y=True) for s in ("train", "test"))
     classifier = FeatureDPLogisticRegression(
-        epsilon=1.0, delta=1e-5, public_features="all", bounds=False
+        epsilon=1.0,
+        delta=1e-5,
+        public_features="all",
+        bounds=False,
+        neighboring_relation="replace_one",
     )
     model = make_pipeline(*public_steps(options.data, n_atoms), classifier).fit(*train)
     print(f"test accuracy {100 * model.score(*test):.2f} %")

@@ -87,7 +87,13 @@ def main():
     }[options.features]
     # The classifier scales rows to norm 1, so that no bounds have to be declared.
     clip_norm = options.clip_norm or "auto"
-    classifier = DPSGDFClassifier(1.0, 1e-5, bounds=False, clip_norm=clip_norm)
+    classifier = DPSGDFClassifier(
+        1.0,
+        1e-5,
+        bounds=False,
+        clip_norm=clip_norm,
+        neighboring_relation="replace_special",
+    )
     model = make_pipeline(step, classifier).fit(*train)
     print(f"test accuracy {100 * model.score(*test):.2f} %")
     print(classifier.privacy_.statement())

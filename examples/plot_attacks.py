@@ -41,7 +41,12 @@ def people(n):
 
 def private_model(epsilon):
     return FeatureDPLogisticRegression(
-        epsilon, DELTA, bounds=(0, 1), classes=[0, 1], on_invalid="raise"
+        epsilon,
+        DELTA,
+        bounds=(0, 1),
+        classes=[0, 1],
+        on_invalid="raise",
+        neighboring_relation="replace_one",
     )
 
 

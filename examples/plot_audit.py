@@ -24,7 +24,13 @@ from skfdp.audit import audit_mechanism, audit_replay
 
 rng = np.random.default_rng(0)
 X, y = rng.random((60, 4)), rng.integers(2, size=60)
-model = DPSGDFClassifier(epsilon=1.0, bounds=(0, 1), classes=[0, 1], max_iter=3)
+model = DPSGDFClassifier(
+    epsilon=1.0,
+    bounds=(0, 1),
+    classes=[0, 1],
+    max_iter=3,
+    neighboring_relation="replace_special",
+)
 print("the model:", audit_replay(model, X, y, n_neighbours=6).passed)
 leaky = make_pipeline(StandardScaler(), model)
 print("behind a StandardScaler:", audit_replay(leaky, X, y, n_neighbours=6).passed)

@@ -42,7 +42,9 @@ def made_up(n, d=12):
 # a constant.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True, layout="constrained")
-model = FeatureDPLogisticRegression(bounds=(0, 1), classes=[False, True])
+model = FeatureDPLogisticRegression(
+    bounds=(0, 1), classes=[False, True], neighboring_relation="replace_one"
+)
 for ax, n in zip(axes, (1000, 4000, 16_000), strict=True):
     PrivacyUtilityDisplay.from_estimator(
         model, *made_up(n), epsilons=(0.03, 0.1, 0.3, 1, 3), n_repeats=3, ax=ax

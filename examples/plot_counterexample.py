@@ -47,7 +47,14 @@ from skfdp import DPSGDFClassifier
 
 
 def classifier(**parameters):
-    return DPSGDFClassifier(epsilon, delta, loss="hinge", bounds=False, **parameters)
+    return DPSGDFClassifier(
+        epsilon,
+        delta,
+        loss="hinge",
+        bounds=False,
+        **parameters,
+        neighboring_relation="replace_special",
+    )
 
 
 families = {

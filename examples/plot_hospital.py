@@ -67,6 +67,7 @@ model = FeatureDPLogisticRegression(
     encoder=encoder,
     public_features=["Alter", "Station", "Aufnahme"],
     classes=["nein", "ja"],
+    neighboring_relation="replace_one",
 )
 train, test = table[:15_000], table[15_000:]
 model.fit(train.drop(columns="Rückkehr"), train["Rückkehr"])

@@ -45,10 +45,17 @@ encoder = DeclaredEncoder(bounds)
 normal = SimpleImputer(strategy="constant", fill_value=35.0, keep_empty_features=True)
 normal.set_output(transform="pandas")
 ways = {
-    "a level of its own": FeatureDPLogisticRegression(**given, encoder=encoder),
-    "middle of the bounds": FeatureDPLogisticRegression(**given, bounds=bounds),
+    "a level of its own": FeatureDPLogisticRegression(
+        **given, encoder=encoder, neighboring_relation="replace_one"
+    ),
+    "middle of the bounds": FeatureDPLogisticRegression(
+        **given, bounds=bounds, neighboring_relation="replace_one"
+    ),
     "a declared value": make_pipeline(
-        normal, FeatureDPLogisticRegression(**given, bounds=bounds)
+        normal,
+        FeatureDPLogisticRegression(
+            **given, bounds=bounds, neighboring_relation="replace_one"
+        ),
     ),
 }
 areas = {}
@@ -72,7 +79,9 @@ ax.invert_yaxis()
 
 leaky = make_pipeline(
     SimpleImputer().set_output(transform="pandas"),
-    FeatureDPLogisticRegression(**given, bounds=bounds),
+    FeatureDPLogisticRegression(
+        **given, bounds=bounds, neighboring_relation="replace_one"
+    ),
 ).fit(rows[train], ill[train])
 print(report(leaky).statement()[:330])
 

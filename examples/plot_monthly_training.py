@@ -32,7 +32,13 @@ y = (X - 0.5) @ weights + 0.1 * rng.normal(size=len(X)) > 0
 
 
 def new_model(ledger):
-    return DPSGDFClassifier(epsilon=0.5, delta=1e-6, bounds=(0, 1), ledger=ledger)
+    return DPSGDFClassifier(
+        epsilon=0.5,
+        delta=1e-6,
+        bounds=(0, 1),
+        ledger=ledger,
+        neighboring_relation="replace_special",
+    )
 
 
 # %%

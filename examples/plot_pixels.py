@@ -56,7 +56,12 @@ def model_of(step, clip_norm):
     return make_pipeline(
         step,
         DPSGDFClassifier(
-            5.0, 1e-5, bounds=False, clip_norm=clip_norm, classes=range(10)
+            5.0,
+            1e-5,
+            bounds=False,
+            clip_norm=clip_norm,
+            classes=range(10),
+            neighboring_relation="replace_special",
         ),
     )
 

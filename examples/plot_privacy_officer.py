@@ -103,6 +103,7 @@ model = make_pipeline(
         bounds=bounds,
         classes=["no", "yes"],
         ledger=ledger,
+        neighboring_relation="replace_one",
     ),
 )
 train, test = table[:5000], table[5000:]

@@ -60,7 +60,9 @@ def scores(d, epsilon=1.0):
         model.fit(X, y).score(X_test, y_test)
         for model in (
             DPSGDFRegressor(epsilon, neighboring_relation="replace_one", **given),
-            FeatureDPRegressor(epsilon, solver="one-shot", **given),
+            FeatureDPRegressor(
+                epsilon, solver="one-shot", **given, neighboring_relation="replace_one"
+            ),
         )
     ]
     scale = np.sqrt(d)

@@ -34,12 +34,18 @@ given = {"bounds": (0, 1), "classes": [False, True]}
 
 
 def defaults():
-    return DPSGDFClassifier(epsilon, delta, **given)
+    return DPSGDFClassifier(
+        epsilon, delta, **given, neighboring_relation="replace_special"
+    )
 
 
 def search():
     return PrivateSearchCV(
-        DPSGDFClassifier(**given), settings, epsilon=epsilon, delta=delta, mean_runs=3
+        DPSGDFClassifier(**given, neighboring_relation="replace_special"),
+        settings,
+        epsilon=epsilon,
+        delta=delta,
+        mean_runs=3,
     )
 
 
@@ -49,7 +55,12 @@ each = gdp_epsilon(delta, gdp_mu(epsilon, delta) / np.sqrt(8))
 def one_of_eight():
     clip, normalize = rng.choice(settings["clip_norm"]), rng.choice([True, False])
     return DPSGDFClassifier(
-        each, delta, clip_norm=float(clip), normalize=bool(normalize), **given
+        each,
+        delta,
+        clip_norm=float(clip),
+        normalize=bool(normalize),
+        **given,
+        neighboring_relation="replace_special",
     )
 
 

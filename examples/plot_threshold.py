@@ -27,7 +27,12 @@ print(f"{back.mean():.1%} come back")
 ledger = PrivacyLedger(epsilon=2.0, delta=1e-6)
 fitted, scored, later = np.split(np.arange(n), [16_000, 30_000])
 model = DPSGDFClassifier(
-    0.1, 1e-6, bounds=(0, 1), classes=[False, True], ledger=ledger
+    0.1,
+    1e-6,
+    bounds=(0, 1),
+    classes=[False, True],
+    ledger=ledger,
+    neighboring_relation="replace_special",
 ).fit(patients.loc[fitted], back[fitted])
 
 # %%

@@ -55,25 +55,40 @@ def plans(trials: int):
     yield "a mean and Poisson, 50 steps", both, trials
     bounded = {"bounds": (0, 1), "classes": [0, 1], "epsilon": 4.0}
     for name, model, share in (
-        ("DPSGDFClassifier", skfdp.DPSGDFClassifier(**bounded), 1),
+        (
+            "DPSGDFClassifier",
+            skfdp.DPSGDFClassifier(**bounded, neighboring_relation="replace_special"),
+            1,
+        ),
         (
             "DPSGDFClassifier, batches of 100",
-            skfdp.DPSGDFClassifier(**bounded, batch_size=100),
+            skfdp.DPSGDFClassifier(
+                **bounded, batch_size=100, neighboring_relation="replace_special"
+            ),
             1,
         ),
         (
             "DPSGDFClassifier, Algorithm 2",
-            skfdp.DPSGDFClassifier(**bounded, centering="adaptive", clip_features=True),
+            skfdp.DPSGDFClassifier(
+                **bounded,
+                centering="adaptive",
+                clip_features=True,
+                neighboring_relation="replace_special",
+            ),
             1,
         ),
         (
             "FeatureDPLogisticRegression",
-            skfdp.FeatureDPLogisticRegression(**bounded),
+            skfdp.FeatureDPLogisticRegression(
+                **bounded, neighboring_relation="replace_one"
+            ),
             1,
         ),
         (
             "PrivateCenteringTransformer",
-            skfdp.PrivateCenteringTransformer(4.0, bounds=(0, 1)),
+            skfdp.PrivateCenteringTransformer(
+                4.0, bounds=(0, 1), neighboring_relation="replace_special"
+            ),
             4,
         ),
     ):

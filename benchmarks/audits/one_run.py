@@ -34,6 +34,7 @@ EPSILONS = (1.0, 4.0, 8.0, 16.0)
 NOISE = {"claimed": 1.0, "half": 2.0, "none": 1e4}
 LOGISTIC, SGD = skfdp.FeatureDPLogisticRegression, skfdp.DPSGDFClassifier
 REAL = {"target_bounds": (0, 1)}
+REPLACED = {"neighboring_relation": "replace_one"}
 SPECIAL = {"neighboring_relation": "replace_special"}
 ADDED = {"neighboring_relation": "add_or_remove_one", "n_records": SIZE[0]}
 
@@ -45,31 +46,41 @@ def means(model, X_a, y_a, X_b, y_b):
 
 #: Estimator, its parameters, shape of the table, and what is not the default.
 CASES = {
-    "logistic, all private": (LOGISTIC, {}, SIZE, {}),
+    "logistic, all private": (LOGISTIC, REPLACED, SIZE, {}),
     "logistic, null": (LOGISTIC, {**SPECIAL, "classes": [0, 1]}, SIZE, {}),
     "logistic, half public": (
         LOGISTIC,
-        {"public_features": slice(0, SIZE[1] // 2)},
+        {**REPLACED, "public_features": slice(0, SIZE[1] // 2)},
         SIZE,
         {},
     ),
-    "logistic, target public": (LOGISTIC, {"public_target": True}, SIZE, {}),
-    "label-DP, one-shot": (LOGISTIC, {"public_features": "all"}, SIZE, {}),
+    "logistic, target public": (
+        LOGISTIC,
+        {**REPLACED, "public_target": True},
+        SIZE,
+        {},
+    ),
+    "label-DP, one-shot": (LOGISTIC, {**REPLACED, "public_features": "all"}, SIZE, {}),
     "label-DP, descent": (
         LOGISTIC,
-        {"public_features": "all", "solver": "dp-gd"},
+        {**REPLACED, "public_features": "all", "solver": "dp-gd"},
         SIZE,
         {},
     ),
-    "DPSGD-F, null": (SGD, {"classes": [0, 1]}, SIZE, {}),
-    "DPSGD-F, two steps": (SGD, {}, SIZE, {"tails": "other"}),
+    "DPSGD-F, null": (SGD, {**SPECIAL, "classes": [0, 1]}, SIZE, {}),
+    "DPSGD-F, two steps": (SGD, SPECIAL, SIZE, {"tails": "other"}),
     "DPSGD-F, added": (SGD, {**ADDED, "classes": [0, 1]}, SIZE, {}),
-    "DPSGD-F, sampled": (SGD, {"classes": [0, 1], "batch_size": 50}, SIZE, {}),
-    "regressor": (skfdp.FeatureDPRegressor, REAL, SIZE, {}),
-    "DPSGD-F regressor": (skfdp.DPSGDFRegressor, REAL, SIZE, {}),
-    "network": (skfdp.FeatureDPMLPClassifier, {}, SMALL, {}),
-    "centring": (skfdp.PrivateCenteringTransformer, {}, SIZE, {"score": means}),
-    "logistic, 2000 canaries": (LOGISTIC, {}, LARGE, {"n_canaries": LARGE[0]}),
+    "DPSGD-F, sampled": (
+        SGD,
+        {**SPECIAL, "classes": [0, 1], "batch_size": 50},
+        SIZE,
+        {},
+    ),
+    "regressor": (skfdp.FeatureDPRegressor, {**REPLACED, **REAL}, SIZE, {}),
+    "DPSGD-F regressor": (skfdp.DPSGDFRegressor, {**SPECIAL, **REAL}, SIZE, {}),
+    "network": (skfdp.FeatureDPMLPClassifier, REPLACED, SMALL, {}),
+    "centring": (skfdp.PrivateCenteringTransformer, SPECIAL, SIZE, {"score": means}),
+    "logistic, 2000 canaries": (LOGISTIC, REPLACED, LARGE, {"n_canaries": LARGE[0]}),
 }
 
 

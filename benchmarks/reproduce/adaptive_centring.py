@@ -119,10 +119,22 @@ def score(name: str, method: str, seed: int) -> float:
     split = load(seed)
     given = given | METHODS[method] | {"bounds": split.bounds, "random_state": seed}
     if name.startswith("diabetes"):
-        model = DPSGDFRegressor(EPSILON, DELTA, target_bounds=(0, 400), **given)
+        model = DPSGDFRegressor(
+            EPSILON,
+            DELTA,
+            target_bounds=(0, 400),
+            **given,
+            neighboring_relation="replace_special",
+        )
     else:
         classes = np.unique(np.r_[split.y, split.y_test])
-        model = DPSGDFClassifier(EPSILON, DELTA, classes=classes, **given)
+        model = DPSGDFClassifier(
+            EPSILON,
+            DELTA,
+            classes=classes,
+            **given,
+            neighboring_relation="replace_special",
+        )
     return 100 * model.fit(split.X, split.y).score(split.X_test, split.y_test)
 
 

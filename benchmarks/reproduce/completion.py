@@ -141,6 +141,7 @@ def completed(load: Callable, model: str, n_seeds: int, epsilon: float) -> dict:
             bounds=split.bounds,
             feature_bound=bound,
             random_state=seed,
+            neighboring_relation="replace_one",
         )
         runs.append(fit_scores(classifier, split))
     return mean_scores(runs)

@@ -109,7 +109,9 @@ def run(case: Case, epsilon: float, seed: int) -> dict[str, dict[str, float]]:
     conditional = functools.partial(centre, public_features=case.public)
     then = functools.partial(FeatureDPLogisticRegression, rest, bounds=False)
     models = {
-        "alone": FeatureDPLogisticRegression(epsilon, bounds=split.bounds, **last),
+        "alone": FeatureDPLogisticRegression(
+            epsilon, bounds=split.bounds, **last, neighboring_relation="replace_one"
+        ),
         # Its output columns are not public any more.
         "mean": make_pipeline(centre(), then(centering=None, random_state=seed)),
         "conditional": make_pipeline(conditional(), then(centering=None, **last)),

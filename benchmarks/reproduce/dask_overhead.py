@@ -110,7 +110,9 @@ def fitted(rows: Any, labels: Any, n_steps: int, **changes: Any) -> dict[str, An
     from skfdp import FeatureDPLogisticRegression
 
     settings = {"epsilon": 1.0, "delta": 1e-8, "bounds": (0, 1), "classes": [0, 1]}
-    model = FeatureDPLogisticRegression(**settings, max_iter=n_steps, **changes)
+    model = FeatureDPLogisticRegression(
+        **settings, max_iter=n_steps, **changes, neighboring_relation="replace_one"
+    )
     start = time.perf_counter()
     with Watch() as watch:
         model.fit(rows, labels)

@@ -78,6 +78,7 @@ def private_fit(given: dict, split: Split, epsilon: float, seed: int) -> np.ndar
         classes=labels(split),
         random_state=seed,
         **given,
+        neighboring_relation="replace_one",
     )
     return model.fit(split.X, split.y).predict_proba(split.X_test)
 

@@ -207,6 +207,7 @@ def default(n, epsilon, share) -> dict:
             public_target=True,
             bounds=(-(D**-0.5), D**-0.5),
             random_state=seed,
+            neighboring_relation="replace_one",
         ).fit(X, y)
         margins = model.decision_function(X)
         excess.append((np.logaddexp(0, margins) - y * margins).mean() - least)

@@ -55,7 +55,11 @@ def measure(n_seeds: int) -> dict:
         for name, public in SPLITS.items():
             for scores, epsilon in zip(found[name], EPSILONS, strict=True):
                 model = FeatureDPLogisticRegression(
-                    epsilon, bounds=(0, 16), random_state=seed, **public
+                    epsilon,
+                    bounds=(0, 16),
+                    random_state=seed,
+                    **public,
+                    neighboring_relation="replace_one",
                 ).fit(X_train, y_train)
                 scores.append(model.score(X_test, y_test))
         print(f"seed {seed + 1} of {n_seeds}", flush=True)

@@ -55,7 +55,11 @@ def coverage(n_records, n_columns, n_classes, epsilon, n_fits, rng):
     hits = []
     for _ in range(n_fits):
         model = FeatureDPLogisticRegression(
-            epsilon, public_features="all", bounds=(0, 1), classes=range(n_classes)
+            epsilon,
+            public_features="all",
+            bounds=(0, 1),
+            classes=range(n_classes),
+            neighboring_relation="replace_one",
         ).fit(X, labels((X - 0.5) @ weights, rng))
         found = model.coefficients_table()
         if "low" in found:
@@ -84,14 +88,62 @@ def models(epsilon):
     one = target | {"solver": "one-shot"}
     some = one | {"public_features": [0]}
     every = one | {"public_features": "all"}
-    yield "label statistic", lambda: FeatureDPLogisticRegression(**label), 0, 0
-    yield "target statistic", lambda: FeatureDPRegressor(**every), 1, 0
-    yield "the same, alpha=1", lambda: FeatureDPRegressor(**every, alpha=1.0), 1, 0
-    yield "moments", lambda: FeatureDPRegressor(**one), 1, 0
-    yield "moments, some public", lambda: FeatureDPRegressor(**some), 1, 0
-    yield "descent", lambda: DPSGDFClassifier(**own, classes=[0, 1]), 0, 0
-    yield "descent of a target", lambda: DPSGDFRegressor(**target), 1, 0
-    yield "descent on hats", lambda: DPSGDFClassifier(**own, classes=[0, 1]), 0, 1
+    yield (
+        "label statistic",
+        lambda: FeatureDPLogisticRegression(
+            **label, neighboring_relation="replace_one"
+        ),
+        0,
+        0,
+    )
+    yield (
+        "target statistic",
+        lambda: FeatureDPRegressor(**every, neighboring_relation="replace_one"),
+        1,
+        0,
+    )
+    yield (
+        "the same, alpha=1",
+        lambda: FeatureDPRegressor(
+            **every, alpha=1.0, neighboring_relation="replace_one"
+        ),
+        1,
+        0,
+    )
+    yield (
+        "moments",
+        lambda: FeatureDPRegressor(**one, neighboring_relation="replace_one"),
+        1,
+        0,
+    )
+    yield (
+        "moments, some public",
+        lambda: FeatureDPRegressor(**some, neighboring_relation="replace_one"),
+        1,
+        0,
+    )
+    yield (
+        "descent",
+        lambda: DPSGDFClassifier(
+            **own, classes=[0, 1], neighboring_relation="replace_special"
+        ),
+        0,
+        0,
+    )
+    yield (
+        "descent of a target",
+        lambda: DPSGDFRegressor(**target, neighboring_relation="replace_special"),
+        1,
+        0,
+    )
+    yield (
+        "descent on hats",
+        lambda: DPSGDFClassifier(
+            **own, classes=[0, 1], neighboring_relation="replace_special"
+        ),
+        0,
+        1,
+    )
 
 
 def main():

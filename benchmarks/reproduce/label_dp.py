@@ -124,6 +124,7 @@ def full_size_fit(data: str, features: str, solver: str, seed: int) -> dict:
         solver=solver,
         bounds=bounds,
         random_state=seed,
+        neighboring_relation="replace_one",
     )
     if features == "kernel":
         model = make_pipeline(*kernel_steps(seed), model)
@@ -259,6 +260,7 @@ def _fit(data: DataSet, epsilon: float, solver: str, seed: int) -> dict:
         bounds=split.bounds,
         classes=np.unique(split.y_test),
         random_state=seed,
+        neighboring_relation="replace_one",
     )
     return scores(model.fit(split.X, split.y), split)
 
@@ -346,12 +348,20 @@ def _without_privacy(split: Split, classes, epsilon: float, seed: int) -> np.nda
 
 WAYS = {
     "one-shot": _estimator(  # of rows that are not shortened
-        FeatureDPLogisticRegression, public_features="all", feature_bound="auto"
+        FeatureDPLogisticRegression,
+        public_features="all",
+        feature_bound="auto",
+        neighboring_relation="replace_one",
     ),
     "loop": _estimator(
-        FeatureDPLogisticRegression, public_features="all", solver="dp-gd"
+        FeatureDPLogisticRegression,
+        public_features="all",
+        solver="dp-gd",
+        neighboring_relation="replace_one",
     ),
-    "nothing public": _estimator(DPSGDFClassifier),
+    "nothing public": _estimator(
+        DPSGDFClassifier, neighboring_relation="replace_special"
+    ),
     "Warner": warner,
     "RRWithPrior": with_prior,
     "frequencies": _frequencies,

@@ -42,6 +42,7 @@ def estimators(epsilon, half, high):
         "public_features": half,
         "public_target": True,
         "bounds": (0, high),
+        "neighboring_relation": "replace_one",
         "random_state": 0,
     }
     network = {**facts, "hidden_layer_sizes": HIDDEN}

@@ -171,7 +171,12 @@ def measured(X, y, rate, n_steps, reads, working_memory):
     """Fit once; return the times of steps and of plain readings, and the memory."""
     rates, n = Rates(reads), len(X)
     batch = None if rate == 1 else int(rate * n)
-    model = DPSGDFClassifier(max_iter=n_steps + 1, batch_size=batch, delta=1e-9)
+    model = DPSGDFClassifier(
+        max_iter=n_steps + 1,
+        batch_size=batch,
+        delta=1e-9,
+        neighboring_relation="replace_special",
+    )
     if isinstance(X, LargeTable):  # rows as they are
         given = {"centering": None, "fit_intercept": False, "normalize": False}
         model.set_params(**given, feature_bound=1.0)
@@ -244,9 +249,12 @@ def main():
         rng = np.random.default_rng(1)
         small = rng.random((500, arguments.columns), dtype=np.float32)
         for batch in (None, 100):  # compile
-            DPSGDFClassifier(bounds=(0, 1), max_iter=2, batch_size=batch).fit(
-                small, rng.integers(0, 2, 500)
-            )
+            DPSGDFClassifier(
+                bounds=(0, 1),
+                max_iter=2,
+                batch_size=batch,
+                neighboring_relation="replace_special",
+            ).fit(small, rng.integers(0, 2, 500))
         if arguments.stored:
             X = make_stored(folder / "grid", n_rows, arguments.columns)
         else:

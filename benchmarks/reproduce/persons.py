@@ -178,6 +178,7 @@ def fitted(panel: Panel, model: str, arm: str, epsilon: float, seed: int) -> flo
         classes=[0, 1],
         public_features="all" if model == "labels" else None,
         random_state=seed,
+        neighboring_relation="replace_one",
     )
     X, y, given = panel.X, panel.y, {}
     if arm == "one row":

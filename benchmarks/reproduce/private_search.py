@@ -68,7 +68,10 @@ def estimator(split: Split, fixed: dict, **parameters) -> DPSGDFClassifier:
     """Return the unfitted classifier; classes are declared."""
     classes = np.unique(np.r_[split.y_test, split.y])
     return DPSGDFClassifier(
-        bounds=split.bounds, classes=classes, **(fixed | parameters)
+        bounds=split.bounds,
+        classes=classes,
+        **(fixed | parameters),
+        neighboring_relation="replace_special",
     )
 
 

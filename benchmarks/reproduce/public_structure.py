@@ -161,6 +161,7 @@ def feature_dp(split: Split, public: np.ndarray, epsilon: float, seed: int, **gi
         bounds=split.bounds,
         random_state=seed,
         **given,
+        neighboring_relation="replace_one",
     )
     return scores(model.fit(split.X, split.y), split)
 

@@ -294,6 +294,7 @@ def skfdp_model(public: float = 0.0, target: bool = False, **given):
             public_target=target,
             random_state=seed,
             **given,
+            neighboring_relation="replace_one",
         )
 
     return build

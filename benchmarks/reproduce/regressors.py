@@ -37,14 +37,15 @@ from sklearn.preprocessing import StandardScaler
 from skfdp import DPSGDFRegressor, FeatureDPRegressor, UtilityWarning
 
 EPSILONS = (0.3, 1.0, 3.0, 8.0)
+REPLACED = {"neighboring_relation": "replace_one"}
 MODELS = {
-    "FeatureDP": (FeatureDPRegressor, {}),
-    "DPSGDF": (DPSGDFRegressor, {}),
-    "moments": (FeatureDPRegressor, {"solver": "one-shot"}),
-    "label": (FeatureDPRegressor, {"public_features": "all"}),
+    "FeatureDP": (FeatureDPRegressor, REPLACED),
+    "DPSGDF": (DPSGDFRegressor, {"neighboring_relation": "replace_special"}),
+    "moments": (FeatureDPRegressor, {**REPLACED, "solver": "one-shot"}),
+    "label": (FeatureDPRegressor, {**REPLACED, "public_features": "all"}),
     "label, one-shot": (
         FeatureDPRegressor,
-        {"public_features": "all", "solver": "one-shot"},
+        {**REPLACED, "public_features": "all", "solver": "one-shot"},
     ),
 }
 

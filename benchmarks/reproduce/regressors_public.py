@@ -138,6 +138,7 @@ def private_score(table: Table, public: str, epsilon: float, seed: int) -> float
         public_features=columns,
         public_target=public in ("target", "both"),
         random_state=seed,
+        neighboring_relation="replace_one",
     )
     return score(table.loss, y_test, model.fit(X, y).predict(X_test))
 

@@ -74,6 +74,7 @@ def make_model(ledger=None):
         max_iter=N_STEPS,
         batch_size=200,
         ledger=ledger,
+        neighboring_relation="replace_special",
     )
 
 

@@ -207,6 +207,7 @@ def ours(split, epsilon, seed, solver="auto") -> dict:
         bounds=split.bounds,
         classes=np.unique(split.y),
         random_state=seed,
+        neighboring_relation="replace_one",
     )
     return scores(model.fit(split.X, split.y), split)
 

@@ -137,6 +137,7 @@ def regress(table, way, share, epsilon, seed) -> float:
             target_bounds=target_bounds,
             public_features=None if way == "one-shot, none" else public,
             random_state=seed,
+            neighboring_relation="replace_one",
         )
         found = [model.fit(X, y).predict(X_test)]
     else:
@@ -250,6 +251,7 @@ def first_model(split, classes, epsilon, seed, one_shot):
             bounds=split.bounds,
             classes=classes,
             random_state=seed,
+            neighboring_relation="replace_one",
         )
         return model.fit(split.X, split.y)
     k = len(classes)
@@ -272,7 +274,11 @@ def classify(table, way, epsilon, seed) -> dict:
         return scores(model.fit(split.X, split.y), split)
     if way == "default":
         model = FeatureDPLogisticRegression(
-            epsilon, DELTA, public_features=public, **facts
+            epsilon,
+            DELTA,
+            public_features=public,
+            **facts,
+            neighboring_relation="replace_one",
         )
         return scores(model.fit(split.X, split.y), split)
     known = public_part(split, public)
@@ -288,6 +294,7 @@ def classify(table, way, epsilon, seed) -> dict:
             public_features=public,
             public_model=first,
             **facts,
+            neighboring_relation="replace_one",
         )
         found.append(scores(model.fit(split.X, split.y), split))
     return min(found, key=lambda one: one["log_loss"])

@@ -89,7 +89,12 @@ def estimator(split: Split, epsilon: float, **parameters) -> DPSGDFClassifier:
     """Return the unfitted classifier; classes are declared."""
     classes = np.unique(np.r_[split.y_test, split.y])
     return DPSGDFClassifier(
-        epsilon, DELTA, bounds=split.bounds, classes=classes, **parameters
+        epsilon,
+        DELTA,
+        bounds=split.bounds,
+        classes=classes,
+        **parameters,
+        neighboring_relation="replace_special",
     )
 
 

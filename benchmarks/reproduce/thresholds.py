@@ -175,7 +175,11 @@ def run(job):
     found = {}
     for epsilon, kind in itertools.product(EPSILONS, MODELS):
         model = public.get(kind) or DPSGDFClassifier(
-            epsilon, 1e-5, bounds=(0, 1), classes=[0, 1]
+            epsilon,
+            1e-5,
+            bounds=(0, 1),
+            classes=[0, 1],
+            neighboring_relation="replace_special",
         ).fit(X0, y0)
         score = private_score(
             model, X1, y1, epsilon, 1e-5, model_is_public=kind in PUBLIC

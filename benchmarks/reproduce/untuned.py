@@ -232,7 +232,12 @@ def pace_rate(epsilon: float, n_rows: int, momentum: float = 0.9) -> float:
 def fit_scores(split: Split, epsilon: float, seed: int, **parameters) -> dict:
     """Fit the classifier, untouched except for `parameters`, and score it."""
     model = DPSGDFClassifier(
-        epsilon, DELTA, bounds=split.bounds, random_state=seed, **parameters
+        epsilon,
+        DELTA,
+        bounds=split.bounds,
+        random_state=seed,
+        **parameters,
+        neighboring_relation="replace_special",
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)

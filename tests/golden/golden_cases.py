@@ -89,20 +89,25 @@ def _cases(estimator: str, common: dict, named: dict[str, dict]) -> list[dict]:
     """Return the cases of one estimator; what is in `_FACTS` is no parameter."""
     cases = []
     for name, more in named.items():
-        params = {**common, **more}
+        params = {**RELATIONS.get(estimator, {}), **common, **more}
         facts = {k: params.pop(k) for k in _FACTS if k in params}
         case = {"name": f"{estimator}: {name}", "estimator": estimator, **facts}
         cases.append({**case, "params": params})
     return cases
 
 
+NULLED = {"neighboring_relation": "replace_special"}
+REPLACED = {"neighboring_relation": "replace_one"}
+#: Of cases that name none: a search has that of the estimator inside.
+RELATIONS = {
+    **dict.fromkeys((LOGISTIC, REGRESSOR, NETWORK, COMPLETION), REPLACED),
+    **dict.fromkeys((SGD, SGD_REGRESSOR, CENTRING), NULLED),
+}
 PUBLIC = {"public_features": [0, 1]}
 TARGET = {"public_target": True}
 SOME = {**PUBLIC, **TARGET}
 LABELS = {"public_features": "all"}
 ADD = {"neighboring_relation": "add_or_remove_one", "n_records": 160}
-NULLED = {"neighboring_relation": "replace_special"}
-REPLACED = {"neighboring_relation": "replace_one"}
 #: In the units of the target.
 HUBER = {"loss": "huber", "huber_threshold": 1.35}
 
@@ -510,12 +515,12 @@ def estimator(case: dict):
         return kind(GaussianNB(), **params)
     if case["estimator"] == SEARCH:
         last = skfdp.FeatureDPLogisticRegression(
-            bounds=(0, 1), max_iter=3, **params.pop("inner", {})
+            bounds=(0, 1), max_iter=3, **REPLACED, **params.pop("inner", {})
         )
         grid = params.pop("grid", {"clip_norm": [0.3, 1.0]})
         if params.pop("pipeline", False):
-            first = skfdp.PrivateCenteringTransformer(bounds=(0, 1))
-            last.set_params(bounds=False, neighboring_relation="replace_special")
+            first = skfdp.PrivateCenteringTransformer(bounds=(0, 1), **NULLED)
+            last.set_params(bounds=False, **NULLED)
             last = make_pipeline(first, last)
             grid = {"featuredplogisticregression__clip_norm": [0.3, 1.0]}
         return kind(last, grid, **params)

@@ -17,7 +17,7 @@ from skfdp.estimators.completion.method import Completed, Completion
 from skfdp.estimators.parameters import store, warn_of_no_bounds, warn_of_unscaled
 from skfdp.privacy.relations import Relation
 from skfdp.records.checks import check_choice, check_number, check_size, shown
-from skfdp.records.guards import UtilityWarning, warn_caller, without_traps
+from skfdp.records.guards import without_traps
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap, resolve_bounds
 

@@ -32,8 +32,8 @@ _SPREAD_OF_MEANS = 12**-0.5
 _DEVIATION, _SPREAD_OF_DEVIATIONS = 0.15, 0.1
 # About how far clips and noise move the logarithm of a mean rate.
 _DISPLACED = 0.5
-# Parts of the declared width, and of the spread, below which a threshold of Huber's loss
-# leaves hardly a target in its squared part.
+# Parts of the declared width, and of the spread, below which a threshold of Huber's
+# loss leaves hardly a target in its squared part.
 _TINY_WIDTH, _TINY_SPREAD = 1000, 100
 
 
