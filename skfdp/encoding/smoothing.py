@@ -28,6 +28,8 @@ _LEAST_SIGNAL = 1e-3
 # Half-way between the lengths of the prior, in which rough shapes are learnt late, and
 # whitened ones, in which a straight line is learnt as slowly as everything else.
 _HALF = 0.5
+# More categories than this have no matrix of contrasts, which is square.
+_MOST_LEVELS = 256
 # Widened by more than rounding, so that no row is longer than 1.
 _WIDER = 1 + 1e-12
 
@@ -80,6 +82,60 @@ def contrasts(n_levels: int) -> np.ndarray:
     below = np.arange(1, n_levels)
     shapes[below, below - 1] = -below
     return shapes / np.linalg.norm(shapes, axis=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Contrasts:
+    """What `contrasts` returns, without its entries; it costs as much as the levels.
+
+    Column j has ones in the first j + 1 rows and -(j + 1) in the next, over its norm.
+
+    Attributes
+    ----------
+    n_levels : int
+    """
+
+    n_levels: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of levels and of contrasts."""
+        return self.n_levels, self.n_levels - 1
+
+    def __len__(self) -> int:
+        """Return the number of levels."""
+        return self.n_levels
+
+    @property
+    def _places(self) -> np.ndarray:
+        return np.arange(1.0, self.n_levels)
+
+    @property
+    def _norms(self) -> np.ndarray:
+        return np.sqrt(self._places * (self._places + 1))
+
+    def of_levels(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows with their second axis multiplied away; the product's is last."""
+        rows = np.moveaxis(rows, 1, -1)
+        before = np.cumsum(rows[..., :-1], axis=-1)
+        return (before - self._places * rows[..., 1:]) / self._norms
+
+    def on_levels(self, grid: np.ndarray, axis: int, power: int) -> np.ndarray:
+        """Return what a matrix with entries to a power makes of shapes; levels last."""
+        part = np.moveaxis(grid, axis, -1) / self._norms**power
+        out = np.zeros((*part.shape[:-1], self.n_levels))
+        out[..., :-1] = np.cumsum(part[..., ::-1], axis=-1)[..., ::-1]
+        out[..., 1:] += (-self._places) ** power * part
+        return out
+
+
+def _on_levels(
+    grid: np.ndarray, side: np.ndarray | Contrasts, axis: int, power: int
+) -> np.ndarray:
+    """Return a grid with an axis of shapes made one of levels, which is last."""
+    if isinstance(side, Contrasts):
+        return side.on_levels(grid, axis, power)
+    return np.tensordot(grid, side**power, axes=(axis, 1))
 
 
 def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray:
@@ -177,12 +233,14 @@ class Strength:
         return squares / squares.max()
 
 
-def lengths(sides: Sequence[np.ndarray], squares: np.ndarray) -> np.ndarray:
+def lengths(
+    sides: Sequence[np.ndarray | Contrasts], squares: np.ndarray
+) -> np.ndarray:
     """Return the lengths of directions with which no row of hats is longer than 1.
 
     Parameters
     ----------
-    sides : sequence of ndarray of shape (n_levels, n_shapes)
+    sides : sequence of ndarray or Contrasts, of shape (n_levels, n_shapes)
         Orthonormal columns: the shapes of a curve, or of both sides of a pair.
     squares : ndarray of shape (n_directions,)
         Squared lengths up to a factor, of a shape or of each product of shapes.
@@ -196,7 +254,7 @@ def lengths(sides: Sequence[np.ndarray], squares: np.ndarray) -> np.ndarray:
     grid = squares.reshape([own.shape[1] for own in sides])
     norms = grid
     for own in sides:  # each moves its axis to the end
-        norms = np.tensordot(norms, own**2, axes=(0, 1))
+        norms = _on_levels(norms, own, 0, 2)
     return np.sqrt(squares) / (math.sqrt(norms.max()) * _WIDER)
 
 
@@ -212,7 +270,7 @@ class _Curve:
         Encoded columns that stay what they are, after the smooth ones.
     plain_factor : ndarray of shape (n_plain,)
         Their lengths.
-    sides : tuple of ndarray
+    sides : tuple of ndarray or Contrasts
         Shapes of each side, by whose products the columns are multiplied.
     chosen : int ndarray of shape (n_sides, n_directions)
         The shape of each side in a direction.
@@ -223,7 +281,7 @@ class _Curve:
     smooth: np.ndarray
     plain: np.ndarray
     plain_factor: np.ndarray
-    sides: tuple[np.ndarray, ...] = ()
+    sides: tuple[np.ndarray | Contrasts, ...] = ()
     chosen: np.ndarray = dataclasses.field(default_factory=lambda: np.empty((0, 0)))
     factor: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0))
 
@@ -274,11 +332,11 @@ class _Curve:
         grid = np.zeros((len(coef), *[own.shape[1] for own in self.sides]))
         grid[(slice(None), *self.chosen)] = coef[:, :n_smooth] * self.factor**power
         for own in self.sides:
-            grid = np.tensordot(grid, own**power, axes=(1, 1))
+            grid = _on_levels(grid, own, 1, power)
         out[:, self.smooth] = grid.reshape(len(coef), -1)
 
 
-def _side(block: Block) -> tuple[np.ndarray, np.ndarray]:
+def _side(block: Block) -> tuple[np.ndarray | Contrasts, np.ndarray]:
     """Return shapes of the levels but "missing", and their prior variances."""
     n_levels = len(block.levels) - 1
     if block.kind == "hats":
@@ -287,15 +345,18 @@ def _side(block: Block) -> tuple[np.ndarray, np.ndarray]:
         )
     if n_levels == 1:  # a line, or categories without any
         return np.ones((1, 1)), np.ones(1)
-    return contrasts(n_levels), np.full(n_levels - 1, 1 / (n_levels - 1))
+    shapes = contrasts if n_levels <= _MOST_LEVELS else Contrasts
+    return shapes(n_levels), np.full(n_levels - 1, 1 / (n_levels - 1))
 
 
-def _times(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+def _times(rows: np.ndarray, matrix: np.ndarray | Contrasts) -> np.ndarray:
     """Return rows with their second axis multiplied away; the product's is last.
 
     Entry by entry, in one order: a row does not depend on those beside it, as it may in
     a product of matrices.
     """
+    if isinstance(matrix, Contrasts):
+        return matrix.of_levels(rows)
     out = np.zeros((len(rows), *rows.shape[2:], matrix.shape[1]))
     for level, weights in enumerate(matrix):
         out += rows[:, level, ..., None] * weights

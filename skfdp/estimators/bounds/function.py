@@ -172,7 +172,13 @@ def private_bounds(
     >>> from skfdp import private_bounds
     >>> rng = np.random.default_rng(0)
     >>> X = np.column_stack([rng.uniform(18, 90, 20_000), rng.normal(size=20_000)])
-    >>> found = private_bounds(X, epsilon=0.5, n_knots=3, random_state=0)
+    >>> found = private_bounds(
+    ...     X,
+    ...     epsilon=0.5,
+    ...     neighboring_relation="replace_special",
+    ...     n_knots=3,
+    ...     random_state=0,
+    ... )
     >>> {place: tuple(map(float, pair)) for place, pair in found.bounds.items()}
     {0: (20.0, 92.0), 1: (-2.125, 2.0)}
     >>> round(found.privacy_.epsilon, 3)

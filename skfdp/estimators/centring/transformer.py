@@ -155,7 +155,12 @@ class PrivateCenteringTransformer(
 
     >>> X[:, 3] = X[:, 0]
     >>> centre = PrivateCenteringTransformer(
-    ...     10.0, public_features=[0], bounds=(0, 4), feature_bound=2.0, random_state=0
+    ...     10.0,
+    ...     public_features=[0],
+    ...     neighboring_relation="replace_special",
+    ...     bounds=(0, 4),
+    ...     feature_bound=2.0,
+    ...     random_state=0,
     ... )
     >>> float(centre.fit(X).coef_[0, 2].round(1))
     0.5

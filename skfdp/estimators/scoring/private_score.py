@@ -259,7 +259,9 @@ def private_score(
     >>> X = rng.random((6000, 3))
     >>> y = (X[:, 0] + 0.2 * rng.normal(size=6000) > 0.5).astype(int)
     >>> ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
-    >>> model = DPSGDFClassifier(bounds=(0, 1), ledger=ledger).fit(X[:3000], y[:3000])
+    >>> model = DPSGDFClassifier(
+    ...     bounds=(0, 1), neighboring_relation="replace_special", ledger=ledger
+    ... ).fit(X[:3000], y[:3000])
     >>> score = private_score(model, X[3000:], y[3000:], 1.0, ledger=ledger)
     >>> sorted(score.values)
     ['accuracy', 'roc_auc']
