@@ -86,7 +86,7 @@ def contrasts(n_levels: int) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Contrasts:
-    """What `contrasts` returns, without its entries; it costs as much as the levels.
+    """The matrix of `contrasts` without its entries, whose number is the square.
 
     Column j has ones in the first j + 1 rows and -(j + 1) in the next, over its norm.
 
