@@ -233,9 +233,7 @@ class Strength:
         return squares / squares.max()
 
 
-def lengths(
-    sides: Sequence[np.ndarray | Contrasts], squares: np.ndarray
-) -> np.ndarray:
+def lengths(sides: Sequence[np.ndarray | Contrasts], squares: np.ndarray) -> np.ndarray:
     """Return the lengths of directions with which no row of hats is longer than 1.
 
     Parameters
