@@ -51,7 +51,7 @@ class FeatureDPRegressor(LinearRegressor):
         non-negative targets, with a log link.
     huber_threshold : float or "auto", default="auto"
         Where Huber's loss turns from squared to linear, in the target's units. "auto":
-        1.35 times the target's spread, which is released anyway. A number below a
+        1.35 times the spread of the target, which costs nothing more. A number below a
         thousandth of the width of `target_bounds` makes it an absolute error, and the
         fit warns.
     public_features : None, "all", names, indices, mask, slice or callable, default=None
@@ -326,7 +326,7 @@ class DPSGDFRegressor(LinearRegressor):
         non-negative targets, with a log link.
     huber_threshold : float or "auto", default="auto"
         Where Huber's loss turns from squared to linear, in the target's units. "auto":
-        1.35 times the target's spread, which is released anyway. A number below a
+        1.35 times the spread of the target, which costs nothing more. A number below a
         thousandth of the width of `target_bounds` makes it an absolute error, and the
         fit warns.
     neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
