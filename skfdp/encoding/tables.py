@@ -11,6 +11,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from skfdp.encoding.values import as_array
+from skfdp.records.checks import unmasked
 
 # The one category of a column of Dask whose categories it has not read.
 _UNKNOWN = "__UNKNOWN_CATEGORIES__"
@@ -81,6 +82,7 @@ def check_table(X: Any, least: int = 1) -> Any:
     if hasattr(type(X), "collect"):
         raise TypeError("X is a lazy frame: pass X.collect().")
     if not is_frame(X):
+        X = unmasked(X, as_objects=True)
         if not hasattr(X, "__array__"):
             X = np.array(X, dtype=object)
         values = np.asarray(X)

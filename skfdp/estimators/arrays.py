@@ -15,7 +15,7 @@ from skfdp.encoding.tables import check_names, is_frame, raw_column, type_kind
 from skfdp.encoding.values import Column, number
 from skfdp.privacy.relations import Relation
 from skfdp.records.blocks import row_blocks
-from skfdp.records.checks import is_missing, within_floats
+from skfdp.records.checks import is_missing, unmasked, within_floats
 from skfdp.records.files import check_room
 from skfdp.records.large import LargeTable
 from skfdp.records.sources import large_table
@@ -97,6 +97,7 @@ def check_arrays(
     X : ndarray or canonical csr_array of shape (n_rows, n_features), or (X, y)
         A large table stays one: nothing is read but what `finite` asks for.
     """
+    X, y = unmasked(X), unmasked(y, as_objects=True)
     if any_target and not (y is None or isinstance(y, str)):
         X = check_arrays(
             estimator,
@@ -196,6 +197,7 @@ def declared_numbers(X: Any, bounds: Any) -> Any:
     bounds : object
         As users give them; None, False and "private" declare no column.
     """
+    X = unmasked(X)
     declares = not (bounds is None or bounds is False or isinstance(bounds, str))
     if hasattr(type(X), "iloc"):
         names = [str(name) for name in X.columns]
@@ -373,6 +375,7 @@ def shaped_target(y, n_rows: int) -> np.ndarray:
     The type of a list is that of no entry.
     """
     try:
+        y = unmasked(y, as_objects=True)
         if isinstance(y, (list, tuple)):  # or one entry would decide the type of all
             y = np.array(y, dtype=object)
         y = column_or_1d(y, warn=True)

@@ -35,6 +35,7 @@ from skfdp.privacy.assumptions import (
     CATEGORIES_OF_TYPES,
     ONE_STEP,
     ORDER_IS_PUBLIC,
+    SAME_PARTITIONS,
     WEIGHTS_ARE_PUBLIC,
     Assumption,
 )
@@ -54,6 +55,7 @@ from skfdp.releases.noise import Streams, warn_of_seed
 
 _TYPES = Assumption(CATEGORIES_OF_TYPES, enforced=False)
 _ONE_STEP = Assumption(ONE_STEP, enforced=False)
+_SAME_PARTITIONS = Assumption(SAME_PARTITIONS, enforced=False)
 
 
 class PrivateEstimator(CallbackSupportMixin, TableEstimator):
@@ -311,6 +313,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             *(REFUSES,) * (self.on_invalid == "raise"),
             *(_TYPES,) * (table is not None and table.takes_private_types),
             *self._of_units(public),
+            *(_SAME_PARTITIONS,) * getattr(public, "in_partitions", False),
             *(() if plan is None else plan.assumptions),
         )
         if plan is not None and self._releases_bounds and public.n_private:

@@ -11,7 +11,7 @@ import numpy as np
 
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.relations import Relation
-from skfdp.records.checks import is_missing, shown
+from skfdp.records.checks import is_missing, shown, unmasked
 from skfdp.records.units import (
     Units,
     balanced,
@@ -222,7 +222,7 @@ def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
             "record may move a sum follows from the weights, which are disclosed."
         )
     try:
-        found = np.asarray(sample_weight)
+        found = np.asarray(unmasked(sample_weight))
         weights = found.astype(np.float64) if found.dtype.kind in "biufO" else None
     except (TypeError, ValueError, OverflowError):
         weights = None
@@ -246,7 +246,7 @@ def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
 def _persons(groups: Any, n_rows: int) -> np.ndarray:
     """Return the number of the person of each row, quoting no name."""
     try:
-        found = np.asarray(groups)
+        found = np.asarray(unmasked(groups, as_objects=True))
     except (TypeError, ValueError):  # ragged
         found = None
     if found is None or found.shape != (n_rows,):
@@ -258,7 +258,7 @@ def _persons(groups: Any, n_rows: int) -> np.ndarray:
     kind = found.dtype.kind
     if kind == "O":
         return _by_name(found)
-    missing = {"f": np.isnan, "M": np.isnat, "m": np.isnat}.get(kind)
+    missing = {"f": np.isnan, "c": np.isnan, "M": np.isnat, "m": np.isnat}.get(kind)
     if missing is not None and missing(found).any():
         raise ValueError(_MISSING)
     return numbered(found)

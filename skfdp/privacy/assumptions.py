@@ -109,6 +109,11 @@ ORDER_IS_PUBLIC = (
     "max_rows_per_person keeps the first rows of a person, in an order of the table "
     "that depends on nothing private."
 )
+#: Of fits of a Dask collection, whose partitions are computed more than once.
+SAME_PARTITIONS = (
+    "The Dask collection is deterministic: a partition has the same rows whenever it "
+    "is computed."
+)
 #: Of fits with a checkpoint that no ledger counts, and of those that went on from one.
 NOT_COPIED = "No copy of the checkpoint of this fit was or will be resumed."
 SAME_ROWS = "After a stop the fit went on with the rows that it had begun with."

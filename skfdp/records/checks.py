@@ -139,6 +139,23 @@ def check_choice(name: str, value: Any, choices: Collection) -> None:
         raise ValueError(f"{name}={shown(value)} is unknown; choose one of {listed}.")
 
 
+def unmasked(values: Any, *, as_objects: bool = False) -> Any:
+    """Return a masked array with missing values where it is masked, others as they are.
+
+    Parameters
+    ----------
+    values : object
+    as_objects : bool, default=False
+        Whether None is missing, as in labels, and not NaN, as in numbers.
+    """
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if as_objects or values.dtype.kind not in "biuf":
+        return values.astype(object).filled(None)
+    kept = values.dtype if values.dtype.kind == "f" else np.float64
+    return values.astype(kept).filled(np.nan)
+
+
 def is_missing(value: Any) -> bool:
     """Whether an entry of an array is None, NaN, NaT or NA."""
     if value is None:

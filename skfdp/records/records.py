@@ -63,6 +63,8 @@ class PublicRecords:
         and counts as one.
     n_given : int or None
         Number of rows of the table as it was given, those of weight 0 too.
+    in_partitions : bool
+        Whether the rows are those of a collection that computes them when asked.
     """
 
     mask: np.ndarray
@@ -81,6 +83,7 @@ class PublicRecords:
     encoding: Any = None
     units: Units | None = None
     n_given: int | None = None
+    in_partitions: bool = False
     # The whole table; only its public columns leave this class.
     _table: np.ndarray | csr_array | LargeTable | None = dataclasses.field(
         default=None, repr=False

@@ -8,7 +8,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +137,27 @@ def _arrow(table: Any) -> LargeTable:
     return LargeTable.of(source, names)
 
 
+def read_safely(read: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a reader returns; its errors become one sentence that quotes nothing.
+
+    Raises
+    ------
+    OSError
+        Instead of any error of a library or of the system.
+    """
+    try:
+        return read(*arguments)
+    except MemoryError:
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+    # Outside the handler, so that no error that quotes a value is kept as a context.
+    raise OSError(
+        f"the table cannot be read ({kind}): a file of it is missing, cut, changed or "
+        "damaged, or the disk fails; restore it and fit anew."
+    )
+
+
 class _InStretches:
     """A source that is read a stretch of rows at a time; the last one is kept."""
 
@@ -157,7 +178,7 @@ class _InStretches:
                 start = number * self._size
                 stop = min(start + self._size, self.shape[0])
                 self._last = -1, None  # two are never held
-                self._last = number, self._stretch(start, stop)
+                self._last = number, read_safely(self._stretch, start, stop)
             return self._last[1]
 
     def read(self, start: int, stop: int) -> np.ndarray:
@@ -211,7 +232,7 @@ class _ArrowSource(_InStretches):
 
     def __init__(self, given: Any, names: list[str], n_rows: int):
         self.names, self._given = names, given
-        sizes = {name: _float_size(given.schema.field(name).type) for name in names}
+        sizes = {name: self._size_of(name) for name in names}
         self.no_numbers = [name for name in names if sizes[name] is None]
         dtype = np.dtype(np.float64)
         if self.no_numbers:
@@ -220,6 +241,10 @@ class _ArrowSource(_InStretches):
             dtype = np.dtype(np.float32)
         width = len(names)
         super().__init__((n_rows, width), dtype, _ENTRIES // max(1, width))
+
+    def _size_of(self, name: str) -> int | None:
+        """Return the bytes of the float for a column, None if it is no number."""
+        return _float_size(self._given.schema.field(name).type)
 
     def _fill(self, out: np.ndarray, columns: Any) -> None:
         """Write the columns of an Arrow table, or of a batch of it, into an array."""
@@ -249,7 +274,7 @@ class TableSource(_ArrowSource):
 
     def column(self, name: str) -> np.ndarray:
         """Return one column, of any type."""
-        return _as_array(self._given.column(name))
+        return _exact_column([self._given.column(name)])
 
     def _stretch(self, start: int, stop: int) -> np.ndarray:
         out = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
@@ -259,6 +284,9 @@ class TableSource(_ArrowSource):
 
 class DatasetSource(_ArrowSource):
     """The rows of a pyarrow data set, in the order of its files.
+
+    Each file is read with its own types, and numbers become floats here: no cell can
+    stop a read because another file has another type.
 
     Parameters
     ----------
@@ -271,6 +299,7 @@ class DatasetSource(_ArrowSource):
 
     def __init__(self, dataset: Any, names: list[str] | None = None, pieces=None):
         self._pieces = list(_pieces(dataset)) if pieces is None else pieces
+        self._types = _types_by_column(dataset, [piece for piece, _ in self._pieces])
         counts = [count for _, count in self._pieces]
         self._starts = np.cumsum([0, *counts[:-1]]).tolist()
         names = dataset.schema.names if names is None else names
@@ -278,13 +307,22 @@ class DatasetSource(_ArrowSource):
         # The row that comes next, and what is left of the batches that hold it.
         self._next, self._batches = 0, None
 
+    def _size_of(self, name: str) -> int | None:
+        sizes = [_float_size(kind) for kind in self._types[name]]
+        return None if None in sizes else max(size or 0 for size in sizes)
+
     def selected(self, names: list[str]) -> DatasetSource:
         """Return the source of some columns."""
         return DatasetSource(self._given, names, self._pieces)
 
     def column(self, name: str) -> np.ndarray:
         """Return one column, of any type."""
-        return _as_array(self._given.to_table(columns=[name]).column(name))
+
+        def parts() -> np.ndarray:
+            own = DatasetSource(self._given, [name], self._pieces)
+            return _exact_column([batch.column(name) for batch in own._scan(0)])
+
+        return read_safely(parts)
 
     def _stretch(self, start: int, stop: int) -> np.ndarray:
         out = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
@@ -316,7 +354,7 @@ class DatasetSource(_ArrowSource):
                     use_buffered_stream=True, pre_buffer=False
                 )
             yield from piece.to_batches(
-                schema=self._given.schema,
+                schema=_own_schema(piece, self._given.schema),
                 columns=self.names,
                 batch_size=self._size,
                 batch_readahead=0,
@@ -337,6 +375,66 @@ def _pieces(dataset: Any) -> Iterator[tuple[Any, int]]:
             yield fragment, fragment.count_rows()
 
 
+def _own_schema(piece: Any, schema: Any) -> Any:
+    """Return the schema of a data set with the types that a file of it has."""
+    own = piece.physical_schema
+    for place, field in enumerate(schema):
+        if own.get_field_index(field.name) >= 0:
+            schema = schema.set(place, own.field(field.name))
+    return schema
+
+
+def _types_by_column(dataset: Any, pieces: Sequence[Any]) -> dict[str, list[Any]]:
+    """Return the types that each column has in the files, or refuse them by its name.
+
+    Numbers of any size may be mixed, and text in any form. A file may lack no column,
+    unless all do: then its path holds it.
+
+    Raises
+    ------
+    ValueError
+        If a column has types of two kinds, or is not in every file.
+    """
+    schemas = {id(piece): piece.physical_schema for piece in pieces}.values()
+    names = list(dataset.schema.names)
+    names += sorted({name for one in schemas for name in one.names} - set(names))
+    found: dict[str, list[Any]] = {}
+    for name in names:
+        own = [one.field(name).type for one in schemas if name in one.names]
+        if own and len(own) < len(schemas):
+            raise ValueError(
+                f"column {name!r} is in some files of the table and not in others: "
+                "write it into all of them, or into none."
+            )
+        if not own:
+            own = [dataset.schema.field(name).type]
+        kinds = dict.fromkeys(_kind_of(kind) for kind in own)
+        kinds.pop("missing", None)
+        if len(kinds) > 1:
+            types = ", ".join(map(str, dict.fromkeys(map(str, own))))
+            raise ValueError(
+                f"column {name!r} has the types {types} in the files of the table: "
+                "write one type into all of them."
+            )
+        found[name] = own
+    return found
+
+
+def _kind_of(kind: Any) -> str:
+    """Return what types of two files must have in common to be read together."""
+    from pyarrow import types
+
+    if types.is_null(kind):
+        return "missing"
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+        return "number"
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "text"
+    return str(kind)
+
+
 def _float_size(kind: Any) -> int | None:
     """Return the bytes of the float for an Arrow type, None if it is no number."""
     from pyarrow import types
@@ -347,7 +445,7 @@ def _float_size(kind: Any) -> int | None:
         return 4 if kind.bit_width <= 16 else 8
     if types.is_floating(kind):
         return 4 if kind.bit_width <= 32 else 8
-    return None
+    return 4 if types.is_null(kind) else None
 
 
 def _as_array(column: Any) -> np.ndarray:
@@ -356,4 +454,26 @@ def _as_array(column: Any) -> np.ndarray:
 
     if types.is_boolean(column.type):
         column = column.cast("uint8")
+    if types.is_null(column.type):
+        return np.full(len(column), np.nan)
     return column.to_numpy(zero_copy_only=False)
+
+
+def _exact_column(parts: Sequence[Any]) -> np.ndarray:
+    """Return one column of any type; whole numbers are never made floats."""
+    from pyarrow import types
+
+    arrays = []
+    for part in parts:
+        lossy = types.is_integer(part.type) and part.null_count
+        if lossy or types.is_null(part.type):
+            arrays.append(np.array(part.to_pylist(), dtype=object))
+        elif types.is_dictionary(part.type):
+            arrays.append(np.array(part.to_pylist(), dtype=object))
+        else:
+            arrays.append(_as_array(part))
+    if len({array.dtype.kind for array in arrays} - {"u", "i"}) > (
+        not any(array.dtype.kind in "ui" for array in arrays)
+    ):
+        arrays = [array.astype(object) for array in arrays]
+    return np.concatenate(arrays) if arrays else np.empty(0)

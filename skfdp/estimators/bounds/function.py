@@ -29,7 +29,7 @@ from skfdp.privacy import FitPlan, PrivacyReport
 from skfdp.privacy.assumptions import BINNED, Assumption, enforced
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.relations import Relation
-from skfdp.records.checks import check_flag, check_number, shown
+from skfdp.records.checks import check_flag, check_number, shown, unmasked
 from skfdp.records.guards import guarded_fit
 from skfdp.records.names import column_names
 from skfdp.records.public_columns import public_mask
@@ -345,6 +345,7 @@ def chosen_numbers(X: Any, columns: Any) -> tuple[Any, list[str | int] | None]:
     """
     if not (is_frame(X) or hasattr(type(X), "collect")):
         try:
+            X = unmasked(X)
             table = X.tocsr() if issparse(X) else np.asarray(X)
         except ValueError:  # rows of several lengths
             return X, None

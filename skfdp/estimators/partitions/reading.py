@@ -236,7 +236,9 @@ def _with_rows(public: PublicRecords, places: Places, n_rows: int) -> PublicReco
             shown = np.concatenate(places.ask(RECORDS, _public_encoded))
         encoding = dataclasses.replace(encoding, encoded=shown)
     table = columns if mask.all() else PublicTable(columns, mask)
-    return dataclasses.replace(public, encoding=encoding, _table=table)
+    return dataclasses.replace(
+        public, encoding=encoding, in_partitions=True, _table=table
+    )
 
 
 def _sent(estimator: Any, public: PublicRecords) -> Any:

@@ -182,11 +182,15 @@ def predicted(
 
 
 def _passing(call: Callable[[Any], Any], X: Any, n_rows: int) -> np.ndarray:
-    """Return which rows are predicted, by halving what is refused."""
+    """Return which rows are predicted, by halving what is refused.
+
+    Rows are tried in a table of the public size, repeated as often as it takes: a model
+    that refuses short tables must not lose the rows beside one that it refuses.
+    """
     passing, left = np.ones(n_rows, dtype=bool), [np.arange(n_rows)]
     while left:
         rows = left.pop()
-        if _attempt(call, rows_of(X, rows)) is not None:
+        if _attempt(call, rows_of(X, np.resize(rows, n_rows))) is not None:
             continue
         if len(rows) == 1:
             passing[rows] = False

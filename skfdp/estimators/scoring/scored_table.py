@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from skfdp.estimators.arrays import shaped_target
 from skfdp.estimators.scoring.predictions import n_rows_of
 from skfdp.privacy.facts import spelling
-from skfdp.records.checks import is_missing, shown
+from skfdp.records.checks import is_missing, shown, unmasked
 from skfdp.records.names import column_names, name_facts, target_name
 from skfdp.records.units import Units
 
@@ -132,7 +132,7 @@ def _table(X: Any) -> Any:
     if not hasattr(X, "columns") and not hasattr(X, "schema"):
         # The type of a list is that of no cell.
         listed = isinstance(X, (list, tuple))
-        X = np.array(X, dtype=object) if listed else np.asarray(X)
+        X = np.array(X, dtype=object) if listed else np.asarray(unmasked(X))
     if len(getattr(X, "shape", ())) != 2:
         raise ValueError(
             f"X=<{type(X).__name__}> must be a table with rows and columns."

@@ -42,7 +42,7 @@ from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.relations import Relation
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.store import Receipt
-from skfdp.records.checks import check_choice, check_number, shown
+from skfdp.records.checks import check_choice, check_number, shown, unmasked
 from skfdp.records.labels import Labels, check_recoded, encode_any, encode_labels
 from skfdp.records.large import whole_table
 from skfdp.records.names import target_name
@@ -267,13 +267,14 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         if steps:  # columns of any type
             if not hasattr(X, "columns"):
                 # An array of a list would have one type, which one cell may decide.
+                X = unmasked(X)
                 as_given = list if isinstance(X, (list, tuple)) else np.asarray
                 X = X.tocsr() if hasattr(X, "tocsr") else as_given(X)
             if any_target:
                 y = shaped_target(y, X.shape[0] if hasattr(X, "shape") else len(X))
             else:
                 check_consistent_length(X, y)
-                y = column_or_1d(np.asarray(y))
+                y = column_or_1d(np.asarray(unmasked(y, as_objects=True)))
         else:
             names = X
             finite = self._refuses and not planning

@@ -1,0 +1,265 @@
+"""Files whose types differ, failing disks, masks, one-row models, Dask."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+
+from skfdp import (
+    DeclaredEncoder,
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivacyLedger,
+    PrivateCenteringTransformer,
+    open_table,
+    private_score,
+)
+from skfdp.estimators.scoring.predictions import predicted
+
+N = 200
+RNG = np.random.default_rng(0)
+LABELS = RNG.integers(0, 2, 2 * N)
+
+
+def folder(path, first, second, kind="parquet", **columns):
+    """Write two files, in which column "a" has two types."""
+    path.mkdir()
+    for number, column in enumerate((first, second)):
+        table = pa.table({"a": column, "b": pa.array(RNG.random(len(column)))})
+        if kind == "parquet":
+            parquet.write_table(table, path / f"part{number}.parquet")
+        else:
+            feather.write_feather(table, path / f"part{number}.arrow")
+    return path
+
+
+def opened(path, kind="parquet"):
+    if kind == "parquet":
+        return open_table(path)
+    from pyarrow import dataset
+
+    return open_table(dataset.dataset(path, format="ipc"))
+
+
+WHOLE = pa.array(RNG.integers(0, 9, N))
+NUMBERS = {
+    "float64": pa.array([0.777123, None, *RNG.random(N - 2)]),
+    "float32": pa.array(RNG.random(N).astype(np.float32)),
+    "int8": pa.array(RNG.integers(0, 9, N).astype(np.int8)),
+    "int64 with missing": pa.array([None, *range(N - 1)]),
+    "uint64": pa.array([2**64 - 1] * N, pa.uint64()),
+    "int64 beyond 2**53": pa.array([2**62 + 1] * N),
+    "bool": pa.array([True, None] * (N // 2)),
+    "all missing": pa.nulls(N),
+}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_attack_1_numbers_of_two_types_are_promoted(tmp_path, name, turned, kind):
+    parts = [WHOLE, NUMBERS[name]][:: -1 if turned else 1]
+    table = opened(folder(tmp_path / "t", *parts, kind=kind), kind)
+    wanted = [
+        np.array([np.nan if v is None else float(v) for v in part.to_pylist()])
+        for part in parts
+    ]
+    np.testing.assert_allclose(table[0 : 2 * N][:, 0], np.concatenate(wanted))
+    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2)
+    ledger = PrivacyLedger()
+    assert model.set_params(ledger=ledger).fit(table, LABELS).coef_.shape == (1, 2)
+
+
+OTHERS = {
+    "text": pa.array([f"{v}" for v in range(N)]),
+    "dates": pa.array(pd.date_range("2020-01-01", periods=N)),
+    "lists": pa.array([[1]] * N),
+    "categories": pa.array(["a"] * N).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("name", OTHERS)
+def test_attack_1_other_types_are_refused_by_name_when_opened(tmp_path, name, turned):
+    parts = [WHOLE, OTHERS[name]][:: -1 if turned else 1]
+    path = folder(tmp_path / "t", *parts)
+    with pytest.raises(ValueError, match="column 'a' has the types .*int64.* in the f"):
+        open_table(path)
+
+
+def test_attack_1_a_column_that_some_files_lack_is_refused(tmp_path):
+    path = folder(tmp_path / "t", WHOLE, WHOLE)
+    parquet.write_table(pa.table({"a": WHOLE}), path / "part2.parquet")
+    with pytest.raises(ValueError, match="column 'b' is in some files of the table"):
+        open_table(path)
+    parquet.write_table(
+        pa.table({"a": WHOLE, "b": WHOLE, "c": WHOLE}), path / "part2.parquet"
+    )
+    with pytest.raises(ValueError, match="column 'c' is in some files of the table"):
+        open_table(path)
+
+
+def test_attack_1_codes_are_never_floats(tmp_path):
+    big = 2**53 + 1
+    path = folder(tmp_path / "t", pa.array([big, 7, None] * 10), pa.array([0.5] * 5))
+    codes = open_table(path)["a"]
+    assert codes[:3].tolist() == [big, 7, None] and codes[-1] == 0.5
+    text = ["x", "y"] * 10
+    path = folder(tmp_path / "u", pa.array(text), pa.array(text).dictionary_encode())
+    assert open_table(path)["a"].tolist() == [*text, *text]
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "changed"])
+def test_attack_1_a_failing_disk_ends_a_fit_in_one_sentence(tmp_path, damage):
+    path = folder(tmp_path / "t", WHOLE, NUMBERS["float64"])
+    ledger = PrivacyLedger()
+    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2, ledger=ledger)
+
+    class Spoiling(PrivacyLedger):
+        def charge(self, *args, **more):
+            found = ledger.charge(*args, **more)
+            part = path / "part1.parquet"
+            if damage == "gone":
+                part.unlink()
+            elif damage == "cut":
+                part.write_bytes(part.read_bytes()[:200])
+            else:
+                part.write_bytes(b"0.777123" * 500)
+            return found
+
+    model.set_params(ledger=Spoiling())
+    with pytest.raises(
+        OSError, match="^the table cannot be read .* fit anew.$"
+    ) as told:
+        model.fit(open_table(path), LABELS)
+    assert "0.777" not in str(told.value) and told.value.__context__ is None
+    assert len(ledger) > 0 and not hasattr(model, "coef_")
+
+
+# -- masks ----------------------------------------------------------------------------
+X = RNG.random((N, 3))
+Y = (X[:, 0] > 0.5).astype(int)
+MASK = np.zeros((N, 3), bool)
+MASK[::7, 1] = True
+MODELS = {
+    "FeatureDPLogisticRegression": FeatureDPLogisticRegression(classes=[0, 1]),
+    "DPSGDFClassifier": DPSGDFClassifier(classes=[0, 1]),
+    "FeatureDPRegressor": FeatureDPRegressor(target_bounds=(0, 1)),
+    "DPSGDFRegressor": DPSGDFRegressor(target_bounds=(0, 1)),
+    "FeatureDPMLPClassifier": FeatureDPMLPClassifier(
+        classes=[0, 1], hidden_layer_sizes=(2,), max_iter=2
+    ),
+    "PrivateCenteringTransformer": PrivateCenteringTransformer(),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", MODELS)
+def test_attack_10_masked_cells_are_missing(name):
+    model = clone(MODELS[name]).set_params(bounds=(0, 1), random_state=0)
+    masked = np.ma.MaskedArray(X, MASK)
+    plain = np.where(MASK, np.nan, X)
+    one, other = clone(model).fit(masked, Y), clone(model).fit(plain, Y)
+    method = "predict" if hasattr(one, "predict") else "transform"
+    np.testing.assert_array_equal(
+        getattr(one, method)(masked), getattr(other, method)(plain)
+    )
+    for released in one._released:
+        np.testing.assert_equal(getattr(one, released), getattr(other, released))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "name", sorted(MODELS.keys() - {"PrivateCenteringTransformer"})
+)
+def test_attack_10_masked_targets_are_missing(name):
+    model = clone(MODELS[name]).set_params(bounds=(0, 1), random_state=0)
+    target = np.ma.MaskedArray(Y, MASK[:, 1])
+    plain = np.where(MASK[:, 1], np.nan, Y)
+    one, other = clone(model).fit(X, target), clone(model).fit(X, plain)
+    for released in one._released:
+        np.testing.assert_equal(getattr(one, released), getattr(other, released))
+
+
+def test_attack_10_masked_cells_of_an_encoder_are_missing():
+    encoder = DeclaredEncoder((0, 1))
+    masked = encoder.fit_transform(np.ma.MaskedArray(X, MASK))
+    plain = encoder.fit_transform(np.where(MASK, np.nan, X))
+    np.testing.assert_array_equal(masked, plain)
+
+
+@pytest.mark.parametrize("kind", ["groups", "sample_weight"])
+def test_attack_10_masked_groups_and_weights_are_refused(kind):
+    model = FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1])
+    given = np.ma.MaskedArray(np.arange(N) // 2 + 1, MASK[:, 1])
+    match = {"groups": "groups", "sample_weight": "sample_weight"}[kind]
+    with pytest.raises(ValueError, match=match):
+        model.fit(X, Y, **{kind: given})
+    plain = np.ma.MaskedArray(np.arange(N) // 2 + 1, False)
+    assert model.fit(X, Y, **{kind: plain}).privacy_.guarantee
+
+
+def test_attack_10_missing_complex_groups_are_refused():
+    model = FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1])
+    groups = np.arange(N).astype(complex)
+    groups[3] = complex(np.nan, 0)
+    with pytest.raises(ValueError, match="groups"):
+        model.fit(X, Y, groups=groups)
+
+
+# -- models that refuse short tables --------------------------------------------------
+class NeedsTwo(ClassifierMixin, BaseEstimator):
+    """It refuses tables of one row, and rows whose first entry is above 0.9."""
+
+    classes_ = np.array([0, 1])
+
+    def predict(self, X):
+        if len(X) < 2 or (X[:, 0] > 0.9).any():
+            raise ValueError("a secret")
+        return (X[:, 0] > 0.5).astype(int)
+
+
+@pytest.mark.parametrize("n_bad", [0, 1, 5, N])
+def test_attack_10_no_neighbour_loses_a_prediction(n_bad):
+    table = np.clip(X, 0, 0.8)
+    bad = RNG.choice(N, n_bad, replace=False)
+    table[bad, 0] = 1.0
+    found = predicted(NeedsTwo().predict, table, N)
+    for row in range(N):
+        wanted = None if row in bad else int(table[row, 0] > 0.5)
+        assert found[row] == wanted
+
+
+def test_attack_10_a_record_moves_its_own_cell_of_a_score_alone():
+    table = np.clip(X, 0, 0.8)
+    other = table.copy()
+    other[0, 0] = 1.0
+    exact = [
+        private_score(
+            NeedsTwo(),
+            one,
+            (one[:, 0] > 0.5).astype(int),
+            1e6,
+            metrics="accuracy",
+            model_is_public=True,
+        ).values["accuracy"]
+        for one in (table, other)
+    ]
+    assert exact[0] > 0.99 and exact[1] > 0.98
+
+
+# -- Dask -----------------------------------------------------------------------------
+def test_attack_10_a_collection_is_assumed_to_be_deterministic():
+    array = pytest.importorskip("dask.array")
+    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2)
+    rows, labels = (array.from_array(one, chunks=50) for one in (X, Y))
+    told = [a for a in model.fit(rows, labels).privacy_.assumptions]
+    found = [a for a in told if "Dask collection is deterministic" in a.text]
+    assert len(found) == 1 and not found[0].enforced
+    told = model.fit(X, Y).privacy_.assumptions
+    assert not any("Dask" in a.text for a in told)
