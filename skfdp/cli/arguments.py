@@ -294,7 +294,7 @@ def _add_model(parser) -> None:
 
 def _add_table(parser, *, schema: bool = True) -> None:
     add = parser.add_argument
-    add("file", metavar="TABLE", help="CSV with a header line, or .parquet")
+    add("file", metavar="TABLE", help="CSV with a line of names, or .parquet")
     if schema:
         add(
             "--schema",
@@ -306,6 +306,12 @@ def _add_table(parser, *, schema: bool = True) -> None:
     add("--sep", metavar="CHARACTER", help="between fields (default: a comma)")
     add("--decimal", metavar="CHARACTER", help="in numbers (default: a point)")
     add("--encoding", metavar="NAME", help="such as latin1 (default: utf-8)")
+    add(
+        "--header",
+        action="store_true",
+        help="the first line holds names, although one of them reads as a number or a "
+        "date; without it such a line is refused, unless the schema names all columns",
+    )
     _add_debug(parser)
 
 

@@ -7,13 +7,13 @@ import csv
 import dataclasses
 import fnmatch
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from skfdp.cli.observed import Observed, look_at, named_as_identifier
-from skfdp.cli.output import CommandError
+from skfdp.cli.output import CommandError, complain
 from skfdp.cli.schema import limits
 from skfdp.cli.target import as_numbers
 from skfdp.encoding.encoder import DeclaredEncoder
@@ -38,6 +38,8 @@ class Columns:
         Public columns whose bounds or categories were read from the rows.
     suspects : tuple of str
         Those among them that seem to be identifiers.
+    hints : dict of str to str
+        What seems wrong with those among them that became categories.
     """
 
     target: str
@@ -47,6 +49,7 @@ class Columns:
     interactions: Sequence[tuple[str, str]] = ()
     learnt: tuple[str, ...] = ()
     suspects: tuple[str, ...] = ()
+    hints: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def private(self) -> tuple[str, ...]:
@@ -55,8 +58,7 @@ class Columns:
 
     def of_numbers(self) -> list[str]:
         """Return the columns whose bounds are numbers."""
-        found = self.among(self.names, "bounds")
-        return [name for name, pair in found.items() if not isinstance(pair[0], str)]
+        return of_numbers(self.among(self.names, "bounds"))
 
     def among(self, names: Iterable[str], key: str) -> dict[str, Any]:
         """Return what is declared under a key, by column."""
@@ -95,8 +97,15 @@ class Columns:
             **options,
         )
 
-    def completed(self, rows: pd.DataFrame) -> Columns:
+    def completed(self, rows: pd.DataFrame, numbers: pd.DataFrame) -> Columns:
         """Return the columns with what public columns show where nothing is declared.
+
+        Parameters
+        ----------
+        rows : DataFrame
+        numbers : DataFrame
+            The same rows with points in the numbers of the columns that are not
+            declared.
 
         Raises
         ------
@@ -104,17 +113,23 @@ class Columns:
             If a public column holds too many texts, or nothing.
         """
         declared = dict(self.declared)
-        learnt, suspects = [], []
+        learnt, suspects, hints = [], [], {}
         for name in self.public:
             if not self.declares(name):
-                found = look_at(rows[name])
+                found = look_at(rows[name], numbers[name])
                 learnt.append(name)
                 shown = _shown(name, found, len(rows))
                 declared[name] = declared.get(name, {}) | shown
                 if found.running or named_as_identifier(name):
                     suspects.append(name)
+                if found.foreign_hint and "categories" in shown:
+                    hints[name] = found.foreign_hint
         return dataclasses.replace(
-            self, declared=declared, learnt=tuple(learnt), suspects=tuple(suspects)
+            self,
+            declared=declared,
+            learnt=tuple(learnt),
+            suspects=tuple(suspects),
+            hints=hints,
         )
 
 
@@ -132,15 +147,28 @@ def _shown(name: str, found: Observed, n_rows: int) -> dict[str, Any]:
         f"{n_rows} rows. Names and identifiers are not categories, and each would be "
         "the name of a column in the model and in the report: leave it out (--drop), "
         "or declare the categories that matter (--categories)."
+        + f" {found.foreign_hint}"
+        * bool(found.foreign_hint)
     )
 
 
+def of_numbers(bounds: Mapping[str, Any]) -> list[str]:
+    """Return the columns whose bounds are numbers, and not dates."""
+    return [name for name, pair in bounds.items() if not isinstance(pair[0], str)]
+
+
+def known_names(arguments: argparse.Namespace) -> list[str | None]:
+    """Return the columns that the schema names, with the target and the groups."""
+    return [*arguments.declared, arguments.target, arguments.groups]
+
+
 def roles(
-    arguments: argparse.Namespace, header: Sequence[str]
+    arguments: argparse.Namespace, header: Sequence[str], nameless: Sequence[str] = ()
 ) -> tuple[list[str], list[str], list[str]]:
     """Return the public, private and ignored columns of a file, in its order.
 
-    An option goes before the schema, for the columns that it names.
+    An option goes before the schema, for the columns that it names. A column that has
+    no name in the file is ignored, unless it is declared by the name that it gets.
     """
     target, declared = arguments.target, arguments.declared
     if target and target not in header:
@@ -164,12 +192,20 @@ def roles(
     for name in declared:
         if name not in (*features, groups):
             raise _unknown("the schema", name, target)
-    role = {name: declared.get(name, {}).get("role", "private") for name in features}
+    unnamed = [name for name in nameless if not _is_named(arguments, name)]
+    role = {
+        name: declared.get(name, {}).get(
+            "role", "ignore" if name in unnamed else "private"
+        )
+        for name in features
+    }
     for name in arguments.drop or ():
         if name not in features:
             raise _unknown("--drop", name, target)
         role[name] = "ignore"
-    left = [name for name in features if name not in (arguments.drop or ())]
+    left = [
+        name for name in features if name not in (*unnamed, *(arguments.drop or ()))
+    ]
     for name in _public(arguments.public or [], left, target):
         role[name] = "public"
     public, private, ignored = (
@@ -179,7 +215,40 @@ def roles(
     return public, private, ignored
 
 
-def resolve(arguments: argparse.Namespace, header: Sequence[str]) -> Columns:
+def _is_named(arguments: argparse.Namespace, name: str) -> bool:
+    """Whether an option or the schema names a column."""
+    listed = [*(arguments.public or ()), *(arguments.drop or ()), *arguments.declared]
+    for option in ("bounds", "categories"):
+        listed += [
+            text[: len(name)]
+            for text in getattr(arguments, option, None) or ()
+            if text.startswith(f"{name}=")
+        ]
+    return name in listed
+
+
+def warn_of_nameless(
+    arguments: argparse.Namespace, header: Sequence[str], nameless: Sequence[str]
+) -> None:
+    """Say by position which columns are ignored because they have no name."""
+    used = (arguments.target, arguments.groups)
+    places = [
+        str(place)
+        for place, name in enumerate(header, 1)
+        if name in nameless and name not in used and not _is_named(arguments, name)
+    ]
+    if places:
+        several = len(places) > 1
+        complain(
+            f"warning: column{'s' * several} {', '.join(places)} of "
+            f"{arguments.file!r} {'have' if several else 'has'} no name in the first "
+            f"line and {'are' if several else 'is'} ignored."
+        )
+
+
+def resolve(
+    arguments: argparse.Namespace, header: Sequence[str], nameless: Sequence[str] = ()
+) -> Columns:
     """Return the columns as declared, or refuse.
 
     Parameters
@@ -187,8 +256,10 @@ def resolve(arguments: argparse.Namespace, header: Sequence[str]) -> Columns:
     arguments : Namespace
     header : sequence of str
         The file's column names.
+    nameless : sequence of str, default=()
+        Those among them that the file does not have.
     """
-    public, private, _ = roles(arguments, header)
+    public, private, _ = roles(arguments, header, nameless)
     features, target = [*public, *private], arguments.target
     declared = {name: arguments.declared.get(name, {}) for name in features}
     given: dict[str, dict] = {}

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from skfdp.cli.columns import quoted, roles
+from skfdp.cli.columns import quoted, roles, warn_of_nameless
 from skfdp.cli.observed import Observed, look_at, named_as_identifier
 from skfdp.cli.output import CommandError, check_writable, say, writing
 from skfdp.cli.progress import stage
@@ -62,32 +62,38 @@ def draft(arguments: argparse.Namespace) -> str:
     stage("reading the public columns")
     table = Table(arguments.file, arguments)
     header = table.header()
-    public, _, ignored = roles(arguments, header)
+    public, _, ignored = roles(arguments, header, table.nameless)
     if arguments.public_target and not arguments.target:
         raise CommandError("--public-target needs --target COLUMN.")
     shown = public + [arguments.target] * bool(arguments.public_target)
     rows = table.columns(shown, shown)
-    rows = table.decimals(rows, shown)
+    numbers = table.decimals(rows, shown)
     lines = [
         _HEAD.format(
             file=quoted(arguments.file),
             schema=quoted(str(arguments.output or "THIS_FILE")),
         ),
-        *_settings(arguments, rows),
+        *_settings(arguments, rows, numbers),
         "",
         _COLUMNS.rstrip("\n"),
     ]
     for name in header:
         if name in (arguments.target, arguments.groups):
             continue
+        if name in ignored and name in table.nameless:
+            continue
         if name in public:
-            lines.append(_public(name, look_at(rows[name]), len(rows)))
+            found = look_at(rows[name], numbers[name])
+            lines.append(_public(name, found, len(rows)))
         else:
             lines.append(_private(name, name in ignored))
+    warn_of_nameless(arguments, header, table.nameless)
     return "\n".join(lines) + "\n"
 
 
-def _settings(arguments: argparse.Namespace, rows: pd.DataFrame) -> Iterator[str]:
+def _settings(
+    arguments: argparse.Namespace, rows: pd.DataFrame, numbers: pd.DataFrame
+) -> Iterator[str]:
     yield f"target = {_toml(arguments.target or '')}" + (
         "" if arguments.target else "  # the column to predict"
     )
@@ -96,10 +102,10 @@ def _settings(arguments: argparse.Namespace, rows: pd.DataFrame) -> Iterator[str
     yield f"public_target = {_toml(bool(arguments.public_target))}"
     classes, bounds = "[]  # of a label: all that can occur", "[]  # of a number"
     if arguments.public_target:
-        column = rows[arguments.target]
+        column, read = rows[arguments.target], numbers[arguments.target]
         labels = sorted({text_of(value) for value in column.tolist()} - {None})
-        if are_numbers(labels):
-            bounds = _toml(list(look_at(column).bounds or ()))
+        if are_numbers([*{text_of(value) for value in read.tolist()} - {None}]):
+            bounds = _toml(list(look_at(column, read).bounds or ()))
         else:
             classes = _toml(labels)
     yield f"classes = {classes}"
@@ -113,15 +119,19 @@ def _settings(arguments: argparse.Namespace, rows: pd.DataFrame) -> Iterator[str
 def _public(name: str, found: Observed, n_rows: int) -> str:
     if found.bounds is None and found.categories is None:
         reason = f"{found.n_values} different texts in {n_rows} rows"
-        return _line(name, {"role": "ignore"}, f"{reason}: names or identifiers?")
+        reason += ": names or identifiers?"
+        reason += f" {found.foreign_hint}" * bool(found.foreign_hint)
+        return _line(name, {"role": "ignore"}, reason)
     entry: dict[str, Any] = {"role": "public"}
     comment = ""
     if found.categories is not None:
         entry["categories"] = list(found.categories)
+        comment = found.foreign_hint
     else:
         entry["bounds"] = list(found.bounds or ())
         if found.unread:
             comment = f"{found.unread} values are no numbers and count as missing"
+            comment += f". {found.foreign_hint}" * bool(found.foreign_hint)
     if found.running or named_as_identifier(name):
         entry = {"role": "ignore"}
         why = "a number of its own in each row" if found.running else "by its name"

@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skfdp.cli.columns import Columns, resolve
+from skfdp.cli.columns import Columns, known_names, resolve, warn_of_nameless
 from skfdp.cli.compiling import join, remark
 from skfdp.cli.observed import unread
 from skfdp.cli.output import CommandError, complain, say
@@ -129,7 +129,8 @@ def _read(arguments: argparse.Namespace) -> tuple[Task, pd.DataFrame, Target]:
     """Return the task, the rows and their target; private values decide nothing."""
     stage("reading the table")
     table = Table(arguments.file, arguments)
-    columns = resolve(arguments, table.header())
+    header = table.header(known_names(arguments))
+    columns = resolve(arguments, header, table.nameless)
     table.check_labels("--classes", arguments.classes or ())
     for name, values in columns.among(columns.names, "categories").items():
         table.check_labels(f"--categories of {name!r}", map(str, values))
@@ -140,16 +141,17 @@ def _read(arguments: argparse.Namespace) -> tuple[Task, pd.DataFrame, Target]:
     if not len(rows):
         raise CommandError(f"{arguments.file!r} holds no rows below its first line.")
     undeclared = [name for name in columns.public if not columns.declares(name)]
-    numeric = [*columns.of_numbers(), *undeclared]
-    numeric += [columns.target] * (arguments.task == "regression")
-    rows = table.decimals(rows, numeric)
-    target = read_target(rows.pop(columns.target), arguments)
-    groups = rows.pop(named[0]) if named else None
-    columns = columns.completed(rows)
+    numbers = table.decimals(rows, [*undeclared, columns.target])
+    target = read_target(rows[columns.target], arguments, numbers[columns.target])
+    groups = rows[named[0]] if named else None
+    rows = rows.drop(columns=[columns.target, *named])
+    columns = columns.completed(rows, numbers)
+    rows = table.decimals(rows, columns.of_numbers())
     try:
         columns.encoder().fit(rows)  # which checks the declarations alone
     except ValueError as error:
         raise CommandError(" ".join(str(error).split())) from None
+    warn_of_nameless(arguments, header, table.nameless)
     _warn(columns, rows)
     return Task(arguments, columns, target.classes, groups), rows, target
 
@@ -161,6 +163,8 @@ def _warn(columns: Columns, rows: pd.DataFrame) -> None:
             f"warning: the public column {name!r} seems to be an identifier, which "
             "teaches nothing and may name people: --drop it."
         )
+    for name, hint in columns.hints.items():
+        complain(f"warning: of the public column {name!r} {hint}")
     for name, (low, _) in columns.among(columns.public, "bounds").items():
         what = "date" if isinstance(low, str) else "number"
         count = unread(rows[name], what)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skfdp.cli.first_line import is_written_number
 from skfdp.encoding.values import Column
 from skfdp.records.spelling import text_of
 
@@ -43,6 +44,9 @@ class Observed:
         Number of different values.
     unread : int
         Number of values that are no numbers, in a column with bounds.
+    foreign_numbers : int
+        Number of values that are numbers as other files write them: with another
+        decimal mark, with thousands marks or with a percent sign.
     running : bool
         Whether each row has a whole number of its own.
     """
@@ -51,21 +55,42 @@ class Observed:
     categories: tuple[str, ...] | None
     n_values: int
     unread: int = 0
+    foreign_numbers: int = 0
     running: bool = False
 
+    @property
+    def foreign_hint(self) -> str:
+        """The sentence on numbers that cannot be read; empty if there are none."""
+        count = self.foreign_numbers
+        if not count:
+            return ""
+        what = "value looks like a number" if count == 1 else "values look like numbers"
+        return (
+            f"{count} {what} but cannot be read: is --decimal right, and are there "
+            "thousands marks?"
+        )
 
-def look_at(column: pd.Series) -> Observed:
+
+def look_at(column: pd.Series, numbers: pd.Series | None = None) -> Observed:
     """Return what a public column shows; text in it may be numbers or dates.
 
+    Parameters
+    ----------
+    column : Series
+    numbers : Series, default=None
+        The same column with points in its numbers, where the file has commas.
+
+    Notes
+    -----
     All values that are not missing are numbers or dates, or else they are categories,
     if there are few enough: every category is the name of a column in the model and in
     the report, where names of people do not belong. If there are more, and most of them
     are numbers, the others count as missing.
     """
-    values = column[column.notna()]
-    spelt = values.map(text_of)
-    values = values[spelt.notna()]
-    distinct = sorted(set(spelt.dropna()))
+    spelt = column.map(text_of, na_action="ignore")
+    there = spelt.notna().to_numpy()
+    values = column[there]
+    distinct = sorted(set(spelt[there]))
     n_values = len(distinct)
     if not n_values:
         return Observed(None, None, 0)
@@ -80,8 +105,9 @@ def look_at(column: pd.Series) -> Observed:
             last = max(last, first + 1)
             bounds = tuple(str(np.datetime64(day, "D")) for day in (first, last))
             return Observed((bounds[0], bounds[1]), None, n_values)
-    numbers = Column(values).read("number")
-    known = numbers[~np.isnan(numbers)]
+    read = Column((column if numbers is None else numbers)[there]).read("number")
+    known = read[~np.isnan(read)]
+    foreign = _written_as_numbers(values[np.isnan(read)])
     few = n_values <= min(_MOST_CATEGORIES, len(column) / _ROWS_OF_A_CATEGORY)
     if len(known) == len(values) or (not few and len(known) * 2 > len(values)):
         low, high = float(known.min()), float(known.max())
@@ -92,9 +118,18 @@ def look_at(column: pd.Series) -> Observed:
             None,
             n_values,
             len(values) - len(known),
+            foreign,
             running,
         )
-    return Observed(None, tuple(distinct) if few else None, n_values)
+    return Observed(
+        None, tuple(distinct) if few else None, n_values, foreign_numbers=foreign
+    )
+
+
+def _written_as_numbers(values: pd.Series) -> int:
+    texts = values.map(lambda value: value if isinstance(value, str) else "").tolist()
+    known = {text: is_written_number(text) for text in set(texts)}
+    return sum(known[text] for text in texts)
 
 
 def unread(column: pd.Series, what: str) -> int:

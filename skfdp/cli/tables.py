@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import io
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
 
+from skfdp.cli.first_line import is_record
 from skfdp.cli.output import CommandError
 
 # First bytes of files that people try, and what they are.
@@ -39,22 +40,40 @@ class Table:
     ----------
     path : str
     arguments : Namespace
-        With `sep`, `decimal` and `encoding`.
+        With `sep`, `decimal`, `encoding` and `header`.
+
+    Attributes
+    ----------
+    nameless : list of str
+        What the columns are called that have no name in the first line; `header` finds
+        them.
     """
 
     def __init__(self, path: str, arguments: argparse.Namespace):
         self.path = path
         self.sep, self.decimal = arguments.sep, arguments.decimal
-        self.encoding = arguments.encoding
+        self.encoding, self.confirmed = arguments.encoding, arguments.header
+        self.nameless: list[str] = []
         self.parquet = Path(path).suffix.lower() in (".parquet", ".pq")
 
-    def header(self) -> list[str]:
+    def header(
+        self, declared: Iterable[str | None] = (), model: Collection[str] = ()
+    ) -> list[str]:
         """Return the column names; the rows are not looked at.
+
+        Parameters
+        ----------
+        declared : iterable of str or None
+            The columns that the schema names. If these are all columns of the file,
+            its first line holds names.
+        model : collection of str
+            The columns that a model takes. If the file has them all, they are names.
 
         Raises
         ------
         CommandError
-            If the file is no table; says why, and quotes none of it.
+            If the file is no table, or if its first line looks like a record; says
+            why, and quotes none of it.
         """
         if self.parquet:
             return self._parquet_header()
@@ -70,6 +89,18 @@ class Table:
                     f"{_name(found[0])}s: give --sep {_SEPARATORS[found[0]]} (or what "
                     "separates its fields)."
                 )
+        # pandas renames: the second "1" is called "1.1", and "" is "Unnamed: 4".
+        cells = self._read(nrows=1, header=None, na_filter=False).iloc[0]
+        written = dict(zip(header, map(str.strip, cells), strict=True))
+        self.nameless = [name for name, cell in written.items() if not cell]
+        known = self.confirmed or set(header) <= {*declared, *self.nameless}
+        if set(model) <= set(header):
+            written |= dict.fromkeys(model, "")
+        if not known and is_record([*written.values()]):
+            raise CommandError(
+                f"the first line of {self.path!r} looks like a record, not names: add "
+                "a line of names, or give --header if it holds names."
+            )
         return header
 
     def columns(self, names: Sequence[str], public: Iterable[str]) -> pd.DataFrame:
@@ -115,16 +146,13 @@ class Table:
                 )
 
     def decimals(self, rows: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
-        """Return rows with points in the numbers of some columns."""
+        """Return rows with points in the numbers of some columns.
+
+        Where commas are declared, a point is no decimal mark: "3.667" is no number.
+        """
         if self.decimal == "." or self.parquet:
             return rows
-
-        def pointed(text: str) -> str:
-            return text.replace(self.decimal, ".")
-
-        # Not Series.str, which some versions refuse to a column without any text.
-        changed = {name: rows[name].map(pointed, na_action="ignore") for name in names}
-        return rows.assign(**changed)
+        return rows.assign(**{name: with_other_mark(rows[name]) for name in names})
 
     def _read(self, **options) -> pd.DataFrame:
         try:
@@ -202,6 +230,17 @@ class Table:
     def _parquet_columns(self, names: Sequence[str]) -> pd.DataFrame:
         # Types of the file: whether a value is missing does not change them.
         return pd.read_parquet(self.path, columns=list(names), dtype_backend="pyarrow")
+
+
+def with_other_mark(column: pd.Series) -> pd.Series:
+    """Return texts with points for commas and commas for points."""
+    marks = str.maketrans(".,", ",.")
+
+    def swapped(value):
+        return value.translate(marks) if isinstance(value, str) else value
+
+    # Not Series.str, which some versions refuse to a column without any text.
+    return column.map(swapped, na_action="ignore")
 
 
 def _name(separator: str) -> str:

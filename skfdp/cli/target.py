@@ -39,8 +39,17 @@ class Target:
     classes: list | None = None
 
 
-def read_target(column: pd.Series, arguments: argparse.Namespace) -> Target:
+def read_target(
+    column: pd.Series, arguments: argparse.Namespace, numbers: pd.Series
+) -> Target:
     """Return the target as the settings declare it.
+
+    Parameters
+    ----------
+    column : Series
+    arguments : Namespace
+    numbers : Series
+        The same column with points in its numbers.
 
     Raises
     ------
@@ -48,9 +57,9 @@ def read_target(column: pd.Series, arguments: argparse.Namespace) -> Target:
         If a public target holds what is not declared, or leaves the task open.
     """
     if arguments.task is None:
-        _check_open_task(column)
+        _check_open_task(numbers)
     if arguments.task == "regression":
-        return _numbers(column, arguments)
+        return _numbers(numbers, arguments)
     return _labels(column, arguments)
 
 

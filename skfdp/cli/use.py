@@ -13,6 +13,7 @@ from sklearn.base import is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from skfdp.cli import saving
+from skfdp.cli.columns import known_names, of_numbers
 from skfdp.cli.encoding import TableError
 from skfdp.cli.output import CommandError, check_writable, say, writing
 from skfdp.cli.progress import stage
@@ -153,12 +154,12 @@ def _rows(
     """Return the rows as the model takes them, and some other columns."""
     stage("reading the table")
     table = Table(arguments.file, arguments)
-    header = table.header()
     names = [str(name) for name in model.feature_names_in_]
     encoder = _encoder(model)
     needed = names
     if encoder is None:  # of before: it saw the target, too, and left it out
         needed = [name for _, _, part in model[0].transformers for name in part]
+    header = table.header(known_names(arguments), [*needed, *more])
     absent = [name for name in dict.fromkeys([*needed, *more]) if name not in header]
     if absent:
         raise CommandError(
@@ -170,7 +171,7 @@ def _rows(
     rows = table.columns(wanted, wanted)
     if not len(rows):
         raise CommandError(f"{arguments.file!r} holds no rows below its first line.")
-    numeric = needed if encoder is None else encoder.bounds
+    numeric = needed if encoder is None else of_numbers(encoder.bounds)
     return table.decimals(rows, numeric).reindex(columns=names), rows[more]
 
 
@@ -190,13 +191,12 @@ def _known(
     settings = argparse.Namespace(
         task="regression", classes=None, target_bounds=None, public_target=False
     )
-    if is_regressor(model):
-        table = Table(arguments.file, arguments)
-        column = table.decimals(column.to_frame(), [column.name])[column.name]
-    else:
+    if not is_regressor(model):
         settings.task = "classification"
         settings.classes = [str(label) for label in model.classes_]
-    target = read_target(column, settings)
+    table = Table(arguments.file, arguments)
+    numbers = table.decimals(column.to_frame(), [column.name])[column.name]
+    target = read_target(column, settings, numbers)
     # A list, so that labels have the type of labels again.
     return np.array(target.values[target.readable].tolist()), target.readable
 

@@ -152,7 +152,7 @@ def test_names_survive_toml(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = ['a "b"', "c\\d", "e#f", "ü = [1]", "\x7f", "g.h", "42"]
     pd.DataFrame([[1] * len(names)], columns=names).to_csv("t.csv", index=False)
-    status, out, _ = run(capsys, "schema", "t.csv", "--public", "42")
+    status, out, _ = run(capsys, "schema", "t.csv", "--public", "42", "--header")
     assert status == 0 and list(tomllib.loads(out)["columns"]) == names
 
 
