@@ -7,7 +7,7 @@ import csv
 import dataclasses
 import fnmatch
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -58,7 +58,8 @@ class Columns:
 
     def of_numbers(self) -> list[str]:
         """Return the columns whose bounds are numbers."""
-        return of_numbers(self.among(self.names, "bounds"))
+        found = self.among(self.names, "bounds")
+        return [name for name, pair in found.items() if not isinstance(pair[0], str)]
 
     def among(self, names: Iterable[str], key: str) -> dict[str, Any]:
         """Return what is declared under a key, by column."""
@@ -150,11 +151,6 @@ def _shown(name: str, found: Observed, n_rows: int) -> dict[str, Any]:
         + f" {found.foreign_hint}"
         * bool(found.foreign_hint)
     )
-
-
-def of_numbers(bounds: Mapping[str, Any]) -> list[str]:
-    """Return the columns whose bounds are numbers, and not dates."""
-    return [name for name, pair in bounds.items() if not isinstance(pair[0], str)]
 
 
 def known_names(arguments: argparse.Namespace) -> list[str | None]:

@@ -1,4 +1,4 @@
-"""Whether the first line of a CSV file holds a record instead of names."""
+"""Test for a record in place of names in the first line of a CSV file."""
 
 from __future__ import annotations
 
@@ -36,21 +36,22 @@ _NUMBERS = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
-_MONTH = """(?:
-    jan|january|januar|jänner|janv|janvier|ene|enero|feb|february|februar|févr|février
-    |febrero|mar|march|mär|märz|mrz|mars|marzo|apr|april|avr|avril|abr|abril|may|mai
-    |mayo|jun|june|juni|juin|junio|jul|july|juli|juil|juillet|julio|aug|august|août|ago
-    |agosto|sep|sept|september|septembre|septiembre|oct|october|okt|oktober|octobre
-    |octubre|nov|november|novembre|noviembre|dec|december|dez|dezember|déc|décembre|dic
-    |diciembre
-    )\\.?"""
-_WEEKDAY = """(?:
-    (?:mon|tue|tues|wed|wednes|thu|thur|thurs|fri|sat|satur|sun)(?:day)?
-    |mo|di|mi|do|fr|sa|so
-    |montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag
-    )[.,]*\\ """
+# English, German, French and Spanish.
+_MONTH = r"""(?:
+    jan(?:uary?|v|vier)? | jänner | ene(?:ro)? | feb(?:ruary?|rero)? | févr(?:ier)?
+    | mar(?:ch|s|zo)? | märz? | mrz | apr(?:il)? | avr(?:il)? | abr(?:il)?
+    | ma[iy] | mayo | jun[eio]? | juin | junio | jul[iy]? | juil(?:let)? | julio
+    | aug(?:ust)? | août | ago(?:sto)? | sept?(?:ember|embre|iembre)?
+    | o[ck]t(?:ober|obre|ubre)? | nov(?:ember|embre|iembre)?
+    | de[cz](?:ember)? | déc(?:embre)? | dic(?:iembre)?
+    )\.?"""
+_WEEKDAY = r"""(?:
+    (?:mon|tue(?:s)?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?
+    | mo | di | mi | do | fr | sa | so | mittwoch | sonnabend
+    | (?:mon|diens|donners|frei|sams|sonn)tag
+    )[.,]*\ """
 _DAY, _YEAR = r"(?:[0-3]?\d)", r"(?:[12]\d{3})"
-_ORDINAL = rf"{_DAY}(?:st|nd|rd|th|er|\.)?"
+_ORDINAL = rf"{_DAY}(?:st|[nr]d|th|er|\.)?"
 _TIME = r"""(?:
     (?:\d{1,3}[:h]\d{2}(?::\d{2})?(?:[.,:]\d+)? | \d{1,2}\.\d{2}(?=\ ?uhr))
     (?:\ ?[ap]\.?m\.?|\ ?uhr)?

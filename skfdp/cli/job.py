@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skfdp.cli.columns import Columns, known_names, resolve, warn_of_nameless
 from skfdp.cli.compiling import join, remark
+from skfdp.cli.counts import counts
 from skfdp.cli.observed import unread
 from skfdp.cli.output import CommandError, complain, say
 from skfdp.cli.progress import stage
@@ -42,10 +43,11 @@ from skfdp.privacy import Relation
 from skfdp.privacy.assumptions import READ_FROM_PUBLIC, Assumption, enforced
 
 _NOTE = """\
-The scores are exact values on the held-out rows, which no model was trained on, and
-models at epsilon inf have no privacy: to publish this table ends the protection of the
-file, and the statement does not cover it (--no-evaluate prints no table and trains on
-all rows). Statement, report and saved model are those of the last line's first fit.
+The scores are exact values on the held-out rows, which no model was trained on. Counts
+of what cannot be read are exact, too, and models at epsilon inf have no privacy: to
+publish this table ends the protection of the file, and the statement does not cover it
+(--no-evaluate prints no table and trains on all rows). Statement, report and saved
+model are those of the last line's first fit.
 """
 
 
@@ -167,7 +169,7 @@ def _warn(columns: Columns, rows: pd.DataFrame) -> None:
         complain(f"warning: of the public column {name!r} {hint}")
     for name, (low, _) in columns.among(columns.public, "bounds").items():
         what = "date" if isinstance(low, str) else "number"
-        count = unread(rows[name], what)
+        count = unread(rows[name], what).sum()
         if count:
             complain(
                 f"warning: {count} values of the public column {name!r} are no {what}s "
@@ -207,8 +209,8 @@ def _completed(report, task: Task):
         given.append(
             Assumption(
                 "The table of scores that was printed beside this report is not "
-                "published: models without privacy and exact scores on held-out rows "
-                "are part of it.",
+                "published: models without privacy, exact scores on held-out rows and "
+                "exact counts of what cannot be read are part of it.",
                 enforced=False,
             )
         )
@@ -246,7 +248,10 @@ def _title(task: Task, n_train: int, n_test: int, model) -> str:
 
 
 def _compare(task: Task, released, rows, target: Target, train, test) -> None:
-    """Print scores without privacy; rows without a target are left out of them."""
+    """Print scores and counts without privacy.
+
+    Rows without a target are left out of the scores.
+    """
     table = []
     known = target.readable
     exact, scored = train[known[train]], test[known[test]]
@@ -269,6 +274,16 @@ def _compare(task: Task, released, rows, target: Target, train, test) -> None:
         table.append(row)
     print_table(table)
     say()
+    told = counts(
+        task.columns.target,
+        ~known,
+        rows,
+        task.columns.encoder().fit(rows),
+        {"held-out ": test, "training ": train},
+        regression=task.regression,
+    )
+    if told:
+        say("\n".join(told) + "\n")
     say(_NOTE)
 
 

@@ -132,10 +132,10 @@ def _written_as_numbers(values: pd.Series) -> int:
     return sum(known[text] for text in texts)
 
 
-def unread(column: pd.Series, what: str) -> int:
-    """Return how many values of a public column are no numbers, or no dates."""
+def unread(column: pd.Series, what: str) -> np.ndarray:
+    """Return which values are there, but are no numbers, or no dates."""
     missing = column.map(text_of, na_action="ignore").isna().to_numpy()
-    return int((np.isnan(Column(column).read(what)) & ~missing).sum())
+    return np.isnan(Column(column).read(what)) & ~missing
 
 
 def named_as_identifier(name: str) -> bool:

@@ -102,7 +102,8 @@ def _labels(column: pd.Series, arguments: argparse.Namespace) -> Target:
         if None in spelt:
             raise _missing(column, "a label of their own, such as 'missing'")
         declared = sorted(set(spelt)) if declared is None else declared
-    typed = as_labels(declared)
+    given_as_text = all(isinstance(label, str) for label in declared)
+    typed = as_labels(declared) if given_as_text else list(declared)
     try:
         spelling = spelling_of(typed, "--classes", "label")
     except ValueError as error:

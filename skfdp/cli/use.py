@@ -13,7 +13,8 @@ from sklearn.base import is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from skfdp.cli import saving
-from skfdp.cli.columns import known_names, of_numbers
+from skfdp.cli.columns import known_names
+from skfdp.cli.counts import counts
 from skfdp.cli.encoding import TableError
 from skfdp.cli.output import CommandError, check_writable, say, writing
 from skfdp.cli.progress import stage
@@ -25,8 +26,8 @@ from skfdp.privacy import read_report
 from skfdp.privacy import report as report_of
 
 _NOTE = """\
-These scores are exact values on these rows: to publish them discloses something about
-each of them, and no statement covers it.
+Scores and counts are exact values on these rows: to publish them discloses something
+about each of them, and no statement covers it.
 """
 
 
@@ -68,6 +69,14 @@ def score(arguments: argparse.Namespace) -> None:
     if not readable.any():
         raise CommandError(f"no row has a target {target!r} that the model knows.")
     stage("scoring")
+    told = counts(
+        target,
+        ~readable,
+        rows,
+        _encoder(model),
+        {"": np.arange(len(rows))},
+        regression=is_regressor(model),
+    )
     rows = rows[readable]
     simplest = DummyRegressor() if is_regressor(model) else DummyClassifier()
     simplest.fit(rows, y)
@@ -84,6 +93,8 @@ def score(arguments: argparse.Namespace) -> None:
         ]
     )
     say()
+    if told:
+        say("\n".join(told) + "\n")
     say(_NOTE)
 
 
@@ -171,7 +182,10 @@ def _rows(
     rows = table.columns(wanted, wanted)
     if not len(rows):
         raise CommandError(f"{arguments.file!r} holds no rows below its first line.")
-    numeric = needed if encoder is None else of_numbers(encoder.bounds)
+    numeric = needed
+    if encoder is not None:
+        blocks = [block for block in encoder.blocks_ if block.reads == "number"]
+        numeric = [names[block.parents[0]] for block in blocks]
     return table.decimals(rows, numeric).reindex(columns=names), rows[more]
 
 
@@ -193,7 +207,7 @@ def _known(
     )
     if not is_regressor(model):
         settings.task = "classification"
-        settings.classes = [str(label) for label in model.classes_]
+        settings.classes = model.classes_.tolist()
     table = Table(arguments.file, arguments)
     numbers = table.decimals(column.to_frame(), [column.name])[column.name]
     target = read_target(column, settings, numbers)
