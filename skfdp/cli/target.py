@@ -122,7 +122,7 @@ def _labels(column: pd.Series, arguments: argparse.Namespace) -> Target:
         [typed[place] if place >= 0 else other for place in places],
         dtype=np.int64 if kind is int else object,
     )
-    return Target(values, readable, typed)
+    return Target(values, readable, None if arguments.classes is None else typed)
 
 
 def _numbers(column: pd.Series, arguments: argparse.Namespace) -> Target:
