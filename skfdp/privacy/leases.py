@@ -76,7 +76,7 @@ class Lease(Protocol):
         """
 
     def end(self, position: int) -> None:
-        """Count that the fit has ended, after so many releases."""
+        """Count the releases of a fit that has ended, or was stopped."""
 
 
 class MemoryLease:
@@ -152,7 +152,7 @@ class FileLease:
             self._count(position + 1)
 
     def end(self, position: int) -> None:
-        """Count that the fit has ended, after so many releases."""
+        """Count the releases of a fit that has ended, or was stopped."""
         self._count(position)
 
     def _known(self, file: int) -> tuple[int, bytes]:

@@ -613,8 +613,7 @@ class PrivacyLedger:
     ) -> None:
         """Raise PrivacyBudgetError if a row is not in a part by a public column.
 
-        Estimators call it before a charge. A table without the column is taken, because
-        a column with one value teaches nothing and is often left out.
+        Estimators call it before a charge. A table without the column is refused.
 
         Parameters
         ----------

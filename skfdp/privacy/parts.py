@@ -134,12 +134,15 @@ class Part:
         """
         names = [name for name, _ in columns]
         if self.column not in names:
-            return
+            raise PrivacyBudgetError(
+                f"part ({self}) is fixed by a column that X does not have, so that no "
+                "row can be compared: keep it in X, among public_features."
+            )
         position = names.index(self.column)
         if not columns[position][1]:
             raise PrivacyBudgetError(
                 f"part ({self}) is fixed by a column that this fit treats as private: "
-                "name it in public_features, or leave it out of X."
+                "name it in public_features."
             )
         values = {str(facts.plain(value)) for value in read(position)}
         if any(_canonical(value) != self.value for value in values):

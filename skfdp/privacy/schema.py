@@ -123,7 +123,9 @@ def add_fit(connection: sqlite3.Connection, fit: str, charge: int) -> None:
 
 def count_releases(connection: sqlite3.Connection, fit: str, released: int) -> None:
     """Keep how much a fit has released."""
-    connection.execute("UPDATE fits SET released = ? WHERE fit = ?", (released, fit))
+    connection.execute(
+        "UPDATE fits SET released = max(released, ?) WHERE fit = ?", (released, fit)
+    )
 
 
 def _run(connection: sqlite3.Connection, script: str) -> None:

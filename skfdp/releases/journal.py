@@ -102,7 +102,11 @@ class Journal:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.close()
+        try:
+            if self._lease is not None:
+                self._lease.end(self._next)
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Let go of the file."""
@@ -200,8 +204,6 @@ class Journal:
     def finish(self) -> None:
         """Tell that the fit has its model; the file stays, and gives it again."""
         _ENDED.add(self.fit)
-        if self._lease is not None:
-            self._lease.end(self._next)
         if not self._n_new:
             warn_caller(
                 f"checkpoint={str(self._file.path)!r} held every release of this fit: "
