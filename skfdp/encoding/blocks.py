@@ -14,7 +14,7 @@ import numpy as np
 
 from skfdp.addresses import public
 from skfdp.encoding.values import Column
-from skfdp.records.spelling import Spelling
+from skfdp.records.spelling import Spelling, number_in
 
 MISSING, OTHER = "missing", "other"
 _GRID = 2.0**26
@@ -183,9 +183,10 @@ class CategoriesBlock(Block):
 
     def entries(self, *columns: Column) -> tuple[np.ndarray, np.ndarray]:
         """Return a single 1."""
-        if self.spelling is not None:
+        if self.reads == "category":
+            spelling = self.spelling or _spelling_of_old(self.levels)
             other = self.levels.index(OTHER)
-            places = columns[0].places(self.spelling, other, self.missing)
+            places = columns[0].places(spelling, other, self.missing)
         else:
             part = columns[0].read(self.reads)
             places = np.where(np.isnan(part), self.missing, part).astype(np.intp)
@@ -222,6 +223,16 @@ class PairBlock(Block):
         places = places.reshape(shape)
         values = (u[:, :, None] * v[:, None, :]).reshape(shape)
         return self._replaced(places, values, missing)
+
+
+def _spelling_of_old(levels: tuple[str, ...]) -> Spelling:
+    """Return the spelling of a block that was saved before blocks had one.
+
+    Such a block took text that reads as a number for this number.
+    """
+    numbers = (number_in(level) for level in levels)
+    pairs = zip(levels, numbers, strict=True)
+    return Spelling(tuple(level if one is None else one for level, one in pairs))
 
 
 def _share(x: np.ndarray, low: Any, high: Any) -> np.ndarray:

@@ -126,6 +126,13 @@ class Declarations:
             place: _levels(f"categories[{self._keys[place]!r}]", values)
             for place, values in found.items()
         }
+        for place in found:
+            if type_kind(raw_column(self._X, place)) == "duration":
+                raise ValueError(
+                    f"categories names {self._keys[place]!r}, and the column holds "
+                    f"durations: declare bounds={{{self._keys[place]!r}: (low, high)}} "
+                    "in days, or turn it into text."
+                )
         bounds = self._encoder.bounds
         bounded = set(bounds) if isinstance(bounds, Mapping) else ()
         for place, key in enumerate(self._keys):
@@ -196,15 +203,16 @@ class Declarations:
     def _of_column(self, place: int, smooth: bool) -> Iterator[Block]:
         name, parents = self.labels[place], (place,)
         if place in self._levels:
-            levels = [*self._levels[place].names]
-            levels += [level for level in (OTHER, MISSING) if level not in levels]
+            declared = self._levels[place]
+            names = declared.names
+            more = tuple(level for level in (OTHER, MISSING) if level not in names)
             yield CategoriesBlock(
                 name,
                 parents,
                 0,
-                tuple(levels),
+                (*names, *more),
                 "category",
-                spelling=self._levels[place],
+                spelling=Spelling((*declared.levels, *more)),
             )
         if place not in self._bounds:
             return
@@ -292,6 +300,7 @@ class Declarations:
 
 #: Kinds of types that are read as numbers, and what they hold.
 _UNITS = {
+    "boolean": "booleans",
     "integer": "integers",
     "number": "numbers",
     "duration": "durations, which are read as days",

@@ -19,8 +19,12 @@ from skfdp.encoding.tables import (
     is_dask_frame,
     raw_column,
     types_of,
+    warn_of_types,
 )
 from skfdp.encoding.values import Column
+
+# What the blocks of a column with bounds read, beside parts of dates.
+_FROM_BOUNDS = ("number", "date")
 
 
 @public("skfdp")
@@ -220,6 +224,10 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         X = check_table(X, least)
         check_names(X)
         validate_data(self, X, skip_check_array=True, reset=False)
+        warn_of_types(
+            X,
+            {b.parents[0]: b.reads for b in self.blocks_ if b.reads in _FROM_BOUNDS},
+        )
         encode = _sparse if self.sparse_output else _dense
         return encode(self.blocks_, X)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from skfdp.encoding.values import as_array
+from skfdp.encoding.values import exact
 from skfdp.records.checks import unmasked
+from skfdp.records.guards import UtilityWarning, warn_caller
 
 # The one category of a column of Dask whose categories it has not read.
 _UNKNOWN = "__UNKNOWN_CATEGORIES__"
@@ -58,6 +60,15 @@ def types_of(X: Any, declared: Collection = ()) -> Any:
     return X._meta_nonempty
 
 
+def check_no_path(X: Any) -> None:
+    """Refuse the path of a table, which looks like text."""
+    if isinstance(X, (str, os.PathLike)):
+        raise TypeError(
+            "X is a path: pass a table, such as pandas.read_csv(path), or, without an "
+            "encoder, open_table(path) for a file that is larger than memory."
+        )
+
+
 def check_table(X: Any, least: int = 1) -> Any:
     """Return X as a frame or as an array of two dimensions.
 
@@ -74,6 +85,7 @@ def check_table(X: Any, least: int = 1) -> Any:
     TypeError, ValueError
         If X is sparse, lazy, not of two dimensions, complex, or empty.
     """
+    check_no_path(X)
     if issparse(X):
         raise TypeError(
             "X is a sparse matrix: raw tables are dense, so pass a DataFrame or "
@@ -107,12 +119,17 @@ def check_table(X: Any, least: int = 1) -> Any:
     return X
 
 
+def column_labels(X: Any) -> list:
+    """Return the names of the columns of a frame."""
+    return list(getattr(X, "column_names", X.columns))
+
+
 def check_names(X: Any) -> None:
     """Refuse a frame in which two columns have one name."""
     if not is_frame(X):
         return
     seen: set[str] = set()
-    for name in map(str, getattr(X, "column_names", X.columns)):
+    for name in map(str, column_labels(X)):
         if name in seen:
             raise ValueError(f"X has two columns {name!r}: rename one.")
         seen.add(name)
@@ -133,11 +150,15 @@ def raw_column(X: Any, place: int) -> Any:
 _KINDS = (
     ("datetime|date|timestamp", "date"),
     ("period", "period"),
+    ("bool", "boolean"),
     ("u?int[0-9]", "integer"),
     ("float|double|halffloat|decimal", "number"),
+    # Months and years have no number of days.
+    (r"(?-i:timedelta64($|\[(generic|\d*[YM])\]))", "other"),
     ("timedelta|duration", "duration"),
     ("time", "time"),
-    ("complex|interval|list|struct|map|large_list|fixed_size_list|array", "other"),
+    ("complex|interval|month_day_nano_interval|list|struct|map|array", "other"),
+    ("large_list|fixed_size_list|list_view|run_end|union|extension|geometry", "other"),
 )
 
 
@@ -155,7 +176,7 @@ def declared_levels(raw: Any) -> list | None:
     dtype = getattr(raw, "dtype", getattr(raw, "type", None))
     name = type(dtype).__name__
     if name == "CategoricalDtype" or name == "Enum":
-        return as_array(dtype.categories).tolist()
+        return list(exact(dtype.categories))
     return [False, True] if str(dtype).lower().startswith("bool") else None
 
 
@@ -164,9 +185,47 @@ def type_kind(raw: Any) -> str:
 
     Returns
     -------
-    kind : {"date", "period", "integer", "number", "duration", "time", "other", ""}
-        "other" holds neither numbers nor dates nor text.
+    kind : str
+        "date", "period", "boolean", "integer", "number", "duration", "time", "other" or
+        "". That of a categorical column is the kind of its categories. "other" holds
+        neither numbers nor dates nor text.
     """
     dtype = getattr(raw, "dtype", getattr(raw, "type", None))
-    name = str(dtype).lower()
-    return next((kind for pattern, kind in _KINDS if re.match(pattern, name)), "")
+    if type(dtype).__name__ == "CategoricalDtype":
+        return type_kind(dtype.categories)
+    if type(dtype).__name__ == "SparseDtype":
+        dtype = dtype.subtype
+    name = str(dtype)
+    return next((kind for begin, kind in _KINDS if re.match(begin, name, re.I)), "")
+
+
+def warn_of_types(X: Any, reads: Mapping[int, str]) -> None:
+    """Warn of new columns of a type that holds nothing of what is declared.
+
+    No value is looked at. Libraries choose types by the values of a column, so that an
+    error would let one row decide about others.
+
+    Parameters
+    ----------
+    X : frame or ndarray of shape (n_rows, n_features)
+    reads : mapping of int to {"number", "date"}
+        What columns are read as, by their positions.
+    """
+    for place, what in reads.items():
+        kind = type_kind(raw_column(X, place))
+        if kind in _UNREADABLE[what]:
+            name = column_labels(X)[place] if is_frame(X) else place
+            warn_caller(
+                f"column {name!r} of X is declared as a {what}, and its type holds "
+                f"{_UNREADABLE[what][kind]}, which count as missing: pass it as in "
+                "fit.",
+                UtilityWarning,
+            )
+
+
+_MANY = "neither numbers nor dates"
+#: Types without a value of what a column is read as, but those of files.
+_UNREADABLE = {
+    "number": {"date": "dates", "period": "periods", "other": _MANY},
+    "date": {"duration": "durations", "time": "times of day", "other": _MANY},
+}

@@ -24,8 +24,6 @@ from skfdp.records.spelling import (
 )
 
 _DAY = 86_400_000_000  # microseconds
-# Stands for values that a library does not hand over.
-_UNREADABLE = "?"
 _NOWHEN = np.datetime64("NaT", "us")
 # What libraries find the clock of, whatever the time zone.
 _ZONED = np.datetime64("0001-01-02", "us"), np.datetime64("9999-12-31T09", "us")
@@ -130,7 +128,10 @@ def as_array(raw: Any) -> np.ndarray:
 
 
 def exact(raw: Any) -> np.ndarray:
-    """Return a raw column with integers as integers: float64 cannot hold all of them.
+    """Return a raw column without a change of its numbers.
+
+    Integers stay integers, because float64 cannot hold all of them, and float32 stays
+    float32, of which 0.1 is another number in float64.
 
     Parameters
     ----------
@@ -139,18 +140,42 @@ def exact(raw: Any) -> np.ndarray:
     """
     if isinstance(raw, np.ndarray):
         return raw if raw.dtype.kind in "iuf" else as_array(raw)
-    if hasattr(type(raw), "iloc"):
-        kind = getattr(raw.dtype, "kind", "O")
-        if isinstance(raw.dtype, np.dtype):
-            return exact(raw.to_numpy())
-        if kind in "iu":
-            return raw.to_numpy(dtype=object) if raw.hasnans else raw.to_numpy()
-    elif hasattr(type(raw), "to_physical"):
-        if raw.dtype.is_integer():
-            return _objects(raw.to_list()) if raw.null_count() else raw.to_numpy()
-    elif hasattr(type(raw), "to_pylist") and str(raw.type).startswith(("int", "uint")):
-        return _objects(raw.to_pylist()) if raw.null_count else raw.to_numpy()
+    if hasattr(type(raw), "to_physical"):  # polars
+        if raw.dtype.is_integer() and raw.null_count():
+            return _objects(raw.to_list())
+        plain = raw.dtype.is_integer() or raw.dtype.is_float()
+        return raw.to_numpy() if plain else as_array(raw)
+    if hasattr(type(raw), "to_pylist"):
+        return _exact_of_pyarrow(raw)
+    if not hasattr(raw, "dtype"):
+        return as_array(raw)
+    if hasattr(raw.dtype, "categories"):  # one missing value makes floats of integers
+        categories = exact(raw.dtype.categories)
+        known = _objects([*categories, None])
+        return known[np.asarray(getattr(raw, "cat", raw).codes)]
+    if isinstance(raw.dtype, np.dtype):
+        return exact(raw.to_numpy())
+    kind = getattr(raw.dtype, "kind", "O")
+    if kind in "iu":
+        return raw.to_numpy(dtype=object) if raw.hasnans else raw.to_numpy()
+    if kind == "f":
+        dtype = getattr(raw.dtype, "numpy_dtype", getattr(raw.dtype, "subtype", None))
+        return raw.to_numpy(dtype=dtype, na_value=np.nan)
     return as_array(raw)
+
+
+def _exact_of_pyarrow(column: Any) -> np.ndarray:
+    column, kind = _chunked(column), str(column.type)
+    if kind.startswith(("int", "uint")):
+        return _objects(column.to_pylist()) if column.null_count else column.to_numpy()
+    if kind.startswith(("float", "double", "halffloat")):
+        return column.to_numpy()
+    if kind.startswith(("time", "duration")) and not kind.startswith("timestamp"):
+        # Without nanoseconds, which Python's objects do not have.
+        micro = "duration[us]" if kind.startswith("duration") else "time64[us]"
+        wide = column.cast("time64[ns]") if kind.startswith("time32") else column
+        return _objects(wide.cast(micro, safe=False).to_pylist())
+    return as_array(column)
 
 
 def _objects(values: list) -> np.ndarray:
@@ -187,8 +212,16 @@ def _of_polars(series: Any) -> np.ndarray:
     return _objects(series.to_list())
 
 
+def _chunked(column: Any) -> Any:
+    """Return a column of pyarrow as what makes arrays of every type without a flag."""
+    import pyarrow
+
+    chunked = isinstance(column, pyarrow.ChunkedArray)
+    return column if chunked else pyarrow.chunked_array([column])
+
+
 def _of_pyarrow(column: Any) -> np.ndarray:
-    kind = str(column.type)
+    column, kind = _chunked(column), str(column.type)
     if kind.startswith(("int", "uint", "float", "double", "halffloat")):
         return column.to_numpy()
     if kind.startswith(("date", "timestamp")):

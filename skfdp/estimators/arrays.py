@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-import os
+import decimal
+import numbers
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from skfdp.encoding.tables import check_names, is_frame, raw_column, type_kind
-from skfdp.encoding.values import Column, number
+from skfdp.encoding.tables import (
+    check_names,
+    check_no_path,
+    column_labels,
+    is_frame,
+    raw_column,
+    type_kind,
+)
+from skfdp.encoding.values import Column, exact
 from skfdp.privacy.relations import Relation
 from skfdp.records.blocks import row_blocks
 from skfdp.records.checks import is_missing, unmasked, within_floats
 from skfdp.records.files import check_room
 from skfdp.records.large import LargeTable
 from skfdp.records.sources import large_table
+from skfdp.records.spelling import text_of
 
 # Kept as they are: a float64 copy of X would double the memory of a fit.
 _DTYPES = [
@@ -108,11 +117,7 @@ def check_arrays(
             enough=enough,
         )
         return X, shaped_target(y, X.shape[0])
-    if isinstance(X, (str, os.PathLike)):
-        raise TypeError(
-            "X is a path: pass a table, pandas.read_csv(path), or open_table(path) "
-            "for a file that is larger than memory."
-        )
+    check_no_path(X)
     check_columns_of_frame(X)
     table = large_table(X)
     if table is not None:
@@ -128,7 +133,7 @@ def check_arrays(
     settings = reset, accept_sparse, finite
     checked = _validated(estimator, X, y, *settings, last=False)
     if checked is None:
-        checked = _validated(estimator, _within_floats(X), y, *settings)
+        checked = _validated(estimator, _within_floats(X), y, *settings, given=X)
     n_rows = (checked[0] if isinstance(checked, tuple) else checked).shape[0]
     if enough:
         _check_enough(estimator, n_rows, reset)
@@ -139,8 +144,20 @@ def check_arrays(
     return _canonical(checked, finite)
 
 
-def check_columns_of_frame(X: Any) -> None:
+def check_columns_of_frame(
+    X: Any,
+    places: Sequence[int] | None = None,
+    kinds: Sequence[str] = ("text", "date", "period", "other"),
+) -> None:
     """Refuse names and types of columns of a frame that hold no numbers; no values.
+
+    Parameters
+    ----------
+    X : table
+    places : sequence of int, default=None
+        The columns that have to be numbers; None: all.
+    kinds : sequence of str
+        The kinds of types to refuse.
 
     Raises
     ------
@@ -148,33 +165,55 @@ def check_columns_of_frame(X: Any) -> None:
         If two columns have one name, or if a column is of a type of text, dates,
         periods or of several values.
     """
-    if not is_frame(X):
-        return
-    check_names(X)
-    names = [str(name) for name in getattr(X, "column_names", X.columns)]
-    kinds = {name: frame_kind(raw_column(X, j)) for j, name in enumerate(names)}
-    for kind, (holds, remedy) in _NOT_NUMBERS.items():
-        found = [name for name in names if kinds[name] == kind]
-        if found:
-            listed = ", ".join(map(repr, found[:5])) + ", ..." * (len(found) > 5)
-            raise ValueError(
-                f"X holds {holds} in column(s) {listed}, and numbers are needed: "
-                f"{remedy.format(repr(found[0]))}."
-            )
+    if is_frame(X) and len(X.shape) == 2:
+        check_names(X)
+        for kind in kinds:
+            holds, remedy = _NOT_NUMBERS[kind]
+            if found := _columns_of_kind(X, kind, places):
+                raise ValueError(
+                    f"X holds {holds} in column(s) {_listed(found)}, and numbers are "
+                    f"needed: {remedy.format(found[0])}."
+                )
+    elif (kind := type_kind(X)) in ("date", "other") and kind_of(X) in ("m", "M"):
+        raise ValueError(
+            f"X is an array of {_NOT_NUMBERS[kind][0]}, and numbers are needed: pass a "
+            "frame and encoder=DeclaredEncoder(bounds=...), or convert them."
+        )
+
+
+def _columns_of_kind(
+    X: Any, kind: str, places: Sequence[int] | None = None
+) -> list[str]:
+    """Return the quoted names of the columns of a frame that are of a kind."""
+    labels = column_labels(X)
+    places = range(len(labels)) if places is None else places
+    found = [j for j in places if frame_kind(raw_column(X, j)) == kind]
+    return [repr(str(labels[j])) for j in found]
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:5]) + ", ..." * (len(names) > 5)
+
+
+def kind_of(X: Any) -> str:
+    """Return the kind of the dtype of an array of numpy, "" of anything else."""
+    return X.dtype.kind if isinstance(X, np.ndarray) else ""
 
 
 def frame_kind(raw: Any) -> str:
-    """Return the kind of a column of a frame by its type, as `type_kind`, or "text"."""
+    """Return the kind of a column by its type: `type_kind`, or "text" or "object"."""
+    if kind := type_kind(raw):
+        return kind
     dtype = getattr(raw, "dtype", getattr(raw, "type", None))
     name = str(dtype).lower()
-    if name.startswith(("category", "categorical", "enum")):
-        values = getattr(dtype, "categories", None)
-        numeric = getattr(getattr(values, "dtype", None), "kind", "O") in "biuf"
-        return "" if numeric else "text"
-    text = ("str", "string", "large_string", "utf8", "large_utf8", "dictionary")
-    return "text" if name.startswith(text) else type_kind(raw)
+    if name.startswith("object"):
+        return "object"
+    return "text" if name.startswith(_TEXTS) else ""
 
 
+# What names of types of text begin with.
+_TEXTS = ("str", "string", "large_string", "utf8", "large_utf8", "dictionary")
+_TEXTS += ("category", "categorical", "enum", "binary", "large_binary")
 _ENCODE = "encoder=DeclaredEncoder({}) declares them"
 #: What columns hold that are no numbers, and what to do.
 _NOT_NUMBERS = {
@@ -185,7 +224,7 @@ _NOT_NUMBERS = {
 }
 
 
-def declared_numbers(X: Any, bounds: Any) -> Any:
+def declared_numbers(X: Any, bounds: Any, finite: bool = False) -> Any:
     """Return a table with numbers in the columns that are declared as numbers.
 
     A cell of another kind is missing, as it is where a file is read: it must not stop a
@@ -195,38 +234,137 @@ def declared_numbers(X: Any, bounds: Any) -> Any:
     ----------
     X : table
     bounds : object
-        As users give them; None, False and "private" declare no column.
+        As users give them; None declares no column. Only a mapping declares columns of
+        a type of text, by their names: a pair may be meant for the others.
+    finite : bool, default=False
+        Raise ValueError for a cell of another kind.
     """
-    X = unmasked(X)
-    declares = not (bounds is None or bounds is False or isinstance(bounds, str))
-    if hasattr(type(X), "iloc"):
-        names = [str(name) for name in X.columns]
-        if len(set(names)) < len(names):
-            return X  # which is refused
-        mapped = set(map(str, bounds)) if isinstance(bounds, Mapping) else set(names)
-        changed = {}
-        for place, column in enumerate(X.columns):
-            raw = X.iloc[:, place]
-            timed = frame_kind(raw) in ("duration", "time")
-            loose = declares and str(raw.dtype) == "object" and names[place] in mapped
-            if timed or loose:
-                changed[column] = Column(raw).read("number")
-        return X.assign(**changed) if changed and _are_texts(changed) else X
-    listed = isinstance(X, (list, tuple))
-    if isinstance(X, LargeTable):
+    if isinstance(X, LargeTable) or issparse(X) or hasattr(type(X), "collect"):
         return X
-    if declares and (listed or getattr(getattr(X, "dtype", None), "kind", "") == "O"):
-        try:
-            values = np.array(X, dtype=object)
-        except ValueError:  # rows of several lengths, which are refused
-            return X
-        if values.ndim == 2 and values.size:
-            return np.frompyfunc(number, 1, 1)(values).astype(np.float64)
+    if is_frame(X) and len(X.shape) == 2:
+        return _frame_of_numbers(X, bounds, finite)
+    X = unmasked(X)
+    if kind_of(X) == "m" and type_kind(X) == "duration":
+        return X / np.timedelta64(1, "D")
+    listed = isinstance(X, (list, tuple)) or kind_of(X) in ("O", "U", "S")
+    if bounds is None or not listed:
+        return X
+    try:
+        values = np.array(X, dtype=object)
+    except ValueError:  # rows of several lengths, which are refused
+        return X
+    if values.ndim != 2 or not values.size:
+        return X
+    declared = _declared_places(bounds, values.shape[1])
+    for place in declared:
+        values[:, place] = _numbers(values[:, place], finite)
+    return values.astype(np.float64) if len(declared) == values.shape[1] else values
+
+
+def _frame_of_numbers(X: Any, bounds: Any, finite: bool) -> Any:
+    check_names(X)
+    labels = column_labels(X)
+    declared = _declared_places(bounds, X.shape[1], list(map(str, labels)))
+    found = {}
+    for place in range(X.shape[1]):
+        raw = raw_column(X, place)
+        kind = frame_kind(raw)
+        if kind in ("duration", "time"):
+            found[place] = Column(raw).read("number")
+        elif kind == "object" and place in declared:
+            found[place] = _numbers(raw, finite)
+        elif kind == "text" and place in declared and isinstance(bounds, Mapping):
+            found[place] = _numbers(raw, finite)  # of a pair for all, text is refused
+    if not found:
+        return X
+    if hasattr(type(X), "iloc"):
+        X = X.copy(deep=False)
+        for place, values in found.items():
+            X.isetitem(place, values)
+    elif hasattr(type(X), "get_columns"):
+        make = type(raw_column(X, 0))
+        X = X.with_columns([make(labels[j], found[j]) for j in found])
+    else:
+        import pyarrow
+
+        for place, values in found.items():
+            X = X.set_column(place, labels[place], pyarrow.array(values))
     return X
 
 
-def _are_texts(names: Iterable[Any]) -> bool:
-    return all(isinstance(name, str) for name in names)
+def _declared_places(
+    bounds: Any, n_columns: int, names: list[str] | None = None
+) -> set[int]:
+    """Return the columns that bounds declare as numbers; wrong ones are refused later.
+
+    So do bounds=False, for columns that are scaled already, and "private".
+    """
+    if bounds is None:
+        return set()
+    if not isinstance(bounds, Mapping):
+        return set(range(n_columns))
+    named = {name: place for place, name in enumerate(names or ())}
+    places = {named.get(key, key) for key in bounds}
+    whole = (place for place in places if isinstance(place, (int, np.integer)))
+    return {int(j) % n_columns for j in whole if -n_columns <= j < n_columns}
+
+
+def _numbers(raw: Any, finite: bool) -> np.ndarray:
+    """Return a column as numbers, NaN where a cell is none, or refuse such a cell."""
+    found = Column(raw).read("number")
+    if finite:
+        cells = exact(raw)[np.isnan(found)]
+        if any(text_of(cell) is not None for cell in cells if not _is_number(cell)):
+            raise ValueError(_not_numbers(raw))
+    return found
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, (numbers.Real, decimal.Decimal))
+
+
+def _not_numbers(X: Any) -> str:
+    """Return what to say of values that are no numbers; names columns of objects."""
+    if is_frame(X) and len(X.shape) == 2 and (found := _columns_of_kind(X, "object")):
+        return (
+            "X holds values that are not numbers, and column(s) of a type that may "
+            f"hold text: {_listed(found)}; encoder=DeclaredEncoder(categories="
+            f"{{{found[0]}: [...]}}) declares text, and bounds declare numbers."
+        )
+    return _NOT_NUMERIC
+
+
+def numeric_target(y: Any) -> Any:
+    """Return a target whose type is read as numbers; refuse a type that holds none.
+
+    Durations are days and times of day hours. No value decides which error is raised.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,), or a frame of one column
+
+    Raises
+    ------
+    ValueError
+        If the type holds dates, periods or values that are no single numbers.
+    """
+    raw = y
+    if hasattr(y, "divisions"):  # of Dask, whose partitions are read later
+        return y
+    if is_frame(y) and len(y.shape) == 2 and y.shape[1] == 1:
+        raw = raw_column(y, 0)
+    if getattr(raw, "ndim", 1) != 1:
+        return y
+    kind = frame_kind(raw)
+    if kind in ("duration", "time"):
+        return Column(raw).read("number")
+    if kind in ("date", "period", "other") and kind_of(raw) != "c":
+        raise ValueError(
+            "y holds values that are not numbers: a regressor needs a numeric target, "
+            f"and the type of y holds {_NOT_NUMBERS[kind][0]}."
+        )
+    is_array = isinstance(raw, np.ndarray)
+    return Column(raw).values if kind == "text" and not is_array else y
 
 
 def _checked_table(estimator, X: LargeTable, y, reset: bool, finite: bool):
@@ -323,11 +461,19 @@ def either(one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | Non
 
 
 def _validated(
-    estimator, X, y, reset: bool, accept_sparse: bool, finite: bool, last: bool = True
+    estimator,
+    X,
+    y,
+    reset: bool,
+    accept_sparse: bool,
+    finite: bool,
+    last: bool = True,
+    given: Any = None,
 ):
     """Return what scikit-learn makes of X and y; its errors without a datum.
 
-    `last=False` returns None where a number beyond the floats may be why not.
+    `last=False` returns None where a number beyond the floats may be why not. `given`
+    is the X of the user, where that is another one.
     """
     try:
         # A sum that overflows in the check for finite numbers would warn.
@@ -351,7 +497,7 @@ def _validated(
     if not last and not any(text.startswith(start) for start in _INSTEAD):
         return None
     # Outside the handler, so that the original is not kept as a context either.
-    raise kind(_without_data(text))
+    raise kind(_without_data(text, X if given is None else given))
 
 
 def _within_floats(X):
@@ -422,10 +568,10 @@ def _well_formed(X: csr_array) -> bool:
     return True
 
 
-def _without_data(text: str) -> str:
+def _without_data(text: str, X: Any) -> str:
     """Return what to say instead of an error that quotes a value."""
     found = (ours for start, ours in _INSTEAD.items() if text.startswith(start))
-    return next(found, _NOT_NUMERIC)
+    return next(found, None) or _not_numbers(X)
 
 
 def _check_enough(estimator, n_rows: int, reset: bool) -> None:

@@ -310,8 +310,15 @@ class TableEstimator(BaseEstimator):
             )
         smooth = self._smooths and not self.encoder.sparse_output
         encoder = clone(self.encoder)
-        if self._group_column is not None:
-            encoder.ignore = without_name(encoder.ignore, self._group_column)
+        if (name := self._group_column) is not None:
+            for given in ("bounds", "categories"):
+                declared = getattr(encoder, given)
+                if isinstance(declared, Mapping) and name in declared:
+                    raise ValueError(
+                        f"groups={name!r} takes a column out of X that the encoder "
+                        f"declares in {given}: put it into ignore."
+                    )
+            encoder.ignore = without_name(encoder.ignore, name)
         self.encoder_ = encoder.fit_to_smooth(X, smooth)
         return self.encoder_.encoded(X, least=0)
 
@@ -347,8 +354,8 @@ class TableEstimator(BaseEstimator):
     ) -> tuple[Any, np.ndarray | None]:
         """Return X and y as arrays; y is None where there is none, or no need of it."""
         finite = self.on_invalid == "raise" and not planning
-        if self.encoder is None and not finite:
-            X = declared_numbers(X, self.bounds)
+        if self.encoder is None:
+            X = declared_numbers(X, self.bounds, finite)
         checked = {"accept_sparse": self._accepts_sparse, "finite": finite, **how}
         if not self._has_target or (planning and self._plans_without(y)):
             X, y = check_arrays(self, X, **checked), None
@@ -392,8 +399,7 @@ class TableEstimator(BaseEstimator):
         if hasattr(self, "encoder_"):
             return self.encoder_.encoded(X)
         finite, sparse = self.on_invalid == "raise", self._accepts_sparse
-        if not finite:
-            X = declared_numbers(X, self.bounds)
+        X = declared_numbers(X, self.bounds, finite)
         X = check_arrays(self, X, reset=False, accept_sparse=sparse, finite=finite)
         # A model that was saved by an older version does not know its public columns.
         public = getattr(self, "_public_mask", np.zeros(X.shape[1], dtype=bool))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from skfdp.encoding.tables import check_names, check_no_path
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.relations import Relation
 from skfdp.records.checks import is_missing, shown, unmasked
@@ -73,8 +74,9 @@ def without_group_column(X: Any, groups: Any) -> tuple[Any, Any]:
     """
     if not isinstance(groups, str):
         return X, groups
-    columns = getattr(X, "columns", None)
-    if columns is None or groups not in list(columns):
+    check_no_path(X)
+    check_names(X)
+    if groups not in _labels(X):
         raise ValueError(
             f"groups={shown(groups)} is not the name of a column of X: pass a frame "
             "with that column, or one entry for each row."
@@ -91,11 +93,19 @@ def without_name(names: Any, name: str) -> Any:
 
 def without_column(X: Any, name: str | None) -> Any:
     """Return a frame without the column of this name, if it has one."""
-    columns = getattr(X, "columns", None)
-    if name is None or columns is None or name not in list(columns):
+    if name is None or name not in _labels(X):
         return X
-    # pandas, or polars
-    return X.drop(columns=[name]) if hasattr(X, "iloc") else X.drop(name)
+    if hasattr(X, "iloc"):
+        return X.drop(columns=[name])
+    return X.drop([name]) if hasattr(X, "column_names") else X.drop(name)
+
+
+def _labels(X: Any) -> list:
+    """Return the names of the columns of a frame or a large table, or none."""
+    if hasattr(X, "column_names"):  # pyarrow, whose `columns` are values
+        return list(X.column_names)
+    columns = getattr(X, "columns", None)
+    return [] if columns is None else list(columns)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -174,7 +174,7 @@ def name_of(level: str | bool | int | float) -> str:
     """Return the spelling of a level: text as it is, a number by its shortest one."""
     if isinstance(level, (str, bool)):
         return str(level)
-    return _shortest(level) or repr(level)
+    return _shortest(level) or hex(int(level))  # with more digits than str() takes
 
 
 def text_of(value: Any) -> str | None:
@@ -366,18 +366,24 @@ def number(value: Any) -> float:
         A number, a boolean (0 or 1), text that reads as one of them, a duration (in
         days) or a time of day (in hours).
     """
-    if isinstance(value, (bytes, bytearray)):
-        value = value.decode(errors="replace")
+    try:
+        found = _as_number(_decoded(value))
+    except Exception:  # a signalling NaN of decimal, or a user's own object
+        return math.nan
+    return found if math.isfinite(found) else math.nan
+
+
+def _as_number(value: Any) -> float:
     if isinstance(value, str):
-        text = value.strip()
+        text = _text(value)
         if text.casefold() in ("true", "false"):
             return float(text.casefold() == "true")
         found = number_in(text)
-        return math.nan if found is None else _finite(found)
+        return math.nan if found is None else float(found)
     if is_missing_cell(value):
         return math.nan
     if isinstance(value, datetime.timedelta):  # a Timedelta of pandas, too
-        return _finite(value / datetime.timedelta(days=1))
+        return value / datetime.timedelta(days=1)
     if isinstance(value, np.timedelta64):
         unit, _ = np.datetime_data(value.dtype)
         known = unit not in ("generic", "Y", "M")
@@ -386,16 +392,8 @@ def number(value: Any) -> float:
         seconds = value.hour * 3600 + value.minute * 60 + value.second
         return (seconds + value.microsecond * 1e-6) / 3600.0
     if isinstance(value, (numbers.Real, decimal.Decimal, np.bool_)):
-        return _finite(value)
+        return float(value)
     return math.nan
-
-
-def _finite(value: Any) -> float:
-    try:
-        found = float(value)
-    except (OverflowError, TypeError, ValueError):  # a signalling NaN of decimal
-        return math.nan
-    return found if math.isfinite(found) else math.nan
 
 
 def moment(value: Any) -> np.datetime64:
@@ -404,24 +402,31 @@ def moment(value: Any) -> np.datetime64:
     Parameters
     ----------
     value : object
-        A date, datetime, Timestamp, datetime64, or ISO text that begins with year,
-        month and day. A time zone is left out: the time is the one on the clock there.
+        A date, datetime, Timestamp, datetime64, a Period, which is its first moment, or
+        ISO text that begins with year, month and day. A time zone is left out: the time
+        is the one on the clock there.
     """
-    value = _decoded(value)
+    try:
+        return _as_moment(_decoded(value))
+    except Exception:  # a period beyond the years of a library, or a user's own object
+        return _NOWHEN
+
+
+def _as_moment(value: Any) -> np.datetime64:
     if isinstance(value, str):
         text = value.strip()
-        try:
-            value = datetime.datetime.fromisoformat(text) if _ISO.fullmatch(text) else 0
-        except ValueError:
-            return _NOWHEN
+        known = _ISO.fullmatch(text)
+        value = datetime.datetime.fromisoformat(text) if known else None
     if isinstance(value, np.datetime64):
         return microseconds(np.array([value]))[0]
+    if is_missing_cell(value):
+        return _NOWHEN
     if hasattr(value, "to_timestamp") and hasattr(value, "freq"):  # a Period of pandas
-        return moment(value.to_timestamp())
-    if is_missing_cell(value) or not isinstance(value, datetime.date):
+        return _as_moment(value.to_timestamp())
+    if not isinstance(value, datetime.date):
         return _NOWHEN
     if hasattr(value, "to_datetime64"):  # a Timestamp of pandas
-        return moment(value.tz_localize(None).to_datetime64())
+        return _as_moment(value.tz_localize(None).to_datetime64())
     if isinstance(value, datetime.datetime):
         value = value.replace(tzinfo=None)
     return np.datetime64(value, "us")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
 import math
+import numbers
 from typing import Any
 
 import numpy as np
@@ -103,14 +105,6 @@ def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, 
     return low, high
 
 
-def _loose(value: Any) -> float:
-    """Return a number of a private target; NaN where it is none, infinity if huge."""
-    found = number(value)
-    if math.isnan(found) and isinstance(value, (float, int)):
-        return float(within_floats(value))
-    return found
-
-
 def check_target(
     y: np.ndarray, loss: str, bounded: bool, finite: bool = True
 ) -> np.ndarray:
@@ -123,28 +117,34 @@ def check_target(
     if y.dtype.kind == "O":
         plain = np.empty(y.shape, dtype=object)
         for place, value in enumerate(y):
-            # What is no number is missing where the target is private.
-            plain[place] = within_floats(value) if finite else _loose(value)
+            found = number(value)
+            if math.isnan(found):
+                # Infinity is refused as such. Other values are missing where the target
+                # is private, because they must not stop a fit.
+                real = isinstance(value, (numbers.Real, decimal.Decimal))
+                kept = (finite or real) and not isinstance(value, np.timedelta64)
+                found = within_floats(value) if kept else math.nan
+            plain[place] = found
         y = plain
     try:
-        numbers = np.asarray(y, dtype=np.float64)
+        values = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
-        numbers = None
+        values = None
     # Outside the handler, so that no error that quotes a value is kept as a context.
-    if numbers is None or y.dtype.kind in "USMm":
+    if values is None or y.dtype.kind in "USMm":
         raise ValueError(
             "y holds values that are not numbers: a regressor needs a numeric target."
         )
-    if finite and not np.isfinite(numbers).all():
+    if finite and not np.isfinite(values).all():
         raise ValueError(
             "y contains NaN or infinity: replace such targets by a constant that is "
             "chosen without looking at the data."
         )
-    if loss == "poisson" and not bounded and (numbers < 0).any():
+    if loss == "poisson" and not bounded and (values < 0).any():
         raise ValueError(
             "y holds negative values: loss='poisson' is for counts and rates."
         )
-    return numbers
+    return values
 
 
 def check_unbounded(y: np.ndarray) -> None:

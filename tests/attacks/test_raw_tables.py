@@ -32,7 +32,8 @@ def test_a_table_of_another_shape_is_refused_and_not_quoted(table):
     fitted = DeclaredEncoder(BOUNDS).fit(np.zeros((2, 2)))
     model = DPSGDFClassifier(encoder=encoder, classes=[0, 1], max_iter=2)
     for use in (encoder.fit, fitted.transform, lambda X: model.fit(X, [0, 1])):
-        with pytest.raises(ValueError, match="Expected 2D array") as caught:
+        match = "Expected 2D array|X is a path"
+        with pytest.raises((ValueError, TypeError), match=match) as caught:
             use(table)
         text = "".join(traceback.format_exception_only(caught.value))
         assert "1234567" not in text

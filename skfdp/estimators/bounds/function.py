@@ -11,9 +11,16 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skfdp.addresses import public
-from skfdp.encoding.tables import check_names, check_table, is_frame, raw_column
+from skfdp.encoding.tables import (
+    check_names,
+    check_no_path,
+    check_table,
+    column_labels,
+    is_frame,
+    raw_column,
+)
 from skfdp.encoding.values import Column
-from skfdp.estimators.arrays import blanked, check_finite
+from skfdp.estimators.arrays import blanked, check_columns_of_frame, check_finite
 from skfdp.estimators.base import PrivateEstimator
 from skfdp.estimators.bounds.release import BoundsRelease, FoundBounds
 from skfdp.estimators.callbacks import with_callbacks
@@ -343,6 +350,7 @@ def chosen_numbers(X: Any, columns: Any) -> tuple[Any, list[str | int] | None]:
     keys : list of str or int, or None
         Names, or positions in X; None: all positions.
     """
+    check_no_path(X)
     if not (is_frame(X) or hasattr(type(X), "collect")):
         try:
             X = unmasked(X)
@@ -355,8 +363,9 @@ def chosen_numbers(X: Any, columns: Any) -> tuple[Any, list[str | int] | None]:
         return table[:, places], places
     X = check_table(X, least=0)
     check_names(X)
-    labels = list(getattr(X, "column_names", None) or X.columns)
+    labels = column_labels(X)
     places = range(len(labels)) if columns is None else _places(columns, labels)
+    check_columns_of_frame(X, places, ("date", "period", "other"))
     numbers = {labels[j]: Column(raw_column(X, j)).read("number") for j in places}
     make = getattr(type(X), "from_pydict", type(X))  # pyarrow, or the others
     keys = [labels[j] if isinstance(labels[j], str) else j for j in places]

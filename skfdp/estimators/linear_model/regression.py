@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 
+from skfdp.estimators.arrays import numeric_target, shaped_target
 from skfdp.estimators.linear_model.descent import Descent
 from skfdp.estimators.linear_model.fitted import LinearFit
 from skfdp.estimators.linear_model.linear import LinearModel
@@ -22,7 +24,7 @@ from skfdp.estimators.parameters import ASSUMPTIONS, linear_loop
 from skfdp.privacy.assumptions import TARGET_CLIPPED, Assumption, enforced
 from skfdp.queries.losses import REGRESSION_LOSSES, Loss, huber
 from skfdp.records.checks import check_choice, check_number, check_size
-from skfdp.records.guards import without_traps
+from skfdp.records.guards import UtilityWarning, warn_caller, without_traps
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.target import (
     TargetMap,
@@ -67,6 +69,9 @@ class LinearRegressor(RegressorMixin, LinearModel):
     @property
     def _needs_bounds(self) -> bool:
         return math.isfinite(self.epsilon) and not self.public_target
+
+    def _checked(self, X, y, planning: bool, **how: bool):
+        return super()._checked(X, numeric_target(y), planning, **how)
 
     def _target(
         self, y: np.ndarray | None, n_rows: int
@@ -162,6 +167,43 @@ class LinearRegressor(RegressorMixin, LinearModel):
             ),
             enforced(TARGET_CLIPPED),
         )
+
+    @without_traps()
+    def score(self, X, y, sample_weight=None):
+        """Return the coefficient of determination on X, y; not private.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Numbers, or text that spells them. Rows without a number are left out, with
+            a warning that counts them.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        ValueError
+            If no row has a number.
+        """
+        guesses = self.predict(X)
+        y = shaped_target(numeric_target(y), len(guesses))
+        y = check_target(y, "squared_error", True, finite=False)
+        kept = np.isfinite(y)
+        if not kept.any():
+            raise ValueError("y has no number: score needs rows with one.")
+        if not kept.all():
+            warn_caller(
+                f"of {len(y)} rows {(~kept).sum()} have no number as their target: "
+                "they are left out of the score.",
+                UtilityWarning,
+            )
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight)[kept]
+        return r2_score(y[kept], guesses[kept], sample_weight=sample_weight)
 
     @without_traps()
     def predict(self, X):

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 
 from skfdp.encoding.tables import types_of
-from skfdp.estimators.arrays import blanked, check_arrays, check_finite, either
+from skfdp.estimators.arrays import (
+    blanked,
+    check_arrays,
+    check_finite,
+    declared_numbers,
+    either,
+)
 from skfdp.estimators.partitions.collections import (
     is_collection,
     parts_of,
@@ -46,6 +52,8 @@ class Whole:
 
     def of(self, estimator: Any, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """Return a sample and the whole public target, as arrays that were checked."""
+        if estimator.encoder is None:
+            X = declared_numbers(X, estimator.bounds)
         X = check_arrays(estimator, X, finite=False)
         if self.y is None:
             return X, None

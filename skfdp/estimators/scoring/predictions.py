@@ -15,6 +15,7 @@ from skfdp.estimators.scoring.layout import NUMBERS, TWO, Layout
 from skfdp.records.checks import shown
 from skfdp.records.guards import without_traps
 from skfdp.records.labels import encode_any
+from skfdp.records.spelling import number
 
 _WITHHELD = (
     "the model failed on these records; its message is withheld because it may quote "
@@ -243,14 +244,9 @@ def _real(y: np.ndarray) -> np.ndarray:
     """Return a target as floats, NaN where an entry is no number."""
     if y.dtype.kind in "biuf":
         return y.astype(np.float64)
-    return np.array([_number(value) for value in y], dtype=np.float64)
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except Exception:  # whatever the conversion of a user's object raises
-        return math.nan
+    real = (float, np.floating)  # may be infinite
+    found = [float(one) if isinstance(one, real) else number(one) for one in y]
+    return np.array(found, dtype=np.float64)
 
 
 def model_of(estimator: Any) -> Model:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from skfdp.addresses import public
+from skfdp.estimators.arrays import numeric_target
 from skfdp.estimators.method import Budget
 from skfdp.estimators.parameters import REFUSES, public_count
 from skfdp.estimators.scoring.adjusted import SUBJECT
@@ -289,6 +290,7 @@ def private_score(
     ledger = PrivacyLedger.resolve(ledger)
     X, groups = without_group_column(X, groups)
     scored_by = model_of(model)
+    y = numeric_target(y) if scored_by.classes is None else y
     origin = Origin.of(model, bool(model_is_public), ledger)
     named = origin.target_name if target_name is None else target_name
     names = origin.names(model) if names is None else names

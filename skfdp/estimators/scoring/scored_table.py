@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from skfdp.encoding.tables import check_names, check_no_path
 from skfdp.estimators.arrays import shaped_target
 from skfdp.estimators.scoring.predictions import n_rows_of
 from skfdp.privacy.facts import spelling
@@ -127,6 +128,8 @@ class Scored:
 
 def _table(X: Any) -> Any:
     """Return X as something whose rows can be taken."""
+    check_no_path(X)
+    check_names(X)
     if issparse(X):
         return X.tocsr()
     if not hasattr(X, "columns") and not hasattr(X, "schema"):

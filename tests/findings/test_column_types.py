@@ -1,0 +1,374 @@
+"""Types of columns and targets: exact codes, durations, text cells, periods, paths."""
+
+import datetime
+import decimal
+import pathlib
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+
+from skfdp import (
+    DeclaredEncoder,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+    UtilityWarning,
+    private_bounds,
+    private_score,
+)
+from skfdp.encoding.blocks import CategoriesBlock
+from skfdp.encoding.values import Column
+
+N = 200
+DAYS = np.random.default_rng(0).integers(1, 40, N)
+Y = (DAYS > 20).astype(int)
+MODEL = FeatureDPLogisticRegression(8.0, classes=[0, 1], bounds=(0, 40), random_state=0)
+REGRESSOR = FeatureDPRegressor(
+    8.0, bounds=(0, 40), target_bounds=(0, 40), random_state=0
+)
+BIG = [900000000000207008, 900000000000207009]
+
+
+def places(categories, column):
+    """Return the position of the category of each cell of a column."""
+    encoder = DeclaredEncoder(categories={"code": categories})
+    blank = pd.DataFrame({"code": pd.Series([], dtype=object)})
+    block = encoder.fit_to_smooth(blank).blocks_[0]
+    return block.entries(Column(column))[0][:, 0].tolist()
+
+
+# -- F06 ------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(pd.Categorical([*BIG, None])),
+        pd.Series(pd.array([*BIG, None], dtype="int64[pyarrow]")),
+        pl.Series([*BIG, None], dtype=pl.UInt64),
+        pa.array([*BIG, None]).dictionary_encode(),
+        pa.array([*BIG, None]),
+        np.array([decimal.Decimal(BIG[0]), np.int64(BIG[1]), None], dtype=object),
+    ],
+    ids=["categorical", "ArrowDtype", "polars", "dictionary", "pyarrow", "objects"],
+)
+@pytest.mark.parametrize("declared", [BIG, list(map(str, BIG))], ids=["int", "text"])
+def test_f06_a_missing_value_takes_no_digit_from_other_codes(column, declared):
+    assert places(declared, column) == [0, 1, 3]
+
+
+def test_f06_categories_of_a_type_are_exact():
+    table = pd.DataFrame({"code": pd.Categorical(BIG)})
+    encoder = DeclaredEncoder().fit(table)
+    rows = encoder.transform(pd.DataFrame({"code": [str(BIG[1]), str(BIG[1] + 1)]}))
+    assert rows.argmax(axis=1).tolist() == [1, 2]
+    assert encoder.get_feature_names_out()[0] == "code__900000000000207008"
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series([0.1, 0.5], dtype="float32"),
+        pd.Series([0.1, 0.5], dtype="Float32"),
+        pd.Series([0.1, 0.5], dtype="float[pyarrow]"),
+        pl.Series([0.1, 0.5], dtype=pl.Float32),
+        pa.array([0.1, 0.5], pa.float32()),
+    ],
+    ids=["numpy", "nullable", "ArrowDtype", "polars", "pyarrow"],
+)
+def test_f06_float32_is_spelt_by_its_own_digits(column):
+    assert places(["0.1", "0.5"], column) == places([0.1, 0.5], column) == [0, 1]
+
+
+def test_f06_a_float_beyond_2_53_is_no_declared_code():
+    assert places([str(BIG[0]), "900000000000206976"], [float(BIG[0])]) == [2]
+
+
+def test_f06_blocks_saved_before_read_numbers_as_before():
+    old = CategoriesBlock(
+        "c", (0,), 0, ("1", "True", "x", "other", "missing"), "category"
+    )
+    for block in (old, pickle.loads(pickle.dumps(old))):
+        found = block.encode(["01", 1.0, "TRUE", "x", "y", None]).argmax(axis=1)
+        assert found.tolist() == [0, 0, 1, 2, 3, 4]
+
+
+def test_f06_words_other_and_missing_keep_their_levels():
+    assert places(["a"], ["missing", "other", "z", None]) == [2, 1, 1, 2]
+
+
+def test_f06_times_of_day_match_their_text_in_every_library():
+    times = [datetime.time(1), None]
+    columns = (times, pl.Series(times), pa.array(times, pa.time32("s")))
+    for column in columns:
+        assert places(["01:00:00"], column) == [0, 2]
+
+
+# -- text among numbers ---------------------------------------------------------------
+def with_words(kind):
+    """Return days, of which the first is a word, as text."""
+    texts = ["unknown", *map(str, DAYS[1:])]
+    if kind == "pandas":
+        return pd.DataFrame({"stay": texts, "b": DAYS})
+    if kind == "polars":
+        return pl.DataFrame({"stay": texts, "b": DAYS})
+    if kind == "pyarrow":
+        return pa.table({"stay": texts, "b": DAYS})
+    return np.column_stack([texts, DAYS.astype(str)])
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "array"])
+def test_text_in_a_column_declared_as_a_number_is_missing_in_every_library(kind):
+    plain = pd.DataFrame({"stay": DAYS, "b": DAYS}).astype(float)
+    plain.iloc[0, 0] = np.nan
+    model = clone(MODEL).set_params(bounds={"stay": (0, 40), "b": (0, 40)})
+    if kind == "array":
+        plain, model = plain.to_numpy(), clone(MODEL)
+    found, wanted = (clone(model).fit(X, Y) for X in (with_words(kind), plain))
+    np.testing.assert_array_equal(found.coef_, wanted.coef_)
+    new = found.predict_proba(with_words(kind))
+    np.testing.assert_array_equal(new, wanted.predict_proba(plain))
+
+
+@pytest.mark.parametrize("bounds", [{0: (0, 40), 1: (0, 40)}, "private", False])
+def test_text_is_missing_under_every_declaration_of_numbers(bounds):
+    table = pd.DataFrame({"stay": DAYS, "b": DAYS}).astype(object)
+    table.iloc[0, 0] = "unknown"
+    plain = table.replace("unknown", np.nan).astype(float)
+    model = clone(MODEL).set_params(bounds=bounds)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, wanted = (clone(model).fit(X, Y).coef_ for X in (table, plain))
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_text_without_a_declaration_names_the_columns():
+    table = pd.DataFrame({"sex": ["F", "M"] * (N // 2), "b": DAYS}).astype(object)
+    match = r"may hold text: 'sex', 'b'; encoder=DeclaredEncoder\(categories=\{'sex'"
+    with pytest.raises(ValueError, match=match):
+        clone(MODEL).set_params(bounds=None).fit(table, Y)
+
+
+def test_on_invalid_raise_refuses_text_among_numbers():
+    table = pd.DataFrame({"stay": DAYS, "b": DAYS}).astype(object)
+    table.iloc[0, 0] = "unknown"
+    with pytest.raises(ValueError, match="X holds values that are not numbers"):
+        clone(MODEL).set_params(on_invalid="raise").fit(table, Y)
+
+
+# -- F08: X ---------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "table",
+    [
+        DAYS[:, None].astype("m8[D]").astype("m8[h]"),
+        pd.DataFrame({0: pd.to_timedelta(DAYS, unit="D")}),
+        pl.DataFrame({"stay": [datetime.timedelta(int(day)) for day in DAYS]}),
+        pa.table({"stay": pa.array(DAYS * 86400, pa.duration("s"))}),
+        pa.record_batch({"stay": pa.array(DAYS * 86400, pa.duration("s"))}),
+    ],
+    ids=["array", "pandas", "polars", "pyarrow", "batch"],
+)
+@pytest.mark.parametrize("on_invalid", ["replace", "raise"])
+def test_f08_durations_without_encoder_are_days_in_every_library(table, on_invalid):
+    model = clone(MODEL).set_params(on_invalid=on_invalid)
+    plain = DAYS[:, None].astype(float)
+    if isinstance(table, (pl.DataFrame, pa.Table)):  # scikit-learn knows their names
+        plain = pd.DataFrame(plain, columns=["stay"])
+    wanted, found = clone(model).fit(plain, Y), clone(model).fit(table, Y)
+    np.testing.assert_array_equal(found.coef_, wanted.coef_)
+    np.testing.assert_array_equal(found.predict(table), wanted.predict(plain))
+
+
+def test_f08_durations_in_partitions_are_days():
+    dd = pytest.importorskip("dask.dataframe")
+    frames = (
+        pd.DataFrame({"stay": stay, "b": DAYS})
+        for stay in (pd.to_timedelta(DAYS, unit="D"), DAYS.astype(float))
+    )
+    found, wanted = (
+        clone(MODEL).fit(
+            dd.from_pandas(frame, npartitions=2),
+            dd.from_pandas(pd.Series(Y), npartitions=2),
+        )
+        for frame in frames
+    )
+    np.testing.assert_array_equal(found.coef_, wanted.coef_)
+
+
+@pytest.mark.parametrize(
+    ("column", "match"),
+    [
+        (pd.cut(DAYS, 4), r"no single numbers in column\(s\) 'c'"),
+        (pd.Categorical(pd.to_datetime(DAYS, unit="D")), r"dates in column\(s\) 'c'"),
+    ],
+    ids=["intervals", "dates"],
+)
+def test_f08_a_categorical_is_of_the_type_of_its_categories(column, match):
+    table = pd.DataFrame({"c": column})
+    with pytest.raises(ValueError, match=match):
+        clone(MODEL).fit(table, Y)
+    with pytest.raises(ValueError, match=r"bounds\['c'\]"):
+        DeclaredEncoder({"c": (0, 40)}).fit(table)
+
+
+def test_f08_an_array_of_dates_is_refused():
+    with pytest.raises(ValueError, match="X is an array of dates"):
+        clone(MODEL).fit(DAYS[:, None].astype("M8[D]"), Y)
+
+
+@pytest.mark.parametrize(
+    ("table", "bounds", "match"),
+    [
+        (np.ones((2, 1), "m8[M]"), {0: (0, 4)}, "neither numbers nor dates"),
+        (
+            pa.table({"c": pa.array([(1, 2, 3)], pa.month_day_nano_interval())}),
+            {"c": (0, 4)},
+            "neither numbers nor dates",
+        ),
+        (
+            pd.DataFrame({"c": [True, False]}),
+            {"c": ("2020-01-01", "2021-01-01")},
+            "must be two numbers: the column holds booleans",
+        ),
+    ],
+    ids=["months", "intervals", "booleans"],
+)
+def test_f08_more_types_without_a_readable_value_are_refused(table, bounds, match):
+    with pytest.raises(ValueError, match=match):
+        DeclaredEncoder(bounds).fit(table)
+
+
+def test_f08_durations_are_no_categories():
+    table = pd.DataFrame({"stay": pd.to_timedelta(DAYS, unit="D")})
+    match = r"'stay', and the column holds durations: declare bounds=\{'stay'"
+    with pytest.raises(ValueError, match=match):
+        DeclaredEncoder(categories={"stay": ["1 days"]}).fit(table)
+
+
+def test_f08_no_period_stops_a_fit():
+    far = pd.Period(ordinal=10**15, freq="D")
+    cells = np.array([pd.Period("2020-01", "M"), far, None], dtype=object)
+    days = Column(cells).read("date")
+    np.testing.assert_array_equal(days, [18262, np.nan, np.nan])
+
+
+def test_f08_new_rows_of_an_unreadable_type_warn():
+    encoder = DeclaredEncoder({"stay": (0, 40)}).fit(pd.DataFrame({"stay": DAYS}))
+    dates = pd.DataFrame({"stay": pd.to_datetime(DAYS, unit="D")})
+    with pytest.warns(UtilityWarning, match="'stay' of X is declared as a number"):
+        assert encoder.transform(dates)[:, -1].all()
+
+
+# -- F08: targets ---------------------------------------------------------------------
+ROWS = DAYS[:, None].astype(float)
+DURATIONS = {
+    "array": DAYS.astype("m8[D]").astype("m8[ns]"),
+    "pandas": pd.Series(pd.to_timedelta(DAYS, unit="D")),
+    "frame": pd.DataFrame({"stay": pd.to_timedelta(DAYS, unit="D")}),
+    "objects": [datetime.timedelta(int(day)) for day in DAYS],
+    "polars": pl.Series([datetime.timedelta(int(day)) for day in DAYS]),
+    "pyarrow": pa.array(DAYS * 86400, pa.duration("s")),
+    "text of polars": pl.Series(list(map(str, DAYS))),
+}
+
+
+@pytest.mark.parametrize("kind", DURATIONS)
+@pytest.mark.parametrize("public", [False, True])
+@pytest.mark.parametrize("model", [REGRESSOR, DPSGDFRegressor(8.0)], ids=["FDP", "DPF"])
+@pytest.mark.filterwarnings("ignore")
+def test_f08_a_target_of_durations_is_days(kind, public, model):
+    model = clone(model).set_params(
+        bounds=(0, 40), target_bounds=(0, 40), random_state=0
+    )
+    if public:
+        model = clone(REGRESSOR).set_params(public_target=True)
+    plain = pd.DataFrame({"stay": DAYS}) if kind == "frame" else DAYS
+    found, wanted = (clone(model).fit(ROWS, y) for y in (DURATIONS[kind], plain))
+    np.testing.assert_array_equal(found.coef_, wanted.coef_)
+    assert found.score(ROWS, DURATIONS[kind]) == wanted.score(ROWS, DAYS)
+
+
+@pytest.mark.parametrize(
+    ("target", "holds"),
+    [
+        (pd.Series(pd.period_range("2020", periods=N, freq="M")), "periods"),
+        (pd.Series(pd.interval_range(0, N)), "no single numbers"),
+        (pd.Series(pd.to_datetime(DAYS, unit="D")), "dates"),
+        (pl.Series([datetime.date(2020, 1, 1)] * N), "dates"),
+    ],
+    ids=["periods", "intervals", "dates", "polars"],
+)
+@pytest.mark.parametrize("public", [False, True])
+def test_f08_a_target_of_a_type_without_numbers_is_refused(target, holds, public):
+    model = clone(REGRESSOR).set_params(public_target=public)
+    with pytest.raises(ValueError, match=f"y holds values that are not .*{holds}"):
+        model.fit(ROWS, target)
+
+
+def test_text_in_a_target_is_left_out_of_scores():
+    model = clone(REGRESSOR).fit(ROWS, DAYS)
+    target = DAYS.astype(object)
+    target[0], target[1] = "unknown", str(DAYS[1])
+    with pytest.warns(UtilityWarning, match=f"of {N} rows 1 have no number"):
+        found = model.score(ROWS, target)
+    assert found == model.score(ROWS[1:], DAYS[1:])
+    with pytest.raises(ValueError, match="y has no number"):
+        model.score(ROWS, ["unknown"] * N)
+    score = private_score(model, ROWS, DURATIONS["pandas"], 50.0, target_name="stay")
+    assert score.values["mean_absolute_error"] < 5
+
+
+# -- F21, A4, A6 ----------------------------------------------------------------------
+def test_f21_private_score_and_groups_name_the_column():
+    twice = pd.DataFrame(np.ones((N, 2)), columns=["a", "a"])
+    model = clone(MODEL).fit(pd.DataFrame({"a": DAYS, "b": DAYS}), Y)
+    for call in (
+        lambda: private_score(model, twice, Y, 1.0, target_name="y"),
+        lambda: clone(MODEL).fit(twice, Y, groups="a"),
+    ):
+        with pytest.raises(ValueError, match="X has two columns 'a': rename one"):
+            call()
+
+
+def test_newcomer_a4_groups_may_be_a_column_of_pyarrow():
+    table = pa.table({"person": np.arange(N) // 2, "stay": DAYS})
+    encoder = DeclaredEncoder({"stay": (0, 40)}, ignore="person")
+    model = clone(MODEL).set_params(bounds=None, encoder=encoder)
+    assert model.fit(table, Y, groups="person").privacy_.unit == "person"
+    assert model.score(table, Y) > 0.9
+
+
+def test_newcomer_a4_a_declared_column_of_persons_says_what_to_do():
+    table = pd.DataFrame({"person": np.arange(N), "stay": DAYS})
+    encoder = DeclaredEncoder({"stay": (0, 40), "person": (0, N)})
+    model = clone(MODEL).set_params(bounds=None, encoder=encoder)
+    with pytest.raises(ValueError, match="the encoder declares in bounds: put it into"):
+        model.fit(table, Y, groups="person")
+
+
+@pytest.mark.parametrize("path", ["table.csv", pathlib.Path("table.csv")])
+def test_newcomer_a6_a_path_is_no_table_anywhere(path):
+    encoder = DeclaredEncoder({"stay": (0, 40)})
+    fitted = clone(MODEL).set_params(bounds=None, encoder=encoder)
+    fitted.fit(pd.DataFrame({"stay": DAYS}), Y)
+    for call in (
+        lambda: encoder.fit(path),
+        lambda: clone(fitted).fit(path, Y),
+        lambda: clone(fitted).fit(path, Y, groups="person"),
+        lambda: fitted.predict(path),
+        lambda: private_score(fitted, path, Y, 1.0),
+        lambda: private_bounds(path),
+    ):
+        with pytest.raises(TypeError, match="X is a path: pass a table"):
+            call()
+
+
+def test_newcomer_a6_private_bounds_names_columns_without_numbers():
+    dates = pd.DataFrame({"born": pd.to_datetime(DAYS, unit="D"), "stay": DAYS})
+    with pytest.raises(ValueError, match=r"dates in column\(s\) 'born'"):
+        private_bounds(dates)
+    assert list(private_bounds(dates, ["stay"]).bounds) == ["stay"]
