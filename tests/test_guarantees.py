@@ -185,9 +185,9 @@ def test_full_batch_epsilon_from_first_principles(small, releases):
     """Recompute epsilon from the noise that ran and the sensitivities, by hand."""
     FeatureDPLogisticRegression(epsilon=2.0, bounds=(0, 1)).fit(*small)
     counts, length, mean, *steps, temperature = releases
-    # A label counts -1/2 or 1/2, a length and a mean row are at most 1 in size, and no
-    # entry of the row is negative.
-    mu2 = (1 / counts["std"]) ** 2 + (2 / length["std"]) ** 2 + 2 / mean["std"] ** 2
+    # A replaced label moves two counts by 1, a length and a mean row are at most 1 in
+    # size, and no entry of the row is negative.
+    mu2 = 2 / counts["std"] ** 2 + (2 / length["std"]) ** 2 + 2 / mean["std"] ** 2
     # Two slopes of at most 1, either of which may change its sign.
     mu2 += (2 * math.sqrt(2) / temperature["std"]) ** 2
     assert len(steps) == 200

@@ -38,7 +38,7 @@ def counts(
     rows : DataFrame
         As the encoder takes them.
     encoder : DeclaredEncoder or None
-        A fitted one. None, of a model of before: columns are not counted.
+        The fitted encoder. None counts no column: the model has no encoder.
     parts : mapping of str to int ndarray
         The positions of the rows that are counted together, by what they are called.
     regression : bool

@@ -48,7 +48,8 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         False and True of a boolean column, the categories of a categorical column of
         pandas or an Enum of polars. **Declare such a type yourself**: one that pandas
         inferred (``astype("category")``) holds the values that occur in private rows.
-        1, 1.0, "1" and "01" are one category, and so are True and "true".
+        A category that is declared as a number is a number ("01" is 1), one that is
+        declared as text is text ("01" is not "1"); see :ref:`spelling`.
     basis : {"hats", "linear"} or mapping, default="hats"
         By column with bounds. "linear": one column, scaled to [0, 1].
     n_knots : "auto", int or mapping, default="auto"

@@ -249,6 +249,11 @@ class PLDCurve:
         self._rounding = rounding
         self.accountant = accountant
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_pld" in state:  # of before: one distribution for both directions
+            state = {**state, "_directions": (state["_pld"],)}
+        vars(self).update(state)
+
     @tails()
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon known to hold at delta."""
@@ -259,8 +264,10 @@ class PLDCurve:
                 f"Poisson-sampled steps, about {2 * self._rounding:.1g}: raise delta, "
                 "take fewer steps, or use full batches, which have a closed form."
             )
-        delta -= self._rounding
-        return max(float(one.get_epsilon_for_delta(delta)) for one in self._directions)
+        return max(
+            float(one.get_epsilon_for_delta(delta - self._rounding))
+            for one in self._directions
+        )
 
     @tails()
     def delta(self, epsilon: float) -> float:

@@ -85,11 +85,12 @@ def compose(
     _check_gap(steps, gap)
     total = [privacy_loss_distribution.identity(gap)]
     if full_batch_mu > 0:
-        total = _composed(total, (_gaussian(float(full_batch_mu), gap),), 1)
+        total = _composed(total, [_gaussian(float(full_batch_mu), gap)])
     for key, count in steps:
-        total = _composed(total, _poisson_step(*key, gap), count)
+        step = _poisson_step(*key, gap)
+        total = _composed(total, [one.self_compose(int(count)) for one in step])
     for curve, count in curves:
-        total = _composed(total, (_from_curve(curve, gap),), count)
+        total = _composed(total, [_from_curve(curve, gap).self_compose(int(count))])
     return (
         total,
         _ROUNDING * n_steps,
@@ -100,13 +101,11 @@ def compose(
     )
 
 
-def _composed(total: Sequence[Any], part: Sequence[Any], count: int) -> list[Any]:
+def _composed(total: Sequence[Any], part: Sequence[Any]) -> list[Any]:
     """Return a total with a part composed into it, in each direction."""
-    parts = [one.self_compose(int(count)) for one in part]
-    n_directions = max(len(total), len(parts))
+    n_directions = max(len(total), len(part))
     return [
-        total[j % len(total)].compose(parts[j % len(parts)])
-        for j in range(n_directions)
+        total[j % len(total)].compose(part[j % len(part)]) for j in range(n_directions)
     ]
 
 

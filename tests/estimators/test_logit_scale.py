@@ -33,10 +33,12 @@ def log_odds(labels, n_classes, noise_std=1e-6, noise=0.0):
         n_records=len(labels),
         n_classes=n_classes,
         n_outputs=1 if n_classes == 2 else n_classes,
+        classes_source="read",
     )
     records = SimpleNamespace(public=public, target=np.asarray(labels))
     records.query = lambda recipe: recipe(records)
-    event, desk = SimpleNamespace(noise_std=(noise_std,)), FakeDesk(noise)
+    event = SimpleNamespace(noise_std=(noise_std,), relation=REPLACED)
+    desk = FakeDesk(noise)
     return frequencies.released_log_odds(records, event, desk), desk.query
 
 
@@ -61,7 +63,7 @@ def test_a_replaced_label_moves_the_counts_by_at_most_the_sensitivity(n_classes)
         alone = query.exact_sum(None, np.array([0]), unit).ravel()
         size = math.sqrt(sum(int(entry) ** 2 for entry in alone)) * unit
         assert size == query.sensitivity(NULLED) == query.clip_norm
-    assert far == (1.0 if n_classes == 2 else math.sqrt(2))
+    assert far == math.sqrt(2)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -96,7 +98,7 @@ def test_log_odds_are_those_of_the_counts_and_zero_where_they_are_noise(n_classe
     else:
         np.testing.assert_allclose(np.exp(found) / np.exp(found).sum(), share)
     assert not log_odds(labels, n_classes, noise_std=1e4)[0].any()
-    noise = 1e4 * np.arange(1.0 if n_classes == 2 else n_classes)[:, None]
+    noise = 1e4 * np.arange(n_classes)[:, None]
     noisy = log_odds(labels, n_classes, noise_std=10.0, noise=noise + 1e4)[0]
     assert np.isfinite(noisy).all()  # whatever the noise
 

@@ -21,6 +21,7 @@ from skfdp import (
     PrivateCompletionClassifier,
 )
 from skfdp.estimators.centring.methods import PrivateMean
+from skfdp.estimators.linear_model import frequencies
 from skfdp.queries.statistics import RowSum
 from skfdp.releases.desk import Desk
 
@@ -137,6 +138,8 @@ def test_only_the_desk_tells_of_private_values(model, monkeypatch):
     """Where it gives out nothing but zeros, other private values change nothing."""
     released_labels(monkeypatch, lambda query, found: np.zeros(found.shape))
     monkeypatch.setattr("skfdp.estimators.base.PrivateEstimator._data", lambda *a: ())
+    # Counts of zero end a fit, because they look like undeclared labels.
+    monkeypatch.setattr(frequencies, "check_counts", lambda *given: None)
     one = outcome(model, *make_table(model, 1)[:2])
     other = outcome(model, *make_table(model, 2)[:2])
     assert len(one) > 0

@@ -468,7 +468,7 @@ def test_a_budget_below_the_noise_warns(small):
     with pytest.warns(UtilityWarning, match=f"small for n={len(X)} records: the noise"):
         model.fit(X, y)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UtilityWarning)
         model.set_params(epsilon=100.0).fit(X, y)
 
 

@@ -374,7 +374,7 @@ def test_errors_of_partitions_quote_nothing():
     table = X.astype(object)
     table[1, 1] = "a secret"
     with pytest.raises(ValueError, match="X holds values that are not num") as caught:
-        classifier(bounds=False).fit(collection(table), collection(LABELS))
+        classifier(bounds=None).fit(collection(table), collection(LABELS))
     assert "secret" not in str(caught.value) and caught.value.__context__ is None
     ledger = PrivacyLedger()
     with pytest.raises(ValueError, match="Input X contains NaN"):

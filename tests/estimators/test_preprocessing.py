@@ -284,8 +284,8 @@ def test_the_report_adds_up_what_both_steps_released(
     total = report(pipeline)
     # By hand: the noise that ran, and what a neighbour can move.
     one = relation == "replace_one"
-    first, *steps = releases
-    squares = [((np.sqrt(2) if one else 1) / first["std"]) ** 2]
+    first, counts, *steps = releases
+    squares = [((np.sqrt(2) if one else 1) / x["std"]) ** 2 for x in (first, counts)]
     squares += [
         ((2 if one else 1) * step["query"].clip_norm / step["std"]) ** 2
         for step in steps
