@@ -42,8 +42,8 @@ SCORES = [
         "charge left out",
         "scores are free",
         "estimators/scoring/private_score.py",
-        r"receipt = ledger\.charge\(.*\)$",
-        "receipt = None",
+        r"if ledger is not None:",
+        "if False:",
     ),
     Move(
         "ledger charged after",

@@ -253,14 +253,9 @@ class FileStore:
             raise self._lost(error.charge) from None
         except (TypeError, ValueError, AttributeError, RecursionError):
             raise self._damaged() from None
-        last, head = (
-            (record.links[-1][1], record.links[-1][4])
-            if record.links
-            else (
-                0,
-                None,
-            )
-        )
+        last, head = 0, None
+        if record.links:
+            _, last, _, _, head = record.links[-1]
         if last < self.seen:
             raise ValueError(
                 f"ledger {str(self.path)!r} ends with charge {last}, but charge "

@@ -472,8 +472,9 @@ def _exact_column(parts: Sequence[Any]) -> np.ndarray:
             arrays.append(np.array(part.to_pylist(), dtype=object))
         else:
             arrays.append(_as_array(part))
-    if len({array.dtype.kind for array in arrays} - {"u", "i"}) > (
-        not any(array.dtype.kind in "ui" for array in arrays)
-    ):
+    kinds = {array.dtype.kind for array in arrays}
+    whole = kinds <= {"u", "i"}
+    # Signed and unsigned 64 bits have no common type but floats.
+    if len(kinds) > 1 and not (whole and np.result_type(*arrays).kind != "f"):
         arrays = [array.astype(object) for array in arrays]
     return np.concatenate(arrays) if arrays else np.empty(0)

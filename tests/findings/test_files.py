@@ -263,3 +263,16 @@ def test_attack_10_a_collection_is_assumed_to_be_deterministic():
     assert len(found) == 1 and not found[0].enforced
     told = model.fit(X, Y).privacy_.assumptions
     assert not any("Dask" in a.text for a in told)
+
+
+def test_attack_1_signed_and_unsigned_codes_stay_whole(tmp_path):
+    pyarrow, parquet = (
+        pytest.importorskip("pyarrow"),
+        pytest.importorskip("pyarrow.parquet"),
+    )
+    for name, dtype, code in (("a", "int64", -1), ("b", "uint64", 2**53 + 1)):
+        column = pyarrow.array(np.array([code], dtype=dtype))
+        parquet.write_table(
+            pyarrow.table({"code": column}), tmp_path / f"{name}.parquet"
+        )
+    assert list(open_table(tmp_path)["code"]) == [-1, 2**53 + 1]
