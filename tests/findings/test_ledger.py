@@ -440,3 +440,14 @@ def test_attack_10_no_damage_of_a_checkpoint_is_silent_or_raw(tmp_path, monkeypa
             assert str(error).startswith("checkpoint="), error
             assert "\n" not in str(error)
     assert refused > 50
+
+
+def test_attack_10_equal_charges_to_two_copies_end_in_two_heads(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "one.db", epsilon=9.0, delta=1e-3)
+    ledger.charge([event()])
+    shutil.copy(tmp_path / "one.db", tmp_path / "two.db")
+    heads = set()
+    for name in ("one.db", "two.db"):
+        copy = PrivacyLedger(tmp_path / name)
+        heads.add(copy.charge([event()]).head)
+    assert len(heads) == 2
