@@ -250,7 +250,7 @@ class PLDCurve:
         self.accountant = accountant
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if "_pld" in state:  # of before: one distribution for both directions
+        if "_pld" in state:  # saved when both directions shared one distribution
             state = {**state, "_directions": (state["_pld"],)}
         vars(self).update(state)
 
