@@ -6,9 +6,9 @@ import collections
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from skfdp.privacy.curves import PrivacyCurve, compose
+from skfdp.privacy.curves import PrivacyCurve, compose, detection_bound
 from skfdp.privacy.events import Event
 from skfdp.privacy.parts import Part, together
 
@@ -94,10 +94,15 @@ def curves(
 
     The largest of them at each epsilon or delta holds for every record.
     """
-    return tuple(
-        compose(_merged(tuple(events[position] for position in group)))
-        for group in together(parts)
-    )
+    return tuple(compose(group) for group in _groups(events, parts))
+
+
+def _groups(
+    events: Sequence[Event], parts: Sequence[Part | None]
+) -> Iterator[list[Event]]:
+    """Yield, merged, the events of each largest set of parts that share a record."""
+    for group in together(parts):
+        yield _merged(tuple(events[position] for position in group))
 
 
 @functools.lru_cache(maxsize=256)
@@ -116,8 +121,10 @@ def detection_rate(
     """
     if not events:
         return false_alarms
-    found = curves(events, parts or (None,) * len(events))
-    return max(one.detection_rate(false_alarms) for one in found)
+    return max(
+        detection_bound(group, false_alarms)
+        for group in _groups(events, parts or (None,) * len(events))
+    )
 
 
 def _merged(events: tuple[Event, ...]) -> list[Event]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -31,6 +30,8 @@ from skfdp.privacy.events import Event
 
 # Bisection within brentq: some curves are flat, or steps, over most of the floats.
 _ITERATIONS = 5_000
+# Where the minimum of a convex bound is looked for first.
+_GRID_POINTS = 25
 
 
 @contextlib.contextmanager
@@ -176,41 +177,6 @@ class PrivacyCurve(Protocol):
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta known to hold at epsilon."""
 
-    def detection_rate(self, false_alarms: float) -> float:
-        """Return the largest rate of detections at a rate of false alarms."""
-
-
-def least_bound(
-    divergence: Callable[[float], float], false_alarms: float, low: float = -30.0
-) -> float:
-    r"""Return the largest rate of detections that a curve allows.
-
-    A test between two neighbours that raises a false alarm at rate :math:`\alpha`
-    detects at a rate of at most :math:`\delta(e) + \alpha \exp(e)` for every real e. In
-    :math:`\exp(e)` this is convex, so that there is one minimum.
-
-    Parameters
-    ----------
-    divergence : callable
-        Returns an upper bound of delta at any real e.
-    false_alarms : float
-        Above 0, below 1.
-    low : float, default=-30.0
-        The least e; below the default, bounds differ from 1 by rounding alone.
-    """
-
-    def bound(epsilon: float) -> float:
-        return divergence(epsilon) + false_alarms * math.exp(epsilon)
-
-    high = -math.log(false_alarms)  # there the bound is at least 1
-    if low >= high:
-        return 1.0
-    with tails():
-        found = minimize_scalar(
-            bound, bounds=(low, high), method="bounded", options={"xatol": 1e-6}
-        )
-    return min(1.0, max(false_alarms, float(found.fun)))
-
 
 @public("skfdp.privacy")
 class GaussianCurve:
@@ -275,12 +241,30 @@ class PLDCurve:
         epsilon = check_epsilon(epsilon)
         return max(self._delta(one, epsilon) for one in self._directions)
 
+    @tails()
     def detection_rate(self, false_alarms: float) -> float:
-        """Return the largest rate of detections at a rate of false alarms."""
-        return max(
-            least_bound(functools.partial(self._delta, one), false_alarms)
-            for one in self._directions
+        r"""Return the largest rate of detections at a rate of false alarms.
+
+        A test between two neighbours that raises a false alarm at rate :math:`\alpha`
+        detects at a rate of at most :math:`\delta(e) + \alpha \exp(e)`, for every
+        real e.
+        """
+        return max(self._rate(one, false_alarms) for one in self._directions)
+
+    def _rate(self, direction: Any, false_alarms: float) -> float:
+        def bound(epsilon: float) -> float:  # convex in exp(epsilon)
+            return self._delta(direction, epsilon) + false_alarms * math.exp(epsilon)
+
+        # At the lower end the bound is 1 up to 1e-4, at the upper end at least 1. The
+        # grid comes first because the bound is flat, up to rounding, far from the
+        # minimum.
+        grid = np.linspace(-10.0, -math.log(false_alarms), _GRID_POINTS)
+        best = int(np.argmin([bound(float(epsilon)) for epsilon in grid]))
+        around = grid[max(best - 1, 0)], grid[min(best + 1, _GRID_POINTS - 1)]
+        found = minimize_scalar(
+            bound, bounds=around, method="bounded", options={"xatol": 1e-6}
         )
+        return min(1.0, max(false_alarms, float(found.fun)))
 
     def _delta(self, direction: Any, epsilon: float) -> float:
         """Return delta of one direction, at any real epsilon."""
@@ -308,6 +292,28 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
     """
     events = check_events(events)
     check_accountant(accountant)
+    return _compose(events, accountant)
+
+
+def detection_bound(events: Sequence[Event], false_alarms: float) -> float:
+    """Return the largest rate of detections at a rate of false alarms.
+
+    It comes from the closed form, or from privacy loss distributions with a finer gap
+    than those that give epsilon: the rate depends on losses near 0.
+    """
+    found = _compose(tuple(events), "auto")
+    if not isinstance(found, GaussianCurve):
+        found = _compose(tuple(events), "pld")
+        # Nearly all losses lie within twice this epsilon, in each direction.
+        spread = 4 * found.epsilon(max(1e-6, 4 * found._rounding))
+        found = _compose(tuple(events), "pld", spread)
+    return found.detection_rate(false_alarms)
+
+
+def _compose(
+    events: tuple[Event, ...], accountant: str, spread: float | None = None
+) -> Any:
+    """Compose events; see `pld.compose` for the spread."""
     if len({event.protects for event in events}) > 1:
         raise ValueError(
             "Events under different neighbouring relations or public sets do not "
@@ -332,7 +338,12 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
     ]
     with tails():
         return PLDCurve(
-            *pld.compose(steps, full_batch_mu=math.sqrt(full_batch), curves=selections)
+            *pld.compose(
+                steps,
+                full_batch_mu=math.sqrt(full_batch),
+                curves=selections,
+                spread=spread,
+            )
         )
 
 

@@ -55,7 +55,11 @@ _LARGEST_LOSS = 700.0
 # Tails vanish; and infinity is a bound where the library's bounds of tails overflow.
 @np.errstate(over="ignore", under="ignore")
 def compose(
-    steps: _Steps, *, full_batch_mu: float, curves: Sequence[tuple[Any, int]] = ()
+    steps: _Steps,
+    *,
+    full_batch_mu: float,
+    curves: Sequence[tuple[Any, int]] = (),
+    spread: float | None = None,
 ) -> tuple[list[Any], float, str]:
     """Compose steps ``((noise, sensitivity, q, relation), count)`` and a mu-GDP part.
 
@@ -65,6 +69,9 @@ def compose(
     full_batch_mu : float
     curves : sequence of (PrivacyCurve, int), default=()
         Further parts, each bounded in both directions by a curve, and their counts.
+    spread : float, default=None
+        The width of the range of nearly all composed losses, where it is known. It
+        allows a finer gap. None: a bound computed from the steps.
 
     Returns
     -------
@@ -81,7 +88,7 @@ def compose(
     n_steps = 1 + sum(count for _, count in (*steps, *curves))
     # A Gaussian release spends about 6 mu at this delta.
     scale = max([full_batch_mu, *(curve.epsilon(1e-9) / 6 for curve, _ in curves)])
-    gap = _gap(steps, scale)
+    gap = _gap(steps, scale, spread)
     _check_gap(steps, gap)
     total = [privacy_loss_distribution.identity(gap)]
     if full_batch_mu > 0:
@@ -109,7 +116,7 @@ def _composed(total: Sequence[Any], part: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _gap(steps: _Steps, full_batch_mu: float) -> float:
+def _gap(steps: _Steps, full_batch_mu: float, spread: float | None) -> float:
     """Return the gap of the discretised loss: small beside what is composed.
 
     Rounding each of T steps to the grid costs about sqrt(T) gaps in all, which must
@@ -118,11 +125,13 @@ def _gap(steps: _Steps, full_batch_mu: float) -> float:
     mu = _central_limit_mu(steps, full_batch_mu)
     n_steps = 1 + sum(count for _, count in steps)
     coarse = _FINEST_GAP * 2.0 ** min(7, max(0, round(math.log2(mu + 1e-9))))
+    if spread is not None:
+        coarse = _FINEST_GAP
     gap = max(_NARROWEST_GAP, min(coarse, 0.05 * mu / math.sqrt(n_steps)))
     # Of a composition some 20 standard deviations are kept, and no more than it has.
     tops = [(_top(*key[:3]), count) for key, count in steps]
     whole = 2 * math.fsum(top * count for top, count in tops) + 20 * full_batch_mu
-    spread = min(20 * mu, whole)
+    spread = min(20 * mu, whole, math.inf if spread is None else spread)
     return max([gap, spread / _TOTAL_POINTS, *(top / _STEP_POINTS for top, _ in tops)])
 
 

@@ -34,7 +34,6 @@ from skfdp.privacy.curves import (
     check_delta,
     check_epsilon,
     compose,
-    least_bound,
 )
 from skfdp.privacy.events import (
     Event,
@@ -294,14 +293,6 @@ class SelectionCurve:
         if epsilon < self.shift:
             return 1.0
         return min(1.0, self._mean * self._run.delta(epsilon - self.shift))
-
-    def detection_rate(self, false_alarms: float) -> float:
-        """Return the largest rate of detections at a rate of false alarms."""
-
-        def divergence(epsilon: float) -> float:  # convex in exp(epsilon)
-            return self._mean * self._run.delta(max(0.0, epsilon - self.shift))
-
-        return least_bound(divergence, false_alarms, self.shift)
 
 
 def calibrate_run(event: Selection, epsilon: float, delta: float) -> Selection:

@@ -81,6 +81,9 @@ CASES = {
     "Poisson": [event(ADD, 1.0, 0.02, 200)],
     "Poisson, small": [event(ADD, 8.0, 0.1, 50)],
     "Poisson, large": [event(ADD, 0.8, 0.05, 100)],
+    "few of many, epsilon 10": [event(ADD, 0.3812, 0.001, 2000)],
+    "few of many, epsilon 4": [event(ADD, 0.4929, 0.001, 2000)],
+    "short, epsilon 10": [event(ADD, 0.52, 0.01, 500)],
     "mixture": [event(ADD, 3.0, 1.0), event(ADD, 1.0, 0.02, 200)],
     "two rates": [event(ADD, 1.0, 0.3, 2), event(ADD, 2.0, 0.01, 300)],
 }
