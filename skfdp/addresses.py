@@ -91,11 +91,6 @@ def find(address: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def first_name(address: str) -> str:
-    """Return the oldest name of what has an address: seeds are keyed by it."""
-    return next((old for old, new in OLD.items() if new == address), address)
-
-
 class _OldModules:
     """Finder and loader of modules that are gone, for those who load their names."""
 

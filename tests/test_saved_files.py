@@ -25,7 +25,6 @@ from sklearn.linear_model import LogisticRegression
 import skfdp
 from skfdp import addresses
 from skfdp.cli import saving
-from skfdp.releases.identity import identity
 
 SAVED = Path(__file__).parent / "golden" / "saved"
 #: Oldest first; a07e582 is of before columns and targets had names.
@@ -289,21 +288,6 @@ def test_doctests_of_what_has_an_address_are_found():
             tests = finder.find(home_of(found))
             names = [test.name for test in tests if test.examples]
             assert any(name.endswith(f".{found.__name__}") for name in names)
-
-
-SEEDED = {
-    "skfdp.RowMap": "8bffe6c4c87193a37b568c0f0ac20a36b6d00f9b0e7abab4a14791be923a312f",
-    "skfdp.cli.as_text": (
-        "e4f8912b28a44c96e6077c14a3e4e4f4a7ff3355caba02b2e837f755aa9130f0"
-    ),
-}
-
-
-@pytest.mark.parametrize("address", SEEDED)
-def test_an_address_is_not_in_the_key_of_a_seeded_stream(address):
-    """Digests by the oldest names: they key the streams of every seeded fit."""
-    found = identity("kind", addresses.find(address))
-    assert found.hex() == SEEDED[address]
 
 
 MOVED = """if True:

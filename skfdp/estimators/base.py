@@ -6,7 +6,7 @@ import contextlib
 import copy
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from joblib import effective_n_jobs
@@ -145,8 +145,8 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         reading.check_method(records, method)
         told = self._fit_plan(public, plan)
         with self._journal(checkpoint, public, told, ledger) as journal:
-            # Before the charge: what has no identity is refused.
-            streams = self._streams(records, prepared.keys, journal)
+            coins = None if journal is None else journal.coins
+            streams = Streams(self.random_state, type(self), coins)
             told, receipt = charged(ledger, told, journal)
             report = self._report(public, told, receipt, plan.n_steps is not None)
             context = self._begin(plan.n_steps)
@@ -253,24 +253,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         """Return the name of a fit in ledgers and reports."""
         return type(self).__name__
 
-    def _stream_parameters(self, public: PublicRecords) -> dict[str, Any]:
-        """Return the parameters that enter the keys of seeded streams, resolved."""
-        given = self._given()
-        # They decide what there is to fit, which is among the data, or whether.
-        for name in ("encoder", "on_invalid"):
-            given.pop(name, None)
-        resolved = {
-            "public_features": public.mask,
-            "bounds": public.row_map,
-            "feature_bound": None,
-            "normalize": None,
-            "classes": public.n_classes,
-            "class_weight": public.class_weight,
-            "target_bounds": public.target_map,
-            "public_model": None,  # what it gives is among the keys of `prepare`
-        }
-        return given | {name: v for name, v in resolved.items() if name in given}
-
     # -- the way from records to a model ---------------------------------------------
     def _budget(self, public: PublicRecords) -> Budget:
         """Return what a fit may spend, and what its events say of it."""
@@ -365,28 +347,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             seeded=self._seeded,
             receipts=[receipt],
         )
-
-    def _data(self, records: Records) -> tuple[Any, ...]:
-        """Return the arrays that enter the keys of seeded streams."""
-        data = records.data
-        if (units := records.public.units) is not None:
-            data += units.weights, units.persons
-        return tuple(part for part in data if part is not None)
-
-    def _streams(
-        self, records: Records, keys: Mapping[str, Any], journal: Journal | None
-    ) -> Streams:
-        """Return the streams of a fit, keyed by all that decides it."""
-        streams = Streams(
-            self.random_state,
-            type(self),
-            self._data(records),
-            self._stream_parameters(records.public),
-            None if journal is None else journal.coins,
-        )
-        for name, value in keys.items():
-            streams.add(name, value)
-        return streams
 
     def _fit_without_privacy(self, records: Records, ledger: PrivacyLedger | None):
         told, receipt = self._fit_plan(records.public, None), None

@@ -154,24 +154,10 @@ class Plan:
         return next((event for event in self.events if event.label == label), None)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """The result of `prepare`; methods add to it in a subclass.
-
-    Attributes
-    ----------
-    keys : mapping
-        What has to enter the keys of seeded streams, because the parameters of the
-        fit do not tell it.
-    """
-
-    keys: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-
 class Method(Protocol):
     """One way to fit; a frozen object."""
 
-    def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:
+    def prepare(self, public: PublicRecords, budget: Budget) -> Any:
         """Learn from what is public; free, and handed to `plan` and `run`."""
 
     def plan(self, public: PublicRecords, prepared: Any, budget: Budget) -> Plan:

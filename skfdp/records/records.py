@@ -264,11 +264,6 @@ class Records:
         """Number of rows; private where nothing is public."""
         return self.X.shape[0]
 
-    @property
-    def data(self) -> tuple[Any, ...]:
-        """The arrays that tell this table from others."""
-        return tuple(x for x in (self.X, self.target, self.void) if x is not None)
-
     def query(self, recipe: Callable, **per_row: Any) -> Any:
         """Return the query that a recipe makes of this table.
 

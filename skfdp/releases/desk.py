@@ -177,7 +177,7 @@ class Desk:
     ) -> np.ndarray:
         """Return a release that was not given out before: of fresh coins and noise."""
         batch = self._batch(event, query)
-        generator = self._generator(event, stream)
+        generator = self._generator(event, stream, query)
         noisy_sum = functools.partial(
             _noisy_sum, query, theta, noise_std=std, generator=generator, batch=batch
         )
@@ -240,17 +240,20 @@ class Desk:
         n_rows = query.n_rows if self._units is None else self._units.n_units
         key = event.label, n_rows
         if key not in self._batches:
-            coins = self._generator(event, _COINS)
+            coins = self._generator(event, _COINS, query)
             # Where the rows are elsewhere, so are the batches.
             sampler = getattr(query, "sampler", PoissonBatches)
             self._batches[key] = sampler(coins, n_rows, event.sampling_rate)
         return self._batches[key]
 
-    def _generator(self, event: Event, stream: str) -> np.random.Generator:
+    def _generator(
+        self, event: Event, stream: str, query: Query
+    ) -> np.random.Generator:
         """Return a private stream, which goes on where it was left."""
         key = event.label, stream
         if key not in self._generators:
-            self._generators[key] = self.streams.private(stream, event)
+            shape = query.shape if stream != _COINS else (query.n_rows,)
+            self._generators[key] = self.streams.private(stream, event.label, shape)
         return self._generators[key]
 
 

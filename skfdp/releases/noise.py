@@ -1,10 +1,8 @@
 """Generators and integer Gaussian noise; the only source of private normals.
 
 Without a seed every stream is AES-128 in counter mode, keyed from the operating
-system inside ``fit`` and never stored. With a seed each private stream is keyed by a
-hash of (seed, estimator, parameters, release, plan, data), as deterministic signatures
-derive their nonces: two fits share noise only if they are the same fit. Parameters
-enter by what they were resolved to, callables by their code and all that it holds.
+system inside ``fit`` and never stored. With a seed each stream is keyed by a hash of
+(seed, class, release, shape): two seeded fits may share noise.
 """
 
 from __future__ import annotations
@@ -13,19 +11,15 @@ import copy
 import hashlib
 import numbers
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import randomgen
-from scipy.sparse import issparse
 
 from skfdp.privacy.events import PrivacyWarning
 from skfdp.queries import MAX_STD
 from skfdp.records.checks import shown
 from skfdp.records.guards import warn_caller
 from skfdp.releases.exact_draws import rounded_pair
-from skfdp.releases.identity import identity
 from skfdp.releases.rehearsal import current
 
 # Noise is drawn in blocks that stay in the cache; the stream is that of one draw.
@@ -66,128 +60,67 @@ class Streams:
     random_state : int or None
         None keys every stream from the operating system. An int is for reproducible
         experiments and voids the guarantee.
-    owner : type, str or tuple of them
-        Class of the estimator: it enters every key by its `identity`, so that a class
-        of the user's own shares no stream with one of the same name.
-    data : sequence of ndarray or csr_array
-        What the fit sees. It enters the keys of seeded private streams, so that the
-        same seed on other data draws other noise.
-    parameters : mapping, default=None
-        What else changes what is trained, as it was resolved: the mask of the public
-        columns rather than how it was spelled. It enters the keys, too; what has no
-        `identity` is refused, with a seed.
+    owner : type or str
+        Class of the estimator; its name enters the keys of seeded streams.
     coins : bytes, default=None
-        Key of the public streams of a fit that may be stopped: they are the same when
-        it goes on, and private ones never are. Anybody may know it. None: public
+        Key of the public streams of a fit with a checkpoint: they are the same when it
+        is resumed, and private ones never are. Anybody may know it. None: public
         streams are keyed like private ones.
     """
 
     def __init__(
         self,
         random_state: int | None,
-        owner: type | str | tuple,
-        data: Sequence[Any] = (),
-        parameters: Mapping[str, object] | None = None,
+        owner: type | str,
         coins: bytes | None = None,
     ):
         check_random_state(random_state)
         self._coins = coins
         self.seeded = random_state is not None
-        self._seed = b""
-        if random_state is not None:
-            told = identity("the class of the estimator", owner)
-            self._seed = f"{int(random_state)}/".encode() + told
-        self._parameters = _identified(parameters or {}) if self.seeded else b""
-        self._data = data
-        self._digest: bytes | None = None
-
-    def add(self, name: str, value: object) -> None:
-        """Let a fact that a fit resolves later enter the keys from here on."""
-        if self.seeded:
-            self._parameters += identity(name, value)
+        name = owner if isinstance(owner, str) else owner.__qualname__
+        seed = int(random_state) if random_state is not None else None
+        self._path = f"{seed}/{name}"
 
     def under(self, name: str) -> Streams:
         """Return other streams, for a method that is a part of this fit."""
         found = copy.copy(self)
-        if self.seeded:
-            found._seed = self._seed + identity("part", name)
-        if self._coins is not None:
-            found._coins = self._coins + identity("part", name)
+        found._path = f"{self._path}/{name}"
         return found
 
     def public(self, label: str) -> np.random.Generator:
         """Return a stream for draws that may be disclosed; a function of the seed."""
         name = f"public/{label}"
         if self._coins is None or current() is not None:
-            return self._generator(name, lambda: b"")
-        digest = hashlib.blake2b(self._coins + name.encode(), digest_size=16).digest()
-        return generator_of(int.from_bytes(digest, "little"))
+            return self._generator(name)
+        path = self._path.encode() + name.encode()
+        return generator_of(_key_of(self._coins + path))
 
-    def private(self, label: str, *facts: object) -> np.random.Generator:
-        """Return a stream for coins or noise; a function of seed, facts and data."""
-        return self._generator(
-            f"private/{label}/",
-            lambda: identity(label, facts) + self._parameters + self._digest_of_data(),
-        )
+    def private(self, label: str, *details: int | str | tuple) -> np.random.Generator:
+        """Return a stream for sampling or noise.
 
-    def _generator(
-        self, name: str, context: Callable[[], bytes]
-    ) -> np.random.Generator:
+        With a seed it is a function of the seed, the class, the label and the details,
+        such as the shape of what is drawn.
+        """
+        return self._generator(f"private/{label}/", details)
+
+    def _generator(self, name: str, details: tuple = ()) -> np.random.Generator:
         if (audit := current()) is not None:
             key = audit.key(name)  # of the name alone, whatever the data are
         elif self.seeded:
-            digest = hashlib.blake2b(
-                name.encode() + context(), key=hashlib.blake2b(self._seed).digest()
-            )
-            key = int.from_bytes(digest.digest()[:16], "little")
+            key = _key_of(f"{self._path}/{name}{details}".encode())
         else:
             key = secrets.randbits(128)
         return generator_of(key)
 
-    def _digest_of_data(self) -> bytes:
-        if self._digest is None:
-            self._digest = digest_of(self._data)
-        return self._digest
+
+def _key_of(text: bytes) -> int:
+    digest = hashlib.blake2b(text, digest_size=16).digest()
+    return int.from_bytes(digest, "little")
 
 
 def generator_of(key: int) -> np.random.Generator:
     """Return the stream of a key of 128 bits: AES in counter mode."""
     return np.random.Generator(randomgen.AESCounter(key=key))
-
-
-def digest_of(data: Sequence[Any]) -> bytes:
-    """Return what tells the arrays of a fit from others; a secret, like the data."""
-    digest = hashlib.blake2b()
-    for array in data:
-        digest.update(f"{array.shape}".encode())
-        if issparse(array):
-            stored = (array.data.astype(np.float64),)
-            # SciPy chooses between int32 and int64.
-            places = (array.indices, array.indptr)
-            for part in (*stored, *(i.astype(np.int64) for i in places)):
-                digest.update(np.ascontiguousarray(part).data)
-            continue
-        for start in range(0, len(array), 1024):
-            # float64, so that equal data of another dtype draw equal noise
-            block = array[start : start + 1024].astype(np.float64)
-            digest.update(np.ascontiguousarray(block).data)
-    return digest.digest()
-
-
-#: They do not change what is trained.
-_LEFT_OUT = frozenset(
-    {"backend", "device", "ledger", "n_jobs", "names", "random_state", "target_name"}
-)
-
-
-def _identified(parameters: Mapping[str, object]) -> bytes:
-    """Return what tells these parameters from others, the same in every process."""
-    parts = [
-        name.encode() + b"=" + identity(name, value)
-        for name, value in sorted(parameters.items())
-        if name not in _LEFT_OUT
-    ]
-    return hashlib.blake2b(b"/".join(parts)).digest()
 
 
 def random_words(generator: np.random.Generator, size: int) -> np.ndarray:

@@ -348,10 +348,10 @@ def repeat_the_noise(monkeypatch):
     """Every release of a desk draws what the first one drew."""
     honest = Desk._generator
 
-    def again(self, event, stream):
+    def again(self, event, stream, query):
         if stream == "coins":
-            return honest(self, event, stream)
-        return self.streams.private(stream, event)
+            return honest(self, event, stream, query)
+        return self.streams.private(stream, event.label, query.shape)
 
     monkeypatch.setattr(Desk, "_generator", again)
 
@@ -383,7 +383,7 @@ def no_memory():
 )
 def test_sabotage_of_full_batches_is_noticed(sabotage, monkeypatch):
     sabotage(monkeypatch)
-    result = audit_mechanism([FULL, SCHEDULE], n_trials=600, random_state=0)
+    result = audit_mechanism([FULL, SCHEDULE], n_trials=2000, random_state=0)
     assert not result.passed
     assert not result.whole.passed
     assert result.lower_bound > result.claimed_epsilon
@@ -398,7 +398,7 @@ def test_sabotage_of_full_batches_is_noticed(sabotage, monkeypatch):
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_sabotage_of_sampled_batches_is_noticed(sabotage, relation, monkeypatch):
     sabotage(monkeypatch)
-    result = audit_mechanism(SAMPLED[relation], n_trials=300, random_state=0)
+    result = audit_mechanism(SAMPLED[relation], n_trials=1000, random_state=0)
     assert not result.passed
 
 
@@ -426,6 +426,6 @@ def test_a_canary_that_is_not_moved_does_not_agree(monkeypatch):
 
 
 def test_streams_of_trials_differ():
-    owners = [("audit_mechanism", "table 0", f"trial {i}") for i in range(2)]
+    owners = [f"audit_mechanism/table 0/trial {i}" for i in range(2)]
     drawn = [Streams(0, one).private("mean", FULL).integers(2**63) for one in owners]
     assert drawn[0] != drawn[1]

@@ -287,7 +287,7 @@ class Pair:
         along = []
         voids = None, self.void
         for side, (query, void) in enumerate(zip(self.queries, voids, strict=True)):
-            streams = Streams(seed, ("tight", self.name, f"table {side}"))
+            streams = Streams(seed, f"tight/{self.name}/table {side}")
             desk = Desk((event,), streams, void, self.units)
             found = np.empty(n_releases)
             for step in range(n_releases):

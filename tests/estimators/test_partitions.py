@@ -24,7 +24,7 @@ from skfdp.estimators.partitions import places as places_module  # noqa: E402
 from skfdp.estimators.partitions.shelf import RAW, Failure, Shelf  # noqa: E402
 from skfdp.estimators.partitions.table import PublicTable  # noqa: E402
 from skfdp.privacy.assumptions import SAME_PARTITIONS  # noqa: E402
-from skfdp.releases import desk, noise  # noqa: E402
+from skfdp.releases import desk  # noqa: E402
 from skfdp.releases.coins import PoissonBatches  # noqa: E402
 from skfdp.releases.partition_coins import PartitionBatches  # noqa: E402
 
@@ -44,12 +44,6 @@ SOME = {"public_features": [0, 3]}
 def collection(array, sizes=SIZES):
     columns = () if array.ndim == 1 else ((2, array.shape[1] - 2),)
     return da.from_array(array, chunks=(sizes, *columns))
-
-
-@pytest.fixture
-def same_noise(monkeypatch):
-    """Key seeded noise by all but the data, whose digest is one of partitions here."""
-    monkeypatch.setattr(noise, "digest_of", lambda data: b"")
 
 
 def classifier(kind=FeatureDPLogisticRegression, classes=(0, 1), **changes):
@@ -101,18 +95,18 @@ CLASSIFIERS = {
 
 
 @pytest.mark.parametrize("changes", CLASSIFIERS.values(), ids=CLASSIFIERS)
-def test_classifiers(same_noise, changes):
+def test_classifiers(changes):
     the_same(lambda: classifier(**changes), X, LABELS)
 
 
-def test_several_classes_and_class_weights(same_noise):
+def test_several_classes_and_class_weights():
     y = np.array(["a", "b", "c"])[LABELS + (X[:, 2] > 0.5)]
     weight = {"a": 2.0}
     for kind in (FeatureDPLogisticRegression, DPSGDFClassifier):
         the_same(lambda k=kind: classifier(k, "abc", class_weight=weight), X, y)
 
 
-def test_hinge_and_public_loss_of_the_users_own(same_noise):
+def test_hinge_and_public_loss_of_the_users_own():
     the_same(lambda: classifier(DPSGDFClassifier, loss="hinge"), X, LABELS)
 
     def pull(coef, intercept, X_public, y):
@@ -133,7 +127,7 @@ REGRESSORS = {
 
 
 @pytest.mark.parametrize("changes", REGRESSORS.values(), ids=REGRESSORS)
-def test_regressors(same_noise, changes):
+def test_regressors(changes):
     the_same(lambda: regressor(**changes), X, NUMBERS)
 
 
@@ -147,7 +141,7 @@ def test_regressors(same_noise, changes):
         {"public_features": "all", "loss": "poisson"},
     ],
 )
-def test_regressors_with_public_parts(same_noise, changes):
+def test_regressors_with_public_parts(changes):
     the_same(lambda: regressor(FeatureDPRegressor, **changes), X, NUMBERS)
 
 
@@ -167,7 +161,7 @@ class Union:
 
 
 @pytest.mark.parametrize("changes", [{}, {"on_invalid": "replace", "bounds": False}])
-def test_poisson_batches_are_those_of_the_partitions(same_noise, monkeypatch, changes):
+def test_poisson_batches_are_those_of_the_partitions(monkeypatch, changes):
     table = X.copy()
     table[::7, 1] = np.nan  # void without bounds
     settings = {"solver": "dp-sgd", "batch_size": 100, "max_iter": 12, **changes}
@@ -204,7 +198,7 @@ def test_no_key_is_shown():
     assert coins.key != batch.of(1).key
 
 
-def test_malformed_values_are_those_of_their_partition(same_noise):
+def test_malformed_values_are_those_of_their_partition():
     table, y = X.copy(), LABELS.astype(object)
     table[5::97, 1], table[3::89, 4] = np.nan, np.inf
     y[::50], y[7] = None, "what"
@@ -225,7 +219,7 @@ def frame(n_partitions=3):
     )
 
 
-def test_frames_have_names(same_noise):
+def test_frames_have_names():
     (table, y), (rows, target) = frame()
     table, rows = table[list("abcde")], rows[list("abcde")]
     model = {"public_features": ["a", "d"], "bounds": {"a": (0, 1), "b": (0, 2)}}
@@ -239,7 +233,7 @@ def test_frames_have_names(same_noise):
 
 
 @pytest.mark.parametrize("public", [None, ["a", "text"]])
-def test_raw_frames(same_noise, public):
+def test_raw_frames(public):
     (table, y), (rows, target) = frame()
     encoder = DeclaredEncoder((0, 1), {"text": ["yes", "no"]})
     settings = {"bounds": None, "encoder": encoder, "public_features": public}
@@ -258,15 +252,6 @@ def test_the_encoder_takes_frames_of_dask():
     assert isinstance(found, da.Array) and found.shape[1] == alone.blocks_[-1].stop
     np.testing.assert_array_equal(found.compute(), alone.transform(table))
     np.testing.assert_array_equal(apart.fit_transform(rows).compute(), found.compute())
-
-
-def test_seeds_know_the_data(monkeypatch):
-    first = classifier().fit(collection(X), collection(LABELS))
-    again = classifier().fit(collection(X), collection(LABELS))
-    np.testing.assert_array_equal(first.coef_, again.coef_)
-    # The same sums, and other noise: another partition, another digest.
-    other = classifier().fit(collection(X, (450, 450)), collection(LABELS, (450, 450)))
-    assert not np.array_equal(first.coef_, other.coef_)
 
 
 class Answers(places_module.Places):

@@ -79,7 +79,7 @@ def test_releases_of_one_label_share_a_stream_that_goes_on():
     one, query = make_desk(), Query()
     first, second = (one.release("mean", query) for _ in range(2))
     assert (first != second).mean() > 0.99
-    generator = Streams(0, "test").private("mean", MEAN)
+    generator = Streams(0, "test").private("mean", "mean", query.shape)
     for found in (first, second):
         total = query.exact_sum(None, None, query.unit(3.0))
         honest = desk.add_integer_gaussian(total, 3.0 * 2.0**20, generator)
@@ -114,9 +114,9 @@ def test_noise_and_coins_have_streams_of_their_own():
     one, queries = make_desk(MEAN, SAMPLED, other), {}
     streams, coins, noise = Streams(0, "test"), {}, {}
     for event in (MEAN, SAMPLED, other):
-        noise[event.label] = streams.private(event.label, event)
+        noise[event.label] = streams.private(event.label, event.label, Query().shape)
         if event.sampling_rate < 1:
-            generator = streams.private("coins", event)
+            generator = streams.private("coins", event.label, (400,))
             batches = PoissonBatches(generator, 400, event.sampling_rate)
             coins[event.label] = batches
     for label in ("sampled", "mean", "sampled again", "sampled", "sampled again"):

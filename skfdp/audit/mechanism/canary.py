@@ -119,7 +119,7 @@ def statistics(
     scores = [Score(event) for event in events]
     for side in range(2):
         for trial in range(n_trials):
-            owner = ("audit_mechanism", f"table {side}", f"trial {trial}")
+            owner = f"audit_mechanism/table {side}/trial {trial}"
             desk = Desk(events, Streams(random_state, owner))
             for place, event in enumerate(events):
                 released = given_out(desk, event, tables[place][side])

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, issparse
 
 from skfdp.estimators.bounds import decoding
 from skfdp.estimators.bounds.release import BINADES, BINS, events, released
-from skfdp.estimators.method import Budget, Method, OnStep, Plan, Prepared
+from skfdp.estimators.method import Budget, Method, OnStep, Plan
 from skfdp.privacy import assumptions as sentences
 from skfdp.privacy.assumptions import Assumption, enforced
 from skfdp.queries.bins import BinCounts
@@ -81,7 +81,7 @@ def shares(public: PublicRecords, budget: Budget) -> tuple[float, float]:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BoundsPrepared(Prepared):
+class BoundsPrepared:
     """The preparations of the method that comes after."""
 
     after: Any
@@ -121,7 +121,7 @@ class BoundsFirst:
     def prepare(self, public: PublicRecords, budget: Budget) -> BoundsPrepared:
         """Let the method learn what is public."""
         found = self.method.prepare(public, self._rest(public, budget))
-        return BoundsPrepared(after=found, keys={**found.keys, "bounds": "private"})
+        return BoundsPrepared(after=found)
 
     def plan(
         self, public: PublicRecords, prepared: BoundsPrepared, budget: Budget

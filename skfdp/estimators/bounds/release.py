@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 from skfdp.estimators.bounds import decoding
 from skfdp.estimators.bounds.decoding import Told
-from skfdp.estimators.method import Budget, OnStep, Plan, Prepared
+from skfdp.estimators.method import Budget, OnStep, Plan
 from skfdp.privacy import Event
 from skfdp.queries import MAX_STD
 from skfdp.queries.bins import Binades, BinCounts, EvenBins
@@ -60,11 +60,10 @@ class BoundsRelease:
 
     n_knots: int | None = None
 
-    def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:
+    def prepare(self, public: PublicRecords, budget: Budget) -> None:
         """Learn nothing: bounds of public columns are exact, and needed at the end."""
-        return Prepared()
 
-    def plan(self, public: PublicRecords, prepared: Prepared, budget: Budget) -> Plan:
+    def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
         """Calibrate the two releases; all of the budget is theirs."""
         first, _ = events(public, budget, (BINADES_SHARE, 1 - BINADES_SHARE))
         query = BinCounts.planned(public.n_private)
@@ -81,7 +80,7 @@ class BoundsRelease:
     def run(
         self,
         records: Records,
-        prepared: Prepared,
+        prepared: None,
         plan: Plan,
         desk: Desk,
         on_step: OnStep,

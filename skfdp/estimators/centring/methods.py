@@ -9,7 +9,7 @@ import numpy as np
 from skfdp.estimators import defaults
 from skfdp.estimators.centring import conditional, distances
 from skfdp.estimators.centring.conditional import Regressors
-from skfdp.estimators.method import Budget, OnStep, Plan, Prepared
+from skfdp.estimators.method import Budget, OnStep, Plan
 from skfdp.privacy import PrivacyPlan
 from skfdp.queries import MAX_STD, Query
 from skfdp.queries.statistics import CrossSum, RowSum
@@ -49,11 +49,10 @@ class PrivateMean:
 
     clip_quantile: float | None = None
 
-    def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:
+    def prepare(self, public: PublicRecords, budget: Budget) -> None:
         """Learn nothing: no column is public."""
-        return Prepared()
 
-    def plan(self, public: PublicRecords, prepared: Prepared, budget: Budget) -> Plan:
+    def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
         """Calibrate the release of the mean, beside that of the distances."""
         query = RowSum.planned(nonnegative=public.private_bounded)
         if self.clip_quantile is None:
@@ -67,7 +66,7 @@ class PrivateMean:
     def run(
         self,
         records: Records,
-        prepared: Prepared,
+        prepared: None,
         plan: Plan,
         desk: Desk,
         on_step: OnStep,
@@ -109,7 +108,7 @@ class PrivateMean:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PublicRegressors(Prepared):
+class PublicRegressors:
     """The regressors of private columns."""
 
     regressors: Regressors

@@ -232,11 +232,6 @@ class PrivateCompletionClassifier(
         bounded = bool(public.bounded[~public.mask].all())
         return float(defaults.completion_bound(max(1, public.n_private), bounded))
 
-    def _stream_parameters(self, public: PublicRecords) -> dict[str, Any]:
-        # The estimator and the draws come after the release.
-        own = {"feature_bound": self._bound(public), "estimator": None, "n_draws": None}
-        return super()._stream_parameters(public) | own
-
     def _method(self, public: PublicRecords) -> Completion:
         n = public.n_records
         return Completion(

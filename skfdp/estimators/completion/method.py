@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from skfdp.estimators import defaults
 from skfdp.estimators.completion.copula import PrivateColumns, Released
-from skfdp.estimators.method import Budget, OnStep, Plan, Prepared
+from skfdp.estimators.method import Budget, OnStep, Plan
 from skfdp.privacy import assumptions
 from skfdp.privacy.assumptions import enforced
 from skfdp.queries.class_sums import ClassSum, SecondMoment
@@ -62,11 +62,10 @@ class Completion:
     covariance: bool | str
     n_draws: int
 
-    def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:
+    def prepare(self, public: PublicRecords, budget: Budget) -> None:
         """Learn nothing before the release."""
-        return Prepared()
 
-    def plan(self, public: PublicRecords, prepared: Prepared, budget: Budget) -> Plan:
+    def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
         """Calibrate the releases."""
         bounded = bool(public.bounded[~public.mask].all())
         sums = ClassSum.planned(nonnegative=bounded)
@@ -101,7 +100,7 @@ class Completion:
     def run(
         self,
         records: Records,
-        prepared: Prepared,
+        prepared: None,
         plan: Plan,
         desk: Desk,
         on_step: OnStep,

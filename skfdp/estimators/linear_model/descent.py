@@ -117,8 +117,6 @@ class Descent:
                     "finite: fit it on rows like those of row_map_, or scale it down."
                 )
             found |= {"public_model": model, "offset": margins}
-            # In float32: two processes may differ in the last bits.
-            found["keys"] = {"public_model": margins.astype(np.float32)}
         return DescentStart(**found)
 
     def _labels_alone(self, public: PublicRecords) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from skfdp.estimators.centring.conditional import Regressors
 from skfdp.estimators.linear_model.centring import Moments
-from skfdp.estimators.method import Plan, Prepared
+from skfdp.estimators.method import Plan
 from skfdp.privacy import PrivacyPlan, assumptions
 from skfdp.privacy.assumptions import enforced
 from skfdp.queries.losses import Loss
@@ -25,7 +25,7 @@ SIGNED_OR_CENTRED = enforced(assumptions.SIGNED_OR_CENTRED)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DescentStart(Prepared):
+class DescentStart:
     """The result of preparing a descent.
 
     Attributes

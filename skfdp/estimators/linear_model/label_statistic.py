@@ -20,7 +20,7 @@ from skfdp.estimators.linear_model.whitening import (
     WeightedRows,
     Whitening,
 )
-from skfdp.estimators.method import Budget, OnStep, Plan, Prepared
+from skfdp.estimators.method import Budget, OnStep, Plan
 from skfdp.privacy.relations import Relation
 from skfdp.queries.losses import Loss
 from skfdp.queries.statistics import LabelSum
@@ -54,7 +54,7 @@ _NOT_ASKED = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PublicGeometry(Prepared):
+class PublicGeometry:
     """The public rows of the statistic.
 
     Attributes

@@ -14,7 +14,7 @@ from skfdp.estimators.linear_model.coefficient_noise import (
 )
 from skfdp.estimators.linear_model.fitted import LinearFit
 from skfdp.estimators.linear_model.scales import TargetScales
-from skfdp.estimators.method import Budget, OnStep, Plan, Prepared, existing
+from skfdp.estimators.method import Budget, OnStep, Plan, existing
 from skfdp.privacy.relations import Relation
 from skfdp.queries.losses import Loss
 from skfdp.records.coordinates import Coordinates
@@ -25,7 +25,7 @@ from skfdp.releases.desk import Desk
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PublicMoments(Prepared):
+class PublicMoments:
     """Moments of the public columns, None where they are not needed."""
 
     moments: Moments | None

@@ -15,7 +15,6 @@ from skfdp.estimators.linear_model.descent import Descent
 from skfdp.estimators.linear_model.fitted import LinearFit
 from skfdp.estimators.linear_model.linear import LinearModel
 from skfdp.estimators.linear_model.scales import (
-    HUBER_THRESHOLD,
     TargetScales,
     warn_of_huber_threshold,
 )
@@ -96,13 +95,6 @@ class LinearRegressor(RegressorMixin, LinearModel):
     def _scales(self, auto: float | None = None) -> TargetScales:
         alpha = auto if self.alpha == "auto" else self.alpha
         return TargetScales(bool(self.fit_intercept), self.huber_threshold, alpha)
-
-    def _stream_parameters(self, public: PublicRecords) -> dict[str, Any]:
-        given = super()._stream_parameters(public)
-        if self.loss != "huber" and self.huber_threshold == "auto":
-            # Not used: as it was when that was the default.
-            given["huber_threshold"] = HUBER_THRESHOLD
-        return given
 
     def _descent(self, public: PublicRecords) -> Descent:
         return Descent(

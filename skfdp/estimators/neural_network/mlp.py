@@ -355,10 +355,6 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
             bounds, bound, self.normalize, n_features, names, public=mask
         )
 
-    def _stream_parameters(self, public: PublicRecords) -> dict[str, Any]:
-        hidden = hidden_layers(self.hidden_layer_sizes)
-        return super()._stream_parameters(public) | {"hidden_layer_sizes": hidden}
-
     def _method(self, public: PublicRecords) -> NetworkDescent:
         given, loss = self._given(), LOSSES["log_loss"]
         hidden, n_jobs = hidden_layers(self.hidden_layer_sizes), self._n_threads()

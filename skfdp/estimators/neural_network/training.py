@@ -12,7 +12,7 @@ from skfdp.estimators import defaults
 from skfdp.estimators.linear_model.descent import Descent, DescentPlan, DescentStart
 from skfdp.estimators.linear_model.fitted import LinearFit
 from skfdp.estimators.linear_model.public_loss import padded_gradient
-from skfdp.estimators.method import Budget, OnStep, Plan, Prepared
+from skfdp.estimators.method import Budget, OnStep, Plan
 from skfdp.estimators.neural_network.choice import Choice, Pretraining, Settings
 from skfdp.estimators.neural_network.networks import Network
 from skfdp.estimators.neural_network.start import (
@@ -45,7 +45,7 @@ class NetworkFit:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NetworkStart(Prepared):
+class NetworkStart:
     """The result of preparing a network.
 
     Attributes
@@ -119,9 +119,7 @@ class NetworkDescent:
         )
         own = dataclasses.replace(public, row_map=row_map)
         found = self.linear.prepare(own, self._linear_budget(budget, choice.share))
-        return NetworkStart(
-            keys=found.keys, choice=choice, linear_public=own, linear=found
-        )
+        return NetworkStart(choice=choice, linear_public=own, linear=found)
 
     def plan(
         self, public: PublicRecords, prepared: NetworkStart, budget: Budget

@@ -28,7 +28,6 @@ from skfdp.estimators.partitions.shelf import RAW, RECORDS
 from skfdp.estimators.partitions.table import (
     PartitionedRecords,
     PublicTable,
-    digest,
 )
 from skfdp.records.records import PublicRecords, Records
 
@@ -137,8 +136,8 @@ def read(
     Notes
     -----
     **Guarantees.** Of the values of a collection, its public columns, a public target
-    and the sizes of its partitions come into this process, with an int `random_state`
-    also digests of the partitions; and nothing else before something is released.
+    and the sizes of its partitions come into this process, and nothing else before
+    something is released.
     """
     _check(estimator, X, y, planning, of_rows)
     places = places_of(parts_of(X, y))
@@ -208,11 +207,8 @@ def _read(
     reader = Reader(_sent(estimator, none.public), sent, planning)
     places.put(reader, RAW, name=RECORDS)
     places.drop(RAW)
-    digests: tuple[bytes, ...] = ()
-    if getattr(estimator, "random_state", None) is not None and not planning:
-        digests = tuple(places.ask(RECORDS, digest))
     public = _with_rows(known.public, places, n_rows)
-    return PartitionedRecords(places, sizes, none, public, public.target, digests)
+    return PartitionedRecords(places, sizes, none, public, public.target)
 
 
 def _without_rows(known: Records) -> Records:

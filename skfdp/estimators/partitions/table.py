@@ -14,7 +14,6 @@ from skfdp.privacy.relations import Relation
 from skfdp.queries import Query
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
-from skfdp.releases.noise import digest_of
 from skfdp.releases.partition_coins import PartitionBatch, PartitionBatches
 
 
@@ -126,8 +125,6 @@ class PartitionedRecords:
         The public part of all rows, in this process.
     target : ndarray of shape (n_rows,) or None
         Only a public one.
-    digests : tuple of bytes
-        What tells the partitions from others; only for seeded fits.
     name : str
         Of the records of the partitions.
     """
@@ -137,7 +134,6 @@ class PartitionedRecords:
     none: Records
     public: PublicRecords
     target: np.ndarray | None = None
-    digests: tuple[bytes, ...] = ()
     name: str = RECORDS
 
     #: Each partition leaves its own void records out.
@@ -152,11 +148,6 @@ class PartitionedRecords:
     def row_map(self) -> RowMap:
         """The map of whole rows."""
         return self.public.row_map
-
-    @property
-    def data(self) -> tuple[np.ndarray, ...]:
-        """As that of `Records`, by digests of the partitions."""
-        return tuple(np.frombuffer(one, dtype=np.uint8) for one in self.digests)
 
     @property
     def total_weight(self) -> float:
@@ -214,8 +205,3 @@ def _rows(values: Any, start: int, stop: int) -> Any:
 def n_rows_of(records: Records) -> int:
     """Return the number of rows of a partition; a question."""
     return records.n_rows
-
-
-def digest(records: Records) -> bytes:
-    """Return what tells a partition from others; a question of seeded fits."""
-    return digest_of(records.data)

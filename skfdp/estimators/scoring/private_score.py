@@ -460,12 +460,8 @@ def _released(
     query = dataclasses.replace(
         plan.query, cells=cells, losses=losses, group=scored.group
     )
-    # Two scores share seeded noise only if their records make one table.
-    data, units = (cells, losses, scored.group), scored.units
-    if units is not None:
-        data += tuple(p for p in (units.weights, units.persons) if p is not None)
-    streams = Streams(settings.random_state, "private_score", data)
-    return Desk((plan.event,), streams, units=units).release(LABEL, query)
+    streams = Streams(settings.random_state, "private_score")
+    return Desk((plan.event,), streams, units=scored.units).release(LABEL, query)
 
 
 def _names(layout: Layout, scored: Scored) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -106,22 +105,3 @@ class Candidates:
             else values[generator.integers(len(values))]
             for name, values in sorted(self._dicts[number].items())
         }
-
-
-def drawn_from(distributions) -> list[dict[str, Any]]:
-    """Return what candidates are drawn from, as it enters the keys of a seed.
-
-    A distribution holds a generator, by default NumPy's global one, which a search
-    neither uses nor may be keyed by.
-    """
-    given = [distributions] if isinstance(distributions, Mapping) else distributions
-
-    def told(values):
-        if not hasattr(values, "rvs"):
-            return list(values)
-        if hasattr(values, "random_state"):
-            values = copy.deepcopy(values)
-            values.random_state = 0
-        return values
-
-    return [{name: told(values) for name, values in one.items()} for one in given]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.estimators.method import Budget, OnStep, Plan, Prepared
+from skfdp.estimators.method import Budget, OnStep, Plan
 from skfdp.estimators.search import runs
-from skfdp.estimators.search.candidates import Candidates, drawn_from
+from skfdp.estimators.search.candidates import Candidates
 from skfdp.estimators.search.runs import Holdout, Share
 from skfdp.privacy import PrivacyPlan
 from skfdp.privacy.selection import Selection, calibrate_run, gamma_of
@@ -41,7 +41,7 @@ class Found:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(Prepared):
+class Settings:
     """The candidates to plan for: all that can be listed, or some."""
 
     settings: list[dict[str, Any]]
@@ -104,8 +104,7 @@ class Search:
 
     def prepare(self, public: Holdout, budget: Budget) -> Settings:
         """List the candidates, or draw some of them."""
-        keys = {"param_distributions": drawn_from(self.distributions)}
-        return Settings(settings=self._settings(), keys=keys)
+        return Settings(settings=self._settings())
 
     def _settings(self) -> list[dict[str, Any]]:
         candidates = self.candidates
@@ -235,10 +234,8 @@ class Search:
         model = runs.prepared(self.estimator, params, holdout.classes, seed)
         model = runs.fitted(model, holdout, share)
         query = runs.silently(self._query, model, holdout)
-        if streams.seeded:  # two runs may not share noise
-            streams.add("run", (number, params, share.mu))
         event = share.promise.run_event("score", query.clip_norm, share.mu)
-        noisy = Desk((event,), streams).release("score", query)
+        noisy = Desk((event,), streams.under(f"run {number}")).release("score", query)
         return Found(model, params, float(noisy[0]) / len(holdout.score))
 
     def _query(self, model: Any, holdout: Holdout) -> Query:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import joblib
 import numpy as np
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin, is_classifier
 from sklearn.pipeline import Pipeline
@@ -334,16 +333,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         if self._takes_any_columns:
             return None
         return tuple(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-
-    def _stream_parameters(self, public: Holdout) -> dict[str, Any]:
-        # What candidates are drawn from is among the keys of `prepare`.
-        return {**self._given(), "param_distributions": None}
-
-    def _data(self, records: Holdout) -> tuple[np.ndarray, ...]:
-        digest = b""
-        if self.random_state is not None:
-            digest = joblib.hash((records.X, records.y)).encode()
-        return (np.frombuffer(digest, dtype=np.uint8),)
 
     def _budget(self, public: Holdout) -> Budget:
         last = runs.last_step(self.estimator)[1]
