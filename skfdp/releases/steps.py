@@ -6,6 +6,7 @@ Post-processing: nothing here sees data, so nothing here costs privacy.
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -131,16 +132,10 @@ class HeavyBall:
         (rate, penalty), places = np.unique(pairs, axis=1, return_inverse=True)
         first = _first_of(average, self.n_steps)
         published = np.arange(n_iter) >= min(first, n_iter - 1)
-        published = published / published.sum()
-        weight, velocity, variance = np.zeros((3, *rate.shape))
-        with np.errstate(all="ignore"):
-            for step in reversed(range(n_iter)):
-                now = rate * decay[step]
-                weight = weight + published[step] + penalty * velocity
-                weight = weight / (1 + now * penalty)
-                reach = velocity - now * weight
-                variance += (reach * stds[step]) ** 2
-                velocity = self.momentum * reach
+        walk = Walk(rate * decay[:, None], self.momentum, stds)
+        _, variance = walk.moments(
+            penalty=penalty, published=published / published.sum()
+        )
         return np.sqrt(variance)[places.reshape(-1)].reshape(shape)
 
 
@@ -149,24 +144,65 @@ def _first_of(average: str, n_steps: int) -> int:
     return {"last": n_steps - 1, "tail": n_steps // 2, "uniform": 0}[average]
 
 
-def noise_left(rates: np.ndarray, momentum: float, stds: np.ndarray) -> float:
-    """Return the noise that the steps add up to in one weight, without curvature.
+@dataclasses.dataclass(frozen=True)
+class Walk:
+    """The steps of a descent with momentum: their sizes, and the noise in gradients.
 
-    Parameters
+    Attributes
     ----------
-    rates : ndarray of shape (n_steps,)
+    rates : ndarray of shape (n_steps,) or (n_steps, n_weights)
         Step size of each step.
     momentum : float
     stds : ndarray of shape (n_steps,)
-        Standard deviation of the noise in each gradient.
+        Standard deviation of the noise in one entry of each gradient.
     """
-    square, reach = 0.0, 0.0
-    with np.errstate(all="ignore"):
-        # How far a gradient moves the last iterate, from the last step backwards.
-        for rate, std in zip(rates[::-1], stds[::-1], strict=True):
-            reach = rate + momentum * reach
-            square += (reach * std) ** 2
-    return float(np.sqrt(square))
+
+    rates: np.ndarray
+    momentum: float
+    stds: np.ndarray
+
+    def outcome(self, curvature: float = 0.0) -> tuple[float, float]:
+        """Return where the steps end on ``curvature (theta - 1)**2 / 2``, and noise.
+
+        The end of the noiseless steps from 0, and the standard deviation of what the
+        noise adds to it; both are infinite or NaN for steps that explode.
+        """
+        end, variance = self.moments(curvature)
+        return float(end), math.sqrt(variance) if variance < math.inf else math.inf
+
+    def moments(
+        self,
+        curvature: float = 0.0,
+        penalty: np.ndarray | float = 0.0,
+        published: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the end of the noiseless steps, and the variance of the noise in it.
+
+        Parameters
+        ----------
+        curvature : float, default=0.0
+            Of the loss, whose optimum is at 1; the steps start at 0.
+        penalty : float or ndarray of shape (n_weights,), default=0.0
+            Curvature of a penalty, whose gradient is taken where a step ends.
+        published : ndarray of shape (n_steps,), default=None
+            Weights of the iterates in what is published. None: the last one alone.
+        """
+        n_steps = len(self.stds)
+        if published is None:
+            published = np.arange(n_steps) == n_steps - 1
+        shape = np.shape(self.rates)[1:]
+        weight, velocity, variance = (np.zeros(shape) for _ in range(3))
+        with np.errstate(all="ignore"):  # of steps that explode
+            # How far a gradient moves what is published, from the last step backwards.
+            for step in reversed(range(n_steps)):
+                rate = self.rates[step]
+                weight = weight + published[step] + penalty * velocity
+                weight = weight / (1 + rate * penalty)
+                reach = velocity - rate * weight
+                variance = variance + (reach * self.stds[step]) ** 2
+                weight = weight + curvature * reach
+                velocity = self.momentum * reach
+        return 1 - weight, variance
 
 
 def warn_of_noise_left(std: float) -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from skfdp import FeatureDPLogisticRegression
 from skfdp.estimators.linear_model import frequencies, logit_scale
-from skfdp.estimators.linear_model.logit_scale import Block, Walk
+from skfdp.estimators.linear_model.logit_scale import Block
 from skfdp.privacy import Relation
+from skfdp.releases.steps import Walk
 
 REPLACED, NULLED = Relation.of("replace_one"), Relation.of("replace_special")
 

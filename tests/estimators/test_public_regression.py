@@ -19,7 +19,6 @@ from skfdp.estimators.linear_model import public_regression
 from skfdp.estimators.linear_model.public_loss import clipped_away
 from skfdp.estimators.linear_model.shrinkage import (
     Block,
-    Walk,
     blocks_of,
     pull,
     rate_level,
@@ -27,7 +26,7 @@ from skfdp.estimators.linear_model.shrinkage import (
     variance,
 )
 from skfdp.privacy import Event
-from skfdp.releases.steps import HeavyBall, noise_left
+from skfdp.releases.steps import HeavyBall, Walk
 
 N_PUBLIC = 3
 
@@ -286,11 +285,8 @@ def simulated(rates, momentum, stds, curvature, n_runs=4000):
 def test_the_noise_left_is_what_a_simulation_leaves(momentum, curvature):
     rates = 0.2 * (1 - np.arange(100) / 100)
     stds = np.linspace(2.0, 0.5, 100)
-    walk = Walk(rates, momentum, stds, clip_norm=1.0)
-    found = walk.noise_variance(curvature)
+    found = Walk(rates, momentum, stds).outcome(curvature)[1] ** 2
     assert found == pytest.approx(simulated(rates, momentum, stds, curvature), rel=0.08)
-    if curvature == 0:
-        assert found == pytest.approx(noise_left(rates, momentum, stds) ** 2)
 
 
 def test_the_walk_is_that_of_the_step_rule():
@@ -301,16 +297,16 @@ def test_the_walk_is_that_of_the_step_rule():
         gradient = 0.3 * theta + float(step == kick)
         theta = rule.update(theta, velocity, gradient, step)
     stds = (np.arange(20) == kick).astype(float)
-    walk = Walk(rates, 0.9, stds, clip_norm=1.0)
-    assert walk.noise_variance(0.3) == pytest.approx(theta[0, 0] ** 2)
+    noise = Walk(rates, 0.9, stds).outcome(0.3)[1]
+    assert noise == pytest.approx(abs(theta[0, 0]))
 
 
 def test_shrinkage_is_all_or_nothing_at_the_ends():
     public = np.array([True, False, False])
     theta = np.ones((1, 4))
     for std, expected in ((1e3, 0.0), (1e-6, 1.0)):
-        walk = Walk(np.full(10, 0.1), 0.9, np.full(10, std), clip_norm=1.0)
-        found = shrunk(theta, blocks_of(public, True), walk)
+        walk = Walk(np.full(10, 0.1), 0.9, np.full(10, std))
+        found = shrunk(theta, blocks_of(public, True), walk, 1.0)
         np.testing.assert_allclose(found[0, :3], expected, atol=1e-3)
         assert found[0, 3] == 1  # the intercept
     np.testing.assert_array_equal(theta, 1)

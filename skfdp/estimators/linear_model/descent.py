@@ -44,7 +44,7 @@ from skfdp.records.coordinates import Coordinates
 from skfdp.records.records import PublicRecords, Records
 from skfdp.releases.descent import descent
 from skfdp.releases.desk import Desk
-from skfdp.releases.steps import HeavyBall, noise_left, warn_of_noise_left
+from skfdp.releases.steps import HeavyBall, Walk, warn_of_noise_left
 
 #: What a report says where the bounds hold; the code enforces all of it.
 ORTHANT = assumptions.enforced(assumptions.ORTHANT)
@@ -175,7 +175,7 @@ class Descent:
             # Longer steps make larger weights, no worse ones: the loss bends them.
             steps = min(learning_rate, automatic) * self._decay(schedule)
             noise = self._noise_in_gradients(schedule, public)
-            warn_of_noise_left(noise_left(steps, self.loop.momentum, noise))
+            warn_of_noise_left(Walk(steps, self.loop.momentum, noise).outcome()[1])
         schedule, bound = bounded_by_labels(
             public, self.loss, prepared.rows, schedule, calibrate
         )
@@ -344,7 +344,7 @@ class Descent:
         if event is not None:
             bias = self.centring.bias
             blocks = logit_scale.blocks_of(public, plan.norms, has_model, bias)
-            walk = logit_scale.Walk(*self._steps(public, plan))
+            walk = self._walk(public, plan)
             theta = logit_scale.scaled(
                 theta,
                 start,
@@ -359,7 +359,8 @@ class Descent:
             )
         blocks = shrinkage.blocks_of(public.mask, has_model)
         if self._is_shrunk:
-            theta = shrinkage.shrunk(theta, blocks, self._walk(public, plan))
+            walk, clip = self._walk(public, plan), plan.schedule.clip_norm
+            theta = shrinkage.shrunk(theta, blocks, walk, clip)
         event = plan.event("mean rate")
         if self.scales is not None and event is not None:
             theta = self.scales.calibrated(
@@ -434,13 +435,8 @@ class Descent:
         free = not self._is_penalised and self.loop.radius is None
         return self.scales is not None and free and self.loop.average == "last"
 
-    def _walk(self, public: PublicRecords, plan: DescentPlan) -> shrinkage.Walk:
-        return shrinkage.Walk(*self._steps(public, plan), plan.schedule.clip_norm)
-
-    def _steps(
-        self, public: PublicRecords, plan: DescentPlan
-    ) -> tuple[np.ndarray, float, np.ndarray]:
+    def _walk(self, public: PublicRecords, plan: DescentPlan) -> Walk:
         """Return the step sizes, the momentum, and the noise in each gradient."""
         rates = plan.learning_rate * self._decay(plan.schedule)
         noise = self._noise_in_gradients(plan.schedule, public)
-        return rates, self.loop.momentum, noise
+        return Walk(rates, self.loop.momentum, noise)

@@ -26,6 +26,7 @@ from skfdp.queries.losses import Loss
 from skfdp.queries.temperature import TemperatureSum
 from skfdp.records.records import PublicRecords
 from skfdp.releases.desk import Desk
+from skfdp.releases.steps import Walk
 
 LABEL = "temperature"
 #: Where the slope along the step is measured, the step being 1 long.
@@ -44,48 +45,6 @@ _SPREAD, _SPREAD_SEEN = 1.5, 0.6
 _OF_SEVERAL = 1.5
 # Prior standard deviation of the intercept's distance from the start.
 _INTERCEPT_SPREAD = 0.3
-
-
-@dataclasses.dataclass(frozen=True)
-class Walk:
-    """The steps of a descent: rates, momentum, and the noise in each gradient.
-
-    Attributes
-    ----------
-    rates : ndarray of shape (n_steps,)
-    momentum : float
-    stds : ndarray of shape (n_steps,)
-        Of the noise in one entry of a gradient.
-    """
-
-    rates: np.ndarray
-    momentum: float
-    stds: np.ndarray
-
-    def outcome(self, curvature: float) -> tuple[float, float]:
-        """Return where the steps end on ``curvature (theta - 1)**2 / 2``, and noise.
-
-        The end of the noiseless steps from 0, and the standard deviation of what the
-        noise adds to it.
-        """
-        end = speed = 0.0
-        square = mixed = square_of_speed = 0.0
-        for rate, std in zip(self.rates, self.stds, strict=True):
-            speed = self.momentum * speed + curvature * (end - 1)
-            end -= rate * speed
-            # The covariance of (theta, velocity) after one linear step.
-            m = self.momentum
-            new_speed = (
-                m * m * square_of_speed
-                + 2 * m * curvature * mixed
-                + curvature**2 * square
-                + std**2
-            )
-            crossed = m * mixed + curvature * square
-            mixed = crossed - rate * new_speed
-            square = square - 2 * rate * crossed + rate**2 * new_speed
-            square_of_speed = new_speed
-        return end, math.sqrt(max(square, 0.0))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from skfdp.estimators import defaults
+from skfdp.releases.steps import Walk
 
 #: How much of the start's squared error the columns are expected to explain: all of
 #: them beyond the mean; private ones beyond a model of public ones; and public ones
@@ -42,59 +43,20 @@ class Block:
     share: float
 
 
-@dataclasses.dataclass(frozen=True)
-class Walk:
-    """The steps that take weights to where they end.
+def kept(block: Block, walk: Walk, clip_norm: float) -> float:
+    """Return the share of the block's weights to keep.
 
-    Attributes
-    ----------
-    rates : ndarray of shape (n_steps,)
-        Step sizes.
-    momentum : float
-    stds : ndarray of shape (n_steps,)
-        Standard deviations of the noise in the gradients.
-    clip_norm : float
-        What the gradients are divided by.
+    The block's part of a prediction is a signal of variance `share`, in squared units
+    of the residuals, and noise. The share of the sum with the least expected error is
+    signal over signal and noise. Columns of a block count as independent and equal:
+    correlated ones have less noise in predictions.
     """
-
-    rates: np.ndarray
-    momentum: float
-    stds: np.ndarray
-    clip_norm: float
-
-    def noise_variance(self, curvature: float) -> float:
-        """Return the variance that the noise leaves in one weight.
-
-        Parameters
-        ----------
-        curvature : float
-            Of the loss along the weight, in the units of the gradient.
-        """
-        # How far the noise of a step moves the last weight, from the last step
-        # backwards: weight' = weight - rate v', v' = momentum v + curvature weight +
-        # noise.
-        weight, velocity, variance = 1.0, 0.0, 0.0
-        with np.errstate(all="ignore"):  # of steps that explode
-            for rate, std in zip(self.rates[::-1], self.stds[::-1], strict=True):
-                reach = velocity - rate * weight
-                variance += (reach * std) ** 2
-                weight, velocity = weight + curvature * reach, self.momentum * reach
-        return variance if math.isfinite(variance) else math.inf
-
-    def kept(self, block: Block) -> float:
-        """Return the share of the block's weights to keep.
-
-        The block's part of a prediction is a signal of variance `share`, in squared
-        units of the residuals, and noise. The share of the sum with the least expected
-        error is signal over signal and noise. Columns of a block count as independent
-        and equal: correlated ones have less noise in predictions.
-        """
-        n_columns = int(block.columns.sum())
-        mean_square = block.square / max(1, n_columns)
-        # Residuals that the clip cuts do not pull harder as the weight grows.
-        slope = math.erf(self.clip_norm / math.sqrt(2)) / self.clip_norm
-        noise = block.square * self.noise_variance(slope * mean_square)
-        return block.share / (block.share + noise)
+    n_columns = int(block.columns.sum())
+    mean_square = block.square / max(1, n_columns)
+    # Residuals that the clip cuts do not pull harder as the weight grows.
+    slope = math.erf(clip_norm / math.sqrt(2)) / clip_norm
+    noise = block.square * walk.outcome(slope * mean_square)[1] ** 2
+    return block.share / (block.share + noise)
 
 
 def blocks_of(public: np.ndarray, has_public_model: bool) -> list[Block]:
@@ -137,11 +99,13 @@ def pull(mu: float, n: float, blocks: list[Block]) -> float:
     return min(1.0, block.share * mu * n / max(1, int(block.columns.sum())))
 
 
-def shrunk(theta: np.ndarray, blocks: list[Block], walk: Walk) -> np.ndarray:
+def shrunk(
+    theta: np.ndarray, blocks: list[Block], walk: Walk, clip_norm: float
+) -> np.ndarray:
     """Return weights, shape (1, n_columns), each block times the share to keep."""
     theta = theta.copy()
     for block in blocks:
-        theta[:, : len(block.columns)][:, block.columns] *= walk.kept(block)
+        theta[:, : len(block.columns)][:, block.columns] *= kept(block, walk, clip_norm)
     return theta
 
 

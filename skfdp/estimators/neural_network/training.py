@@ -30,7 +30,7 @@ from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
 from skfdp.releases.descent import descent
 from skfdp.releases.desk import Desk
-from skfdp.releases.steps import HeavyBall, noise_left, warn_of_noise_left
+from skfdp.releases.steps import HeavyBall, Walk, warn_of_noise_left
 
 _LINEAR = "linear model"
 
@@ -255,13 +255,12 @@ class NetworkDescent:
             return
         steps = np.arange(schedule.n_steps) / schedule.n_steps
         expected = schedule.sampling_rate * public.n_records * schedule.clip_norm
-        warn_of_noise_left(
-            noise_left(
-                rate * (1 - self.learning_rate_decay * steps),
-                self.loop.momentum,
-                self.private_weight * schedule.noise_std / expected,
-            )
+        walk = Walk(
+            rate * (1 - self.learning_rate_decay * steps),
+            self.loop.momentum,
+            self.private_weight * schedule.noise_std / expected,
         )
+        warn_of_noise_left(walk.outcome()[1])
 
     def _warn_of_chance(
         self, public: PublicRecords, schedule: PrivacyPlan, rate: float
