@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pyarrow import feather, parquet
+import sklearn
+from pyarrow import dataset, feather, parquet
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from skfdp import (
@@ -20,6 +21,7 @@ from skfdp import (
     private_score,
 )
 from skfdp.estimators.scoring.predictions import predicted
+from skfdp.records import sources
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -41,8 +43,6 @@ def folder(path, first, second, kind="parquet", **columns):
 def opened(path, kind="parquet"):
     if kind == "parquet":
         return open_table(path)
-    from pyarrow import dataset
-
     return open_table(dataset.dataset(path, format="ipc"))
 
 
@@ -139,6 +139,141 @@ def test_attack_1_a_failing_disk_ends_a_fit_in_one_sentence(tmp_path, damage):
         model.fit(open_table(path), LABELS)
     assert "0.777" not in str(told.value) and told.value.__context__ is None
     assert len(ledger) > 0 and not hasattr(model, "coef_")
+
+
+# -- folders, damaged files, text that is no UTF-8 ------------------------------------
+@pytest.mark.parametrize("suffix", [".arrow", ".feather", ".ipc", ".ARROW"])
+def test_a_folder_has_the_format_of_its_files(tmp_path, suffix):
+    values = [[0.0, 1.0], [2.0], [3.0]]
+    for number, part in enumerate(values):
+        place = tmp_path / f"year={number}"
+        place.mkdir()
+        feather.write_feather(pa.table({"a": part}), place / f"part{suffix}")
+    for hidden in ("_SUCCESS", ".part.crc"):
+        (tmp_path / hidden).write_text("")
+    (tmp_path / "_logs").mkdir()
+    (tmp_path / "_logs" / "today.txt").write_text("")
+    assert open_table(tmp_path)[0:4].ravel().tolist() == [0, 1, 2, 3]
+    assert open_table(str(tmp_path))["a"].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (("a.arrow", "b/c.parquet"), ".arrow, .parquet"),
+        (("a.parquet", "README.md"), ".md, .parquet"),
+        (("a.csv",), ".csv"),
+        (("part-00000",), "no suffix"),
+        ((), "none"),
+    ],
+)
+def test_a_folder_of_other_files_is_refused_by_their_suffixes(tmp_path, names, found):
+    (tmp_path / "b").mkdir()
+    for name in names:
+        write = parquet.write_table if "parquet" in name else feather.write_feather
+        write(pa.table({"a": [0.777123]}), tmp_path / name)
+    with pytest.raises(ValueError, match=f"with these suffixes: {found}; leave only "):
+        open_table(tmp_path)
+
+
+def damaged(path, kind):
+    """Write a file that cannot be opened."""
+    np.save(path / "whole.npy", np.full((9, 3), 0.777123))
+    whole = (path / "whole.npy").read_bytes()
+    if kind == "objects":
+        np.save(path / "X.npy", np.array([["0.777123", None]], dtype=object))
+        return path / "X.npy"
+    content = {"cut": whole[:200], "cut header": whole[:20]}
+    name = "X.npy" if kind in content else f"X.{kind}"
+    (path / name).write_bytes(content.get(kind, b"0.777123" * 50))
+    return path / name
+
+
+@pytest.mark.parametrize(
+    "kind", ["npy", "cut", "cut header", "objects", "parquet", "arrow"]
+)
+def test_a_damaged_file_is_refused_in_one_sentence(tmp_path, kind):
+    with pytest.raises(OSError, match=r"' cannot be opened as .* write it anew\.$") as e:
+        open_table(damaged(tmp_path, kind))
+    assert "0.777" not in str(e.value) and e.value.__context__ is None
+
+
+@pytest.mark.parametrize("suffix", ["npy", "parquet", "arrow"])
+def test_a_missing_file_is_named(tmp_path, suffix):
+    with pytest.raises(FileNotFoundError, match=f"X.{suffix}' does not exist: check"):
+        open_table(tmp_path / f"X.{suffix}")
+
+
+def test_a_damaged_part_of_a_data_set_is_refused_in_one_sentence(tmp_path):
+    path = folder(tmp_path / "t", WHOLE, WHOLE)
+    given = dataset.dataset(path)
+    (path / "part1.parquet").write_bytes(b"0.777123" * 50)
+    for table in (path, given):
+        with pytest.raises(OSError, match="^the table cannot be read .*anew.$") as told:
+            open_table(table)
+        assert "0.777" not in str(told.value) and told.value.__context__ is None
+
+
+def test_columns_are_chosen_without_another_look_at_the_files(tmp_path, monkeypatch):
+    table = open_table(folder(tmp_path / "t", WHOLE, WHOLE))
+    for name in ("_pieces", "_types_by_column"):
+        monkeypatch.delattr(sources, name)
+    assert table.drop("a").shape == (2 * N, 1)
+    assert table["a"].tolist() == 2 * WHOLE.to_pylist()
+
+
+@pytest.mark.parametrize("offset", [0, 5000])
+def test_a_memory_map_whose_file_was_cut_is_refused(tmp_path, offset):
+    path = tmp_path / "X.bin"
+    path.write_bytes(bytes(offset) + RNG.random((40, 3)).tobytes())
+    rows = np.memmap(path, dtype=float, mode="r", offset=offset, shape=(40, 3))
+    tables = [open_table(rows), open_table(rows[10:])]
+    with path.open("r+b") as file:  # within a page, so that no signal is raised
+        file.truncate(offset + 200)
+    for table in tables:
+        for chosen in (slice(0, 5), [0, 3]):
+            with pytest.raises(OSError, match="^the table cannot be read .* fit anew."):
+                table[chosen]
+    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2)
+    with (
+        sklearn.config_context(working_memory=0),
+        pytest.raises(OSError, match="^the table cannot be read .* fit anew.$"),
+    ):
+        model.fit(rows, LABELS[:40])
+
+
+def test_the_type_of_an_error_is_not_told(tmp_path):
+    class Fails:
+        shape, dtype = (3, 2), np.dtype(float)
+
+        def __getitem__(self, rows):
+            raise KeyError("0.777123")
+
+    with pytest.raises(OSError, match="^the table cannot be read .*anew.$") as told:
+        open_table(Fails())[0:2]
+    assert "Key" not in str(told.value) and "0.777" not in str(told.value)
+
+
+@pytest.mark.parametrize("kind", ["table", "parquet", "arrow"])
+@pytest.mark.parametrize("coded", [False, True])
+@pytest.mark.parametrize("wide", [False, True])
+def test_text_that_is_no_utf8_is_read_with_a_mark(tmp_path, kind, coded, wide):
+    cells = pa.array([b"a\xff", None, b"b"], "large_binary" if wide else "binary")
+    kind_of_text = pa.large_string() if wide else pa.string()
+    text = pa.Array.from_buffers(kind_of_text, 3, cells.buffers(), cells.null_count)
+    given = pa.table({"x": [1.0, 2.0, 3.0], "y": text})
+    if coded:
+        given = given.set_column(1, "y", text.dictionary_encode())
+    if kind == "parquet":
+        parquet.write_table(given, tmp_path / "X.parquet")
+        given = tmp_path / "X.parquet"
+    elif kind == "arrow":
+        feather.write_feather(given, tmp_path / "X.arrow")
+        given = tmp_path / "X.arrow"
+    wanted = ["a\N{REPLACEMENT CHARACTER}", None, "b"]
+    table = open_table(given)
+    assert table["y"].tolist() == wanted
+    assert table[0:3][:, 1].tolist() == wanted
 
 
 # -- masks ----------------------------------------------------------------------------
