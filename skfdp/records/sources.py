@@ -500,11 +500,11 @@ def _as_array(column: Any) -> np.ndarray:
     if types.is_null(column.type):
         return np.full(len(column), np.nan)
     if _kind_of(column.type) == "text":
-        return _texts(column)
+        return arrow_texts(column)
     return column.to_numpy(zero_copy_only=False)
 
 
-def _texts(column: Any) -> np.ndarray:
+def arrow_texts(column: Any) -> np.ndarray:
     """Return a column of text as objects; bytes that are no UTF-8 become a mark."""
     from pyarrow import types
 
