@@ -21,6 +21,8 @@ from skfdp import (
     private_score,
 )
 from skfdp.estimators.scoring.predictions import predicted
+from skfdp.estimators.units import RowsOfUnits
+from skfdp.privacy.relations import Relation
 from skfdp.records import sources
 
 N = 200
@@ -193,7 +195,9 @@ def damaged(path, kind):
     "kind", ["npy", "cut", "cut header", "objects", "parquet", "arrow"]
 )
 def test_a_damaged_file_is_refused_in_one_sentence(tmp_path, kind):
-    with pytest.raises(OSError, match=r"' cannot be opened as .* write it anew\.$") as e:
+    with pytest.raises(
+        OSError, match=r"' cannot be opened as .* write it anew\.$"
+    ) as e:
         open_table(damaged(tmp_path, kind))
     assert "0.777" not in str(e.value) and e.value.__context__ is None
 
@@ -345,6 +349,185 @@ def test_attack_10_missing_complex_groups_are_refused():
     groups[3] = complex(np.nan, 0)
     with pytest.raises(ValueError, match="groups"):
         model.fit(X, Y, groups=groups)
+
+
+MASKED = np.ma.masked
+
+
+def with_masks(values, form):
+    """Return values whose entries of the first row, or the first one, are masked."""
+    mask = np.zeros(np.shape(values), dtype=bool)
+    mask[0] = True
+    array = np.ma.MaskedArray(values, mask)
+    if form == "objects":
+        found = np.array(values, dtype=object)
+        for place in np.ndindex(found[:1].shape):
+            found[place] = MASKED
+        return found
+    if form == "list":
+        return [
+            MASKED if one else value for value, one in zip(values, mask, strict=True)
+        ]
+    if form == "rows":
+        return list(array)
+    assert form == "array"
+    array.fill_value = array.data.flat[0]
+    return array
+
+
+@pytest.mark.filterwarnings("error:Warning. converting a masked element to nan")
+@pytest.mark.filterwarnings(
+    "ignore::skfdp.UtilityWarning", "ignore::skfdp.PrivacyWarning"
+)
+@pytest.mark.parametrize("bounds", [(0, 1), None])
+@pytest.mark.parametrize("form", ["array", "objects", "rows"])
+def test_masked_rows_of_any_form_are_missing(form, bounds):
+    model = DPSGDFClassifier(classes=[0, 1], bounds=bounds, random_state=0, max_iter=2)
+    plain = X.copy()
+    plain[0] = np.nan
+    wanted, given = model.fit(plain, Y).coef_, with_masks(X, form)
+    np.testing.assert_array_equal(clone(model).fit(given, Y).coef_, wanted)
+    scores = [
+        private_score(model, one, Y, 1.0, random_state=0, model_is_public=True).values
+        for one in (plain, given)
+    ]
+    np.testing.assert_equal(scores[1], scores[0])
+
+
+@pytest.mark.filterwarnings(
+    "ignore::skfdp.UtilityWarning", "ignore::skfdp.PrivacyWarning"
+)
+@pytest.mark.parametrize("form", ["array", "objects", "list"])
+def test_masked_labels_of_any_form_are_missing(form):
+    model = DPSGDFClassifier(
+        classes=["--", "a"], bounds=(0, 1), random_state=0, max_iter=2
+    )
+    labels = np.array(["a", "--"], dtype=object)[Y]
+    plain = labels.copy()
+    plain[0] = None
+    wanted = model.fit(X, plain).coef_
+    found = clone(model).fit(X, with_masks(labels, form)).coef_
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("form", ["array", "objects", "list"])
+def test_masked_categories_of_any_form_are_missing(form):
+    column = np.array(["a", "--"], dtype=object)[Y][:, None]
+    rows = column.tolist()
+    rows[0] = [MASKED]
+    given = rows if form == "list" else with_masks(column, form)
+    encoder = DeclaredEncoder(categories={0: ["a", "--"]})
+    plain = column.copy()
+    plain[0] = None
+    np.testing.assert_array_equal(
+        encoder.fit_transform(given), encoder.fit_transform(plain)
+    )
+
+
+def test_masked_dates_are_missing_and_the_others_stay_dates():
+    days = np.arange("2020-01-01", "2020-03-01", dtype="datetime64[D]")[:, None]
+    encoder = DeclaredEncoder({0: ("2020-01-01", "2021-01-01")})
+    plain = days.astype("datetime64[ns]")
+    given = with_masks(plain, "array")
+    plain = plain.copy()
+    plain[0] = np.datetime64("NaT")
+    np.testing.assert_array_equal(
+        encoder.fit_transform(given), encoder.fit_transform(plain)
+    )
+
+
+@pytest.mark.parametrize("dtype", [int, float, np.float32])
+def test_masked_cells_of_an_open_table_are_missing(dtype):
+    given = np.ma.MaskedArray(np.arange(6).reshape(3, 2).astype(dtype))
+    given[1, 0] = MASKED
+    wanted = [[0, 1], [np.nan, 3], [4, 5]]
+    np.testing.assert_array_equal(open_table(given)[0:3], wanted)
+
+
+@pytest.mark.parametrize("dtype", [float, int])
+def test_masked_cells_of_slices_are_missing(dtype):
+    class Chunked:
+        shape = (3, 2)
+
+        def __getitem__(self, rows):
+            return np.ma.MaskedArray(np.ones((3, 2), dtype), np.eye(3, 2))[rows]
+
+    Chunked.dtype = np.dtype(dtype)
+    table = open_table(Chunked())
+    if dtype is int:  # no integer is missing
+        with pytest.raises(OSError, match="the table cannot be read"):
+            table[0:3]
+    else:
+        wanted = [[np.nan, 1], [1, np.nan], [1, 1]]
+        np.testing.assert_array_equal(table[0:3], wanted)
+
+
+def test_a_masked_public_target_is_missing_in_dask_too():
+    array = pytest.importorskip("dask.array")
+    model = FeatureDPLogisticRegression(bounds=(0, 1), public_target=True)
+    target = np.ma.MaskedArray(Y, MASK[:, 1])
+    parts = array.from_array(target, chunks=50, asarray=False)
+    for rows, labels in ((X, target), (array.from_array(X, chunks=50), parts)):
+        with pytest.raises(ValueError, match="y contains NaN, None or another missing"):
+            model.fit(rows, labels)
+
+
+PERSONS = [f"p{i // 2}" for i in range(N)]
+PAIRS = np.array([(i // 2, 0.5) for i in range(N)], dtype=[("a", int), ("b", float)])
+
+
+def structured(place=None, masked=False):
+    pairs = np.ma.MaskedArray(PAIRS.copy()) if masked else PAIRS.copy()
+    if place is not None:
+        pairs["b"][place] = MASKED if masked else np.nan
+    return pairs
+
+
+def strings(*na_object):
+    kind = np.dtypes.StringDType(**({"na_object": na_object[0]} if na_object else {}))
+    found = np.array(PERSONS, dtype=kind)
+    if na_object:
+        found[:2] = na_object[0]
+    return found
+
+
+def tuples(entry):
+    return pd.Series([(i // 2, entry if i < 2 else 0.5) for i in range(N)])
+
+
+UNNAMED = {
+    "masked in a list of texts": [MASKED, *PERSONS[1:]],
+    "NaN in a list of texts": [np.nan, *PERSONS[1:]],
+    "None in a list of texts": [None, *PERSONS[1:]],
+    "masked in a list of numbers": [MASKED, *range(1, N)],
+    "masked among objects": with_masks(PERSONS, "objects"),
+    "masked among numbers": with_masks(np.arange(N), "objects"),
+    "masked in an array": with_masks(PERSONS, "array"),
+    "StringDType with None": strings(None),
+    "StringDType with NaN": strings(np.nan),
+    "StringDType with NA": strings(pd.NA),
+    "NaN in a structure": structured(3),
+    "masked in a structure": structured(3, masked=True),
+    "NaN in tuples": tuples(np.nan),
+    "None in tuples": tuples(None),
+    "NaN in tuples in tuples": tuples((1, np.nan)),
+}
+
+
+@pytest.mark.parametrize("name", UNNAMED)
+def test_missing_names_of_persons_are_refused_in_any_form(name):
+    model = FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1])
+    with pytest.raises(ValueError, match="^groups has missing entries: give each"):
+        model.fit(X, Y, groups=UNNAMED[name])
+
+
+@pytest.mark.parametrize(
+    "groups", [PERSONS, strings(), structured(), structured(masked=True), tuples(0.5)]
+)
+def test_names_of_persons_make_the_same_persons_in_any_form(groups):
+    wanted = np.arange(N) // 2
+    units = RowsOfUnits.checked(None, groups, N, Relation.of("replace_one"))
+    assert units.persons.tolist() == wanted.tolist()
 
 
 # -- models that refuse short tables --------------------------------------------------
