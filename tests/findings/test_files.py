@@ -1,5 +1,7 @@
 """Files whose types differ, failing disks, masks, one-row models, Dask."""
 
+import argparse
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -20,8 +22,11 @@ from skfdp import (
     open_table,
     private_score,
 )
+from skfdp.cli.output import CommandError
+from skfdp.cli.tables import Table
 from skfdp.estimators.scoring.predictions import predicted
 from skfdp.estimators.units import RowsOfUnits
+from skfdp.privacy.assumptions import SAME_PARTITIONS
 from skfdp.privacy.relations import Relation
 from skfdp.records import sources
 
@@ -581,6 +586,154 @@ def test_attack_10_a_collection_is_assumed_to_be_deterministic():
     assert len(found) == 1 and not found[0].enforced
     told = model.fit(X, Y).privacy_.assumptions
     assert not any("Dask" in a.text for a in told)
+
+
+SECRET = "0.777123"
+
+
+def failing(rows):
+    """Return a Dask array whose graph raises an error that quotes a cell."""
+
+    def fail(block):
+        raise KeyError(SECRET)
+
+    return rows.map_blocks(fail, dtype=float, meta=np.zeros((0, 0)))
+
+
+@pytest.mark.parametrize("verb", ["fit", "plan", "score"])
+def test_errors_of_a_graph_are_withheld(verb):
+    array = pytest.importorskip("dask.array")
+    rows, labels = (array.from_array(one, chunks=50) for one in (X, Y))
+    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2)
+    ledger = PrivacyLedger()
+    if verb == "score":
+        model.fit(X, Y)
+
+        def call():
+            private_score(
+                model, failing(rows), labels, 1.0, model_is_public=True, ledger=ledger
+            )
+
+    else:
+        model.set_params(ledger=ledger)
+
+        def call():
+            getattr(model, verb)(failing(rows), labels)
+
+    with pytest.raises(RuntimeError, match="^a partition .* withheld .*see it.$") as e:
+        call()
+    assert e.value.__context__ is None and not len(ledger)
+    assert SECRET not in str(e.value) and "KeyError" not in str(e.value)
+
+
+def test_errors_of_a_graph_on_a_cluster_are_withheld():
+    cluster = pytest.importorskip("skfdp.estimators.partitions.cluster")
+
+    class Client:
+        def compute(self, parts):
+            return parts
+
+        def submit(self, *args, **more):
+            return self
+
+        def result(self):
+            raise KeyError(SECRET)
+
+    with pytest.raises(RuntimeError, match="^a partition .* withheld .*see it.$") as e:
+        cluster.ClusterPlaces(Client(), [(X, Y)])
+    assert e.value.__context__ is None
+    assert SECRET not in str(e.value) and "KeyError" not in str(e.value)
+
+
+@pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning")
+@pytest.mark.parametrize("kind", ["array", "frame"])
+@pytest.mark.parametrize("rows_of_persons", [False, True])
+def test_a_collection_is_scored_as_a_table_in_memory(kind, rows_of_persons):
+    module = pytest.importorskip(f"dask.{'dataframe' if kind == 'frame' else kind}")
+    table, labels, persons = X, Y, np.arange(N) // 2
+    if kind == "frame":
+        table, labels = pd.DataFrame(X, columns=list("abc")), pd.Series(Y, name="y")
+        persons = pd.Series(persons)
+
+    def parts(one):
+        if kind == "frame":
+            return module.from_pandas(one, npartitions=3)
+        return module.from_array(one, chunks=(50, *one.shape[1:]))
+
+    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2)
+    model.fit(table, labels)
+    tables = [table, labels] + [persons] * rows_of_persons
+    scores = []
+    for X_, y, *groups in (tables, list(map(parts, tables))):
+        more = {"groups": groups[0]} if groups else {}
+        scores.append(
+            private_score(
+                model, X_, y, 1.0, random_state=0, model_is_public=True, **more
+            )
+        )
+    alone, apart = scores
+    np.testing.assert_equal(apart.values, alone.values)
+    assert apart.intervals == alone.intervals
+    assumed = [a for a in apart.privacy_.assumptions if a.text == SAME_PARTITIONS]
+    assert len(assumed) == 1 and not assumed[0].enforced
+    rest = [a for a in apart.privacy_.assumptions if a not in assumed]
+    assert rest == list(alone.privacy_.assumptions)
+
+
+# -- encoders -------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["memory map", "parquet", "data set"])
+@pytest.mark.parametrize("verb", ["fit", "transform"])
+def test_an_encoder_refuses_a_table_that_is_not_in_memory(tmp_path, kind, verb):
+    codes = 2**53 + np.arange(2)  # as floats they are one
+    encoder = DeclaredEncoder(categories={"a": codes.tolist()})
+    encoder.fit(pd.DataFrame({"a": codes}))
+    if kind == "memory map":
+        np.save(tmp_path / "X.npy", codes[:, None])
+        given, remedy = open_table(tmp_path / "X.npy"), "X is read in blocks: pass a f"
+    else:
+        parquet.write_table(pa.table({"a": codes}), tmp_path / "X.parquet")
+        given, remedy = open_table(tmp_path / "X.parquet"), "X is read in blocks: pass"
+    if kind == "data set":
+        given, remedy = dataset.dataset(tmp_path / "X.parquet"), r"pass X.to_table\(\)"
+    with pytest.raises(TypeError, match=f"an encoder reads raw tables .*{remedy}"):
+        getattr(encoder, verb)(given)
+    if kind == "data set":
+        found = encoder.transform(given.to_table())
+        np.testing.assert_array_equal(found[:, :2], np.eye(2))
+
+
+@pytest.mark.parametrize("kind", ["pyarrow", "dictionary", "pandas"])
+def test_text_that_is_no_utf8_is_another_category(kind):
+    cells = pa.array([b"u", b"u\xff", None], "binary")
+    text = pa.Array.from_buffers(pa.string(), 3, cells.buffers(), cells.null_count)
+    table = pa.table({"a": text})
+    if kind == "dictionary":
+        table = pa.table({"a": text.dictionary_encode()})
+    if kind == "pandas":
+        table = pd.DataFrame({"a": pd.Series(pd.arrays.ArrowExtensionArray(text))})
+    encoder = DeclaredEncoder(categories={"a": ["u"]})
+    # "u", other, missing
+    np.testing.assert_array_equal(encoder.fit_transform(table), np.eye(3))
+
+
+def damaged_pages(path):
+    """Write a Parquet file whose footer is whole and whose pages are not."""
+    parquet.write_table(pa.table({"a": X[:, 0], "y": Y}), path)
+    content = bytearray(path.read_bytes())
+    content[4:300] = b"0.777123" * 37
+    path.write_bytes(content)
+
+
+def test_the_command_line_refuses_a_damaged_file_in_one_sentence(tmp_path):
+    damaged_pages(tmp_path / "X.parquet")
+    arguments = argparse.Namespace(sep=",", decimal=".", encoding="utf-8", header=False)
+    table = Table(str(tmp_path / "X.parquet"), arguments)
+    assert table.header() == ["a", "y"]
+    with pytest.raises(
+        CommandError, match=r"^cannot read .*X.parquet': it is cut, d"
+    ) as e:
+        table.columns(["a", "y"], [])
+    assert e.value.__context__ is None and SECRET not in str(e.value)
 
 
 def test_attack_1_signed_and_unsigned_codes_stay_whole(tmp_path):
