@@ -160,9 +160,10 @@ def unmasked(values: Any, *, as_objects: bool = False) -> Any:
     kind = values.dtype.kind if isinstance(values, np.ndarray) else ""
     if not masked_array and kind != "O":
         return values
-    if kind == "V" and values.dtype.names and values.ndim == 1:
-        # A row with a masked field holds None there.
-        return np.fromiter(values.tolist(), dtype=object, count=len(values))
+    if kind == "V":  # an entry with a masked field holds None there
+        entries = values.ravel().tolist()
+        found = np.fromiter(entries, dtype=object, count=len(entries))
+        return found.reshape(values.shape)
     # Not `filled`, which takes None for the fill value of the array.
     data, mask = np.ma.getdata(values), np.ma.getmaskarray(values)
     kept, missing = np.dtype(object), None if as_objects else math.nan
