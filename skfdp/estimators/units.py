@@ -256,10 +256,10 @@ def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
 def _persons(groups: Any, n_rows: int) -> np.ndarray:
     """Return the number of the person of each row, quoting no name."""
     try:
-        found = unmasked(groups, as_objects=True)
-        # The type of a list is that of no entry: a missing one would become a text.
-        listed = isinstance(found, (list, tuple))
-        found = np.array(found, dtype=object) if listed else np.asarray(found)
+        groups = unmasked(groups, as_objects=True)
+        found = np.asarray(groups)
+        if isinstance(groups, (list, tuple)) and found.dtype.kind in "US":
+            found = np.array(groups, dtype=object)  # a missing entry has become text
     except (TypeError, ValueError):  # ragged
         found = None
     if found is None or found.shape != (n_rows,):
