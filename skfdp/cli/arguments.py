@@ -254,7 +254,7 @@ def _grid_parser() -> argparse.ArgumentParser:
     add(
         "file",
         metavar="TABLE",
-        help=".npy, .parquet, .arrow, .zarr, or a folder of them",
+        help=".npy, .parquet, .arrow, .zarr, or a folder of .parquet or .arrow files",
     )
     add(
         "out", metavar="FOLDER", type=Path, help="a new folder, as private as the table"

@@ -228,8 +228,18 @@ class Table:
             raise CommandError(f"{self.path!r} is not a Parquet file.") from None
 
     def _parquet_columns(self, names: Sequence[str]) -> pd.DataFrame:
-        # Types of the file: whether a value is missing does not change them.
-        return pd.read_parquet(self.path, columns=list(names), dtype_backend="pyarrow")
+        try:
+            # Types of the file: whether a value is missing does not change them.
+            return pd.read_parquet(
+                self.path, columns=list(names), dtype_backend="pyarrow"
+            )
+        except MemoryError:
+            raise
+        except Exception:  # pyarrow may quote a cell
+            pass
+        raise CommandError(
+            f"cannot read {self.path!r}: it is cut, damaged or gone; restore it."
+        )
 
 
 def with_other_mark(column: pd.Series) -> pd.Series:

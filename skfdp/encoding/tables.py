@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 from skfdp.encoding.values import exact
 from skfdp.records.checks import unmasked
 from skfdp.records.guards import UtilityWarning, warn_caller
+from skfdp.records.large import LargeTable
 
 # The one category of a column of Dask whose categories it has not read.
 _UNKNOWN = "__UNKNOWN_CATEGORIES__"
@@ -83,9 +84,20 @@ def check_table(X: Any, least: int = 1) -> Any:
     Raises
     ------
     TypeError, ValueError
-        If X is sparse, lazy, not of two dimensions, complex, or empty.
+        If X is sparse, lazy, read in blocks, not of two dimensions, complex, or empty.
     """
     check_no_path(X)
+    if isinstance(X, LargeTable):
+        raise TypeError(
+            "an encoder reads raw tables that are in memory, and X is read in blocks: "
+            "pass a frame, such as pandas.read_parquet(path), or encode the table "
+            "before, part by part, into a file."
+        )
+    if hasattr(type(X), "get_fragments"):
+        raise TypeError(
+            "an encoder reads raw tables that are in memory, and X is a data set of "
+            "pyarrow: pass X.to_table()."
+        )
     if issparse(X):
         raise TypeError(
             "X is a sparse matrix: raw tables are dense, so pass a DataFrame or "

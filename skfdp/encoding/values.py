@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from skfdp.records.sources import arrow_texts
 from skfdp.records.spelling import (
     MISSING_CELL,
     Spelling,
@@ -195,7 +196,11 @@ def _of_pandas(series: Any) -> np.ndarray:
         utc = np.clip(microseconds(series.dt.tz_convert(None).to_numpy()), *_ZONED)
         zoned = type(series)(utc).dt.tz_localize("UTC").dt.tz_convert(dtype.tz)
         return zoned.dt.tz_localize(None).to_numpy()
-    return series.to_numpy(dtype=object)
+    try:
+        return series.to_numpy(dtype=object)
+    except Exception:  # text of pyarrow that is no UTF-8
+        pass
+    return _of_pyarrow(series.array.__arrow_array__())
 
 
 def _of_polars(series: Any) -> np.ndarray:
@@ -236,4 +241,6 @@ def _of_pyarrow(column: Any) -> np.ndarray:
         days = ticks.to_numpy().astype(np.float64) / _PER_DAY[unit]
         days[~column.is_valid().to_numpy()] = np.nan
         return days * 24 if kind.startswith("time") else days
+    if kind.startswith(("string", "large_string", "dictionary<values=string")):
+        return arrow_texts(column)
     return _objects(column.to_pylist())

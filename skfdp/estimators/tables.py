@@ -47,7 +47,7 @@ from skfdp.privacy.relations import Relation
 from skfdp.records.blocks import row_blocks
 from skfdp.records.checks import is_auto, shown
 from skfdp.records.guards import UtilityWarning, warn_caller
-from skfdp.records.large import LargeTable, chosen_rows, whole_table
+from skfdp.records.large import chosen_rows, whole_table
 from skfdp.records.names import column_names, target_name
 from skfdp.records.public_columns import public_mask
 from skfdp.records.records import PublicRecords, Records
@@ -303,11 +303,6 @@ class TableEstimator(BaseEstimator):
 
     def _encoded(self, X) -> np.ndarray | csr_array:
         """Return encoded rows; `_checked` counts them."""
-        if isinstance(X, LargeTable):
-            raise TypeError(
-                "encoder reads raw tables that are in memory, and X is read in blocks: "
-                "pass a frame, or encode the table before, into a file."
-            )
         smooth = self._smooths and not self.encoder.sparse_output
         encoder = clone(self.encoder)
         if (name := self._group_column) is not None:

@@ -256,7 +256,10 @@ def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
 def _persons(groups: Any, n_rows: int) -> np.ndarray:
     """Return the number of the person of each row, quoting no name."""
     try:
-        found = np.asarray(unmasked(groups, as_objects=True))
+        groups = unmasked(groups, as_objects=True)
+        found = np.asarray(groups)
+        if isinstance(groups, (list, tuple)) and found.dtype.kind in "US":
+            found = np.array(groups, dtype=object)  # a missing entry has become text
     except (TypeError, ValueError):  # ragged
         found = None
     if found is None or found.shape != (n_rows,):
@@ -266,8 +269,8 @@ def _persons(groups: Any, n_rows: int) -> np.ndarray:
             f"of its person, and has {told}."
         )
     kind = found.dtype.kind
-    if kind == "O":
-        return _by_name(found)
+    if kind in "OTV":  # of "V", each name is a tuple
+        return _by_name(np.fromiter(found.tolist(), dtype=object, count=n_rows))
     missing = {"f": np.isnan, "c": np.isnan, "M": np.isnat, "m": np.isnat}.get(kind)
     if missing is not None and missing(found).any():
         raise ValueError(_MISSING)
@@ -276,7 +279,7 @@ def _persons(groups: Any, n_rows: int) -> np.ndarray:
 
 def _by_name(names: np.ndarray) -> np.ndarray:
     """Return the numbers of Python objects; equal ones are one person."""
-    if any(map(is_missing, names)):
+    if any(map(_lacks_name, names)):
         raise ValueError(_MISSING)
     texts = [isinstance(name, str) for name in names]
     try:
@@ -287,6 +290,13 @@ def _by_name(names: np.ndarray) -> np.ndarray:
     if number is None or (any(texts) and not all(texts)):
         raise ValueError(_NOT_NAMES)
     return np.array([number[name] for name in names], dtype=np.int64)
+
+
+def _lacks_name(name: Any) -> bool:
+    """Whether the name of a person is missing, or an entry of a tuple of names is."""
+    if isinstance(name, tuple):
+        return any(map(_lacks_name, name))
+    return is_missing(name)
 
 
 def noise_of_sums(

@@ -140,25 +140,61 @@ def check_choice(name: str, value: Any, choices: Collection) -> None:
 
 
 def unmasked(values: Any, *, as_objects: bool = False) -> Any:
-    """Return a masked array with missing values where it is masked, others as they are.
+    """Return an array or a list with missing values where it is masked.
 
     Parameters
     ----------
     values : object
+        A masked array, or what may hold `numpy.ma.masked`: an array of objects, a list
+        or a list of rows. Anything else is returned as it is.
     as_objects : bool, default=False
         Whether None is missing, as in labels, and not NaN, as in numbers.
     """
-    if not isinstance(values, np.ma.MaskedArray):
+    if values is np.ma.masked:
+        return None if as_objects else math.nan
+    if isinstance(values, (list, tuple)):
+        if not any(map(_may_be_masked, values)):
+            return values
+        return [unmasked(value, as_objects=as_objects) for value in values]
+    masked_array = isinstance(values, np.ma.MaskedArray)
+    kind = values.dtype.kind if isinstance(values, np.ndarray) else ""
+    if not masked_array and kind != "O":
         return values
-    if as_objects or values.dtype.kind not in "biuf":
-        return values.astype(object).filled(None)
-    kept = values.dtype if values.dtype.kind == "f" else np.float64
-    return values.astype(kept).filled(np.nan)
+    if kind == "V":  # an entry with a masked field holds None there
+        entries = values.ravel().tolist()
+        found = np.fromiter(entries, dtype=object, count=len(entries))
+        return found.reshape(values.shape)
+    # Not `filled`, which takes None for the fill value of the array.
+    data, mask = np.ma.getdata(values), np.ma.getmaskarray(values)
+    kept, missing = np.dtype(object), None if as_objects else math.nan
+    if kind == "O":
+        mask = mask | np.asarray(_ARE_MASKED(data), dtype=bool)
+    elif kind in "mM":  # nanoseconds would become whole numbers
+        kept, missing = data.dtype, np.array("NaT", data.dtype)
+    elif kind in "biuf" and not as_objects:
+        kept = data.dtype if kind == "f" else np.dtype(np.float64)
+    else:
+        missing = None
+    if kind == "O" and not mask.any():
+        return data
+    found = data.astype(kept)
+    found[mask] = missing
+    return found
+
+
+def _may_be_masked(value: Any) -> bool:
+    """Whether an entry of a list is masked, or a row with a mask."""
+    if isinstance(value, (list, tuple)):
+        return any(one is np.ma.masked for one in value)
+    return isinstance(value, np.ma.MaskedArray)
+
+
+_ARE_MASKED = np.frompyfunc(lambda value: value is np.ma.masked, 1, 1)
 
 
 def is_missing(value: Any) -> bool:
-    """Whether an entry of an array is None, NaN, NaT or NA."""
-    if value is None:
+    """Whether an entry of an array is None, NaN, NaT, NA or masked."""
+    if value is None or value is np.ma.masked:
         return True
     try:
         return bool(value != value)  # noqa: PLR0124 -- NaN and NaT

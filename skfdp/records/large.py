@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import mmap
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -16,6 +17,32 @@ _TOO_LARGE = (
     "working_memory=...), in MiB, if it fits, or use a step that reads X in blocks, as "
     "the linear estimators do."
 )
+_FAILED = (
+    "the table cannot be read because a file of it is missing, cut, changed or "
+    "damaged, or the disk fails: restore it and fit anew."
+)
+
+
+def read_safely(
+    read: Callable[..., Any], *arguments: Any, message: str = _FAILED
+) -> Any:
+    """Return what a reader returns; its errors become one sentence that quotes nothing.
+
+    The type of an error is left out too, because it may depend on a value.
+
+    Raises
+    ------
+    OSError
+        Instead of any error of a library or of the system.
+    """
+    try:
+        return read(*arguments)
+    except MemoryError:
+        raise
+    except Exception:  # whatever a library raises; it may quote a value
+        pass
+    # Outside the handler, so that no error that quotes a value is kept as a context.
+    raise OSError(message)
 
 
 class Source(Protocol):
@@ -69,11 +96,26 @@ class ArraySource:
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Return the rows from `start` to `stop`."""
+        read_safely(_check_uncut, self.array)
         return np.asarray(self.array[start:stop])
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """Return rows by their numbers."""
+        read_safely(_check_uncut, self.array)
         return np.asarray(self.array[rows])
+
+
+def _check_uncut(array: np.ndarray) -> None:
+    """Raise OSError if the file of a memory map has become shorter than the map.
+
+    To read beyond its end would kill the process. A file that is cut during the read
+    still does.
+    """
+    memory = getattr(array, "_mmap", None)
+    if memory is not None:
+        start = array.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+        if memory.size() < start + len(memory):
+            raise OSError("the file is shorter than its map")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,18 +6,20 @@ Each imports what it needs when it is used, and nothing else needs it.
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
+import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from skfdp.addresses import public
-from skfdp.records.checks import shown
+from skfdp.records.checks import shown, unmasked
 from skfdp.records.files import working_memory
-from skfdp.records.large import ArraySource, LargeTable
+from skfdp.records.large import ArraySource, LargeTable, read_safely
 from skfdp.records.stored_grid import is_stored_grid, stored_grid
 
 # About so many entries of a chunked array, or of a data set, are held at once.
@@ -25,8 +27,21 @@ _ENTRIES = 2**21
 _UNREADABLE = (
     "{given} is no table that can be read in blocks: give an array of two axes with "
     "shape, dtype and slicing (a memory map, zarr, HDF5), a pyarrow Table or data set, "
-    "or the path of .npy, .parquet, .arrow, .zarr, or of a folder of them."
+    "or the path of .npy, .parquet, .arrow, .zarr, or of a folder of .parquet or "
+    ".arrow files."
 )
+_NOT_OPENED = (
+    "{path} cannot be opened as {kind}: it is cut, damaged or of another format, or "
+    "holds Python objects; write it anew."
+)
+#: The format of a file by its suffix, as pyarrow calls it.
+_FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "ipc",
+    ".feather": "ipc",
+    ".ipc": "ipc",
+}
 
 
 @public("skfdp")
@@ -51,6 +66,8 @@ def open_table(table: Any) -> LargeTable:
     ------
     ValueError
         For what is no such table.
+    OSError
+        If a file is missing or damaged.
 
     Notes
     -----
@@ -83,6 +100,7 @@ def open_table(table: Any) -> LargeTable:
     shape = getattr(table, "shape", ())
     if len(shape) == 2 and hasattr(table, "dtype") and hasattr(table, "__getitem__"):
         if isinstance(table, np.ndarray):
+            table = unmasked(table)
             return LargeTable.of(ArraySource(table, isinstance(table, np.memmap)))
         if isinstance(table.dtype, np.dtype):
             return LargeTable.of(ChunkedSource(table))
@@ -110,19 +128,46 @@ def _opened(path: Path) -> LargeTable:
     """Return the table of a file or folder."""
     if is_stored_grid(path):
         return stored_grid(path)
-    kind = path.suffix.lower()
+    kind, told = path.suffix.lower(), shown(str(path))
     if kind == ".npy":
-        return open_table(np.load(path, mmap_mode="r"))
-    if kind == ".zarr":
+        read = functools.partial(np.load, mmap_mode="r")
+    elif kind == ".zarr":
         import zarr
 
-        return open_table(zarr.open_array(path, mode="r"))
-    if path.is_dir() or kind in (".parquet", ".pq", ".arrow", ".feather", ".ipc"):
+        read = functools.partial(zarr.open_array, mode="r")
+    elif path.is_dir() or kind in _FORMATS:
         from pyarrow import dataset
 
-        ipc = kind in (".arrow", ".feather", ".ipc")
-        return _arrow(dataset.dataset(path, format="ipc" if ipc else "parquet"))
-    raise ValueError(_UNREADABLE.format(given=shown(str(path))))
+        kind = _format_of_folder(path) if path.is_dir() else _FORMATS[kind]
+        read = functools.partial(dataset.dataset, format=kind)
+    else:
+        raise ValueError(_UNREADABLE.format(given=told))
+    if not path.exists():
+        raise FileNotFoundError(f"{told} does not exist: check the path.")
+    message = _NOT_OPENED.format(path=told, kind=kind)
+    return open_table(read_safely(read, path, message=message))
+
+
+def _format_of_folder(path: Path) -> str:
+    """Return the format of the files of a folder, or refuse them by their suffixes.
+
+    Hidden files, and those of other programs such as "_SUCCESS", are left out, as
+    pyarrow leaves them out.
+    """
+    suffixes: set[str] = set()
+    for _, folders, files in os.walk(path, followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        names = (name for name in files if not name.startswith((".", "_")))
+        suffixes |= {Path(name).suffix.lower() for name in names}
+    formats = {_FORMATS.get(suffix) for suffix in suffixes}
+    if len(formats) == 1 and None not in formats:
+        return formats.pop()
+    found = ", ".join(suffix or "no suffix" for suffix in sorted(suffixes))
+    raise ValueError(
+        f"the folder {shown(str(path))} holds files with these suffixes: "
+        f"{found or 'none'}; leave only .parquet (.pq) or only .arrow (.feather, .ipc) "
+        "files in it."
+    )
 
 
 def _arrow(table: Any) -> LargeTable:
@@ -135,27 +180,6 @@ def _arrow(table: Any) -> LargeTable:
     held = hasattr(table, "num_rows")
     source = TableSource(table) if held else DatasetSource(table)
     return LargeTable.of(source, names)
-
-
-def read_safely(read: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what a reader returns; its errors become one sentence that quotes nothing.
-
-    Raises
-    ------
-    OSError
-        Instead of any error of a library or of the system.
-    """
-    try:
-        return read(*arguments)
-    except MemoryError:
-        raise
-    except Exception as error:
-        kind = type(error).__name__
-    # Outside the handler, so that no error that quotes a value is kept as a context.
-    raise OSError(
-        f"the table cannot be read ({kind}): a file of it is missing, cut, changed or "
-        "damaged, or the disk fails; restore it and fit anew."
-    )
 
 
 class _InStretches:
@@ -220,7 +244,10 @@ class ChunkedSource(_InStretches):
         self._array = array
 
     def _stretch(self, start: int, stop: int) -> np.ndarray:
-        return np.asarray(self._array[start:stop])
+        rows = np.asarray(unmasked(self._array[start:stop]))
+        if rows.dtype.kind == "f" and self.dtype.kind in "iu":
+            raise ValueError  # a masked cell, which no integer is
+        return rows
 
 
 class _ArrowSource(_InStretches):
@@ -274,7 +301,7 @@ class TableSource(_ArrowSource):
 
     def column(self, name: str) -> np.ndarray:
         """Return one column, of any type."""
-        return _exact_column([self._given.column(name)])
+        return read_safely(_exact_column, [self._given.column(name)])
 
     def _stretch(self, start: int, stop: int) -> np.ndarray:
         out = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
@@ -293,13 +320,22 @@ class DatasetSource(_ArrowSource):
     dataset : pyarrow.dataset.Dataset
     names : list of str, default=None
         Columns; None: all.
-    pieces : list of (fragment, int), default=None
-        What is read, with numbers of rows; None: to be found.
+    whole : DatasetSource, default=None
+        The source of all columns, which was checked; None: this one is to be.
     """
 
-    def __init__(self, dataset: Any, names: list[str] | None = None, pieces=None):
-        self._pieces = list(_pieces(dataset)) if pieces is None else pieces
-        self._types = _types_by_column(dataset, [piece for piece, _ in self._pieces])
+    def __init__(
+        self,
+        dataset: Any,
+        names: list[str] | None = None,
+        whole: DatasetSource | None = None,
+    ):
+        if whole is None:
+            self._pieces = read_safely(_pieces, dataset)
+            schemas = read_safely(_schemas, self._pieces)
+            self._types = _types_by_column(dataset, schemas)
+        else:
+            self._pieces, self._types = whole._pieces, whole._types
         counts = [count for _, count in self._pieces]
         self._starts = np.cumsum([0, *counts[:-1]]).tolist()
         names = dataset.schema.names if names is None else names
@@ -313,13 +349,13 @@ class DatasetSource(_ArrowSource):
 
     def selected(self, names: list[str]) -> DatasetSource:
         """Return the source of some columns."""
-        return DatasetSource(self._given, names, self._pieces)
+        return DatasetSource(self._given, names, self)
 
     def column(self, name: str) -> np.ndarray:
         """Return one column, of any type."""
 
         def parts() -> np.ndarray:
-            own = DatasetSource(self._given, [name], self._pieces)
+            own = DatasetSource(self._given, [name], self)
             return _exact_column([batch.column(name) for batch in own._scan(0)])
 
         return read_safely(parts)
@@ -364,15 +400,23 @@ class DatasetSource(_ArrowSource):
             )
 
 
-def _pieces(dataset: Any) -> Iterator[tuple[Any, int]]:
-    """Yield what a data set is read from, row groups of Parquet, and their rows."""
+def _pieces(dataset: Any) -> list[tuple[Any, int]]:
+    """Return what a data set is read from, row groups of Parquet, and their rows."""
+    found = []
     for fragment in dataset.get_fragments():
         groups = getattr(fragment, "row_groups", None)
         if groups:
             for group in groups:
-                yield fragment.subset(row_group_ids=[group.id]), group.num_rows
+                piece = fragment.subset(row_group_ids=[group.id])
+                found.append((piece, group.num_rows))
         else:
-            yield fragment, fragment.count_rows()
+            found.append((fragment, fragment.count_rows()))
+    return found
+
+
+def _schemas(pieces: Sequence[tuple[Any, int]]) -> list[Any]:
+    """Return the schemas of the files."""
+    return [piece.physical_schema for piece, _ in pieces]
 
 
 def _own_schema(piece: Any, schema: Any) -> Any:
@@ -384,7 +428,7 @@ def _own_schema(piece: Any, schema: Any) -> Any:
     return schema
 
 
-def _types_by_column(dataset: Any, pieces: Sequence[Any]) -> dict[str, list[Any]]:
+def _types_by_column(dataset: Any, schemas: Sequence[Any]) -> dict[str, list[Any]]:
     """Return the types that each column has in the files, or refuse them by its name.
 
     Numbers of any size may be mixed, and text in any form. A file may lack no column,
@@ -395,7 +439,6 @@ def _types_by_column(dataset: Any, pieces: Sequence[Any]) -> dict[str, list[Any]
     ValueError
         If a column has types of two kinds, or is not in every file.
     """
-    schemas = {id(piece): piece.physical_schema for piece in pieces}.values()
     names = list(dataset.schema.names)
     names += sorted({name for one in schemas for name in one.names} - set(names))
     found: dict[str, list[Any]] = {}
@@ -456,7 +499,27 @@ def _as_array(column: Any) -> np.ndarray:
         column = column.cast("uint8")
     if types.is_null(column.type):
         return np.full(len(column), np.nan)
+    if _kind_of(column.type) == "text":
+        return arrow_texts(column)
     return column.to_numpy(zero_copy_only=False)
+
+
+def arrow_texts(column: Any) -> np.ndarray:
+    """Return a column of text as objects; bytes that are no UTF-8 become a mark."""
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        return column.to_numpy(zero_copy_only=False)
+    except MemoryError:
+        raise
+    except Exception:  # pyarrow has no error of its own for this
+        pass
+    wide = "large_binary" if types.is_large_string(column.type) else "binary"
+    cells = column.cast(wide).to_pylist()
+    texts = [None if cell is None else cell.decode(errors="replace") for cell in cells]
+    return np.array(texts, dtype=object)
 
 
 def _exact_column(parts: Sequence[Any]) -> np.ndarray:
@@ -466,9 +529,8 @@ def _exact_column(parts: Sequence[Any]) -> np.ndarray:
     arrays = []
     for part in parts:
         lossy = types.is_integer(part.type) and part.null_count
-        if lossy or types.is_null(part.type):
-            arrays.append(np.array(part.to_pylist(), dtype=object))
-        elif types.is_dictionary(part.type):
+        coded = types.is_dictionary(part.type) and _kind_of(part.type) != "text"
+        if lossy or coded or types.is_null(part.type):
             arrays.append(np.array(part.to_pylist(), dtype=object))
         else:
             arrays.append(_as_array(part))

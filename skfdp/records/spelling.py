@@ -276,8 +276,9 @@ def _written(value: Any) -> str:
 
 
 def is_missing_cell(value: Any) -> bool:
-    """Whether a cell is None, NA or NaT; NaN is a number."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    """Whether a cell is None, NA, NaT or masked; NaN is a number."""
+    missing = ("NAType", "NaTType", "MaskedConstant")
+    if value is None or type(value).__name__ in missing:
         return True
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
 

@@ -1,10 +1,13 @@
 """Files whose types differ, failing disks, masks, one-row models, Dask."""
 
+import argparse
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pyarrow import feather, parquet
+import sklearn
+from pyarrow import dataset, feather, parquet
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from skfdp import (
@@ -19,7 +22,13 @@ from skfdp import (
     open_table,
     private_score,
 )
+from skfdp.cli.output import CommandError
+from skfdp.cli.tables import Table
 from skfdp.estimators.scoring.predictions import predicted
+from skfdp.estimators.units import RowsOfUnits
+from skfdp.privacy.assumptions import SAME_PARTITIONS
+from skfdp.privacy.relations import Relation
+from skfdp.records import sources
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -41,8 +50,6 @@ def folder(path, first, second, kind="parquet", **columns):
 def opened(path, kind="parquet"):
     if kind == "parquet":
         return open_table(path)
-    from pyarrow import dataset
-
     return open_table(dataset.dataset(path, format="ipc"))
 
 
@@ -141,6 +148,143 @@ def test_attack_1_a_failing_disk_ends_a_fit_in_one_sentence(tmp_path, damage):
     assert len(ledger) > 0 and not hasattr(model, "coef_")
 
 
+# -- folders, damaged files, text that is no UTF-8 ------------------------------------
+@pytest.mark.parametrize("suffix", [".arrow", ".feather", ".ipc", ".ARROW"])
+def test_a_folder_has_the_format_of_its_files(tmp_path, suffix):
+    values = [[0.0, 1.0], [2.0], [3.0]]
+    for number, part in enumerate(values):
+        place = tmp_path / f"year={number}"
+        place.mkdir()
+        feather.write_feather(pa.table({"a": part}), place / f"part{suffix}")
+    for hidden in ("_SUCCESS", ".part.crc"):
+        (tmp_path / hidden).write_text("")
+    (tmp_path / "_logs").mkdir()
+    (tmp_path / "_logs" / "today.txt").write_text("")
+    assert open_table(tmp_path)[0:4].ravel().tolist() == [0, 1, 2, 3]
+    assert open_table(str(tmp_path))["a"].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (("a.arrow", "b/c.parquet"), ".arrow, .parquet"),
+        (("a.parquet", "README.md"), ".md, .parquet"),
+        (("a.csv",), ".csv"),
+        (("part-00000",), "no suffix"),
+        ((), "none"),
+    ],
+)
+def test_a_folder_of_other_files_is_refused_by_their_suffixes(tmp_path, names, found):
+    (tmp_path / "b").mkdir()
+    for name in names:
+        write = parquet.write_table if "parquet" in name else feather.write_feather
+        write(pa.table({"a": [0.777123]}), tmp_path / name)
+    with pytest.raises(ValueError, match=f"with these suffixes: {found}; leave only "):
+        open_table(tmp_path)
+
+
+def damaged(path, kind):
+    """Write a file that cannot be opened."""
+    np.save(path / "whole.npy", np.full((9, 3), 0.777123))
+    whole = (path / "whole.npy").read_bytes()
+    if kind == "objects":
+        np.save(path / "X.npy", np.array([["0.777123", None]], dtype=object))
+        return path / "X.npy"
+    content = {"cut": whole[:200], "cut header": whole[:20]}
+    name = "X.npy" if kind in content else f"X.{kind}"
+    (path / name).write_bytes(content.get(kind, b"0.777123" * 50))
+    return path / name
+
+
+@pytest.mark.parametrize(
+    "kind", ["npy", "cut", "cut header", "objects", "parquet", "arrow"]
+)
+def test_a_damaged_file_is_refused_in_one_sentence(tmp_path, kind):
+    with pytest.raises(
+        OSError, match=r"' cannot be opened as .* write it anew\.$"
+    ) as e:
+        open_table(damaged(tmp_path, kind))
+    assert "0.777" not in str(e.value) and e.value.__context__ is None
+
+
+@pytest.mark.parametrize("suffix", ["npy", "parquet", "arrow"])
+def test_a_missing_file_is_named(tmp_path, suffix):
+    with pytest.raises(FileNotFoundError, match=f"X.{suffix}' does not exist: check"):
+        open_table(tmp_path / f"X.{suffix}")
+
+
+def test_a_damaged_part_of_a_data_set_is_refused_in_one_sentence(tmp_path):
+    path = folder(tmp_path / "t", WHOLE, WHOLE)
+    given = dataset.dataset(path)
+    (path / "part1.parquet").write_bytes(b"0.777123" * 50)
+    for table in (path, given):
+        with pytest.raises(OSError, match="^the table cannot be read .*anew.$") as told:
+            open_table(table)
+        assert "0.777" not in str(told.value) and told.value.__context__ is None
+
+
+def test_columns_are_chosen_without_another_look_at_the_files(tmp_path, monkeypatch):
+    table = open_table(folder(tmp_path / "t", WHOLE, WHOLE))
+    for name in ("_pieces", "_types_by_column"):
+        monkeypatch.delattr(sources, name)
+    assert table.drop("a").shape == (2 * N, 1)
+    assert table["a"].tolist() == 2 * WHOLE.to_pylist()
+
+
+@pytest.mark.parametrize("offset", [0, 5000])
+def test_a_memory_map_whose_file_was_cut_is_refused(tmp_path, offset):
+    path = tmp_path / "X.bin"
+    path.write_bytes(bytes(offset) + RNG.random((40, 3)).tobytes())
+    rows = np.memmap(path, dtype=float, mode="r", offset=offset, shape=(40, 3))
+    tables = [open_table(rows), open_table(rows[10:])]
+    with path.open("r+b") as file:  # within a page, so that no signal is raised
+        file.truncate(offset + 200)
+    for table in tables:
+        for chosen in (slice(0, 5), [0, 3]):
+            with pytest.raises(OSError, match="^the table cannot be read .* fit anew."):
+                table[chosen]
+    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2)
+    with (
+        sklearn.config_context(working_memory=0),
+        pytest.raises(OSError, match="^the table cannot be read .* fit anew.$"),
+    ):
+        model.fit(rows, LABELS[:40])
+
+
+def test_the_type_of_an_error_is_not_told(tmp_path):
+    class Fails:
+        shape, dtype = (3, 2), np.dtype(float)
+
+        def __getitem__(self, rows):
+            raise KeyError("0.777123")
+
+    with pytest.raises(OSError, match="^the table cannot be read .*anew.$") as told:
+        open_table(Fails())[0:2]
+    assert "Key" not in str(told.value) and "0.777" not in str(told.value)
+
+
+@pytest.mark.parametrize("kind", ["table", "parquet", "arrow"])
+@pytest.mark.parametrize("coded", [False, True])
+@pytest.mark.parametrize("wide", [False, True])
+def test_text_that_is_no_utf8_is_read_with_a_mark(tmp_path, kind, coded, wide):
+    cells = pa.array([b"a\xff", None, b"b"], "large_binary" if wide else "binary")
+    kind_of_text = pa.large_string() if wide else pa.string()
+    text = pa.Array.from_buffers(kind_of_text, 3, cells.buffers(), cells.null_count)
+    given = pa.table({"x": [1.0, 2.0, 3.0], "y": text})
+    if coded:
+        given = given.set_column(1, "y", text.dictionary_encode())
+    if kind == "parquet":
+        parquet.write_table(given, tmp_path / "X.parquet")
+        given = tmp_path / "X.parquet"
+    elif kind == "arrow":
+        feather.write_feather(given, tmp_path / "X.arrow")
+        given = tmp_path / "X.arrow"
+    wanted = ["a\N{REPLACEMENT CHARACTER}", None, "b"]
+    table = open_table(given)
+    assert table["y"].tolist() == wanted
+    assert table[0:3][:, 1].tolist() == wanted
+
+
 # -- masks ----------------------------------------------------------------------------
 X = RNG.random((N, 3))
 Y = (X[:, 0] > 0.5).astype(int)
@@ -212,6 +356,185 @@ def test_attack_10_missing_complex_groups_are_refused():
         model.fit(X, Y, groups=groups)
 
 
+MASKED = np.ma.masked
+
+
+def with_masks(values, form):
+    """Return values whose entries of the first row, or the first one, are masked."""
+    mask = np.zeros(np.shape(values), dtype=bool)
+    mask[0] = True
+    array = np.ma.MaskedArray(values, mask)
+    if form == "objects":
+        found = np.array(values, dtype=object)
+        for place in np.ndindex(found[:1].shape):
+            found[place] = MASKED
+        return found
+    if form == "list":
+        return [
+            MASKED if one else value for value, one in zip(values, mask, strict=True)
+        ]
+    if form == "rows":
+        return list(array)
+    assert form == "array"
+    array.fill_value = array.data.flat[0]
+    return array
+
+
+@pytest.mark.filterwarnings("error:Warning. converting a masked element to nan")
+@pytest.mark.filterwarnings(
+    "ignore::skfdp.UtilityWarning", "ignore::skfdp.PrivacyWarning"
+)
+@pytest.mark.parametrize("bounds", [(0, 1), None])
+@pytest.mark.parametrize("form", ["array", "objects", "rows"])
+def test_masked_rows_of_any_form_are_missing(form, bounds):
+    model = DPSGDFClassifier(classes=[0, 1], bounds=bounds, random_state=0, max_iter=2)
+    plain = X.copy()
+    plain[0] = np.nan
+    wanted, given = model.fit(plain, Y).coef_, with_masks(X, form)
+    np.testing.assert_array_equal(clone(model).fit(given, Y).coef_, wanted)
+    scores = [
+        private_score(model, one, Y, 1.0, random_state=0, model_is_public=True).values
+        for one in (plain, given)
+    ]
+    np.testing.assert_equal(scores[1], scores[0])
+
+
+@pytest.mark.filterwarnings(
+    "ignore::skfdp.UtilityWarning", "ignore::skfdp.PrivacyWarning"
+)
+@pytest.mark.parametrize("form", ["array", "objects", "list"])
+def test_masked_labels_of_any_form_are_missing(form):
+    model = DPSGDFClassifier(
+        classes=["--", "a"], bounds=(0, 1), random_state=0, max_iter=2
+    )
+    labels = np.array(["a", "--"], dtype=object)[Y]
+    plain = labels.copy()
+    plain[0] = None
+    wanted = model.fit(X, plain).coef_
+    found = clone(model).fit(X, with_masks(labels, form)).coef_
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("form", ["array", "objects", "list"])
+def test_masked_categories_of_any_form_are_missing(form):
+    column = np.array(["a", "--"], dtype=object)[Y][:, None]
+    rows = column.tolist()
+    rows[0] = [MASKED]
+    given = rows if form == "list" else with_masks(column, form)
+    encoder = DeclaredEncoder(categories={0: ["a", "--"]})
+    plain = column.copy()
+    plain[0] = None
+    np.testing.assert_array_equal(
+        encoder.fit_transform(given), encoder.fit_transform(plain)
+    )
+
+
+def test_masked_dates_are_missing_and_the_others_stay_dates():
+    days = np.arange("2020-01-01", "2020-03-01", dtype="datetime64[D]")[:, None]
+    encoder = DeclaredEncoder({0: ("2020-01-01", "2021-01-01")})
+    plain = days.astype("datetime64[ns]")
+    given = with_masks(plain, "array")
+    plain = plain.copy()
+    plain[0] = np.datetime64("NaT")
+    np.testing.assert_array_equal(
+        encoder.fit_transform(given), encoder.fit_transform(plain)
+    )
+
+
+@pytest.mark.parametrize("dtype", [int, float, np.float32])
+def test_masked_cells_of_an_open_table_are_missing(dtype):
+    given = np.ma.MaskedArray(np.arange(6).reshape(3, 2).astype(dtype))
+    given[1, 0] = MASKED
+    wanted = [[0, 1], [np.nan, 3], [4, 5]]
+    np.testing.assert_array_equal(open_table(given)[0:3], wanted)
+
+
+@pytest.mark.parametrize("dtype", [float, int])
+def test_masked_cells_of_slices_are_missing(dtype):
+    class Chunked:
+        shape = (3, 2)
+
+        def __getitem__(self, rows):
+            return np.ma.MaskedArray(np.ones((3, 2), dtype), np.eye(3, 2))[rows]
+
+    Chunked.dtype = np.dtype(dtype)
+    table = open_table(Chunked())
+    if dtype is int:  # no integer is missing
+        with pytest.raises(OSError, match="the table cannot be read"):
+            table[0:3]
+    else:
+        wanted = [[np.nan, 1], [1, np.nan], [1, 1]]
+        np.testing.assert_array_equal(table[0:3], wanted)
+
+
+def test_a_masked_public_target_is_missing_in_dask_too():
+    array = pytest.importorskip("dask.array")
+    model = FeatureDPLogisticRegression(bounds=(0, 1), public_target=True)
+    target = np.ma.MaskedArray(Y, MASK[:, 1])
+    parts = array.from_array(target, chunks=50, asarray=False)
+    for rows, labels in ((X, target), (array.from_array(X, chunks=50), parts)):
+        with pytest.raises(ValueError, match="y contains NaN, None or another missing"):
+            model.fit(rows, labels)
+
+
+PERSONS = [f"p{i // 2}" for i in range(N)]
+PAIRS = np.array([(i // 2, 0.5) for i in range(N)], dtype=[("a", int), ("b", float)])
+
+
+def structured(place=None, masked=False):
+    pairs = np.ma.MaskedArray(PAIRS.copy()) if masked else PAIRS.copy()
+    if place is not None:
+        pairs["b"][place] = MASKED if masked else np.nan
+    return pairs
+
+
+def strings(*na_object):
+    kind = np.dtypes.StringDType(**({"na_object": na_object[0]} if na_object else {}))
+    found = np.array(PERSONS, dtype=kind)
+    if na_object:
+        found[:2] = na_object[0]
+    return found
+
+
+def tuples(entry):
+    return pd.Series([(i // 2, entry if i < 2 else 0.5) for i in range(N)])
+
+
+UNNAMED = {
+    "masked in a list of texts": [MASKED, *PERSONS[1:]],
+    "NaN in a list of texts": [np.nan, *PERSONS[1:]],
+    "None in a list of texts": [None, *PERSONS[1:]],
+    "masked in a list of numbers": [MASKED, *range(1, N)],
+    "masked among objects": with_masks(PERSONS, "objects"),
+    "masked among numbers": with_masks(np.arange(N), "objects"),
+    "masked in an array": with_masks(PERSONS, "array"),
+    "StringDType with None": strings(None),
+    "StringDType with NaN": strings(np.nan),
+    "StringDType with NA": strings(pd.NA),
+    "NaN in a structure": structured(3),
+    "masked in a structure": structured(3, masked=True),
+    "NaN in tuples": tuples(np.nan),
+    "None in tuples": tuples(None),
+    "NaN in tuples in tuples": tuples((1, np.nan)),
+}
+
+
+@pytest.mark.parametrize("name", UNNAMED)
+def test_missing_names_of_persons_are_refused_in_any_form(name):
+    model = FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1])
+    with pytest.raises(ValueError, match="^groups has missing entries: give each"):
+        model.fit(X, Y, groups=UNNAMED[name])
+
+
+@pytest.mark.parametrize(
+    "groups", [PERSONS, strings(), structured(), structured(masked=True), tuples(0.5)]
+)
+def test_names_of_persons_make_the_same_persons_in_any_form(groups):
+    wanted = np.arange(N) // 2
+    units = RowsOfUnits.checked(None, groups, N, Relation.of("replace_one"))
+    assert units.persons.tolist() == wanted.tolist()
+
+
 # -- models that refuse short tables --------------------------------------------------
 class NeedsTwo(ClassifierMixin, BaseEstimator):
     """It refuses tables of one row, and rows whose first entry is above 0.9."""
@@ -263,6 +586,154 @@ def test_attack_10_a_collection_is_assumed_to_be_deterministic():
     assert len(found) == 1 and not found[0].enforced
     told = model.fit(X, Y).privacy_.assumptions
     assert not any("Dask" in a.text for a in told)
+
+
+SECRET = "0.777123"
+
+
+def failing(rows):
+    """Return a Dask array whose graph raises an error that quotes a cell."""
+
+    def fail(block):
+        raise KeyError(SECRET)
+
+    return rows.map_blocks(fail, dtype=float, meta=np.zeros((0, 0)))
+
+
+@pytest.mark.parametrize("verb", ["fit", "plan", "score"])
+def test_errors_of_a_graph_are_withheld(verb):
+    array = pytest.importorskip("dask.array")
+    rows, labels = (array.from_array(one, chunks=50) for one in (X, Y))
+    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2)
+    ledger = PrivacyLedger()
+    if verb == "score":
+        model.fit(X, Y)
+
+        def call():
+            private_score(
+                model, failing(rows), labels, 1.0, model_is_public=True, ledger=ledger
+            )
+
+    else:
+        model.set_params(ledger=ledger)
+
+        def call():
+            getattr(model, verb)(failing(rows), labels)
+
+    with pytest.raises(RuntimeError, match="^a partition .* withheld .*see it.$") as e:
+        call()
+    assert e.value.__context__ is None and not len(ledger)
+    assert SECRET not in str(e.value) and "KeyError" not in str(e.value)
+
+
+def test_errors_of_a_graph_on_a_cluster_are_withheld():
+    cluster = pytest.importorskip("skfdp.estimators.partitions.cluster")
+
+    class Client:
+        def compute(self, parts):
+            return parts
+
+        def submit(self, *args, **more):
+            return self
+
+        def result(self):
+            raise KeyError(SECRET)
+
+    with pytest.raises(RuntimeError, match="^a partition .* withheld .*see it.$") as e:
+        cluster.ClusterPlaces(Client(), [(X, Y)])
+    assert e.value.__context__ is None
+    assert SECRET not in str(e.value) and "KeyError" not in str(e.value)
+
+
+@pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning")
+@pytest.mark.parametrize("kind", ["array", "frame"])
+@pytest.mark.parametrize("rows_of_persons", [False, True])
+def test_a_collection_is_scored_as_a_table_in_memory(kind, rows_of_persons):
+    module = pytest.importorskip(f"dask.{'dataframe' if kind == 'frame' else kind}")
+    table, labels, persons = X, Y, np.arange(N) // 2
+    if kind == "frame":
+        table, labels = pd.DataFrame(X, columns=list("abc")), pd.Series(Y, name="y")
+        persons = pd.Series(persons)
+
+    def parts(one):
+        if kind == "frame":
+            return module.from_pandas(one, npartitions=3)
+        return module.from_array(one, chunks=(50, *one.shape[1:]))
+
+    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2)
+    model.fit(table, labels)
+    tables = [table, labels] + [persons] * rows_of_persons
+    scores = []
+    for X_, y, *groups in (tables, list(map(parts, tables))):
+        more = {"groups": groups[0]} if groups else {}
+        scores.append(
+            private_score(
+                model, X_, y, 1.0, random_state=0, model_is_public=True, **more
+            )
+        )
+    alone, apart = scores
+    np.testing.assert_equal(apart.values, alone.values)
+    assert apart.intervals == alone.intervals
+    assumed = [a for a in apart.privacy_.assumptions if a.text == SAME_PARTITIONS]
+    assert len(assumed) == 1 and not assumed[0].enforced
+    rest = [a for a in apart.privacy_.assumptions if a not in assumed]
+    assert rest == list(alone.privacy_.assumptions)
+
+
+# -- encoders -------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["memory map", "parquet", "data set"])
+@pytest.mark.parametrize("verb", ["fit", "transform"])
+def test_an_encoder_refuses_a_table_that_is_not_in_memory(tmp_path, kind, verb):
+    codes = 2**53 + np.arange(2)  # as floats they are one
+    encoder = DeclaredEncoder(categories={"a": codes.tolist()})
+    encoder.fit(pd.DataFrame({"a": codes}))
+    if kind == "memory map":
+        np.save(tmp_path / "X.npy", codes[:, None])
+        given, remedy = open_table(tmp_path / "X.npy"), "X is read in blocks: pass a f"
+    else:
+        parquet.write_table(pa.table({"a": codes}), tmp_path / "X.parquet")
+        given, remedy = open_table(tmp_path / "X.parquet"), "X is read in blocks: pass"
+    if kind == "data set":
+        given, remedy = dataset.dataset(tmp_path / "X.parquet"), r"pass X.to_table\(\)"
+    with pytest.raises(TypeError, match=f"an encoder reads raw tables .*{remedy}"):
+        getattr(encoder, verb)(given)
+    if kind == "data set":
+        found = encoder.transform(given.to_table())
+        np.testing.assert_array_equal(found[:, :2], np.eye(2))
+
+
+@pytest.mark.parametrize("kind", ["pyarrow", "dictionary", "pandas"])
+def test_text_that_is_no_utf8_is_another_category(kind):
+    cells = pa.array([b"u", b"u\xff", None], "binary")
+    text = pa.Array.from_buffers(pa.string(), 3, cells.buffers(), cells.null_count)
+    table = pa.table({"a": text})
+    if kind == "dictionary":
+        table = pa.table({"a": text.dictionary_encode()})
+    if kind == "pandas":
+        table = pd.DataFrame({"a": pd.Series(pd.arrays.ArrowExtensionArray(text))})
+    encoder = DeclaredEncoder(categories={"a": ["u"]})
+    # "u", other, missing
+    np.testing.assert_array_equal(encoder.fit_transform(table), np.eye(3))
+
+
+def damaged_pages(path):
+    """Write a Parquet file whose footer is whole and whose pages are not."""
+    parquet.write_table(pa.table({"a": X[:, 0], "y": Y}), path)
+    content = bytearray(path.read_bytes())
+    content[4:300] = b"0.777123" * 37
+    path.write_bytes(content)
+
+
+def test_the_command_line_refuses_a_damaged_file_in_one_sentence(tmp_path):
+    damaged_pages(tmp_path / "X.parquet")
+    arguments = argparse.Namespace(sep=",", decimal=".", encoding="utf-8", header=False)
+    table = Table(str(tmp_path / "X.parquet"), arguments)
+    assert table.header() == ["a", "y"]
+    with pytest.raises(
+        CommandError, match=r"^cannot read .*X.parquet': it is cut, d"
+    ) as e:
+        table.columns(["a", "y"], [])
+    assert e.value.__context__ is None and SECRET not in str(e.value)
 
 
 def test_attack_1_signed_and_unsigned_codes_stay_whole(tmp_path):

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from skfdp.estimators.partitions.places import Places
+from skfdp.estimators.partitions.places import WITHHELD, Places
 from skfdp.estimators.partitions.shelf import Shelf
 
 # A step is asked for so many times before a fit gives up.
@@ -54,7 +54,11 @@ class ClusterPlaces(Places):
                 self._client.submit(Shelf, *rows, key=name, pure=False, actor=True)
             )
         self._futures += futures
-        return [future.result() for future in futures]
+        try:
+            return [future.result() for future in futures]
+        except Exception:  # of the user's graph; it may quote a cell
+            pass
+        raise RuntimeError(WITHHELD)
 
     def _called(self, verb: str, arguments: Sequence[tuple]) -> list[Any]:
         if verb in _LASTING:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skfdp.estimators.partitions.places import Places
+from skfdp.estimators.partitions.places import WITHHELD, Places
 
 _NO_PARTITIONS = (
     "{name} must be a Dask array or frame with the partitions of X: this one has "
@@ -82,12 +82,28 @@ def places_of(parts: list[tuple[Any, Any]]) -> Places:
     """Return where the partitions are: on the workers of the current client, if any."""
     client = _current_client()
     if client is None:
-        import dask
-
-        return Places(dask.compute(parts)[0])
+        return Places(*computed(parts))
     from skfdp.estimators.partitions.cluster import ClusterPlaces
 
     return ClusterPlaces(client, parts)
+
+
+def computed(*tables: Any) -> tuple[Any, ...]:
+    """Return what Dask collections hold, also those in lists, and others as given.
+
+    Raises
+    ------
+    RuntimeError
+        Instead of any error of the user's graph, which may quote a cell.
+    """
+    import dask
+
+    try:
+        return dask.compute(*tables)
+    except Exception:
+        pass
+    # Outside the handler, so that no error that quotes a value is kept as a context.
+    raise RuntimeError(WITHHELD)
 
 
 def _current_client() -> Any:

@@ -11,6 +11,12 @@ import numpy as np
 from skfdp.estimators.partitions.shelf import RAW, Failure, Shelf
 from skfdp.releases.partition_coins import PartitionBatch
 
+#: What is said instead of an error of the user's graph.
+WITHHELD = (
+    "a partition of the Dask collection could not be computed; the error is withheld "
+    "because it may quote the data: compute the collection of made-up rows to see it."
+)
+
 
 class Places:
     """Partitions in this process, one shelf each.

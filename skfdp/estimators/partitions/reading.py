@@ -29,6 +29,7 @@ from skfdp.estimators.partitions.table import (
     PartitionedRecords,
     PublicTable,
 )
+from skfdp.records.checks import unmasked
 from skfdp.records.records import PublicRecords, Records
 
 # What a worker has no need of.
@@ -305,7 +306,7 @@ def _size(raw: tuple[Any, Any]) -> int:
 
 
 def _target(raw: tuple[Any, Any]) -> np.ndarray:
-    return np.asarray(raw[1])
+    return np.asarray(unmasked(raw[1], as_objects=True))
 
 
 def _public_columns(records: Records) -> np.ndarray:

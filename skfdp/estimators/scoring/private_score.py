@@ -12,6 +12,7 @@ from skfdp.addresses import public
 from skfdp.estimators.arrays import numeric_target
 from skfdp.estimators.method import Budget
 from skfdp.estimators.parameters import REFUSES, public_count
+from skfdp.estimators.partitions.collections import computed, is_collection
 from skfdp.estimators.scoring.adjusted import SUBJECT
 from skfdp.estimators.scoring.estimates import row_spread
 from skfdp.estimators.scoring.layout import (
@@ -26,6 +27,7 @@ from skfdp.estimators.scoring.result import PrivateScore
 from skfdp.estimators.scoring.scored_table import Scored
 from skfdp.estimators.units import units_as_weighted, without_group_column
 from skfdp.privacy.assumptions import (
+    SAME_PARTITIONS,
     SCORES_BOUNDED,
     WEIGHTS_ARE_PUBLIC,
     Assumption,
@@ -146,7 +148,8 @@ def private_score(
         With a private fit in it, of which `skfdp.report` can tell; any other model must
         be declared public.
     X : array-like of shape (n_samples, n_features)
-        The records, each once unless `groups` are given, as the model takes them.
+        The records, each once unless `groups` are given, as the model takes them. A
+        Dask collection is computed, and has to fit into memory.
     y : array-like of shape (n_samples,)
         Their labels or numbers.
     epsilon : float
@@ -288,6 +291,10 @@ def private_score(
     )
     check_flag("model_is_public", model_is_public)
     ledger = PrivacyLedger.resolve(ledger)
+    given = X, y, by, groups, sample_weight
+    of_dask = any(map(is_collection, given))
+    if of_dask:
+        X, y, by, groups, sample_weight = computed(*given)
     X, groups = without_group_column(X, groups)
     scored_by = model_of(model)
     y = numeric_target(y) if scored_by.classes is None else y
@@ -298,8 +305,9 @@ def private_score(
     relation = Relation.of(settings.neighboring_relation or origin.neighboring_relation)
     units = units_as_weighted(sample_weight, groups, scored.n_rows, relation)
     scored = dataclasses.replace(scored, units=units)
-    has_weights = sample_weight is not None
-    return _score(scored_by, scored, origin, settings, ledger, has_weights)
+    assumed = [WEIGHTS_ARE_PUBLIC] * (sample_weight is not None)
+    assumed += [SAME_PARTITIONS] * of_dask
+    return _score(scored_by, scored, origin, settings, ledger, assumed)
 
 
 def _score(
@@ -308,7 +316,7 @@ def _score(
     origin: Origin,
     settings: _Settings,
     ledger: PrivacyLedger | None,
-    has_weights: bool,
+    assumed: list[str],
 ) -> PrivateScore:
     """Plan, charge, release and report."""
     _check_types(scored.y, model)
@@ -339,7 +347,7 @@ def _score(
         assumptions=(
             *_ASSUMPTIONS,
             *origin.assumptions(plan.event.unit),
-            *(Assumption(WEIGHTS_ARE_PUBLIC, enforced=False),) * has_weights,
+            *(Assumption(text, enforced=False) for text in assumed),
             *(REFUSES,) * settings.raises,
         ),
         seeded=settings.seeded,

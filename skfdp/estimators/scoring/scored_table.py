@@ -133,9 +133,10 @@ def _table(X: Any) -> Any:
     if issparse(X):
         return X.tocsr()
     if not hasattr(X, "columns") and not hasattr(X, "schema"):
+        X = unmasked(X)
         # The type of a list is that of no cell.
         listed = isinstance(X, (list, tuple))
-        X = np.array(X, dtype=object) if listed else np.asarray(unmasked(X))
+        X = np.array(X, dtype=object) if listed else np.asarray(X)
     if len(getattr(X, "shape", ())) != 2:
         raise ValueError(
             f"X=<{type(X).__name__}> must be a table with rows and columns."
