@@ -36,7 +36,13 @@ EXTRAS["test"] = [
     *EXTRAS["parquet"],
 ]
 # Each minor release of ruff may format differently.
-EXTRAS["lint"] = ["ruff==0.17.*", "mypy>=1.13", "codespell>=2.4"]
+EXTRAS["lint"] = [
+    "ruff==0.17.*",
+    "mypy>=1.13",
+    "codespell>=2.4",
+    # 2.6 has contracts about cycles of packages.
+    "import-linter>=2.6",
+]
 EXTRAS["docs"] = [
     "sphinx>=9.0",
     # Reads formulas as MathML by the function that docs/_extensions uses.
