@@ -40,8 +40,7 @@ EXTRAS["lint"] = [
     "ruff==0.17.*",
     "mypy>=1.13",
     "codespell>=2.4",
-    # 2.6 has contracts about cycles of packages.
-    "import-linter>=2.6",
+    "import-linter>=2.17",
 ]
 EXTRAS["docs"] = [
     "sphinx>=9.0",
