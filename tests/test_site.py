@@ -14,9 +14,12 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 FOLDERS = ("tutorials", "howto", "maps", "guide", "trust", "theory")
 
-pytestmark = pytest.mark.skipif(
-    not DOCS.is_dir(), reason="the docs folder is not beside the tests"
-)
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(
+        not DOCS.is_dir(), reason="the docs folder is not beside the tests"
+    ),
+]
 
 
 def extension(name):
