@@ -23,11 +23,10 @@ EXTRAS = {
     "parquet": ["pyarrow>=16.1"],
     "dask": ["dask[array,dataframe]", "dask>=2026.8", "distributed>=2026.8"],
 }
-HYPOTHESIS = "hypothesis>=6.100"
 EXTRAS["test"] = [
     "pytest>=8.3",
     "pytest-xdist>=3.6.1",
-    HYPOTHESIS,
+    "hypothesis>=6.100",
     "jsonschema>=4.23",
     "polars>=1.9",
     *EXTRAS["cli"],
@@ -54,8 +53,6 @@ EXTRAS["docs"] = [
     # For builds that are published: docs/conf.py says when.
     "sphinx-sitemap>=2.9",
     "sphinxext-opengraph>=0.13",
-    # The pages of skfdp.audit.strategies import it.
-    HYPOTHESIS,
     *EXTRAS["cli"],
     *EXTRAS["plot"],
 ]
