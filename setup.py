@@ -23,11 +23,10 @@ EXTRAS = {
     "parquet": ["pyarrow>=16.1"],
     "dask": ["dask[array,dataframe]", "dask>=2026.8", "distributed>=2026.8"],
 }
-HYPOTHESIS = "hypothesis>=6.100"
 EXTRAS["test"] = [
     "pytest>=8.3",
     "pytest-xdist>=3.6.1",
-    HYPOTHESIS,
+    "hypothesis>=6.100",
     "jsonschema>=4.23",
     "polars>=1.9",
     *EXTRAS["cli"],
@@ -36,7 +35,12 @@ EXTRAS["test"] = [
     *EXTRAS["parquet"],
 ]
 # Each minor release of ruff may format differently.
-EXTRAS["lint"] = ["ruff==0.17.*", "mypy>=1.13", "codespell>=2.4"]
+EXTRAS["lint"] = [
+    "ruff==0.17.*",
+    "mypy>=1.13",
+    "codespell>=2.4",
+    "import-linter>=2.17",
+]
 EXTRAS["docs"] = [
     "sphinx>=9.0",
     # Reads formulas as MathML by the function that docs/_extensions uses.
@@ -49,8 +53,6 @@ EXTRAS["docs"] = [
     # For builds that are published: docs/conf.py says when.
     "sphinx-sitemap>=2.9",
     "sphinxext-opengraph>=0.13",
-    # The pages of skfdp.audit.strategies import it.
-    HYPOTHESIS,
     *EXTRAS["cli"],
     *EXTRAS["plot"],
 ]

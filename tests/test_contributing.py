@@ -21,9 +21,12 @@ COMMON = (
     "test_guarantees.py",
 )
 
-pytestmark = pytest.mark.skipif(
-    not PAGE.is_file(), reason="CONTRIBUTING.rst is not beside the tests"
-)
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(
+        not PAGE.is_file(), reason="CONTRIBUTING.rst is not beside the tests"
+    ),
+]
 
 
 def blocks(title):
@@ -123,7 +126,6 @@ print(skfdp.__file__)
 """
 
 
-@pytest.mark.slow
 def test_a_loss_is_one_file_and_one_line(tmp_path):
     copy = Copy(tmp_path, "A new loss")
     assert copy.sizes == {"kernels/losses/__init__.py": 1}
@@ -131,7 +133,6 @@ def test_a_loss_is_one_file_and_one_line(tmp_path):
     assert str(tmp_path) in copy.run("-W", "ignore", "-c", LOSS)
 
 
-@pytest.mark.slow
 def test_a_loss_passes_every_common_test(tmp_path):
     copy = Copy(tmp_path, "A new loss")
     copy.check("queries/test_linear.py", "smooth_hinge", at_least=6)
@@ -159,7 +160,6 @@ print(skfdp.__file__)
 """
 
 
-@pytest.mark.slow
 def test_a_statistic_is_one_file_and_one_line(tmp_path):
     copy = Copy(tmp_path, "A new statistic")
     assert copy.sizes == {"tests/queries/test_contract.py": 1}
@@ -188,7 +188,6 @@ print(skfdp.__file__, plan.events[0].sensitivity)
 """
 
 
-@pytest.mark.slow
 def test_a_method_is_one_file_and_one_line(tmp_path):
     copy = Copy(tmp_path, "A new method")
     assert copy.sizes == {

@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from skfdp.privacy import gdp_mu
 
+pytestmark = pytest.mark.nightly
 PAGE = Path(__file__).resolve().parents[1] / "examples" / "plot_counterexample.py"
 
 
@@ -77,7 +78,6 @@ def test_projection_raises_the_loss_of_a_row_inside_the_cube():
                 assert loss(np.clip(theta, 0, 1), x, y) <= loss(theta, x, y)
 
 
-@pytest.mark.slow
 def test_the_page_shows_failure_and_success(monkeypatch, capsys):
     if not PAGE.exists():
         pytest.skip("the examples are not beside the tests")

@@ -9,7 +9,6 @@ import pytest
 
 import skfdp
 import skfdp.audit
-import skfdp.audit.strategies
 import skfdp.datasets
 import skfdp.inspection
 import skfdp.privacy
@@ -19,7 +18,6 @@ DOCS, README = ROOT / "docs", ROOT / "README.rst"
 MODULES = (
     skfdp,
     skfdp.audit,
-    skfdp.audit.strategies,
     skfdp.datasets,
     skfdp.inspection,
     skfdp.privacy,

@@ -1,4 +1,4 @@
-"""The examples that make their own data run, and quickly."""
+"""The examples run, and their features of images see one row at a time."""
 
 import os
 import runpy
@@ -15,7 +15,7 @@ import skfdp
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "path", sorted(EXAMPLES.glob("plot_*.py")), ids=lambda path: path.stem
 )
@@ -50,7 +50,7 @@ def test_there_are_some():
     assert all(name.startswith(("plot_", "data_")) for name in names)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_label_dp_on_images():
     if not EXAMPLES.is_dir():
         pytest.skip("the examples are not beside the tests")
@@ -85,14 +85,41 @@ def test_image_features_see_no_label(image_example):
     np.testing.assert_allclose(np.linalg.norm(rows[0], axis=1), 1, rtol=1e-5)
 
 
-def test_slanted_images_are_straightened(image_example):
-    upright, slanted, blank = np.zeros((3, 28, 28))
-    height = np.arange(6, 20)
-    upright[height, 9:12] = slanted[height, height] = 200
-    slanted[height, height + 1] = slanted[height, height + 2] = 200
-    images = np.stack([upright, slanted, blank]).reshape(3, 784)
-    images = image_example["straighten"](images)
-    np.testing.assert_allclose(images[0].sum(), 42 * 200, rtol=0.01)
-    # The same bar, up to the interpolation.
-    assert np.abs(images[0] - images[1]).sum() < 0.05 * images[0].sum()
-    assert not images[2].any()
+@pytest.fixture(scope="module")
+def features():
+    """Return the names of the example of fixed features."""
+    if not EXAMPLES.is_dir():
+        pytest.skip("the examples are not beside the tests")
+    return runpy.run_path(str(EXAMPLES / "data_pixels.py"))
+
+
+def rows_of(features, X):
+    """Return the rows of each kind of features."""
+    return [
+        features["scaled"](X, 255),
+        features["blurred"](X, 255, 0.8),
+        features["convolved"](X, 255, n_filters=8),
+    ]
+
+
+def test_a_row_depends_on_its_own_image_alone(features):
+    """Also where images are taken in blocks, and the neighbour stands in the block."""
+    X = np.random.default_rng(0).integers(256, size=(19, 784))
+    changed = X.copy()
+    changed[10] = changed[10, ::-1]
+    others = np.arange(19) != 10
+    kinds = zip(rows_of(features, X), rows_of(features, changed), strict=True)
+    for rows, moved in kinds:
+        np.testing.assert_array_equal(rows[others], moved[others])
+        assert np.abs(rows[10] - moved[10]).max() > 0.01
+    for rows, alone in zip(
+        rows_of(features, X), rows_of(features, X[[4]]), strict=True
+    ):
+        np.testing.assert_allclose(rows[4], alone[0], rtol=1e-4, atol=1e-5)
+
+
+def test_filters_are_public_constants(features):
+    filters = features["random_filters"](16, 6, 0.7, seed=3)
+    np.testing.assert_array_equal(filters, features["random_filters"](16, 6, 0.7, 3))
+    np.testing.assert_allclose(filters.mean(axis=1), 0, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(filters, axis=1), 1, rtol=1e-5)

@@ -16,7 +16,10 @@ import skfdp
 ROOT = Path(__file__).resolve().parent.parent
 SETUP, CITATION = ROOT / "setup.py", ROOT / "CITATION.cff"
 
-pytestmark = pytest.mark.skipif(not SETUP.is_file(), reason="no checkout")
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(not SETUP.is_file(), reason="no checkout"),
+]
 
 
 def built(folder):

@@ -7,9 +7,12 @@ import pytest
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
-pytestmark = pytest.mark.skipif(
-    not DOCS.is_dir(), reason="the docs folder is not beside the tests"
-)
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(
+        not DOCS.is_dir(), reason="the docs folder is not beside the tests"
+    ),
+]
 
 INDEX = """<a href="other.html#here">a</a> <a href="#top">b</a> <i id="top"></i>
 <a href="https://example.org/page#part">c</a> <img src="data:image/png;base64,AA">

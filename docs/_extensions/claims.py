@@ -2,8 +2,7 @@
 
 Taken from the code when the pages are built, so that the list cannot fall behind it:
 each paragraph that begins with **Guarantees** is a claim. Beside it stand the pages of
-proofs that it names, the test files that use the object, and what became of sabotage
-of its file.
+proofs that it names and the test files that use the object.
 """
 
 import ast
@@ -20,7 +19,6 @@ from docutils.statemachine import StringList
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
-SABOTAGE = ROOT / "benchmarks" / "results" / "audits" / "sabotage.txt"
 ROOMS = "privacy kernels queries releases records encoding estimators audit".split()
 
 
@@ -54,11 +52,6 @@ class Claim:
         """Files that use the object, those that do so most often first."""
         users = _users().get(self.name.split(".")[0], collections.Counter())
         return [path for path, _ in users.most_common()]
-
-    @property
-    def sabotage(self):
-        """Changes of the file on purpose: how many, and how many were noticed."""
-        return _sabotaged().get(self.path, (0, 0))
 
 
 def claims():
@@ -106,19 +99,6 @@ def _users():
     return found
 
 
-@functools.cache
-def _sabotaged():
-    """Return, for each file, how many changes were tried and how many noticed."""
-    found = {}
-    blocks = SABOTAGE.read_text(encoding="utf-8").split("\n\n")
-    for block in blocks:
-        place = re.match(r"(skfdp/[\w/]+\.py):\d+ ", block)
-        if place and ("killed" in block or "not noticed" in block):
-            tried, noticed = found.get(place[1], (0, 0))
-            found[place[1]] = tried + 1, noticed + ("killed by" in block)
-    return found
-
-
 def _lines(claim):
     """Return the entry of a claim."""
     module = ".".join(Path(claim.path).with_suffix("").parts)
@@ -133,9 +113,6 @@ def _lines(claim):
     more = f" and {len(tests) - 3} more" if len(tests) > 3 else ""
     none = "none by name; through what uses it"
     yield f"   :Tests: {', '.join(tests[:3]) or none}{more}"
-    tried, noticed = claim.sabotage
-    if tried:
-        yield f"   :Sabotage: {noticed} of {tried} changes of the file were noticed"
     yield ""
 
 

@@ -1,7 +1,6 @@
 """Audits: attempts to refute what a fit claims, and never a proof of it.
 
-What they return is computed from the records without noise: audit made-up records. The
-strategies of `skfdp.audit.strategies` need hypothesis and are imported by themselves.
+What they return is computed from the records without noise: audit made-up records.
 """
 
 from skfdp.audit.mechanism.mechanism import (

@@ -1,13 +1,8 @@
 """PrivateCompletionClassifier: what is charged, what the inner estimator sees."""
 
 import dataclasses
-import json
 import math
-import os
 import pickle
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -32,8 +27,6 @@ from skfdp import (
 from skfdp.estimators import defaults
 from skfdp.estimators.completion import method
 from skfdp.privacy import Relation, compose, gdp_epsilon
-
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "reproduce" / "completion.py"
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
@@ -441,22 +434,3 @@ def test_missing_bounds_and_a_large_delta_warn(small):
         make(bounds=None).fit(*small)
     with pytest.warns(UserWarning, match="not below 1/n"):
         make(delta=0.01).fit(*small)
-
-
-@pytest.mark.skipif(not SCRIPT.exists(), reason="benchmarks are not installed")
-def test_the_benchmark_runs(tmp_path):
-    path = tmp_path / "quick.json"
-    run = subprocess.run(
-        [sys.executable, str(SCRIPT), "--quick", "--output", str(path)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
-    )
-    assert run.returncode == 0, run.stderr
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    accuracy = {key: cell["accuracy"] for key, cell in cells.items()}
-    assert len(accuracy) == 6
-    public = accuracy["digits | logistic | public"]
-    assert accuracy["digits | logistic | completed | 8.0"] > public + 4
-    assert f"{public:8.1f}" in run.stdout

@@ -233,7 +233,7 @@ def test_newcomer_a3_the_extra_docs_has_what_the_pages_import():
     names = {}
     exec(compile(tree, "setup.py", "exec"), {"__file__": str(ROOT / "setup.py")}, names)
     docs = {re.split("[<>=[]", one)[0] for one in names["EXTRAS"]["docs"]}
-    assert {"hypothesis", "sphinx", "matplotlib", "pandas"} <= docs
+    assert {"sphinx", "matplotlib", "pandas"} <= docs
 
 
 @pytest.mark.skipif(not (ROOT / ".ci/run").is_file(), reason="no checkout")

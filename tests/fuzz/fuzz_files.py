@@ -1,6 +1,4 @@
-"""Calls that read files: reports, ledgers, data sets, and the command line."""
-
-from __future__ import annotations
+"""Calls that read files: reports, ledgers, and the command line."""
 
 import contextlib
 import dataclasses
@@ -11,20 +9,20 @@ import itertools
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from fuzz_values import split
 from hypothesis import strategies as st
 
 import skfdp
-from skfdp import PrivacyLedger, datasets
+from skfdp import PrivacyLedger
 from skfdp.cli import main
 from skfdp.inspection import LedgerDisplay
 
 _COUNT = itertools.count()
 #: What may happen to the bytes of a file.
-BYTES: dict[str, Callable[[bytes], bytes]] = {
+BYTES = {
     "as it is": lambda data: data,
     "empty": lambda data: b"",
     "half": lambda data: data[: len(data) // 2],
@@ -56,31 +54,14 @@ BYTES: dict[str, Callable[[bytes], bytes]] = {
     "gzip": lambda data: gzip.compress(data),
 }
 #: Values of JSON that take the place of others.
-JSON_VALUES = (
-    *(
-        "null",
-        "true",
-        "-1",
-        "0",
-        "1",
-        "2.5",
-        "1e308",
-        "1e999",
-        "-1e999",
-        "NaN",
-        "1e-320",
-    ),
-    *(
-        "123456789012345678901234567890",
-        '"x"',
-        '""',
-        '"inf"',
-        '"é"',
-        '"\\ud800"',
-        '"1"',
-    ),
-    *("[]", "{}", "[[]]", '{"a": 1}', "[null]", '["x", "x"]', '"' + "a" * 400 + '"'),
+JSON_VALUES = split(
+    r"""
+    null | true | -1 | 0 | 1 | 2.5 | 1e308 | 1e999 | -1e999 | NaN | 1e-320 |
+    123456789012345678901234567890 | "x" | "" | "inf" | "é" | "\ud800" | "1" |
+    [] | {} | [[]] | {"a": 1} | [null] | ["x", "x"]
+    """
 )
+JSON_VALUES += ('"' + "a" * 400 + '"',)
 _SQL = (
     "UPDATE {table} SET {column} = {value}",
     "UPDATE {table} SET {column} = {value} WHERE rowid = 1",
@@ -103,16 +84,16 @@ class FailedError(Exception):
     """A failure of the command line that is no refusal."""
 
 
-def _flipped(data: bytes, place: int) -> bytes:
+def _flipped(data, place):
     return data[:place] + bytes([(data[place] ^ 16) if data else 0]) + data[place + 1 :]
 
 
-def _new(suffix: str) -> Path:
+def _new(suffix):
     return Path(f"file{next(_COUNT)}{suffix}")
 
 
 @functools.cache
-def _report_text() -> str:
+def _report_text():
     X = np.random.default_rng(0).random((60, 3))
     model = skfdp.FeatureDPLogisticRegression(
         bounds=(0, 1),
@@ -126,7 +107,7 @@ def _report_text() -> str:
 
 
 @functools.cache
-def _ledger_file() -> Path:
+def _ledger_file():
     path = Path("base.sqlite")
     ledger = PrivacyLedger(path, epsilon=9.0, delta=1e-5)
     plan = skfdp.calibrate(0.5, 1e-5, n_steps=5)
@@ -136,13 +117,13 @@ def _ledger_file() -> Path:
     return path
 
 
-def _ledger_text() -> str:
+def _ledger_text():
     return PrivacyLedger(_ledger_file()).to_json()
 
 
-def _places(values) -> list[tuple]:
+def _places(values):
     """Return the paths of all values below a value of JSON."""
-    found: list[tuple] = [()]
+    found = [()]
     items = values.items() if isinstance(values, dict) else enumerate(values)
     for key, value in items:
         deeper = _places(value) if isinstance(value, dict | list) else [()]
@@ -150,7 +131,7 @@ def _places(values) -> list[tuple]:
     return found
 
 
-def _edited_json(text: str, place: int, value: str) -> str:
+def _edited_json(text, place, value):
     """Return a text with one value replaced; "" deletes it."""
     values = json.loads(text)
     path = _places(values)[place % len(_places(values))]
@@ -166,7 +147,7 @@ def _edited_json(text: str, place: int, value: str) -> str:
     return json.dumps(values)
 
 
-def _edited_sqlite(place: int, statement: str, value: str) -> Path:
+def _edited_sqlite(place, statement, value):
     """Return a copy of the ledger's file after one statement."""
     path = _new(".sqlite")
     shutil.copy(_ledger_file(), path)
@@ -192,7 +173,7 @@ def _edited_sqlite(place: int, statement: str, value: str) -> Path:
     return path
 
 
-def _written(data: bytes, edit: str, suffix: str) -> Path:
+def _written(data, edit, suffix):
     path = _new(suffix)
     if edit == "folder":
         path.mkdir()
@@ -210,16 +191,11 @@ class FileCall:
     place: int = 0
     value: str = ""
 
-    def calls(self) -> Iterator[tuple[str, Callable]]:
-        """Yield the calls."""
-        yield from _READERS[self.subject](self)
-
-    def simpler(self) -> Iterator[FileCall]:
-        """Yield nothing: there is one edit."""
-        yield from ()
+    def calls(self):
+        yield from READERS[self.subject](self)
 
 
-def _edited_text(call: FileCall, text: str, suffix: str) -> Path:
+def _edited_text(call, text, suffix):
     """Return a file of the text, edited as JSON or as bytes."""
     if call.edit == "json":
         edited = _edited_json(text, call.place, call.value)
@@ -227,7 +203,7 @@ def _edited_text(call: FileCall, text: str, suffix: str) -> Path:
     return _written(text.encode(), call.edit, suffix)
 
 
-def _reports(call: FileCall):
+def _reports(call):
     path = _edited_text(call, _report_text(), ".json")
     yield "read_report", lambda: skfdp.read_report(path).statement()
     yield (
@@ -236,14 +212,14 @@ def _reports(call: FileCall):
     )
 
 
-def _ledger_texts(call: FileCall):
+def _ledger_texts(call):
     path = _edited_text(call, _ledger_text(), ".json")
     text = path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
     yield "from_json", lambda: PrivacyLedger.from_json(text).spent()
     yield "from_json to a file", lambda: PrivacyLedger.from_json(text, _new(".sqlite"))
 
 
-def _ledger_files(call: FileCall):
+def _ledger_files(call):
     if call.edit == "sqlite":
         statement = _SQL[int(call.value.partition(" ")[0])]
         path = _edited_sqlite(call.place, statement, call.value.partition(" ")[2])
@@ -258,57 +234,15 @@ def _ledger_files(call: FileCall):
     yield "charge", lambda: PrivacyLedger(path).charge([event])
 
 
-def _data_sets(call: FileCall):
-    rows = b"".join(b"%d,1,0,1\n" % (1 + i % 3) for i in range(9))
-    text = _written(rows, call.edit, ".csv")
-    yield "load_purchase100", lambda: datasets.load_purchase100(text)
-    arrays = io.BytesIO()
-    np.savez(arrays, features=np.ones((9, 3), np.uint8), labels=np.arange(9) % 3)
-    binary = _written(arrays.getvalue(), call.edit, ".npz")
-    yield "load_purchase100 of arrays", lambda: datasets.load_purchase100(binary)
-    home = _home(call.edit)
-    yield (
-        "fetch_mnist",
-        lambda: datasets.fetch_mnist(data_home=home, download_if_missing=False),
-    )
-    yield (
-        "fetch_adult",
-        lambda: datasets.fetch_adult(data_home=home, download_if_missing=False),
-    )
-
-
-def _home(edit: str) -> Path:
-    """Return a folder of data sets whose files are damaged."""
-    home = _new("")
-    images = b"\x00\x00\x08\x03" + np.array([2, 2, 2], ">u4").tobytes() + bytes(8)
-    labels = b"\x00\x00\x08\x01" + np.array([2], ">u4").tobytes() + bytes(2)
-    adult = b"39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, "
-    adult += b"Not-in-family, White, Male, 2174, 0, 40, United-States, <=50K\n"
-    files = {}
-    for split in ("train", "t10k"):
-        files[f"mnist/{split}-images-idx3-ubyte.gz"] = images
-        files[f"mnist/{split}-labels-idx1-ubyte.gz"] = labels
-    for name in ("adult.data.gz", "adult.test.gz"):
-        files[f"adult/{name}"] = adult
-    for name, data in files.items():
-        path = home / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        edited = b"" if edit in ("folder", "no file") else BYTES[edit](data)
-        zipped = name.endswith("gz") and edit != "half"
-        path.write_bytes(gzip.compress(edited) if zipped else edited)
-    return home
-
-
-_READERS = {
+READERS = {
     "report files": _reports,
     "ledger texts": _ledger_texts,
     "ledger files": _ledger_files,
-    "data set files": _data_sets,
 }
 
 
 @st.composite
-def file_calls(draw, subject: str) -> FileCall:
+def file_calls(draw, subject):
     """Draw a file and what is wrong with it."""
     edits = [*BYTES, "folder", "no file"]
     kind = {"report files": "json", "ledger texts": "json", "ledger files": "sqlite"}
@@ -330,7 +264,7 @@ _DECLARED = ("--bounds", "hours=0:1", "--categories", "sector=a,b", "--public", 
 _BASE = ("--target", "income", "--classes", "high,low", "--no-evaluate", *_DECLARED)
 _BASE = (*_BASE, "--drop", "town")
 #: Options of a fit: drawn ones come after those of the base, and replace them.
-OPTIONS: dict[str, tuple[str, ...]] = {
+OPTIONS = {
     "--target": ("income", "nobody", "", "hours", "town"),
     "--classes": ("high,low", "a", "", '"', "high,low,low", "1,2", ","),
     "--target-bounds": ("0:1", "1:0", "x", "0:inf", ":", "nan:1"),
@@ -406,7 +340,7 @@ _COMMANDS = (
 )
 
 
-def _people() -> bytes:
+def _people():
     rng = np.random.default_rng(0)
     lines = ["age,town,hours,sector,income"]
     for i in range(_PEOPLE_ROWS):
@@ -423,7 +357,7 @@ def _people() -> bytes:
 
 
 @functools.cache
-def _saved() -> str:
+def _saved():
     Path("people.csv").write_bytes(_people())
     with contextlib.redirect_stdout(io.StringIO()):
         assert main(["fit", "people.csv", *_BASE, "--model", "saved.joblib"]) == 0
@@ -440,8 +374,7 @@ class CommandCall:
     options: tuple[str, ...]
     schema: int = 0
 
-    def calls(self) -> Iterator[tuple[str, Callable]]:
-        """Yield the call."""
+    def calls(self):
         Path("broken.toml").write_text("[", encoding="utf-8")
         Path("schema.toml").write_text(_SCHEMAS[self.schema], encoding="utf-8")
         saved = _saved()
@@ -456,18 +389,8 @@ class CommandCall:
         argv = [*arguments.get(self.command, [self.command]), *self.options]
         yield f"skfdp {self.command}", lambda: run_command(argv)
 
-    def simpler(self) -> Iterator[CommandCall]:
-        """Yield the call with one thing less."""
-        for place in range(0, len(self.options), 2):
-            left = self.options[:place] + self.options[place + 2 :]
-            yield dataclasses.replace(self, options=left)
-        if self.edit != "as it is":
-            yield dataclasses.replace(self, edit="as it is")
-        if self.suffix != ".csv":
-            yield dataclasses.replace(self, suffix=".csv")
 
-
-def run_command(argv: list[str]) -> int:
+def run_command(argv):
     """Run a command; RefusedError is its status 2, FailedError any other but 0."""
     err = io.StringIO()
     try:
@@ -486,12 +409,12 @@ def run_command(argv: list[str]) -> int:
 
 
 @st.composite
-def command_calls(draw) -> CommandCall:
+def command_calls(draw):
     """Draw a command line."""
     edit = "as it is"
     if draw(st.integers(0, 2)) == 0:
         edit = draw(st.sampled_from([*BYTES, "folder", "no file"]))
-    options: list[str] = []
+    options = []
     for name in draw(
         st.lists(st.sampled_from(list(OPTIONS)), max_size=1 + (edit == "as it is"))
     ):

@@ -1,1 +1,0 @@
-"""Made-up tables, targets and parameters, for fuzzing."""

@@ -1,0 +1,103 @@
+"""The scripts of benchmarks/reproduce run, and print what the documentation states."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scipy.stats import norm
+
+from skfdp.privacy import gdp_mu
+
+FOLDER = Path(__file__).parents[1] / "benchmarks" / "reproduce"
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(not FOLDER.exists(), reason="no checkout"),
+]
+QUICK = ("--quick", "--output")
+#: Options of each script, the file that it writes last.
+RUNS = {
+    "adaptive_centring.py": QUICK,
+    "additive.py": ("--quick", "--out"),
+    "completion.py": QUICK,
+    "dominance.py": (
+        *("--tables", "breast", "--epsilons", "1", "--seeds", "2"),
+        *("--splits", "nothing", "columns", "--out"),
+    ),
+    "excess_risk.py": QUICK,
+    "figure1_purchase100.py": (
+        *("--rows", "1200", "--epsilons", "8", "--figure", "figure.png"),
+        "--output",
+    ),
+    "persons.py": ("--quick",),
+    "pixels.py": ("--seeds", "1", *QUICK),
+    "private_bounds.py": ("--quick", "--out"),
+    "private_search.py": QUICK,
+    "regression.py": QUICK,
+    "regressors.py": QUICK,
+    "regressors_public.py": QUICK,
+    "score_intervals.py": ("--scores", "2", "--output"),
+    "span_noise.py": QUICK,
+    "successors_features.py": QUICK,
+    "untuned.py": QUICK,
+    "../peers.py": (
+        *("--only", "small", "--batches", "64", "--rounds", "2", "--clock", "cpu"),
+        "--output",
+    ),
+    "../size.py": (),
+}
+
+
+def run(name, folder, *options):
+    """Run a script in a folder, and return what it prints."""
+    if options and options[-1].startswith("--out"):
+        options += ("results.json",)
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / name), *options],
+        cwd=folder,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "agg"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_it_runs(name, tmp_path):
+    assert "nan" not in run(name, tmp_path, *RUNS[name]).lower().split()
+
+
+def test_the_sampler_has_the_tail_that_the_documentation_states(tmp_path):
+    lines = run("sampler_tail.py", tmp_path, "--quick").splitlines()
+    lines = [" ".join(line.split()) for line in lines]
+    # the plan of a million columns: what no delta held, and what the cipher adds
+    (plan,) = (line for line in lines if "1,000,000 x 200 2^34" in line)
+    assert [part.strip() for part in plan.split("|")[1:]] == ["2.9e-06", "0", "1.5e-23"]
+    assert "2^34: -45.0, -14.1" in lines
+    error = float(lines[-1].split(":")[1].split()[0])
+    assert 3 < error < 11
+
+
+def test_the_trajectory_counts_the_steps_of_paper_1(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import figure1_purchase100
+
+    found = figure1_purchase100.trajectory("replace_one")
+    assert list(found.values()) == [16, 48, 160]
+    # what docs/theory/algorithms.rst states for ten passes
+    assert max(found) == 8.07
+    assert max(figure1_purchase100.trajectory("replace_special")) == 5.42
+
+
+def test_no_attack_on_a_private_bit_beats_the_bound(tmp_path):
+    output = run("successors.py", tmp_path, "--seeds", "1", *QUICK)
+    bound = 100 * norm.cdf(gdp_mu(8.0, 1e-5) / 2)
+    assert f"bound {bound:.1f} %" in output
+    cells = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["cells"]
+    # 20 guesses, more than which may be right by chance alone
+    assert cells["attribute | 8 | 40 fits"] <= bound + 4 * 50 / 20**0.5
