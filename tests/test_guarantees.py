@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 
 from skfdp import (
@@ -388,17 +387,6 @@ def test_private_coins_differ_from_public_batches(small, releases, monkeypatch):
 def noises(releases):
     """Leading noise of each release, in standard deviations."""
     return [seen["noise"].ravel()[0] / seen["std"] for seen in releases]
-
-
-def test_two_folds_with_one_seed_draw_different_noise(small, releases):
-    X, y = small
-    for train, _ in KFold(3).split(X):
-        DPSGDFClassifier(bounds=(0, 1), random_state=0, max_iter=3).fit(
-            X[train], y[train]
-        )
-    drawn = noises(releases)
-    assert len(drawn) == 3 * (3 + 3)  # class counts, mean and temperature; steps
-    assert len(set(np.round(drawn, 6))) == len(drawn)
 
 
 def test_two_steps_of_a_pipeline_with_one_seed_draw_different_noise(small, releases):
