@@ -80,6 +80,8 @@ ORTHANT_RELEASED = (
     "The target is public and every private column is non-negative within its released "
     "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm."
 )
+#: Why a seeded fit has no guarantee.
+INTEGER_SEED = "integer seed"
 #: Of one estimator, which cannot see the Pipeline around it.
 ONE_STEP = "This report covers this step alone. In a Pipeline call `report(pipeline)`."
 #: Of searches.
@@ -183,13 +185,26 @@ class Assumption:
     enforced: bool
 
 
+#: Before and after the name of a step that nobody can look into.
+_UNSEEN = (
+    "Step ",
+    " learnt nothing from private values of these records: this report cannot look "
+    "into it.",
+)
+
+
 def unseen_assumption(step: str) -> Assumption:
     """Return what a report assumes of a step that nobody can look into."""
-    return Assumption(
-        f"Step {step} learnt nothing from private values of these records: this report "
-        "cannot look into it.",
-        enforced=False,
-    )
+    first, last = _UNSEEN
+    return Assumption(f"{first}{step}{last}", enforced=False)
+
+
+def unseen_step(text: str) -> str | None:
+    """Return the step of an `unseen_assumption`, None for other sentences."""
+    first, last = _UNSEEN
+    if not (text.startswith(first) and text.endswith(last)):
+        return None
+    return text.removeprefix(first).removesuffix(last)
 
 
 def enforced(text: str) -> Assumption:

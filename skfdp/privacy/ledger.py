@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from skfdp.addresses import public
 from skfdp.privacy import admission, ledger_export, witness
 from skfdp.privacy.admission import events_of
+from skfdp.privacy.assumptions import INTEGER_SEED
 from skfdp.privacy.composition import worst
 from skfdp.privacy.events import (
     Event,
@@ -721,6 +722,8 @@ class PrivacyLedger:
                 f"epsilon={terms.epsilon!r}, delta={terms.delta!r}, "
                 f"{len(entries)} entries"
             )
+            if any(event.seeded for event in events_of(entries)):
+                state += f", void ({INTEGER_SEED})"
         part = "" if self._part is None else f", {self._part}"
         return (
             f"<PrivacyLedger path={self.path!r}, dataset={self._dataset!r}{part}, "

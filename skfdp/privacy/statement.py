@@ -10,7 +10,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from skfdp.privacy.assumptions import ONE_STEP
+from skfdp.privacy.assumptions import INTEGER_SEED, ONE_STEP
 from skfdp.privacy.events import Event
 from skfdp.privacy.meaning import meaning_text
 from skfdp.privacy.public_sets import name_text
@@ -87,16 +87,16 @@ def leak_text(lesson: Lesson) -> str:
 
 def void_text(report: ReportFacts) -> str | None:
     """Return in a few words why a report guarantees nothing, None if it does."""
-    why = ["integer seed"] * report.seeded
+    why = [INTEGER_SEED] * report.seeded
     why += ["a step learns without privacy"] * bool(report.leaks)
     why += ["an audit refuted it"] * bool(refuted_texts(report))
     return " and ".join(why) or None
 
 
-def epsilon_text(report: ReportFacts) -> str:
+def epsilon_text(report: ReportFacts, digits: int = 6) -> str:
     """Return epsilon, or "void" and the reason in its place."""
     why = void_text(report)
-    return number(report.epsilon) if why is None else f"void ({why})"
+    return number(report.epsilon, digits) if why is None else f"void ({why})"
 
 
 def unseen_text(report: ReportFacts) -> str:
@@ -105,9 +105,9 @@ def unseen_text(report: ReportFacts) -> str:
     return f"{steps} {names_text(report.unseen)}" if report.unseen else ""
 
 
-def number(value: float) -> str:
+def number(value: float, digits: int = 6) -> str:
     """Return a number for people."""
-    return "infinite" if math.isinf(value) else f"{value:.6g}"
+    return "infinite" if math.isinf(value) else f"{value:.{digits}g}"
 
 
 def names_text(names: Sequence[str | int]) -> str:
