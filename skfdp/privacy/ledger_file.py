@@ -199,7 +199,12 @@ class FileStore:
         entries: Sequence[LedgerEntry],
         terms: Terms,
     ) -> Receipt:
-        """Add checked entries, terms and their links, commit, and return a receipt."""
+        """Add checked entries, terms and their links, commit, and return a receipt.
+
+        Pages that no check has read, of an index or of the fits, are checked first.
+        """
+        if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+            raise self._damaged()
         connection.executemany(
             "INSERT INTO entries (charge, time, dataset, label, "
             "neighboring_relation, public_features, public_target, event, "

@@ -86,7 +86,13 @@ def create(path: Path) -> None:
 
     It is written under another name and then given its own in one step, so that a file
     of this name is whole: one that is empty or cut has lost something.
+
+    Raises
+    ------
+    ValueError
+        If the files of an open ledger of this name are there without it.
     """
+    _check_leftovers(path)
     new = path.with_name(f"{path.name}-{uuid.uuid4().hex}.new")
     try:
         connection = sqlite3.connect(new, isolation_level=None)
@@ -107,6 +113,18 @@ def create(path: Path) -> None:
             pass
     finally:
         new.unlink(missing_ok=True)
+
+
+def _check_leftovers(path: Path) -> None:
+    """Refuse a name beside which SQLite left the files of a ledger that is gone."""
+    for suffix in ("-wal", "-shm", "-journal"):
+        left = path.with_name(path.name + suffix)
+        # Unless another process has made the ledger by now, and has it open.
+        if left.exists() and not path.exists():
+            raise ValueError(
+                f"ledger {str(path)!r} is missing, but a part of it is in "
+                f"{str(left)!r}: restore a copy of it, or give another path."
+            )
 
 
 def fit_of(connection: sqlite3.Connection, fit: str) -> tuple[int, int] | None:
