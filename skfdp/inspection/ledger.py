@@ -75,7 +75,7 @@ class LedgerDisplay:
         >>> from skfdp.inspection import LedgerDisplay
         >>> ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
         >>> for _ in range(3):
-        ...     ledger.charge([calibrate(0.3, 1e-5, n_steps=1).event])
+        ...     receipt = ledger.charge([calibrate(0.3, 1e-5, n_steps=1).event])
         >>> LedgerDisplay.from_ledger(ledger).epsilons.round(2)
         array([0.3 , 0.44, 0.55])
         """

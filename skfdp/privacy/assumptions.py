@@ -82,7 +82,7 @@ ORTHANT_RELEASED = (
 )
 #: Why a seeded fit has no guarantee.
 INTEGER_SEED = "integer seed"
-#: Of one estimator, which cannot see the Pipeline around it.
+#: In the report of an estimator, which may be a step of a Pipeline.
 ONE_STEP = "This report covers this step alone. In a Pipeline call `report(pipeline)`."
 #: Of searches.
 RUNS_CHARGED = "No run releases more than the search was charged for."
@@ -185,16 +185,16 @@ class Assumption:
     enforced: bool
 
 
-#: Before and after the name of a step that nobody can look into.
+#: The text before and after the name of a step in `unseen_assumption`.
 _UNSEEN = (
     "Step ",
-    " learnt nothing from private values of these records: this report cannot look "
-    "into it.",
+    " learnt nothing from private values of these records; this report cannot check "
+    "that.",
 )
 
 
 def unseen_assumption(step: str) -> Assumption:
-    """Return what a report assumes of a step that nobody can look into."""
+    """Return the assumption about a step that this package cannot check."""
     first, last = _UNSEEN
     return Assumption(f"{first}{step}{last}", enforced=False)
 

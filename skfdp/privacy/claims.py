@@ -8,8 +8,8 @@ Guarantees
 * Relation and public set are those of the events; a seed that an event or a step admits
   is admitted; parts, steps and fits contradict nothing.
 * The assumptions that follow from the events are derived again, and of the others those
-  are marked as enforced that this version enforces. Every unseen step has one. What
-  members learnt, and their unseen steps, are in the whole.
+  are marked as enforced that this version enforces. Each unseen step has an assumption.
+  A composed report lists all that its members learnt, and all of their unseen steps.
 
 A report is not signed: whoever edits the events edits what follows from them. What does
 not follow from them is taken as it is: the number of fits, an unseen step whose

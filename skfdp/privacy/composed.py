@@ -123,7 +123,7 @@ def _parts(pipeline: Any, refuse: bool = True) -> list[Part]:
 
 
 def _opaque(name: str, pipeline: Any) -> Iterator[Part]:
-    """Yield a Pipeline of another class than scikit-learn's, which may do anything."""
+    """Yield a Pipeline as a step of its own, unless its class is scikit-learn's."""
     while is_class(pipeline, "FrozenEstimator"):
         pipeline = pipeline.estimator
     if not is_class(pipeline, "Pipeline"):
@@ -131,7 +131,7 @@ def _opaque(name: str, pipeline: Any) -> Iterator[Part]:
 
 
 def _is_own_pipeline(part: Part) -> bool:
-    """Whether a part is a user's Pipeline, whose steps are parts, too."""
+    """Whether a part stands for a user's Pipeline (`_opaque`)."""
     steps = getattr(part.step, "steps", None)
     frozen = is_class(part.step, "FrozenEstimator")
     return part.report is None and not frozen and isinstance(steps, list)
@@ -180,7 +180,7 @@ def _flat(steps: Iterable[Any], prefix: str, refuse: bool = True) -> Iterator[Pa
     """Yield the steps of a Pipeline, those of a Pipeline inside it among them."""
     for name, step in steps:
         own = isinstance(getattr(step, "privacy_", None), PrivacyReport)
-        # What is frozen was fitted elsewhere: its steps did not learn from these rows.
+        # A FrozenEstimator was fitted before: its steps did not learn in this fit.
         frozen = is_class(step, "FrozenEstimator") and not _hides_private_fit(
             step, set()
         )

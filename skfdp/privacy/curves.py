@@ -183,20 +183,20 @@ class PrivacyCurve(Protocol):
 def least_bound(
     divergence: Callable[[float], float], false_alarms: float, low: float = -30.0
 ) -> float:
-    r"""Return the largest rate of detections that a curve allows.
+    r"""Return the largest rate of detections that a privacy curve allows.
 
-    A test between two neighbours that raises a false alarm at rate :math:`\alpha`
-    detects at a rate of at most :math:`\delta(e) + \alpha \exp(e)` for every real e. In
-    :math:`\exp(e)` this is convex, so that there is one minimum.
+    A test between two neighbours with false-alarm rate :math:`\alpha` has a detection
+    rate of at most :math:`\delta(e) + \alpha \exp(e)`, for every real e. This bound is
+    convex in :math:`\exp(e)`, so it has one minimum.
 
     Parameters
     ----------
     divergence : callable
-        Returns an upper bound of delta at any real e.
+        Returns an upper bound of delta at a real number e.
     false_alarms : float
         Above 0, below 1.
     low : float, default=-30.0
-        The least e; below the default, bounds differ from 1 by rounding alone.
+        The smallest e. Below the default the bound differs from 1 by rounding only.
     """
 
     def bound(epsilon: float) -> float:

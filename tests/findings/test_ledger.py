@@ -296,7 +296,7 @@ def test_attack_10_a_cut_file_is_never_a_new_one(tmp_path, size):
 def test_attack_10_a_file_that_was_always_empty_is_refused(tmp_path):
     path = tmp_path / "l.db"
     path.touch()
-    with pytest.raises(ValueError, match="is damaged, emptied or no ledger"):
+    with pytest.raises(ValueError, match="is damaged, emptied or not a ledger"):
         PrivacyLedger(path)
     assert path.read_bytes() == b""
 
