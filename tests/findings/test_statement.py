@@ -421,7 +421,7 @@ def test_large_epsilon_of_other_fits():
         ).fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
-        for epsilon in (10.0, math.inf):
+        for epsilon in (math.inf, 10.0):
             model = FeatureDPLogisticRegression(epsilon, bounds=(0, 1), classes=[0, 1])
             assert model.fit(X, Y).privacy_.target_epsilon == epsilon
         private_score(model, X, Y, 10.0)
