@@ -119,8 +119,11 @@ print(f"accuracy on the held-out patients: {accuracy:.3f}")
 # The statement
 # -------------
 #
-# The report of the Pipeline names the step that it cannot see into. That the encoder
-# learns nothing is for us to know: its categories are declared above.
+# The title would say VOID and the reason if there were no guarantee, and NOT CHECKED if
+# the package did not know a step. Here it says neither: all categories of the encoder
+# are declared, so it learnt nothing. Then come the columns that are protected, the
+# numbers, and what they mean. The officer has to verify each assumption that is marked
+# *NOT checked*.
 
 from skfdp import report
 
@@ -142,7 +145,7 @@ received
 # Delta against epsilon
 # ---------------------
 #
-# The exact curve. Every point on the curve is a true guarantee.
+# Every point of this exact curve is a guarantee. The marked point is the one above.
 
 statement.plot_curve()
 
@@ -150,8 +153,8 @@ statement.plot_curve()
 # What is left
 # ------------
 #
-# A second fit of this size does not fit under the ceiling any more, a smaller one does.
-# Nothing is charged by asking.
+# A second fit of this size would pass the ceiling, a smaller one would not. Asking
+# charges nothing.
 
 from skfdp import calibrate
 

@@ -24,6 +24,7 @@ from skfdp.cli.target import read_target
 from skfdp.encoding.encoder import DeclaredEncoder
 from skfdp.privacy import read_report
 from skfdp.privacy import report as report_of
+from skfdp.privacy.statement import epsilon_text
 
 _NOTE = """\
 Scores and counts are exact values on these rows: to publish them discloses something
@@ -85,7 +86,7 @@ def score(arguments: argparse.Namespace) -> None:
     say()
     constant = f"base rate: {constant} of these rows"
     found = _asked(scores, model, rows, y)
-    epsilon = f"{report_of(model).epsilon:.4g}"
+    epsilon = epsilon_text(report_of(model), 4)
     print_table(
         [
             Row(constant, "inf", [scores(simplest, rows, y)]),

@@ -80,7 +80,9 @@ ORTHANT_RELEASED = (
     "The target is public and every private column is non-negative within its released "
     "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm."
 )
-#: Of one estimator, which cannot see the Pipeline around it.
+#: Why a seeded fit has no guarantee.
+INTEGER_SEED = "integer seed"
+#: In the report of an estimator, which may be a step of a Pipeline.
 ONE_STEP = "This report covers this step alone. In a Pipeline call `report(pipeline)`."
 #: Of searches.
 RUNS_CHARGED = "No run releases more than the search was charged for."
@@ -183,13 +185,26 @@ class Assumption:
     enforced: bool
 
 
+#: The text before and after the name of a step in `unseen_assumption`.
+_UNSEEN = (
+    "Step ",
+    " learnt nothing from private values of these records; this report cannot check "
+    "that.",
+)
+
+
 def unseen_assumption(step: str) -> Assumption:
-    """Return what a report assumes of a step that nobody can look into."""
-    return Assumption(
-        f"Step {step} learnt nothing from private values of these records: this report "
-        "cannot look into it.",
-        enforced=False,
-    )
+    """Return the assumption about a step that this package cannot check."""
+    first, last = _UNSEEN
+    return Assumption(f"{first}{step}{last}", enforced=False)
+
+
+def unseen_step(text: str) -> str | None:
+    """Return the step of an `unseen_assumption`, None for other sentences."""
+    first, last = _UNSEEN
+    if not (text.startswith(first) and text.endswith(last)):
+        return None
+    return text.removeprefix(first).removesuffix(last)
 
 
 def enforced(text: str) -> Assumption:

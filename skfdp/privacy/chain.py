@@ -1,14 +1,15 @@
 """The hash chain that protects the record in a ledger's file.
 
-Every charge, and every change of the terms of a data set, has a link: SHA-256 of the
-head before it, a fresh random nonce, the terms of all data sets, and the rows of the
-charge as the file stores them. Whoever holds a head can tell whether a file still
-contains all that was recorded until then. Without the nonce a file restored from an
-older copy could be charged with the same rows again, and end in the same head.
+The chain has one link for each charge and for each change of a data set's terms. The
+head of a link is the SHA-256 of the head before it, a fresh random nonce, the terms of
+all data sets, and the rows of the charge as the file stores them. A head that was kept
+shows whether a file still contains everything recorded up to it. Without the nonce a
+file restored from an older copy could be charged with the same rows again, and end in
+the same head.
 
-The chain has no key. It finds accidents and not attackers: whoever may write the file
-can also write a new chain. A head that was kept elsewhere, in a report, proves
-everything before it.
+The chain has no key, so it finds accidents and not attackers: a program that can write
+the file can also write a new chain. Only a head that was kept elsewhere, in a report,
+proves everything before it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _NAMES = ", ".join(f'"{name}"' for name in COLUMNS)
 Row = tuple[str | int | float | bytes | None, ...]
 
 
-#: A link: its number, the last charge that it covers, terms as JSON, nonce, and head.
+#: A link: its number, the newest charge by then, terms as JSON, nonce, and head.
 Link = tuple[int, int, str, str, str]
 
 
@@ -85,7 +86,7 @@ def last(connection: sqlite3.Connection, ledger: str) -> tuple[int, str]:
 def extend(
     connection: sqlite3.Connection, ledger: str, terms: Mapping[str, Any]
 ) -> tuple[int, str]:
-    """Link all charges after the last link, or new terms; return charge and head.
+    """Link all new charges, or new terms; return the last charge and head.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ def extend(
     ledger : str
         Identity of the ledger, with which its chain begins.
     terms : mapping
-        Of each data set.
+        The terms of each data set, by its name.
     """
     number, head = last(connection, ledger)
     text = json.dumps(terms, sort_keys=True)
@@ -118,9 +119,9 @@ def read(connection: sqlite3.Connection) -> Record:
 
 
 def check(record: Record, ledger: str, known: Record | None = None) -> None:
-    """Raise BrokenChainError unless every charge is what its link says.
+    """Raise BrokenChainError unless every link has the hash of its charge.
 
-    Every row must be of a data set that has terms in its link.
+    The link of a charge must contain the terms of its data set.
 
     Parameters
     ----------

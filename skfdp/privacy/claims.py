@@ -8,12 +8,13 @@ Guarantees
 * Relation and public set are those of the events; a seed that an event or a step admits
   is admitted; parts, steps and fits contradict nothing.
 * The assumptions that follow from the events are derived again, and of the others those
-  are marked as enforced that this version enforces.
+  are marked as enforced that this version enforces. Each unseen step has an assumption.
+  A composed report lists all that its members learnt, and all of their unseen steps.
 
 A report is not signed: whoever edits the events edits what follows from them. What does
-not follow from them is taken as it is: the number of fits, the steps that could not be
-seen into, what others learnt, the columns of a Pipeline's table, a declared public set
-that is larger than what was disclosed, the findings of audits.
+not follow from them is taken as it is: the number of fits, an unseen step whose
+assumption was removed too, what others learnt, the columns of a Pipeline's table, a
+declared public set that is larger than what was disclosed, the findings of audits.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from skfdp.privacy import facts
-from skfdp.privacy.assumptions import Assumption, implied_assumptions, is_enforced
+from skfdp.privacy.assumptions import (
+    Assumption,
+    implied_assumptions,
+    is_enforced,
+    unseen_assumption,
+    unseen_step,
+)
 from skfdp.privacy.events import Event, check_budget
 from skfdp.privacy.findings import Finding
 from skfdp.privacy.parts import Part, check_part
@@ -132,8 +139,17 @@ def _check_steps(claimed: ReportFacts) -> None:
         _refuse(claimed, "steps", f"{len(events)} events", f"{len(claimed.events)}")
     if any(math.isinf(step.epsilon) for step in steps) > math.isinf(claimed.epsilon):
         _refuse(claimed, "epsilon", claimed.epsilon, math.inf)
-    if any(step.leaks for step in steps) > bool(claimed.leaks):
-        _refuse(claimed, "learnt", "nothing private", "what its steps learnt")
+    lessons = {
+        dataclasses.replace(one, step=f"{name}__{one.step}")
+        for name, step in claimed.steps
+        for one in step.learnt
+    }
+    if not lessons <= set(claimed.learnt):
+        _refuse(claimed, "learnt", "fewer steps", "those of its members")
+    unseen = {f"{name}__{one}" for name, step in claimed.steps for one in step.unseen}
+    unseen.update(filter(None, (unseen_step(a.text) for a in claimed.assumptions)))
+    if not unseen <= set(claimed.unseen):
+        _refuse(claimed, "unseen", claimed.unseen, tuple(sorted(unseen)))
     least = max(bool(claimed.events), sum(step.n_fits for step in steps))
     if claimed.n_fits < least:
         _refuse(claimed, "n_fits", claimed.n_fits, f"at least {int(least)}")
@@ -150,6 +166,7 @@ def _assumptions(claimed: ReportFacts) -> tuple[Assumption, ...]:
     given = [
         *claimed.assumptions,
         *(a for _, s in claimed.steps for a in s.shared_assumptions),
+        *map(unseen_assumption, claimed.unseen),
     ]
     others = dict.fromkeys(a.text for a in given if a.text not in known)
     marked = {assumption.text for assumption in given if assumption.enforced}

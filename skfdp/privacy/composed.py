@@ -102,7 +102,7 @@ def with_steps(found: PrivacyReport, pipeline: Any) -> PrivacyReport:
         Fitted. What `report` would refuse stays an assumption, or unseen: the fit is
         charged already.
     """
-    parts = list(_flat(pipeline.steps, "", refuse=False))
+    parts = _parts(pipeline, refuse=False)
     learnt, public_sources = _learnt(parts, refuse=False)
     return dataclasses.replace(
         found,
@@ -117,8 +117,28 @@ def with_steps(found: PrivacyReport, pipeline: Any) -> PrivacyReport:
     )
 
 
+def _parts(pipeline: Any, refuse: bool = True) -> list[Part]:
+    """Return the steps of a Pipeline, and the Pipeline itself if it is a user's."""
+    return [*_opaque("pipeline", pipeline), *_flat(pipeline.steps, "", refuse)]
+
+
+def _opaque(name: str, pipeline: Any) -> Iterator[Part]:
+    """Yield a Pipeline as a step of its own, unless its class is scikit-learn's."""
+    while is_class(pipeline, "FrozenEstimator"):
+        pipeline = pipeline.estimator
+    if not is_class(pipeline, "Pipeline"):
+        yield Part(name, pipeline, None)
+
+
+def _is_own_pipeline(part: Part) -> bool:
+    """Whether a part stands for a user's Pipeline (`_opaque`)."""
+    steps = getattr(part.step, "steps", None)
+    frozen = is_class(part.step, "FrozenEstimator")
+    return part.report is None and not frozen and isinstance(steps, list)
+
+
 def _of_pipeline(pipeline: Any) -> PrivacyReport | None:
-    parts = list(_flat(pipeline.steps, ""))
+    parts = _parts(pipeline)
     seen = [part for part in parts if part.report is not None]
     if not seen:
         return None
@@ -136,6 +156,10 @@ def _learnt(
         if refuse:
             raise
         table = None
+    if any(_is_own_pipeline(part) for part in parts):
+        table = None  # it may hand any columns to its steps
+        for part in parts:
+            part.public = None
     reports = [part.report for part in parts if part.report is not None]
     public_target = any(found.public_target for found in reports)
     learnt = Learnt()
@@ -156,12 +180,13 @@ def _flat(steps: Iterable[Any], prefix: str, refuse: bool = True) -> Iterator[Pa
     """Yield the steps of a Pipeline, those of a Pipeline inside it among them."""
     for name, step in steps:
         own = isinstance(getattr(step, "privacy_", None), PrivacyReport)
-        # What is frozen was fitted elsewhere: its steps did not learn from these rows.
+        # A FrozenEstimator was fitted before: its steps did not learn in this fit.
         frozen = is_class(step, "FrozenEstimator") and not _hides_private_fit(
             step, set()
         )
         steps_inside = isinstance(getattr(step, "steps", None), list)
         if steps_inside and not own and not frozen:
+            yield from _opaque(prefix + name, step)
             yield from _flat(step.steps, f"{prefix}{name}__", refuse)
         elif step is None or isinstance(step, str):
             yield Part(prefix + name, step, None)

@@ -37,7 +37,7 @@ class FitPlan:
         Number of records, of persons where these are protected; nominal where it is
         private.
     n_rows : int or None
-        Number of rows of the table, with those of weight 0; None where it is private.
+        Number of rows of the table, rows of weight 0 included; None if it is private.
     assumptions : tuple of Assumption
         What the guarantee of this plan rests on, beyond its events.
     schedule : PrivacyPlan or None

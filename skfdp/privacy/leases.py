@@ -37,12 +37,12 @@ _BEHIND = (
     "release {found}: another copy of the checkpoint went on, or this is an older one; "
     "nothing was released: go on from the newest checkpoint, or fit anew."
 )
-#: The ledger counts each release whose number this divides.
+#: The ledger's file stores the number of releases at every multiple of this.
 COUNTED = 50
 _OLDER = (
     "the lease of this checkpoint, the file {name!r} beside the ledger, is at release "
-    "{found} of its fit, and the ledger has counted {counted}: an older copy took its "
-    "place; restore the newer one, or fit anew at another path, which is charged anew."
+    "{found} of its fit, but the ledger has counted {counted}: it was replaced by an "
+    "older copy; restore the newer one, or fit anew at another path, which is charged."
 )
 _MISSING = (
     "the lease of this checkpoint, the file {name!r} beside the ledger, is missing or "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from skfdp.addresses import public
 from skfdp.privacy import admission, ledger_export, witness
 from skfdp.privacy.admission import events_of
+from skfdp.privacy.assumptions import INTEGER_SEED
 from skfdp.privacy.composition import worst
 from skfdp.privacy.events import (
     Event,
@@ -130,14 +131,15 @@ class PrivacyLedger:
       releases are full batches: Gaussian differential privacy has such a filter (Smith
       and Thakurta 2022). With Poisson batches the composition is proved for budgets
       that do not depend on earlier results, and nothing is claimed beyond.
-    * A file keeps a hash chain of all charges, ceilings and public sets. A handle, its
-      pickles, and the reports of fits that were charged to the file hold the head that
-      they saw. A handle refuses a file that was replaced by another ledger, edited, or
-      restored from a copy without that head, even if new charges fill the gap;
-      `check_report` does it for a report. Without such a witness, by a new handle
-      alone, a restored copy cannot be seen. The chain has no key: it finds accidents
-      and not attackers, who can write a new one.
-    * A file that is empty, cut or damaged is refused, and never opened as a new one.
+    * A file has a hash chain of all charges, ceilings and public sets. A handle, its
+      pickles, and the reports of fits charged to the file keep the newest head that
+      they saw. A handle refuses a file that was edited, replaced by another ledger, or
+      restored from a copy without that head, even if new charges were made since.
+      `check_report` makes the same check for a report. A new handle alone does not
+      notice a restored copy. The chain has no key: it finds accidents and not
+      attackers, who can write a new chain.
+    * A file that is empty, cut off or damaged is refused and never becomes a new one.
+      So is a new file if parts of a missing one remain beside it.
     * Entries tell the day and no finer time, since the time until the next charge would
       tell the secret number of runs of a `PrivateSearchCV`. Those of the file system
       (when the file was last changed) are outside, and so is a search that runs for
@@ -259,10 +261,10 @@ class PrivacyLedger:
 
         Notes
         -----
-        Charges refuse what can be seen: a table with another number of rows, a row with
-        another value in the public column, a column that is not public for the fit, two
-        ways of splitting one data set, and the relation "add_or_remove_one". That the
-        fit sees these records alone, that nothing private chose them, and, where
+        A charge is refused for what can be checked: a table with another number of
+        rows, a row with another value in the column, a column that the fit protects,
+        two ways of splitting one data set, and the relation "add_or_remove_one". That
+        the fit sees these records alone, that nothing private chose them, and, where
         persons are protected, that nobody has rows in two parts, is for the caller to
         know. `skfdp.privacy.composition.worst` has the guarantee.
 
@@ -301,18 +303,19 @@ class PrivacyLedger:
         plan : PrivacyPlan, default=None
             The plan of the fit, for the record.
         n_rows : int, default=None
-            Public number of rows of the table; None: it is not compared with a part.
+            Public number of rows of the table, which has to be that of the part; None
+            skips this check.
 
         Returns
         -------
         receipt : Receipt
-            Random; for the report of the fit.
+            Random text that identifies the charge; for the report of the fit.
 
         Raises
         ------
         PrivacyBudgetError
             If the ceiling would be passed, if the events do not compose with those
-            recorded, or if a part by rows is not of `n_rows` rows.
+            recorded, or if `n_rows` differs from the number of rows of the part.
         OSError, ValueError
             If the file is locked, read-only, missing, corrupt or of a newer schema;
             nothing is charged then.
@@ -602,7 +605,7 @@ class PrivacyLedger:
 
     @property
     def receipt(self) -> Receipt | None:
-        """Receipt of the newest charge that this handle saw, None before any."""
+        """Receipt of the newest charge that this handle saw, None if there is none."""
         return self._store.receipt
 
     def check_column(
@@ -611,16 +614,17 @@ class PrivacyLedger:
         public: Sequence[bool] | None,
         read: Callable[[int], Any],
     ) -> None:
-        """Raise PrivacyBudgetError if a row is not in a part by a public column.
+        """Raise PrivacyBudgetError unless all rows belong to the part of this handle.
 
-        Estimators call it before a charge. A table without the column is refused.
+        Estimators call it before a charge. It compares the public column of the part,
+        if it has one. A table without this column is refused.
 
         Parameters
         ----------
         columns : sequence of str or int
             Names of the columns of the table.
         public : sequence of bool or None
-            Whether the fit treats each column as public; None: those of the public set.
+            Whether the fit treats each column as public. None takes the public set.
         read : callable
             Returns the values of a public column, given its position.
         """
@@ -634,10 +638,10 @@ class PrivacyLedger:
     def check_report(self, report: PrivacyReport) -> None:
         """Raise ValueError unless the ledger holds what a report was charged.
 
-        The report of a fit keeps the random receipt of its charge, through `to_json`,
-        `read_report` and pickles. Of a file it is the head of the hash chain at that
-        charge: an older copy of the file does not have that head, whatever was charged
-        to it since.
+        The report of a fit keeps the random receipt of its charge, also through
+        `to_json`, `read_report` and pickles. The receipt from a file has the head of
+        the hash chain at that charge. An older copy of the file does not contain that
+        head, whatever was charged to it since.
 
         Parameters
         ----------
@@ -721,6 +725,8 @@ class PrivacyLedger:
                 f"epsilon={terms.epsilon!r}, delta={terms.delta!r}, "
                 f"{len(entries)} entries"
             )
+            if any(event.seeded for event in events_of(entries)):
+                state += f", void ({INTEGER_SEED})"
         part = "" if self._part is None else f", {self._part}"
         return (
             f"<PrivacyLedger path={self.path!r}, dataset={self._dataset!r}{part}, "

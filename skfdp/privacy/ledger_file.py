@@ -31,7 +31,7 @@ from skfdp.privacy.values import shown
 
 # How long a charge waits for other processes, each of which may be composing curves.
 _BUSY_SECONDS = 60.0
-# How long a new file may have the name under which it was written beside its own.
+# How long a new file may still have its temporary name as well.
 _LINK_SECONDS = 1.0
 # SQLite keeps its locks in the memory of the process: a child forked while a connection
 # of another thread is open would take that thread's locks for its own, for ever. So no
@@ -66,11 +66,11 @@ class FileStore:
 
     Notes
     -----
-    **Guarantees.** A read or a charge is refused where an entry, a ceiling or a public
-    set is not what was recorded, and where the file does not hold everything until the
-    newest charge that this store saw: a restored older copy, even if new charges fill
-    the gap. What no store, pickle or report saw can be lost unnoticed. A file that is
-    empty or cut is never opened as a new one.
+    **Guarantees.** A read or a charge is refused if an entry, a ceiling or a public set
+    differs from what was recorded. It is also refused if the file lacks a charge up to
+    the newest one that this store saw, as an older copy does, even if new charges were
+    made since. A charge that no store, pickle or report saw can be lost unnoticed. A
+    file that is empty or cut off never becomes a new one.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class FileStore:
             self._check_schema(connection)
             stored = self._terms(chain.read(connection))
             if entries is None and stored == self._merged(terms, stored or Terms()):
-                # A witness from now on; the first reading checks this head too.
+                # From now on this store knows the head, and the first read checks it.
                 self._remember(*chain.last(connection, str(self.identity)))
                 return
             connection.execute("BEGIN IMMEDIATE")
@@ -123,7 +123,7 @@ class FileStore:
             self._write(connection, entries or (), terms)
 
     def _create(self) -> None:
-        """Make the file where there is none."""
+        """Create the file if it does not exist."""
         if not self.path.exists():
             try:
                 with _CONNECTED:
@@ -188,7 +188,7 @@ class FileStore:
             )
 
     def _count_releases(self, fit: str, released: int) -> None:
-        """Keep how much a fit has released."""
+        """Store the number of releases of a fit."""
         with self._connection() as connection:
             self._check_schema(connection)
             schema.count_releases(connection, fit, released)
@@ -199,7 +199,12 @@ class FileStore:
         entries: Sequence[LedgerEntry],
         terms: Terms,
     ) -> Receipt:
-        """Add checked entries, terms and their links, commit, and return a receipt."""
+        """Add checked entries, terms and their links, commit, and return a receipt.
+
+        First check all pages: the chain does not cover indices and fits.
+        """
+        if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+            raise self._damaged()
         connection.executemany(
             "INSERT INTO entries (charge, time, dataset, label, "
             "neighboring_relation, public_features, public_target, event, "
@@ -287,7 +292,7 @@ class FileStore:
 
     def _damaged(self) -> ValueError:
         return ValueError(
-            f"ledger {str(self.path)!r} is damaged, emptied or no ledger of skfdp: "
+            f"ledger {str(self.path)!r} is damaged, emptied or not a ledger of skfdp: "
             "restore a copy of it, or give another path."
         )
 
@@ -334,12 +339,12 @@ class FileStore:
                     timeout=_BUSY_SECONDS,
                     isolation_level=None,
                 )
-                # A damaged text is told by its hash, and is no error of Python.
+                # Damaged text must not raise here: its wrong hash is reported later.
                 connection.text_factory = _decoded
                 with contextlib.closing(connection):
                     connection.execute("PRAGMA synchronous = FULL")
                     yield connection
-        except UnicodeDecodeError:  # of a message of SQLite
+        except UnicodeDecodeError:  # in an error message of SQLite
             raise self._damaged() from None
         except sqlite3.Error as error:
             raise self._explained(error) from error
@@ -354,7 +359,7 @@ class FileStore:
                     "through which SQLite would lose charges: remove the others; "
                     "symbolic links are fine."
                 )
-            time.sleep(0.01)  # the process that makes it removes the first name
+            time.sleep(0.01)  # its creator is about to remove the temporary name
 
     def _has_several_names(self) -> bool:
         try:
@@ -409,7 +414,7 @@ def _decoded(text: bytes) -> str:
 def _stored_terms(
     epsilon: Any, delta: Any, neighboring_relation: Any, public: Any
 ) -> Terms:
-    """Return terms that were stored; TypeError or ValueError if they are none."""
+    """Return stored terms, or raise TypeError or ValueError if they are invalid."""
     if epsilon is not None or delta is not None:
         check_budget(epsilon, delta)
     if neighboring_relation is not None:

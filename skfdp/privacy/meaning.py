@@ -42,10 +42,10 @@ _GUESSES_OF_PERSONS = {
 
 
 def attack_power(report: ReportFacts, false_alarms: float = 0.01) -> float:
-    """Return the largest rate of detections at a rate of false alarms.
+    """Return the largest detection rate at a given false-alarm rate.
 
-    It comes from the whole privacy curve of the releases, not from one pair of epsilon
-    and delta, and is that of the most exposed record.
+    It follows from the whole privacy curve of the releases, not from one pair of
+    epsilon and delta, and holds for the most exposed record.
     """
     if math.isinf(report.epsilon):
         return 1.0

@@ -128,9 +128,10 @@ class Part:
         Parameters
         ----------
         columns : sequence of (str or int, bool)
-            Names of the columns of a table, and whether they are public.
+            Name of each column of a table, and whether it is public.
         read : callable
-            Returns the values of a column, given its position; of a public one alone.
+            Returns the values of a column, given its position. It is called for a
+            public column only.
         """
         names = [name for name, _ in columns]
         if self.column not in names:
@@ -182,7 +183,7 @@ def check_part(
     public: Collection[object],
     n_rows: int | None = None,
 ) -> None:
-    """Raise PrivacyBudgetError if the part is visibly not the table, or not public.
+    """Raise PrivacyBudgetError if the table cannot be the part, or its column private.
 
     Parameters
     ----------
@@ -191,7 +192,8 @@ def check_part(
     public : collection
         The public set.
     n_rows : int, default=None
-        Public number of rows of the table, persons or not; None: not known.
+        Public number of rows of the table, also where persons are protected. None
+        skips the check.
     """
     if part is None:
         return

@@ -76,7 +76,7 @@ def compose(
     Returns
     -------
     distributions : list of dp_accounting PrivacyLossDistribution
-        One for each direction between neighbours; a single one where they are alike.
+        One for each direction between neighbours, or one if both are equal.
     rounding : float
         Bound of the rounding error of its deltas.
     description : str

@@ -10,6 +10,7 @@ import numpy as np
 
 from skfdp.privacy.composition import curves
 from skfdp.privacy.report_facts import ReportFacts
+from skfdp.privacy.statement import epsilon_text
 from skfdp.privacy.values import shown
 
 
@@ -67,7 +68,7 @@ def plot_curve(report: ReportFacts, ax: Any, epsilons: Any) -> Any:
         [report.epsilon],
         [report.delta],
         "o",
-        label=f"epsilon {report.epsilon:.4g} at delta {report.delta:g}",
+        label=f"epsilon {epsilon_text(report, 4)} at delta {report.delta:g}",
     )
     ax.set(xlabel="epsilon", ylabel="delta", yscale="log")
     ax.grid(True, alpha=0.3)

@@ -48,7 +48,7 @@ class ReportFacts:
     learnt: tuple[Lesson, ...] = ()
     public_sources: tuple[str | int, ...] | None = None
     steps: tuple[tuple[str, ReportFacts], ...] = ()
-    # Random, so that no two fits would be equal.
+    # Not compared: receipts are random, so two equal fits would differ.
     receipts: tuple[Receipt, ...] = dataclasses.field(default=(), compare=False)
     findings: tuple[Finding, ...] = ()
     versions: dict[str, str] = dataclasses.field(default_factory=package_versions)

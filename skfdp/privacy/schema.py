@@ -12,7 +12,7 @@ SCHEMA_VERSION = 4
 # Marks a SQLite file as ours ("skfd"), so that another program's is never written to.
 APPLICATION_ID = 0x736B6664
 
-# Triggers are against accidents: whoever may write the file can drop them too.
+# Triggers prevent accidents only: a program that can write the file can drop them.
 _CREATE = f"""
 PRAGMA application_id = {APPLICATION_ID};
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -84,9 +84,15 @@ def identity_of(connection: sqlite3.Connection) -> str | None:
 def create(path: Path) -> None:
     """Make the file of a new ledger, unless another process does so first.
 
-    It is written under another name and then given its own in one step, so that a file
-    of this name is whole: one that is empty or cut has lost something.
+    It is written under a temporary name and then linked to its own in one step. So a
+    file of this name is complete from the start, and an empty one was damaged later.
+
+    Raises
+    ------
+    ValueError
+        If SQLite's files beside a ledger of this name exist without the ledger.
     """
+    _check_leftovers(path)
     new = path.with_name(f"{path.name}-{uuid.uuid4().hex}.new")
     try:
         connection = sqlite3.connect(new, isolation_level=None)
@@ -100,7 +106,7 @@ def create(path: Path) -> None:
             )
             connection.execute("COMMIT")
         finally:
-            connection.close()  # the last one puts the log into the file
+            connection.close()  # which writes the log into the file
         try:
             os.link(new, path)  # unlike a renaming it never replaces a file
         except FileExistsError:
@@ -109,20 +115,32 @@ def create(path: Path) -> None:
         new.unlink(missing_ok=True)
 
 
+def _check_leftovers(path: Path) -> None:
+    """Raise ValueError if SQLite's files of a missing ledger are still there."""
+    for suffix in ("-wal", "-shm", "-journal"):
+        left = path.with_name(path.name + suffix)
+        # They are fine if another process has made the ledger and opened it by now.
+        if left.exists() and not path.exists():
+            raise ValueError(
+                f"ledger {str(path)!r} is missing, but a part of it is in "
+                f"{str(left)!r}: restore a copy of it, or give another path."
+            )
+
+
 def fit_of(connection: sqlite3.Connection, fit: str) -> tuple[int, int] | None:
-    """Return the charge of a fit that can be resumed, and how much it released."""
+    """Return the charge of a resumable fit, and its number of releases."""
     return connection.execute(
         "SELECT charge, released FROM fits WHERE fit = ?", (fit,)
     ).fetchone()
 
 
 def add_fit(connection: sqlite3.Connection, fit: str, charge: int) -> None:
-    """Keep the number of the charge of a fit, in the transaction of that charge."""
+    """Store the number of a fit's charge, in the transaction of that charge."""
     connection.execute("INSERT INTO fits VALUES (?, ?, 0)", (fit, charge))
 
 
 def count_releases(connection: sqlite3.Connection, fit: str, released: int) -> None:
-    """Keep how much a fit has released."""
+    """Store the number of releases of a fit."""
     connection.execute(
         "UPDATE fits SET released = max(released, ?) WHERE fit = ?", (released, fit)
     )

@@ -10,7 +10,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from skfdp.privacy.assumptions import ONE_STEP
+from skfdp.privacy.assumptions import INTEGER_SEED, ONE_STEP
 from skfdp.privacy.events import Event
 from skfdp.privacy.meaning import meaning_text
 from skfdp.privacy.public_sets import name_text
@@ -87,27 +87,27 @@ def leak_text(lesson: Lesson) -> str:
 
 def void_text(report: ReportFacts) -> str | None:
     """Return in a few words why a report guarantees nothing, None if it does."""
-    why = ["integer seed"] * report.seeded
+    why = [INTEGER_SEED] * report.seeded
     why += ["a step learns without privacy"] * bool(report.leaks)
     why += ["an audit refuted it"] * bool(refuted_texts(report))
     return " and ".join(why) or None
 
 
-def epsilon_text(report: ReportFacts) -> str:
+def epsilon_text(report: ReportFacts, digits: int = 6) -> str:
     """Return epsilon, or "void" and the reason in its place."""
     why = void_text(report)
-    return number(report.epsilon) if why is None else f"void ({why})"
+    return number(report.epsilon, digits) if why is None else f"void ({why})"
 
 
 def unseen_text(report: ReportFacts) -> str:
-    """Return which steps nobody can look into, "" if there are none."""
+    """Return the names of the unseen steps, "" if there are none."""
     steps = "step" if len(report.unseen) == 1 else "steps"
     return f"{steps} {names_text(report.unseen)}" if report.unseen else ""
 
 
-def number(value: float) -> str:
+def number(value: float, digits: int = 6) -> str:
     """Return a number for people."""
-    return "infinite" if math.isinf(value) else f"{value:.6g}"
+    return "infinite" if math.isinf(value) else f"{value:.{digits}g}"
 
 
 def names_text(names: Sequence[str | int]) -> str:
@@ -257,7 +257,7 @@ def _sections(report: ReportFacts) -> Iterable[str]:
     yield _section("The numbers", numbers(report))
     if void_text(report) is None:
         yield _section("What it means", [meaning_text(report)])
-    if private:  # else there is no guarantee to qualify
+    if private:  # without privacy there is nothing to assume
         yield _section("Assumptions", _bullets(_assumptions(report)))
         yield _section("Not covered by these numbers", _bullets(not_covered(report)))
     yield _section("What was released", _bullets(report.released or ("not recorded",)))
@@ -279,8 +279,8 @@ def _warnings(report: ReportFacts) -> Iterable[str]:
     if report.leaks:
         yield from _bullets(map(leak_text, report.leaks))
         yield (
-            "No epsilon holds for the whole: what was learnt so is in the fitted "
-            "object and in all that it returns."
+            "No epsilon holds for the whole: the fitted object and all that it returns "
+            "depend on private values without noise."
         )
 
 
@@ -408,6 +408,6 @@ def _mechanism(report: ReportFacts) -> list[str]:
 def _assumptions(report: ReportFacts) -> Iterable[str]:
     for assumption in report.assumptions:
         if assumption.text == ONE_STEP:
-            continue  # it stands below the title
+            continue  # printed below the title
         state = "enforced by the code" if assumption.enforced else "NOT checked"
         yield f"{assumption.text} [{state}]"

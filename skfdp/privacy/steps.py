@@ -166,7 +166,7 @@ def _weights(step: Any) -> Verdict:
 def _frozen(step: Any) -> Verdict | None:
     found = verdict(step.estimator)
     if found is None or found.learns != "nothing" or is_container(step.estimator):
-        return None  # nobody can see to which rows it was fitted
+        return None  # its training rows are unknown
     return found
 
 

@@ -50,18 +50,19 @@ class Terms:
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """Receipt of a charge: random, also under an integer seed.
+    """Receipt of a charge, random even if the fit has an integer seed.
 
     Attributes
     ----------
     ledger : str
-        Which ledger: the random identity that it got when it was made.
+        Random identity that the ledger got when it was created.
     charge : int
-        Number of the charge in the ledger, in a file all data sets counted.
+        Number of the charge in the ledger. A file numbers the charges of all its data
+        sets together.
     head : str
-        Of a file, the head of its hash chain at this charge: it commits to everything
-        recorded until then. In memory a random text. It tells nothing of the record:
-        every charge adds a random nonce.
+        For a file, the head of its hash chain at this charge, which depends on
+        everything recorded until then. In memory a random text. It reveals nothing of
+        the record, because every charge adds a random nonce.
     """
 
     ledger: str
@@ -248,7 +249,7 @@ class MemoryStore:
     ) -> tuple[Terms, tuple[LedgerEntry, ...]]:
         """Return the terms and all entries.
 
-        Raises ValueError unless each receipt is one of this ledger.
+        Raises ValueError unless this ledger issued each receipt.
         """
         self._check_process()
         with self._lock:

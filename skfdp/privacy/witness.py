@@ -37,7 +37,7 @@ def check_report(
 
 
 def _charged(report: PrivacyReport) -> Iterator[PrivacyReport]:
-    """Yield the reports inside a report that each stand for charges of their own."""
+    """Yield the innermost reports of a report, each with its own charges."""
     if not report.steps:
         yield report
     for _, step in report.steps:
@@ -47,7 +47,7 @@ def _charged(report: PrivacyReport) -> Iterator[PrivacyReport]:
 def _holds(entries: Sequence[LedgerEntry], report: PrivacyReport) -> bool:
     """Whether the charges of a report hold its events.
 
-    Of a ledger's own report the newest charge stands for all before it.
+    The report of a ledger has the newest receipt only, which covers all before it.
     """
     charges = {receipt.charge for receipt in report.receipts}
     if report.n_fits > len(charges):

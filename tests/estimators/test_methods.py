@@ -21,8 +21,7 @@ from skfdp import (
     PrivateCompletionClassifier,
 )
 from skfdp.estimators.centring.methods import PrivateMean
-from skfdp.estimators.linear_model import frequencies
-from skfdp.queries.statistics import RowSum
+from skfdp.queries.statistics import LabelSum, RowSum
 from skfdp.releases.desk import Desk
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
@@ -134,12 +133,19 @@ def test_what_is_released_is_what_was_planned(model, monkeypatch):
     assert model.privacy_.epsilon <= model.epsilon * (1 + 1e-9)
 
 
+def fixed(query, found):
+    """Return zeros, but counts of 40 for each of two classes: else the fit ends."""
+    answer = np.zeros(found.shape)
+    if isinstance(query, LabelSum) and len(found) == 2:
+        # The last column of the statistic is of rows scaled to 0.46.
+        answer[:, -1] = 40.0 if found.shape[1] == 1 else 0.46 * 40
+    return answer
+
+
 def test_only_the_desk_tells_of_private_values(model, monkeypatch):
-    """Where it gives out nothing but zeros, other private values change nothing."""
-    released_labels(monkeypatch, lambda query, found: np.zeros(found.shape))
+    """Where it gives out fixed numbers, other private values change nothing."""
+    released_labels(monkeypatch, fixed)
     monkeypatch.setattr("skfdp.estimators.base.PrivateEstimator._data", lambda *a: ())
-    # Counts of zero end a fit, because they look like undeclared labels.
-    monkeypatch.setattr(frequencies, "check_counts", lambda *given: None)
     one = outcome(model, *make_table(model, 1)[:2])
     other = outcome(model, *make_table(model, 2)[:2])
     assert len(one) > 0

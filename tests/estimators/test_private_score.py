@@ -463,7 +463,7 @@ def test_no_warning_and_no_trap_tells_of_a_record(scores):
     X, y = scores[0] * 1e-310, scores[1]
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
-        public(Loud(), X, y, metrics=ALL)
+        public(Loud(), X, y, 10.0, metrics=ALL)
 
 
 def test_a_model_that_fails_otherwise_is_withheld(scores):

@@ -400,6 +400,16 @@ def test_f20_score_counts_what_cannot_be_read(run, tmp_path):
     )
 
 
+def test_score_of_a_seeded_model_says_void(run, tmp_path):
+    stays(tmp_path)
+    fit = ["fit", "t.csv", *DECLARED, "--no-evaluate", "--model", "m.joblib"]
+    for seed, epsilon in ([], "1"), (["--seed", 3], "void (integer seed)"):
+        assert run(*fit, *seed)[0] == 0
+        out = run("score", "m.joblib", "t.csv")[1]
+        row = next(line for line in out.splitlines() if line.startswith("m.joblib"))
+        assert row.removeprefix("m.joblib").lstrip().startswith(f"{epsilon}  ")
+
+
 def test_f20_a_regression_counts_targets_that_are_no_numbers(run, tmp_path):
     frame = stays(tmp_path)
     frame.loc[:6, "ill"] = "k.A."

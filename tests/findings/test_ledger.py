@@ -27,6 +27,7 @@ from skfdp import (
     private_score,
     report,
 )
+from skfdp.audit import audit_replay
 from skfdp.privacy import Event, PrivacyReport, schema
 from skfdp.privacy.leases import COUNTED
 
@@ -211,6 +212,22 @@ def test_attack_4_scores_and_searches_compare_the_column():
     assert len(ledger) == 0
 
 
+def test_replayed_fits_have_receipts_that_comparisons_leave_out():
+    kept = []
+
+    class Keeping(DPSGDFClassifier):
+        def fit(self, X, y):
+            super().fit(X, y)
+            kept.append(self.privacy_.receipts)
+            return self
+
+    model = Keeping(**CLASSES, **COMMON)
+    result = audit_replay(model, X.to_numpy(), Y.to_numpy(), n_neighbours=2)
+    assert result.passed and result.differences == ()
+    assert [len(one) for one in kept] == [1] * len(kept) and len(kept) > 2
+    assert len({one.head for (one,) in kept}) == len(kept)
+
+
 # -- limits and damaged files ---------------------------------------------------------
 def edit(path, statement):
     """Change a file as somebody with an editor would: triggers are no hindrance."""
@@ -279,7 +296,7 @@ def test_attack_10_a_cut_file_is_never_a_new_one(tmp_path, size):
 def test_attack_10_a_file_that_was_always_empty_is_refused(tmp_path):
     path = tmp_path / "l.db"
     path.touch()
-    with pytest.raises(ValueError, match="is damaged, emptied or no ledger"):
+    with pytest.raises(ValueError, match="is damaged, emptied or not a ledger"):
         PrivacyLedger(path)
     assert path.read_bytes() == b""
 
@@ -299,6 +316,37 @@ def test_attack_10_a_new_file_is_whole_when_it_has_its_name(tmp_path, monkeypatc
     PrivacyLedger(path)
     assert seen == [schema.SCHEMA_VERSION]
     assert [one.name for one in tmp_path.iterdir() if ".new" in one.name] == []
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
+def test_attack_10_a_rest_of_a_ledger_never_becomes_a_new_one(tmp_path, suffix):
+    path, rest = tmp_path / "l.db", tmp_path / f"l.db{suffix}"
+    rest.write_bytes(b"charges that were not yet in the file")
+    with pytest.raises(
+        ValueError, match=f"is missing.*l.db{suffix}.*restore"
+    ) as caught:
+        PrivacyLedger(path)
+    assert str(caught.value).count(". ") == 0
+    assert [*tmp_path.iterdir()] == [rest]
+    rest.unlink()
+    PrivacyLedger(path).charge([event()])
+
+
+def test_attack_10_no_charge_to_a_file_with_a_damaged_page(tmp_path):
+    path = tmp_path / "l.db"
+    ledger = PrivacyLedger(path)
+    ledger.charge([event()])
+    connection = sqlite3.connect(path)
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    query = "SELECT rootpage FROM sqlite_master WHERE name = 'fits'"
+    (page,) = connection.execute(query).fetchone()
+    connection.close()
+    raw = bytearray(path.read_bytes())
+    raw[(page - 1) * size : page * size] = bytes(size)  # no charge reads this page
+    path.write_bytes(raw)
+    with pytest.raises(ValueError, match="is damaged"):
+        ledger.charge([event()])
+    assert path.read_bytes() == bytes(raw) and len(ledger) == 1
 
 
 def _create(path):
@@ -395,7 +443,9 @@ def test_attack_10_lease_and_checkpoint_that_went_back_together(tmp_path, monkey
     for one in old.iterdir():
         if not one.name.startswith("l.db") or len(one.name) > 30:
             shutil.copy(one, folder / one.name)  # all but the ledger itself
-    with pytest.raises(PrivacyBudgetError, match="the ledger has counted 50: an older"):
+    with pytest.raises(
+        PrivacyBudgetError, match="the ledger has counted 50: .* older copy"
+    ):
         clone(model).fit(X, Y, checkpoint=path)
 
 

@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 from dp_accounting.pld import PLDAccountant
 from scipy.optimize import minimize_scalar
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skfdp import (
@@ -22,11 +23,14 @@ from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
+    PrivacyBudgetError,
     PrivacyLedger,
     PrivacyWarning,
     PrivateCenteringTransformer,
     PrivateSearchCV,
+    make_private_scorer,
     private_bounds,
+    private_score,
     report,
 )
 from skfdp.privacy import Event, PrivacyReport, read_report
@@ -182,6 +186,23 @@ def test_attack_9_a_void_report_promises_nothing(why, tmp_path):
     assert PrivacyReport.from_dict(edited).guarantee is False
 
 
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_attack_9_ledger_with_a_seeded_fit_and_its_curve_say_void(kind, tmp_path):
+    pytest.importorskip("matplotlib").use("Agg")
+    ledger = PrivacyLedger(tmp_path / "l.db" if kind == "file" else None)
+    model = FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1], ledger=ledger)
+    model.fit(X, Y)
+    assert "void" not in repr(ledger)
+    axes = report(ledger, delta=1e-5).plot_curve()
+    assert "epsilon 1 at delta 1e-05" in axes.get_legend_handles_labels()[1]
+    with pytest.warns(PrivacyWarning):
+        model.set_params(random_state=0).fit(X, Y)
+    assert repr(ledger).endswith("entries, void (integer seed)>")
+    axes = report(ledger, delta=1e-5).plot_curve()
+    wanted = "epsilon void (integer seed) at delta 1e-05"
+    assert wanted in axes.get_legend_handles_labels()[1]
+
+
 def test_attack_9_a_report_with_guarantee_says_so():
     found = FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1]).fit(X, Y)
     found = found.privacy_
@@ -277,6 +298,90 @@ def test_attack_10_frozen_step_that_learns_nothing_stays_clean():
     assert found.unseen == () and "NOT CHECKED" not in found.statement()
 
 
+class OwnPipeline(Pipeline):
+    """A user's Pipeline: its fit could hand anything to its steps."""
+
+    def fit(self, X, y=None, **params):
+        return super().fit(X, y, **params)
+
+
+MODEL = FeatureDPLogisticRegression(bounds=False, classes=[0, 1])
+PUBLIC = FeatureDPLogisticRegression(
+    bounds=False,
+    classes=[0, 1],
+    public_features=["a", "b", "c"],
+    neighboring_relation="replace_one",
+)
+OWN_PIPELINES = {
+    "whole": (OwnPipeline([("m", MODEL)]), "pipeline (OwnPipeline)"),
+    "with other steps": (
+        OwnPipeline([("p", "passthrough"), ("m", MODEL)]),
+        "pipeline (OwnPipeline)",
+    ),
+    "inside": (
+        Pipeline([("own", OwnPipeline([("m", MODEL)]))]),
+        "own (OwnPipeline)",
+    ),
+    "of a wrapper": (
+        OneVsRestClassifier(OwnPipeline([("m", MODEL)])),
+        "estimators_[0]__pipeline (OwnPipeline)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OWN_PIPELINES)
+def test_attack_10_own_pipeline_is_an_unchecked_assumption(name):
+    model, step = OWN_PIPELINES[name]
+    found = report(clone(model).fit(X, Y))
+    assert step in found.unseen
+    text = " ".join(found.statement().split())
+    assert text.startswith(f"PRIVACY STATEMENT (NOT CHECKED: step {step}")
+    assert f"Step {step} learnt nothing" in text and found.guarantee
+    assert PrivacyReport.from_dict(found.to_dict()) == found
+
+
+def test_attack_10_steps_of_an_own_pipeline_are_not_followed():
+    scaler = StandardScaler().set_output(transform="pandas")
+    steps = [("s", scaler), ("m", PUBLIC)]
+    found = report(clone(Pipeline(steps)).fit(X, Y))
+    assert found.learnt[0].learns == "public columns" and found.guarantee
+    found = report(clone(OwnPipeline(steps)).fit(X, Y))
+    assert found.learnt[0].learns == "rows" and not found.guarantee
+    assert found.public_sources is None
+
+
+def test_attack_10_search_over_an_own_pipeline():
+    search = PrivateSearchCV(
+        OwnPipeline([("m", MODEL)]), {"m__clip_norm": [0.1]}, epsilon=1.0
+    )
+    assert search.fit(X, Y).privacy_.unseen == ("pipeline (OwnPipeline)",)
+
+
+def edited(found, **changes):
+    return PrivacyReport.from_dict({**found.to_dict(), **changes})
+
+
+def test_attack_10_file_without_its_unseen_steps_is_refused():
+    found = report(make_pipeline(Own(), clone(MODEL)).fit(X, Y))
+    with pytest.raises(ValueError, match="claims unseen=.*'own .Own.'"):
+        edited(found, unseen=[])
+    kept = [one for one in found.to_dict()["assumptions"] if "Own" not in one["text"]]
+    assert edited(found, assumptions=kept) == found
+
+
+def test_attack_10_whole_without_what_its_members_could_not_see_is_refused():
+    members = OneVsRestClassifier(make_pipeline(Own(), StandardScaler(), clone(MODEL)))
+    found = report(members.fit(X, Y))
+    values = found.to_dict()
+    assert len(found.unseen) == len(values["learnt"]) == 1
+    kept = [one for one in values["assumptions"] if "Own" not in one["text"]]
+    with pytest.raises(ValueError, match="claims unseen"):
+        edited(found, unseen=[], assumptions=kept)
+    with pytest.raises(ValueError, match="claims learnt"):
+        edited(found, learnt=[])
+    assert edited(found) == found
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_large_epsilon_warns_once_before_the_charge(name):
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
@@ -294,8 +399,23 @@ def test_large_epsilon_warns_once_before_the_charge(name):
 
 def test_large_epsilon_of_other_fits():
     match = "is above 10 and protects little"
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+    with (
+        pytest.warns(PrivacyWarning, match=match),
+        pytest.raises(PrivacyBudgetError),
+    ):
+        private_bounds(X, epsilon=11.0, ledger=ledger)
+    model = FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1]).fit(X, Y)
+    with (
+        pytest.warns(PrivacyWarning, match="epsilon=12.0 " + match) as caught,
+        pytest.raises(PrivacyBudgetError),
+    ):
+        private_score(model, X, Y, 12.0, ledger=ledger)
+    assert len(caught) == 1 and len(ledger) == 0
     with pytest.warns(PrivacyWarning, match=match):
-        private_bounds(X, epsilon=11.0)
+        charged = clone(model).set_params(ledger=PrivacyLedger()).fit(X, Y)
+        scorer = make_private_scorer("accuracy", epsilon=11.0, ledger=charged.ledger)
+        scorer(charged, X, Y)
     with pytest.warns(PrivacyWarning, match=match):
         PrivateSearchCV(
             FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1]),
@@ -304,6 +424,7 @@ def test_large_epsilon_of_other_fits():
         ).fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
-        for epsilon in (10.0, math.inf):
+        for epsilon in (math.inf, 10.0):
             model = FeatureDPLogisticRegression(epsilon, bounds=(0, 1), classes=[0, 1])
             assert model.fit(X, Y).privacy_.target_epsilon == epsilon
+        private_score(model, X, Y, 10.0)

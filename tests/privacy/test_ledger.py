@@ -677,14 +677,14 @@ class TestFileErrors:
 
     def test_not_a_database(self, path):
         path.write_bytes(b"no database, but long enough to be one" * 100)
-        with pytest.raises(ValueError, match="is damaged, emptied or no ledger"):
+        with pytest.raises(ValueError, match="is damaged, emptied or not a ledger"):
             PrivacyLedger(path)
 
     def test_corrupt(self, path):
         raw = bytearray(path.read_bytes())
         raw[4096:] = b"\xff" * (len(raw) - 4096)
         path.write_bytes(raw)
-        with pytest.raises(ValueError, match="is damaged, emptied or no ledger"):
+        with pytest.raises(ValueError, match="is damaged, emptied or not a ledger"):
             PrivacyLedger(path).charge([full_batch()])
 
     def test_another_programs_database(self, tmp_path):
@@ -693,7 +693,7 @@ class TestFileErrors:
         connection.execute("CREATE TABLE things (id INTEGER)")
         connection.close()
         before = path.read_bytes()
-        with pytest.raises(ValueError, match="or no ledger of skfdp"):
+        with pytest.raises(ValueError, match="or not a ledger of skfdp"):
             PrivacyLedger(path)
         assert path.read_bytes() == before
 

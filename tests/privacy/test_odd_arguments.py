@@ -171,7 +171,9 @@ def test_terms_of_an_edited_file(edit, tmp_path):
     connection.execute(EDITS[edit])
     connection.commit()
     connection.close()
-    with pytest.raises(ValueError, match="is damaged, emptied or no ledger") as caught:
+    with pytest.raises(
+        ValueError, match="is damaged, emptied or not a ledger"
+    ) as caught:
         PrivacyLedger(path)
     assert one_sentence(caught)
     assert json.dumps(str(path))[1:-1] in str(caught.value).replace("\\\\", "\\")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from skfdp.privacy.ledger import PrivacyLedger
+from skfdp.privacy.store import Receipt
 
 #: Compared as they are: a difference inside of them has no place of its own.
 _PLAIN = (int, str, bytes, complex, type(None), type(...), range, slice)
@@ -23,8 +24,9 @@ class Comparison:
     Objects are compared by type and by what they would be pickled as. A place is a path
     of attributes and positions, such as ``steps[0].mean_``; a key or a value is never
     part of it, and neither is a name that only one of the two has. What has no state
-    that Python can see (a lock, say) is compared by type alone. A ledger is left out:
-    its charges are compared for themselves.
+    that Python can see (a lock, say) is compared by type alone. Ledgers
+    and receipts are left out: charges are compared for themselves, and receipts are
+    random.
     """
 
     def __init__(self) -> None:
@@ -33,7 +35,7 @@ class Comparison:
 
     def places(self, one: Any, other: Any, place: str = "") -> Iterator[str]:
         """Yield the places where the objects differ."""
-        if one is other or isinstance(one, PrivacyLedger):
+        if one is other or isinstance(one, PrivacyLedger | Receipt):
             return
         if type(one) is not type(other):
             yield place

@@ -22,6 +22,7 @@ from skfdp.estimators.search.search import PrivateSearchCV
 from skfdp.privacy.events import Event
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.plan import PrivacyPlan
+from skfdp.privacy.store import Receipt, new_entries
 from skfdp.releases import rehearsal
 
 _ELSEWHERE = (
@@ -69,11 +70,13 @@ class Charges(PrivacyLedger):
         label: str | None = None,
         plan: PrivacyPlan | None = None,
         n_rows: int | None = None,
-    ) -> None:
-        """Keep a charge."""
+    ) -> Receipt:
+        """Keep a charge, and return a receipt of it, as every ledger does."""
         if rehearsal.current() is None:
             raise ValueError(_ELSEWHERE)
         self.given.append((tuple(events), label, repr((plan, n_rows))))
+        entries = new_entries(self.given[-1][0], label, plan=plan)
+        return self._store.append(entries, lambda terms, recorded: None)
 
     def charge_nonprivate(self, *, label: str | None = None) -> None:
         """Refuse fits without privacy."""

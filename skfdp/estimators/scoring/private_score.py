@@ -11,7 +11,7 @@ import numpy as np
 from skfdp.addresses import public
 from skfdp.estimators.arrays import numeric_target
 from skfdp.estimators.method import Budget
-from skfdp.estimators.parameters import REFUSES, public_count
+from skfdp.estimators.parameters import REFUSES, public_count, warn_of_large
 from skfdp.estimators.partitions.collections import computed, is_collection
 from skfdp.estimators.scoring.adjusted import SUBJECT
 from skfdp.estimators.scoring.estimates import row_spread
@@ -323,6 +323,7 @@ def _score(
     budget = _budget(model, scored, origin, settings)
     plan = _planned(model, scored, settings, budget)
     warn_of_seed(settings.random_state)
+    warn_of_large(settings.epsilon)
     subject = SUBJECT + type(model.estimator).__name__
     receipt = None
     if ledger is not None:
