@@ -168,7 +168,8 @@ class Walk:
         noise adds to it; both are infinite or NaN for steps that explode.
         """
         end, variance = self.moments(curvature)
-        return float(end), math.sqrt(variance) if variance < math.inf else math.inf
+        # NumPy's numbers overflow to infinity; Python's would raise.
+        return end, np.sqrt(variance) if variance < math.inf else np.float64(math.inf)
 
     def moments(
         self,

@@ -108,22 +108,6 @@ def test_a_seed_is_told_and_recorded(name, table):
     assert not fitted(name, table).privacy_.seeded
 
 
-@every_estimator
-def test_one_seed_on_two_tables_draws_two_noises(name, table, releases):
-    X, y = table
-    other = X.copy()
-    other[7, 2] = 1 - other[7, 2]  # private, but where every column is public
-    labels = y.copy()
-    labels[7] = 1 - labels[7]
-    for one in ((X, y), (other, labels), (X, y)):
-        fitted(name, one, random_state=0)
-    n = len(releases) // 3
-    first, second, again = (releases[i * n : i * n + n] for i in range(3))
-    for ours, theirs, same in zip(first, second, again, strict=True):
-        np.testing.assert_array_equal(ours["noise"], same["noise"])
-        assert (ours["noise"] != theirs["noise"]).mean() > 0.9
-
-
 @pytest.mark.parametrize("name", ["classifier", "feature-DP", "network"])
 def test_void_records_are_in_no_release(name, table, releases):
     X, y = table[0].copy(), table[1]

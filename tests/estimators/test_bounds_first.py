@@ -36,7 +36,6 @@ from skfdp.privacy.assumptions import (
 )
 from skfdp.queries.bins import BinCounts
 from skfdp.queries.linear import LinearQuery
-from skfdp.queries.statistics import LabelSum
 
 N = 2000
 SCALES = np.array([1.0, 100.0, 1e6, 0.01])
@@ -373,20 +372,6 @@ def test_the_report_speaks_of_released_bounds(problem):
 
 
 # -- seeds, shares, refusals ---------------------------------------------------------
-def test_seeded_fits_share_no_noise_with_declared_bounds(problem, releases):
-    X, score = problem
-    noises = []
-    for bounds in ("private", "private", first.UNKNOWN):
-        releases.clear()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            DPSGDFClassifier(bounds=bounds, random_state=3).fit(X, score > 0)
-        (counts,) = (s for s in releases if isinstance(s["query"], LabelSum))
-        noises.append(float(counts["noise"][0, 0] / counts["std"]))
-    assert noises[0] == noises[1]
-    assert abs(noises[0] - noises[2]) > 1e-3
-
-
 def test_shares_follow_public_numbers(problem):
     X, score = problem
 

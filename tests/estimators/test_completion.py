@@ -131,26 +131,6 @@ def test_the_charge_comes_before_the_first_release(small, releases, monkeypatch)
     assert counts == [0]
 
 
-def test_a_seed_that_cannot_be_keyed_is_refused_before_the_charge(small):
-    import threading
-
-    class Odd(PrivateCompletionClassifier):
-        lock = threading.Lock()  # nothing tells one from another
-
-    ledger = PrivacyLedger()
-    model = Odd(
-        LogisticRegression(),
-        public_features=[0, 1],
-        bounds=(0, 1),
-        names=["a", "b", "c", "d"],
-        ledger=ledger,
-        random_state=0,
-    )
-    with pytest.raises(ValueError, match="cannot be told from others"):
-        model.fit(*small)
-    assert len(ledger) == 0
-
-
 def test_an_exhausted_budget_trains_nothing(small, releases, seen):
     ledger = PrivacyLedger(epsilon=0.5, delta=1e-5)
     model = make(Recorder(), ledger=ledger)
@@ -283,14 +263,6 @@ def test_a_seed_reproduces_and_is_marked(small, seen):
     assert (seen[2][0][:, 2:] != seen[3][0][:, 2:]).any()
     assert (unseeded[0].class_means_ != unseeded[1].class_means_).any()
     assert not unseeded[0].privacy_.seeded
-
-
-def test_one_seed_draws_other_noise_for_other_data(small, releases):
-    X, y = small
-    for rows in (slice(0, 200), slice(100, 300)):
-        make(random_state=0).fit(X[rows], y[rows])
-    drawn = [seen["noise"].ravel()[0] / seen["std"] for seen in releases]
-    assert len(set(np.round(drawn, 6))) == len(drawn) == 4
 
 
 def test_the_estimators_own_seed_is_left_alone(small):

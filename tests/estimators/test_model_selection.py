@@ -783,28 +783,6 @@ class TestInterface:
         a, b = (search(random_state=None).fit(*small) for _ in range(2))
         assert not np.array_equal(a.best_estimator_.coef_, b.best_estimator_.coef_)
 
-    def test_other_data_or_settings_draw_other_noise(self, small, releases):
-        X, y = small
-
-        def score_noise(model, y=y):
-            releases.clear()
-            model.fit(X, y)
-            return [
-                float(r["noise"][0]) / r["std"]
-                for r in releases
-                if type(r["query"]).__name__ == "ScoreSum"
-            ]
-
-        y_other = y.copy()
-        y_other[0] = 1 - y_other[0]
-        noises = [
-            score_noise(search()),
-            score_noise(search(), y_other),
-            score_noise(search(base(feature_bound=2.0))),
-            score_noise(search(epsilon=1.01)),
-        ]
-        assert len(set(sum(noises, []))) == len(sum(noises, []))
-
     def test_delegates(self, small):
         found = search().fit(*small)
         X = small[0]
@@ -936,7 +914,7 @@ def test_one_class_and_unknown_labels(small):
         search(base(on_invalid="raise")).fit(small[0], small[1] + 1)
     # Released counts of a run show that the labels were recoded; the run is secret.
     with pytest.raises(RuntimeError, match="a run of the search failed"):
-        search().fit(small[0], small[1] + 1)
+        search(epsilon=10.0).fit(small[0], small[1] + 1)
 
 
 def test_a_class_that_only_scores(small):

@@ -92,11 +92,11 @@ def test_little_signal_leaves_the_constant_or_the_free_model():
 def test_what_is_public_pays():
     table, test = make_table(1500), make_table(5000, seed=1)
     mean = {
-        name: np.mean([fitted(table, 0.7, s, **kw).score(*test) for s in range(12)])
+        name: np.mean([fitted(table, 0.7, s, **kw).score(*test) for s in range(36)])
         for name, kw in SPLITS.items()
     }
     assert mean["columns public"] > mean["all private"] - 0.01
-    assert mean["both public"] > mean["columns public"] + 0.02
+    assert mean["both public"] > mean["columns public"] + 0.01
     assert mean["both public"] > mean["target public"] - 0.01
 
 

@@ -768,8 +768,6 @@ def test_a_seed_warns_and_voids(scores):
     assert found.privacy_.seeded and "void (integer seed)" in repr(found)
     (event,) = found.privacy_.events
     assert event.seeded  # what a ledger keeps
-    other = public(Fixed(), scores[0], 1 - scores[1], 1.0, random_state=0)
-    assert np.abs(found.table - other.table).min() > 1e-3  # other records, other noise
     fresh = [public(Fixed(), *scores, 1.0).values for _ in range(2)]
     assert fresh[0] != fresh[1]
 

@@ -26,10 +26,6 @@ _CELLS = (
 LED_BY_VALUES = {
     ("encoding/values.py", "Column.places"): _CELLS,
     ("encoding/values.py", "Column.read"): _CELLS,
-    ("estimators/base.py", "PrivateEstimator._data"): (
-        "lists the arrays that enter the keys of seeded streams, void records among "
-        "them where there are some; without a seed nobody reads the list"
-    ),
     ("records/labels.py", "encode_any"): (
         "looks up each label, and once those that occur, of whatever type; what is not "
         "declared is missing"
