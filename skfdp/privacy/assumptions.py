@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from skfdp.addresses import public
 from skfdp.privacy.events import Event
 from skfdp.privacy.parts import Part
 from skfdp.privacy.public_sets import name_assumptions
@@ -174,7 +173,6 @@ def is_enforced(text: str) -> bool:
     return text in _ENFORCED or text.startswith(READ_FROM_PUBLIC)
 
 
-@public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True)
 class Assumption:
     """A condition of the guarantee, and whether the code enforces it."""

@@ -48,7 +48,6 @@ class PrivacyWarning(UserWarning):
     """Warning that a fit gives no guarantee: an experiment, not a release."""
 
 
-@public("skfdp.privacy")
 class Nameless(enum.Enum):
     """Targets that were disclosed and have no name."""
 

@@ -44,17 +44,6 @@ DERIVED = (
 
 
 @public("skfdp.privacy")
-class Audit:
-    """A name in pickles of before, whose content is not read any more."""
-
-    def __new__(cls, *args: Any, **fields: Any) -> Audit:
-        """Raise ValueError: a report must not lose what an attack had shown."""
-        raise ValueError(
-            f"report holds an audit, which this version does not know: {facts.READ_BY}"
-        )
-
-
-@public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrivacyReport(ReportFacts):
     """Report of what a fit, a Pipeline or a ledger disclosed; made by `from_events`.

@@ -226,7 +226,6 @@ def gamma_of(eta: float, mean: float) -> float:
     )
 
 
-@public("skfdp.privacy")
 class SelectionCurve:
     """Curve of a `Selection`, by the theorem of this module.
 
