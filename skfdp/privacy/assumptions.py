@@ -25,12 +25,7 @@ BATCHES_OF_PERSONS = (
     "Persons enter batches independently, with all of their rows; batches are not "
     "published."
 )
-#: Of every estimator.
-ROWS_CLIPPED = (
-    "Every row is clipped to the declared bounds and norm before anything is computed "
-    "from it."
-)
-#: Of every fit; reports of older ones have the sentence above.
+#: Of every fit.
 VALUES_CLIPPED = (
     "Every value is clipped to the declared bounds of its column, and what a row adds "
     "to a release to a clip norm."
@@ -148,7 +143,6 @@ _ENFORCED = frozenset(
         BATCHES,
         CLIPPED_PERSONS,
         BATCHES_OF_PERSONS,
-        ROWS_CLIPPED,
         VALUES_CLIPPED,
         TARGET_CLIPPED,
         ORTHANT,

@@ -212,11 +212,6 @@ class PLDCurve:
         self._rounding = rounding
         self.accountant = accountant
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        if "_pld" in state:  # saved when both directions shared one distribution
-            state = {**state, "_directions": (state["_pld"],)}
-        vars(self).update(state)
-
     @tails()
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon known to hold at delta."""

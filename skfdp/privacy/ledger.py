@@ -762,5 +762,5 @@ class PrivacyLedger:
             state["dataset"],
             state["identity"],
             state["seen"],
-            state.get("head"),  # older versions kept the number alone
+            state["head"],
         )
