@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from skfdp import addresses
 from skfdp._version import __version__
 
 if TYPE_CHECKING:
@@ -73,20 +72,6 @@ _HOMES = {
     "read_report": "skfdp.privacy",
     "report": "skfdp.privacy",
 }
-# Not public, but named by saved files.
-_IN_FILES = {
-    "AdjustedClassifier": "skfdp.estimators.scoring.adjusted",
-    "CategoriesBlock": "skfdp.encoding.blocks",
-    "CoefficientNoise": "skfdp.estimators.linear_model.coefficient_noise",
-    "HatsBlock": "skfdp.encoding.blocks",
-    "LinearBlock": "skfdp.encoding.blocks",
-    "PairBlock": "skfdp.encoding.blocks",
-    "PrivateScorer": "skfdp.estimators.scoring.scorer",
-    "PublicModel": "skfdp.estimators.linear_model.public_model",
-    "PublicRegression": "skfdp.estimators.linear_model.public_regression",
-    "RowMap": "skfdp.records.row_map",
-    "TargetMap": "skfdp.records.target",
-}
 
 __all__ = [
     "DPSGDFClassifier",
@@ -124,14 +109,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "datasets":
         return importlib.import_module("skfdp.datasets")
-    home = _HOMES.get(name) or _IN_FILES.get(name)
-    if home is not None:
-        return getattr(importlib.import_module(home), name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'skfdp' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-addresses.serve_old_names()

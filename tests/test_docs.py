@@ -3,6 +3,7 @@
 import ast
 import doctest
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,23 @@ def test_pages_of_estimators_show_what_users_call(name):
     assert option == "members"
     assert examples.startswith(f" skfdp.{name}\n")
     assert shown.replace(",", "").split() == [one for one in CALLED if one in members]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_doctests_of_public_names_are_collected(module):
+    """Names that say where users import them from are in no other file's eyes."""
+    collected = {
+        test.name.rpartition(".")[2]
+        for name, home in list(sys.modules.items())
+        if name.partition(".")[0] == "skfdp"
+        for test in doctest.DocTestFinder().find(home)
+        if test.examples
+    }
+    public = {name: getattr(module, name) for name in module.__all__}
+    with_examples = {
+        name for name, one in public.items() if ">>>" in (one.__doc__ or "")
+    }
+    assert with_examples <= collected
 
 
 def run_examples(path):

@@ -11,15 +11,12 @@ import contextlib
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from skfdp.cli import compiling
 from skfdp.cli.arguments import BUNDLED, parse
 from skfdp.cli.output import CommandError, OutputError, ReaderGoneError, complain
 from skfdp.cli.progress import watched
 
-# Named by saved Pipelines; importing them needs pandas.
-_IN_FILES = ("as_numbers", "as_text", "category_name")
 # What each command needs is imported when it runs: --help needs nothing of it, and
 # only tables need pandas.
 _HOMES = {
@@ -34,12 +31,6 @@ _HOMES = {
 }
 #: Commands that fit.
 _FIT = (BUNDLED, "fit")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _IN_FILES:
-        return getattr(importlib.import_module("skfdp.cli.encoding"), name)
-    raise AttributeError(f"module 'skfdp.cli' has no attribute {name!r}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""The records of a run: a charge in a ledger, a report, a trained Pipeline."""
+"""The records of a run: a charge in a ledger, a report, a trained model."""
 
 from __future__ import annotations
 

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import joblib
 
-from skfdp.addresses import OLD
-from skfdp.cli.encoding import as_numbers, as_text, category_name
 from skfdp.encoding import blocks
 from skfdp.encoding.encoder import DeclaredEncoder
 from skfdp.estimators.linear_model.coefficient_noise import CoefficientNoise
@@ -22,7 +20,8 @@ from skfdp.records.row_map import RowMap
 from skfdp.records.spelling import Spelling
 from skfdp.records.target import TargetMap
 
-_ADDRESSES = tuple(
+#: What ``skops.io.load`` must be told to trust in a saved model.
+TRUSTED_TYPES = tuple(
     f"{item.__module__}.{item.__qualname__}"
     for item in (
         Assumption,
@@ -38,21 +37,11 @@ _ADDRESSES = tuple(
         RowMap,
         Spelling,
         TargetMap,
-        as_numbers,
-        as_text,
         blocks.CategoriesBlock,
         blocks.HatsBlock,
         blocks.LinearBlock,
         blocks.PairBlock,
-        category_name,
     )
-)
-#: What ``skops.io.load`` must be told to trust in a saved model, old or new.
-TRUSTED_TYPES = (
-    *_ADDRESSES,
-    *(old for old, address in OLD.items() if address in _ADDRESSES),
-    # A list of column numbers, in files of scikit-learn 1.6.
-    "sklearn.compose._column_transformer._RemainderColsList",
 )
 
 

@@ -15,13 +15,11 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from skfdp.cli import saving
 from skfdp.cli.columns import known_names
 from skfdp.cli.counts import counts
-from skfdp.cli.encoding import TableError
 from skfdp.cli.output import CommandError, check_writable, say, writing
 from skfdp.cli.progress import stage
 from skfdp.cli.scores import Row, print_table, scores
 from skfdp.cli.tables import Table
 from skfdp.cli.target import read_target
-from skfdp.encoding.encoder import DeclaredEncoder
 from skfdp.privacy import read_report
 from skfdp.privacy import report as report_of
 from skfdp.privacy.statement import epsilon_text
@@ -38,7 +36,7 @@ def predict(arguments: argparse.Namespace) -> None:
     model = _load(arguments.saved)
     rows, kept = _rows(arguments, model, arguments.keep or [])
     stage("predicting")
-    found = kept.assign(prediction=_asked(model.predict, rows))
+    found = kept.assign(prediction=model.predict(rows))
     if not is_regressor(model):
         chances = model.predict_proba(rows)
         for label, chance in zip(model.classes_, chances.T, strict=True):
@@ -74,7 +72,7 @@ def score(arguments: argparse.Namespace) -> None:
         target,
         ~readable,
         rows,
-        _encoder(model),
+        getattr(model, "encoder_", None),
         {"": np.arange(len(rows))},
         regression=is_regressor(model),
     )
@@ -85,7 +83,7 @@ def score(arguments: argparse.Namespace) -> None:
     say(f"{Path(arguments.file).name}: {len(y)} rows with a known target {target!r}.")
     say()
     constant = f"base rate: {constant} of these rows"
-    found = _asked(scores, model, rows, y)
+    found = scores(model, rows, y)
     epsilon = epsilon_text(report_of(model), 4)
     print_table(
         [
@@ -167,36 +165,23 @@ def _rows(
     stage("reading the table")
     table = Table(arguments.file, arguments)
     names = [str(name) for name in model.feature_names_in_]
-    encoder = _encoder(model)
-    needed = names
-    if encoder is None:  # of before: it saw the target, too, and left it out
-        needed = [name for _, _, part in model[0].transformers for name in part]
-    header = table.header(known_names(arguments), [*needed, *more])
-    absent = [name for name in dict.fromkeys([*needed, *more]) if name not in header]
+    wanted = [*dict.fromkeys([*names, *more])]
+    header = table.header(known_names(arguments), wanted)
+    absent = [name for name in wanted if name not in header]
     if absent:
         raise CommandError(
             f"{arguments.file!r} lacks the column{'s'[: len(absent) > 1]} "
             f"{', '.join(absent)}: names are case-sensitive."
         )
     # Whoever predicts rows, or scores them, may hear what is wrong with them.
-    wanted = [*dict.fromkeys([*needed, *more])]
     rows = table.columns(wanted, wanted)
     if not len(rows):
         raise CommandError(f"{arguments.file!r} holds no rows below its first line.")
-    numeric = needed
+    numeric, encoder = names, getattr(model, "encoder_", None)
     if encoder is not None:
         blocks = [block for block in encoder.blocks_ if block.reads == "number"]
         numeric = [names[block.parents[0]] for block in blocks]
     return table.decimals(rows, numeric).reindex(columns=names), rows[more]
-
-
-def _encoder(model: Any) -> DeclaredEncoder | None:
-    steps = [model, *(step for _, step in getattr(model, "steps", []))]
-    for step in steps:
-        for found in (step, getattr(step, "encoder_", None)):
-            if isinstance(found, DeclaredEncoder):
-                return found
-    return None
 
 
 def _known(
@@ -217,15 +202,7 @@ def _known(
 
 
 def _target_name(model: Any) -> str:
-    last = model[-1] if hasattr(model, "steps") else model
-    name = last.privacy_.target_name
+    name = model.privacy_.target_name
     if name is None:
         raise CommandError("the model does not say what its target is: give --target.")
     return str(name)
-
-
-def _asked(method, *data):
-    try:
-        return method(*data)
-    except TableError as error:
-        raise CommandError(str(error)) from None

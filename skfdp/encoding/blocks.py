@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skfdp.addresses import public
 from skfdp.encoding.values import Column
-from skfdp.records.spelling import Spelling, number_in
+from skfdp.records.spelling import Spelling
 
 MISSING, OTHER = "missing", "other"
 _GRID = 2.0**26
@@ -129,7 +128,6 @@ class Block:
         return places, values
 
 
-@public("skfdp")
 @dataclasses.dataclass(frozen=True, eq=False)
 class HatsBlock(Block):
     """Hats: a number between two knots counts for both, by its distance to them."""
@@ -149,7 +147,6 @@ class HatsBlock(Block):
         return self._replaced(places, np.stack([1 - share, share], axis=1), missing)
 
 
-@public("skfdp")
 @dataclasses.dataclass(frozen=True, eq=False)
 class LinearBlock(Block):
     """Line: a number scaled from its bounds to [0, 1]."""
@@ -166,7 +163,6 @@ class LinearBlock(Block):
         return self._replaced(places, _share(x, low, high)[:, None], missing)
 
 
-@public("skfdp")
 @dataclasses.dataclass(frozen=True, eq=False)
 class CategoriesBlock(Block):
     """Categories, one column each; unknown ones are "other".
@@ -184,16 +180,14 @@ class CategoriesBlock(Block):
     def entries(self, *columns: Column) -> tuple[np.ndarray, np.ndarray]:
         """Return a single 1."""
         if self.reads == "category":
-            spelling = self.spelling or _spelling_of_old(self.levels)
             other = self.levels.index(OTHER)
-            places = columns[0].places(spelling, other, self.missing)
+            places = columns[0].places(self.spelling, other, self.missing)
         else:
             part = columns[0].read(self.reads)
             places = np.where(np.isnan(part), self.missing, part).astype(np.intp)
         return places[:, None], np.ones((len(places), 1))
 
 
-@public("skfdp")
 @dataclasses.dataclass(frozen=True, eq=False)
 class PairBlock(Block):
     """Pair: products of the entries of two blocks, but of their level "missing".
@@ -223,16 +217,6 @@ class PairBlock(Block):
         places = places.reshape(shape)
         values = (u[:, :, None] * v[:, None, :]).reshape(shape)
         return self._replaced(places, values, missing)
-
-
-def _spelling_of_old(levels: tuple[str, ...]) -> Spelling:
-    """Return the spelling of a block that was saved before blocks had one.
-
-    Such a block took text that reads as a number for this number.
-    """
-    numbers = (number_in(level) for level in levels)
-    pairs = zip(levels, numbers, strict=True)
-    return Spelling(tuple(level if one is None else one for level, one in pairs))
 
 
 def _share(x: np.ndarray, low: Any, high: Any) -> np.ndarray:

@@ -18,7 +18,6 @@ from skfdp.estimators.parameters import (
     ASSUMPTIONS,
     REFUSES,
     check_privacy_parameters,
-    complete_parameters,
     forget,
     parameters_of,
     warn_of_large,
@@ -75,10 +74,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     _may_be_a_step = True
     #: Whether every release of a fit is charged, so that it may leave a checkpoint.
     _can_resume = True
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        complete_parameters(self)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether a fit came to its end."""

@@ -175,13 +175,6 @@ def declared_by(model: Any, name: str) -> Any:
     return shown_ones(deep=False).get(name) if callable(shown_ones) else None
 
 
-def complete_parameters(estimator: Any) -> None:
-    """Give parameters that are younger than a saved estimator their defaults."""
-    for name, parameter in parameters_of(type(estimator)).items():
-        if name not in vars(estimator):
-            vars(estimator)[name] = parameter.default
-
-
 def check_privacy_parameters(given: Mapping[str, Any]) -> None:
     """Check what private estimators share: budget, relation, bounds, seed."""
     check_budget(given["epsilon"], given["delta"], allow_infinite=True)

@@ -396,9 +396,7 @@ class TableEstimator(BaseEstimator):
         finite, sparse = self.on_invalid == "raise", self._accepts_sparse
         X = declared_numbers(X, self.bounds, finite)
         X = check_arrays(self, X, reset=False, accept_sparse=sparse, finite=finite)
-        # A model that was saved by an older version does not know its public columns.
-        public = getattr(self, "_public_mask", np.zeros(X.shape[1], dtype=bool))
-        check_finite(X, public)
+        check_finite(X, self._public_mask)
         return self.row_map_.filled(X)[0]
 
 

@@ -28,11 +28,9 @@ def public_set(
 
     Every later event lies inside that of the first charge, which so fixes the set.
     """
-    found = _disclosed(recorded)
     if terms.public is not None:
-        # Fits older than names had targets too: that the set holds them is assumed.
-        return frozenset(terms.public) | {n for n in found if not isinstance(n, str)}
-    return found if recorded else None
+        return frozenset(terms.public)
+    return _disclosed(recorded) if recorded else None
 
 
 def check_charge(
@@ -48,12 +46,6 @@ def check_charge(
     public = public_set(terms, before)
     if public or _disclosed(events):
         _check_columns_have_names(events)
-    if terms.public is None and any("unknown" in event.unnamed for event in before):
-        raise PrivacyBudgetError(
-            "it holds fits that were recorded before targets had names, and nobody can "
-            "tell what they disclosed: declare it once, by "
-            "PrivacyLedger(path, public=[...])."
-        )
     promised = promise(dict.fromkeys(before + events), public)
     check_part(part, events, promised.public, n_rows)
     check_parts([*(entry.part for entry in recorded), part])
@@ -65,8 +57,7 @@ def check_import(terms: Terms, entries: Sequence[LedgerEntry]) -> None:
     events = events_of(entries)
     _check_relation(terms, events)
     if events:
-        public = None if terms.public is None else public_set(terms, events)
-        promise(dict.fromkeys(events), public)
+        promise(dict.fromkeys(events), terms.public)
 
 
 def check_declaration(terms: Terms, recorded: tuple[LedgerEntry, ...]) -> None:
@@ -75,10 +66,7 @@ def check_declaration(terms: Terms, recorded: tuple[LedgerEntry, ...]) -> None:
     if terms.public is None or not events:
         return
     found = _disclosed(events)
-    known = {name for name in found if isinstance(name, str)}
-    declared = set(terms.public)
-    old = any("unknown" in event.unnamed for event in events)
-    if not (known <= declared if old else found == declared):
+    if found != set(terms.public):
         raise ValueError(
             f"public={list(terms.public)!r} is declared too late: the first charge "
             f"promised that {set_text(found)} is public, and nothing else."

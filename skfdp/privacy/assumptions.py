@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from skfdp.addresses import public
 from skfdp.privacy.events import Event
 from skfdp.privacy.parts import Part
 from skfdp.privacy.public_sets import name_assumptions
@@ -26,12 +25,7 @@ BATCHES_OF_PERSONS = (
     "Persons enter batches independently, with all of their rows; batches are not "
     "published."
 )
-#: Of every estimator.
-ROWS_CLIPPED = (
-    "Every row is clipped to the declared bounds and norm before anything is computed "
-    "from it."
-)
-#: Of every fit; reports of older ones have the sentence above.
+#: Of every fit.
 VALUES_CLIPPED = (
     "Every value is clipped to the declared bounds of its column, and what a row adds "
     "to a release to a clip norm."
@@ -151,7 +145,6 @@ _ENFORCED = frozenset(
         BATCHES,
         CLIPPED_PERSONS,
         BATCHES_OF_PERSONS,
-        ROWS_CLIPPED,
         VALUES_CLIPPED,
         TARGET_CLIPPED,
         ORTHANT,
@@ -176,7 +169,6 @@ def is_enforced(text: str) -> bool:
     return text in _ENFORCED or text.startswith(READ_FROM_PUBLIC)
 
 
-@public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True)
 class Assumption:
     """A condition of the guarantee, and whether the code enforces it."""

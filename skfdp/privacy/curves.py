@@ -24,7 +24,6 @@ from scipy import special
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from skfdp.addresses import public
 from skfdp.privacy import facts
 from skfdp.privacy.events import Event
 
@@ -178,7 +177,6 @@ class PrivacyCurve(Protocol):
         """Return the smallest delta known to hold at epsilon."""
 
 
-@public("skfdp.privacy")
 class GaussianCurve:
     """Exact curve of full-batch Gaussian releases."""
 
@@ -202,7 +200,6 @@ class GaussianCurve:
         return float(ndtr(ndtri(false_alarms) + self.mu))
 
 
-@public("skfdp.privacy")
 class PLDCurve:
     """Pessimistic curve from a composed privacy loss distribution."""
 
@@ -214,11 +211,6 @@ class PLDCurve:
         self._directions = tuple(loss_distributions)
         self._rounding = rounding
         self.accountant = accountant
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        if "_pld" in state:  # saved when both directions shared one distribution
-            state = {**state, "_directions": (state["_pld"],)}
-        vars(self).update(state)
 
     @tails()
     def epsilon(self, delta: float) -> float:

@@ -23,9 +23,8 @@ from skfdp.privacy.relations import Relation
 
 #: Whose private part changes between neighbours.
 UNITS = ("record", "person")
-#: What of a fit's table had no name: its columns, its target, or, in events recorded
-#: before these fields existed, nobody knows what.
-UNNAMED = ("columns", "target", "unknown")
+#: What of a fit's table had no name.
+UNNAMED = ("columns", "target")
 
 # Classes of events other than the plain one, by the kind that is written of them.
 _KINDS: dict[str, type[Event]] = {}
@@ -48,12 +47,10 @@ class PrivacyWarning(UserWarning):
     """Warning that a fit gives no guarantee: an experiment, not a release."""
 
 
-@public("skfdp.privacy")
 class Nameless(enum.Enum):
     """Targets that were disclosed and have no name."""
 
     TARGET = "the target, which has no name"
-    UNKNOWN = "a target that was not recorded by name"
 
 
 def check_budget(epsilon: float, delta: float, *, allow_infinite: bool = False) -> None:
@@ -119,9 +116,8 @@ class Event:
     target_name : str or None, default=None
         Name of the target in the table that it comes from, public or not; None where
         there is no target, or where it has no name.
-    unnamed : tuple of {"columns", "target", "unknown"}, default=()
-        What of the fit had no name, public or not; "unknown" in events that were
-        recorded before names were.
+    unnamed : tuple of {"columns", "target"}, default=()
+        What of the fit had no name, public or not.
     unit : {"record", "person"}, default="record"
         Whose private part changes between neighbours: that of one record, or those of
         all records of one person.
@@ -258,7 +254,7 @@ class Event:
         found = set(self.unnamed)
         if any(not isinstance(name, str) for name in self.public_features):
             found.add("columns")
-        if self.public_target and self.target_name is None and "unknown" not in found:
+        if self.public_target and self.target_name is None:
             found.add("target")
         return tuple(part for part in UNNAMED if part in found)
 
@@ -387,8 +383,7 @@ class Event:
         if self.public_target and self.target_name is not None:
             target = {self.target_name}
         elif self.public_target:
-            unknown = "unknown" in self.unnamed
-            target = {Nameless.UNKNOWN if unknown else Nameless.TARGET}
+            target = {Nameless.TARGET}
         return frozenset(self.public_features) | target
 
     @property
@@ -419,12 +414,7 @@ class Event:
             known = isinstance(kind, str) and kind in _KINDS
             return _KINDS[kind].from_dict(values) if known else refuse_kind(kind)
         check_fields("Event", cls, values)
-        return cls(**(_before_names(values) | dict(values)))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # An older pickle: the class's defaults would call the target anonymous.
-        self.__dict__.update(_before_names(state) | state)
-        object.__setattr__(self, "unnamed", self._all_unnamed())
+        return cls(**values)
 
 
 def refuse_kind(kind: Any) -> NoReturn:
@@ -445,10 +435,7 @@ def check_mapping(name: str, values: Any) -> None:
 
 
 def check_fields(name: str, cls: type, values: Mapping[str, Any]) -> None:
-    """Raise ValueError unless a mapping has the fields of a dataclass, and no others.
-
-    Those with a default may be missing: they are younger than some files.
-    """
+    """Raise ValueError unless a mapping has a dataclass's fields, and no others."""
     fields = dataclasses.fields(cls)
     unknown = set(values) - {field.name for field in fields}
     if unknown:
@@ -457,7 +444,7 @@ def check_fields(name: str, cls: type, values: Mapping[str, Any]) -> None:
             "a newer skfdp; upgrade to read it."
         )
     for field in fields:
-        if field.name not in values and field.default is dataclasses.MISSING:
+        if field.name not in values:
             raise ValueError(
                 f"{name} lacks the field {field.name!r}: pass what to_dict returned."
             )
@@ -465,11 +452,3 @@ def check_fields(name: str, cls: type, values: Mapping[str, Any]) -> None:
 
 def _is_one_of(value: Any, known: tuple[str | None, ...]) -> bool:
     return (value is None or isinstance(value, str)) and value in known
-
-
-def _before_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that an event lacks which was recorded before names were."""
-    if "unnamed" in values:
-        return {}
-    unknown = values.get("public_target") is True or bool(values.get("public_features"))
-    return {"target_name": None, "unnamed": ("unknown",) * unknown, "unit": "record"}

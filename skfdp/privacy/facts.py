@@ -18,8 +18,6 @@ import numpy as np
 
 #: More steps or runs than this are refused; below, squares and sums stay finite.
 MOST = 2**53
-#: What to do with a file that holds what is gone; no version was released before.
-READ_BY = "read it with the version that wrote it, skfdp 0.1.0.dev0 up to e8edd7a."
 # repr() shows so many entries of a tuple.
 _SHOWN = 6
 
@@ -32,30 +30,6 @@ def shown(value: Any) -> str:
     if value is None or isinstance(value, str | int | float | complex):
         return repr(value) if len(repr(value)) < 80 else f"a long {_kind(value)}"
     return f"a {_kind(value)}"
-
-
-def without_gone(
-    holder: str, values: Mapping[str, Any], gone: Mapping[str, tuple[Any, ...]]
-) -> dict[str, Any]:
-    """Return the fields of today, or raise if one that is gone said something.
-
-    Parameters
-    ----------
-    holder : str
-        What has the fields, for the message.
-    values : mapping
-    gone : mapping from str to tuple
-        The values that each field that is gone may have: those that say nothing.
-    """
-    kept = dict(values)
-    for name, nothing in gone.items():
-        found = kept.pop(name, nothing[0])
-        if not any(type(found) is type(it) and found == it for it in nothing):
-            raise ValueError(
-                f"{holder} holds {name}={shown(found)}, which this version does not "
-                f"know: {READ_BY}"
-            )
-    return kept
 
 
 def plain(value: Any) -> Any:

@@ -768,5 +768,5 @@ class PrivacyLedger:
             state["dataset"],
             state["identity"],
             state["seen"],
-            state.get("head"),  # older versions kept the number alone
+            state["head"],
         )

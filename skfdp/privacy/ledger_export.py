@@ -82,13 +82,11 @@ def from_json(text: str) -> tuple[Terms, tuple[LedgerEntry, ...], str]:
             f"ledger has schema_version={version!r}, which no version of skfdp wrote: "
             "pass what to_json wrote."
         )
-    if version > SCHEMA_VERSION:
+    if version != SCHEMA_VERSION:
         raise ValueError(
-            f"ledger has schema_version={version!r}, newer than {SCHEMA_VERSION}: "
-            "upgrade skfdp."
+            f"ledger has schema_version={version!r}, this skfdp reads "
+            f"{SCHEMA_VERSION}: read it with the version that wrote it."
         )
-    # Schema 2 knew no public set.
-    values = {"public": None, **values} if version < 3 else values
     terms = Terms(
         epsilon=_field(values, "epsilon", "ledger", int, float, None),
         delta=_field(values, "delta", "ledger", int, float, None),

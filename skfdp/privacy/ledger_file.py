@@ -308,14 +308,14 @@ class FileStore:
         if not schema.is_ours(connection):
             raise self._damaged()
         version = schema.version_of(connection)
-        if version > schema.SCHEMA_VERSION:
-            raise ValueError(
-                f"ledger {str(self.path)!r} has schema version {version}, newer than "
-                f"{schema.SCHEMA_VERSION}, which skfdp {__version__} knows: upgrade "
-                "skfdp."
-            )
-        if version < schema.SCHEMA_VERSION:
+        if not version:
             raise self._damaged()
+        if version != schema.SCHEMA_VERSION:
+            raise ValueError(
+                f"ledger {str(self.path)!r} has schema version {version}, skfdp "
+                f"{__version__} reads {schema.SCHEMA_VERSION}: open it with the "
+                "version that wrote it."
+            )
         found = schema.identity_of(connection)
         if self.identity not in (None, found):
             raise ValueError(

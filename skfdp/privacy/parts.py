@@ -7,13 +7,11 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from skfdp.addresses import public
 from skfdp.privacy import facts
 from skfdp.privacy.events import Event, PrivacyBudgetError
 from skfdp.privacy.values import shown
 
 
-@public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Part:
     """Some records of a data set, fixed by their positions or by a public column.

@@ -123,11 +123,6 @@ def name_assumptions(events: Collection[Event], n_fits: int) -> Iterator[str]:
             "Targets without a name are the same column, or all of them are public, or "
             "all private."
         )
-    if any("unknown" in event.unnamed for event in events):
-        yield (
-            "What was disclosed by fits that were recorded before targets had names "
-            "is in the public set."
-        )
 
 
 def name_text(name: Disclosed) -> str:

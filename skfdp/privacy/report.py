@@ -18,16 +18,6 @@ from skfdp.privacy.store import dumps
 
 SCHEMA = "skfdp-privacy-report"
 SCHEMA_VERSION = 1
-#: Fields that some stored reports are older than.
-_YOUNGER: dict[str, Any] = {
-    "receipts": (),
-    "target_name": None,
-    "learnt": (),
-    "public_sources": None,
-    "findings": (),
-}
-# A field of before that is gone: what it may hold in files, which says nothing.
-_GONE = {"audit": (None,)}
 #: What `to_dict` writes for people and `from_dict` derives again.
 DERIVED = (
     "guarantee",
@@ -41,17 +31,6 @@ DERIVED = (
     "not_covered",
     "limits",
 )
-
-
-@public("skfdp.privacy")
-class Audit:
-    """A name in pickles of before, whose content is not read any more."""
-
-    def __new__(cls, *args: Any, **fields: Any) -> Audit:
-        """Raise ValueError: a report must not lose what an attack had shown."""
-        raise ValueError(
-            f"report holds an audit, which this version does not know: {facts.READ_BY}"
-        )
 
 
 @public("skfdp.privacy")
@@ -261,7 +240,7 @@ class PrivacyReport(ReportFacts):
         Raises
         ------
         ValueError
-            If it is not a report, has a newer schema, or claims what does not follow
+            If it is not a report, has another schema, or claims what does not follow
             from its events; see `skfdp.privacy.claims`.
         """
         if not isinstance(values, Mapping) or values.get("schema") != SCHEMA:
@@ -269,12 +248,11 @@ class PrivacyReport(ReportFacts):
                 f'report must hold "schema": "{SCHEMA}": pass what to_json wrote.'
             )
         version = facts.count("schema_version", values.get("schema_version"))
-        if version > SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             raise ValueError(
-                f"report has schema_version={version!r}, newer than {SCHEMA_VERSION}: "
-                "upgrade skfdp."
+                f"report has schema_version={version!r}, this skfdp reads "
+                f"{SCHEMA_VERSION}: read it with the version that wrote it."
             )
-        values = {**_YOUNGER, **facts.without_gone("report", values, _GONE)}
         names = [field.name for field in dataclasses.fields(cls)]
         unknown = set(values) - {"schema", "schema_version", *names, *DERIVED}
         if unknown:

@@ -44,12 +44,6 @@ from skfdp.privacy.events import (
 )
 
 KIND = "selection"
-# Fields of before that are gone: what they may hold in files, which says nothing.
-_GONE: dict[str, tuple[Any, ...]] = {
-    "runs": ("negative_binomial",),
-    "rate": (None,),
-    "sampled": ((), []),
-}
 # The account of a calibrated run may fall short of the budget by this share.
 _MARGIN = 1e-9
 _LARGEST_EXPONENT = 700.0  # exp of a larger number overflows
@@ -191,15 +185,12 @@ class Selection(Event, kind=KIND):
     def from_dict(cls, values: Mapping[str, Any]) -> Selection:
         """Rebuild the event; other kinds and unknown fields are refused."""
         check_mapping("Selection", values)
-        fields = facts.without_gone("Selection", values, _GONE)
+        fields = dict(values)
         kind = fields.pop("kind", None)
         if kind != KIND:
             refuse_kind(kind)
         check_fields("Selection", cls, fields)
         return cls(**fields)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(facts.without_gone("Selection", state, _GONE))
 
 
 def mean_runs(eta: float, gamma: float) -> float:
@@ -226,7 +217,6 @@ def gamma_of(eta: float, mean: float) -> float:
     )
 
 
-@public("skfdp.privacy")
 class SelectionCurve:
     """Curve of a `Selection`, by the theorem of this module.
 
@@ -255,9 +245,6 @@ class SelectionCurve:
         )
         self._mean = event.mean_runs
         self.shift = (1 + event.eta) * self._first_epsilon(event.gamma)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(vars(SelectionCurve(state["event"])))  # also of before
 
     def _first_epsilon(self, gamma: float) -> float:
         """Return epsilon_1, rounded up."""

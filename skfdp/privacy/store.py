@@ -113,7 +113,7 @@ class LedgerEntry:
     plan: PrivacyPlan | None = None
 
     def __post_init__(self) -> None:
-        # Here, so that what older versions wrote is coarse wherever it is read.
+        # Here, so that it is coarse wherever it comes from.
         object.__setattr__(self, "time", _day(facts.text("time", self.time)))
 
     @property

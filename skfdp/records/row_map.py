@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skfdp.addresses import public
 from skfdp.records.blocks import (
     _with_data,
     blocks,
@@ -25,7 +24,6 @@ from skfdp.records.grid import times_columns
 from skfdp.records.large import LargeTable
 
 
-@public("skfdp")
 @dataclasses.dataclass(frozen=True)
 class RowMap:
     """The row map: bounds, then a divisor, or a norm.

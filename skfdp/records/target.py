@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.addresses import public
 from skfdp.records.checks import check_interval, shown, within_floats
 from skfdp.records.spelling import number
 
@@ -20,7 +19,6 @@ _SMALLEST = 1e-12
 _FURTHEST = 1e100
 
 
-@public("skfdp")
 @dataclasses.dataclass(frozen=True)
 class TargetMap:
     """``target of the loop = (target - centre) / scale``.

@@ -107,11 +107,10 @@ class TestTimes:
             ("2026-11-22", "2026-11-22"),
         ],
     )
-    def test_old_json_is_coarse_once_it_is_read(self, written, day):
+    def test_json_is_coarse_once_it_is_read(self, written, day):
         ledger = PrivacyLedger()
         ledger.charge([full_batch()])
-        values = json.loads(ledger.to_json()) | {"schema_version": 2}
-        del values["public"]
+        values = json.loads(ledger.to_json())
         values["entries"][0]["time"] = written
         twin = PrivacyLedger.from_json(json.dumps(values))
         assert twin.entries[0].time == day
@@ -424,12 +423,6 @@ class TestReceipts:
         assert [receipt.charge for receipt in found.receipts] == [3]
         ledger.charge([full_batch()])
         PrivacyLedger(path).check_report(found)
-
-    def test_reports_of_before_have_none(self, data):
-        values = DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(*data).privacy_
-        old = values.to_dict()
-        del old["receipts"]
-        assert type(values).from_dict(old) == values
 
     @pytest.mark.parametrize("edit", [{"charge": "1"}, {"charge": 0}, {"head": [1]}])
     def test_edited_receipts_are_told(self, data, path, edit):

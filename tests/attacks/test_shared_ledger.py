@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import pickle
 import re
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from skfdp import (
     report,
 )
 from skfdp.privacy import Event, PrivacyReport, gdp_epsilon
-from skfdp.privacy.events import Nameless
 from skfdp.privacy.public_sets import promise
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "sharing.rst"
@@ -39,13 +37,6 @@ def event(**facts) -> Event:
 
 def public(*columns: str, **facts) -> Event:
     return event(public_features=columns, **{"target_name": "outcome", **facts})
-
-
-def old_event() -> Event:
-    values = event(public_target=True).to_dict()
-    for name in ("target_name", "unnamed", "unit"):
-        del values[name]
-    return Event.from_dict(values)
 
 
 def without_privacy(ledger: PrivacyLedger) -> None:
@@ -143,7 +134,6 @@ CASES = {
     ),
     "seeded": (None, public(seeded=True), public()),
     "without privacy, under a ceiling": (None, public(), without_privacy),
-    "recorded before names": (None, old_event(), public()),
 }
 
 
@@ -175,9 +165,7 @@ def test_case_of_the_guide(case, in_file, tmp_path):
     declared, first, second = CASES[case]
     path = tmp_path / "ledger.sqlite" if in_file else None
     ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA, public=declared)
-    if isinstance(first, Event) and "unknown" in first.unnamed:
-        ledger._store.append(entries_of(first), lambda terms, recorded: None)
-    elif first is not None:
+    if first is not None:
         charge(ledger, first)
     before = len(ledger)
     if rows_of_the_guide()[case]:
@@ -188,12 +176,6 @@ def test_case_of_the_guide(case, in_file, tmp_path):
         with pytest.raises(PrivacyBudgetError, match=r"nothing was charged|ceiling"):
             charge(ledger, second)
         assert len(ledger) == before
-
-
-def entries_of(one: Event):
-    from skfdp.privacy.store import new_entries
-
-    return new_entries([one], "an old fit")
 
 
 class TestStatement:
@@ -383,37 +365,13 @@ class TestReview:
             PrivacyReport.from_dict(found.to_dict() | {"private_features": ["age"]})
 
 
-class TestOldRecords:
-    def test_a_record_without_names_is_unknown(self):
-        assert old_event().unnamed == ("unknown",)
-        assert old_event().disclosed == {Nameless.UNKNOWN}
-
-    def test_so_is_a_pickle_of_before(self):
-        one = event(public_target=True)
-        state = dict(one.__dict__)
+class TestDeclaration:
+    def test_an_event_without_names_is_refused(self):
         for name in ("target_name", "unnamed", "unit"):
-            del state[name]
-        restored = object.__new__(Event)
-        restored.__setstate__(state)
-        assert restored == old_event()
-        assert pickle.loads(pickle.dumps(one)) == one
-
-    def test_what_protected_everything_is_known(self):
-        values = event().to_dict()
-        for name in ("target_name", "unnamed", "unit"):
+            values = event(public_target=True).to_dict()
             del values[name]
-        assert Event.from_dict(values) == event()
-
-    def test_a_declaration_opens_the_ledger_again(self, tmp_path):
-        path = tmp_path / "ledger.sqlite"
-        ledger = PrivacyLedger(path)
-        ledger._store.append(entries_of(old_event()), lambda terms, recorded: None)
-        ledger = PrivacyLedger(path, public=["dx"])
-        ledger.charge([event(public_target=True, target_name="dx")])
-        found = report(ledger, delta=DELTA)
-        assert any(
-            "recorded before targets had names" in a.text for a in found.assumptions
-        )
+            with pytest.raises(ValueError, match=f"lacks the field '{name}'"):
+                Event.from_dict(values)
 
     def test_a_promise_is_not_widened_later(self, tmp_path):
         path = tmp_path / "ledger.sqlite"

@@ -19,7 +19,8 @@ from skfdp.audit.one_run.guesses import (
     steinke_bound,
     steinke_p_value,
 )
-from skfdp.privacy import GaussianCurve, gdp_epsilon, gdp_mu
+from skfdp.privacy import gdp_epsilon, gdp_mu
+from skfdp.privacy.curves import GaussianCurve
 
 SIZES = ((20, 20), (60, 30), (1000, 1000), (1000, 100))
 

@@ -97,12 +97,6 @@ def schema():
     return json.loads(place.read_text())
 
 
-def test_reports_of_before_have_none():
-    values = json.loads(report().to_json())
-    del values["findings"]
-    assert PrivacyReport.from_dict(values).findings == ()
-
-
 @pytest.mark.parametrize(
     ("edit", "match"),
     [

@@ -13,7 +13,6 @@ import pytest
 
 import skfdp
 from skfdp.cli import job, main, progress, saving
-from skfdp.cli.encoding import TableError, as_numbers, as_text, canonical
 
 # A value of a private text column and one of a private number, both outside of what
 # is declared: no output may hold them.
@@ -460,25 +459,3 @@ def test_declarations(run, tmp_path):
     rows = frame.drop(columns="y")
     assert found.score(rows, frame["y"]) > 0.9
     assert (found.encoder_.transform(rows).sum(axis=1) == 3).all()
-
-
-# -- what saved files of before name --------------------------------------------------
-def test_spellings():
-    pairs = {" 01": "1", "1.0": "1", "1e2": "100", "-3": "-3", "0.50": "0.5"}
-    pairs |= {"TRUE": "True", "": "missing", " x y ": "x y", "1_0": "1_0"}
-    pairs |= {"nan": "nan", "inf": "inf", "9" * 30: "9" * 30}
-    assert {value: canonical(value) for value in pairs} == pairs
-    frame = pd.DataFrame({"a": [1.0, np.nan], "b": pd.array([True, None]), "c": "x"})
-    expected = {"a": ["1", "missing"], "b": ["True", "missing"], "c": ["x", "x"]}
-    assert as_text(frame).to_dict("list") == expected
-
-
-def test_numbers():
-    frame = pd.DataFrame({"a": [" 1", "", "2.5"], "b": pd.array([1, None, 3])})
-    encoded = as_numbers(frame, {"a": 7.0, "b": 8.0})
-    assert encoded.to_dict("list") == {"a": [1.0, 7.0, 2.5], "b": [1.0, 8.0, 3.0]}
-    for value in (CANARY_TEXT, "inf", "1e999"):
-        with pytest.raises(TableError, match="not a finite number") as caught:
-            as_numbers(pd.DataFrame({"a": ["1", value]}), {"a": 0.0})
-        assert value not in str(caught.value)
-        assert caught.value.__cause__ is None

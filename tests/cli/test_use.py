@@ -15,7 +15,6 @@ import skfdp
 from skfdp.cli import main, progress, saving
 
 N = 300
-SAVED = Path(__file__).parents[1] / "golden" / "saved"
 
 
 def people(seed=0):
@@ -137,20 +136,6 @@ def test_refused_predictions(run, tmp_path):
     (tmp_path / "bad.joblib").write_bytes(b"nothing")
     sentence = refusal(run("predict", tmp_path / "bad.joblib", "new.csv"))
     assert "is not a model that 'skfdp fit' wrote" in sentence
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.InconsistentVersionWarning")
-@pytest.mark.parametrize("version", ["a07e582", "d65af2a"])
-def test_models_of_before_predict(run, version):
-    saved = SAVED / version
-    status, out, err = run(
-        *("predict", saved / "command-line.joblib", saved / "rows.csv")
-    )
-    assert status == 0, err
-    margins = np.load(saved / "expected.npz")["command-line.joblib"]
-    found = pd.read_csv(io.StringIO(out))
-    assert len(found) == len(margins)
-    np.testing.assert_allclose(found.iloc[:, -1], 1 / (1 + np.exp(-margins)))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")

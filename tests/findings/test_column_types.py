@@ -3,7 +3,6 @@
 import datetime
 import decimal
 import pathlib
-import pickle
 import warnings
 
 import numpy as np
@@ -22,7 +21,6 @@ from skfdp import (
     private_bounds,
     private_score,
 )
-from skfdp.encoding.blocks import CategoriesBlock
 from skfdp.encoding.values import Column
 
 N = 200
@@ -86,15 +84,6 @@ def test_f06_float32_is_spelt_by_its_own_digits(column):
 
 def test_f06_a_float_beyond_2_53_is_no_declared_code():
     assert places([str(BIG[0]), "900000000000206976"], [float(BIG[0])]) == [2]
-
-
-def test_f06_blocks_saved_before_read_numbers_as_before():
-    old = CategoriesBlock(
-        "c", (0,), 0, ("1", "True", "x", "other", "missing"), "category"
-    )
-    for block in (old, pickle.loads(pickle.dumps(old))):
-        found = block.encode(["01", 1.0, "TRUE", "x", "y", None]).argmax(axis=1)
-        assert found.tolist() == [0, 0, 1, 2, 3, 4]
 
 
 def test_f06_words_other_and_missing_keep_their_levels():

@@ -1,7 +1,6 @@
 """Reports of Pipelines and of tools around estimators, from fit to text."""
 
 import html
-import json
 
 import numpy as np
 import pandas as pd
@@ -277,13 +276,6 @@ class TestWhatIsSaid:
         values = logistic().fit(table[["age"]], labels).privacy_.to_dict()
         with pytest.raises(ValueError, match=r"\w+"):
             PrivacyReport.from_dict(values | edit)
-
-    def test_reports_of_before_are_read(self, table, labels):
-        found = logistic().fit(table[["age"]], labels).privacy_
-        values = json.loads(found.to_json())
-        for name in ("learnt", "public_sources"):
-            del values[name]
-        assert PrivacyReport.from_dict(values) == found
 
 
 class TestPublicColumns:

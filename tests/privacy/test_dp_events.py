@@ -11,7 +11,8 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyLedger, report
-from skfdp.privacy import Event, Part, Selection, compose
+from skfdp.privacy import Event, Selection, compose
+from skfdp.privacy.parts import Part
 
 DELTA = 1e-5
 RELATIONS = [relation.name.lower() for relation in NeighboringRelation]

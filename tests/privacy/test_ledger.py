@@ -703,12 +703,17 @@ class TestFileErrors:
         with pytest.raises(ValueError, match="is damaged, emptied or"):
             ledger.charge([full_batch()])
 
-    def test_newer_schema(self, path):
+    @pytest.mark.parametrize("version", [3, 5])
+    def test_another_schema(self, path, version):
         connection = sqlite3.connect(path)
-        connection.execute("UPDATE meta SET value = '5' WHERE key = 'schema_version'")
+        connection.execute(
+            "UPDATE meta SET value = ? WHERE key = 'schema_version'", (version,)
+        )
         connection.commit()
         connection.close()
-        with pytest.raises(ValueError, match="schema version 5, newer than 4.*upgrade"):
+        with pytest.raises(
+            ValueError, match=f"schema version {version}, .* reads 4: open"
+        ):
             PrivacyLedger(path)
 
     def test_newer_event(self, path, monkeypatch):

@@ -184,7 +184,8 @@ class TestJson:
         ("edit", "match"),
         [
             ({"schema": "other"}, "pass what to_json wrote"),
-            ({"schema_version": 5}, "schema_version=5, newer than 4: upgrade skfdp"),
+            ({"schema_version": 3}, "schema_version=3, this skfdp reads 4: read it"),
+            ({"schema_version": 5}, "schema_version=5, this skfdp reads 4: read it"),
             ({"epsilon": -1.0}, "epsilon=-1.0 must be a positive number"),
             ({"neighboring_relation": "replace_special"}, "differs from 'replace_spec"),
             ({"entries": [{"charge": 1}]}, "lacks the field 'versions'"),

@@ -409,7 +409,10 @@ class TestRoundTrips:
         [
             ({}, "pass what to_json wrote"),
             ([1], "pass what to_json wrote"),
-            (make([]).to_dict() | {"schema_version": 2}, "newer than 1: upgrade skfdp"),
+            (
+                make([]).to_dict() | {"schema_version": 2},
+                "has schema_version=2, this skfdp reads 1: read",
+            ),
             (
                 {k: v for k, v in make([]).to_dict().items() if k != "delta"},
                 "lacks the field 'delta'",
@@ -428,29 +431,6 @@ class TestRoundTrips:
         path.write_bytes(raw)
         with pytest.raises(ValueError, match="is not a JSON file"):
             read_report(path)
-
-
-class TestAudit:
-    """Reports of before had a field for an attack's result."""
-
-    OF_BEFORE = {"epsilon_lower": 0.21, "confidence": 0.95, "method": "canaries"}
-
-    def test_none_is_read(self):
-        found = make([full_batch()])
-        assert "audit" not in found.to_dict()
-        assert PrivacyReport.from_dict(found.to_dict() | {"audit": None}) == found
-
-    def test_one_is_not_lost(self):
-        values = make([full_batch()]).to_dict() | {"audit": self.OF_BEFORE}
-        with pytest.raises(ValueError, match="report holds audit=.* up to e8edd7a"):
-            PrivacyReport.from_dict(values)
-
-    @pytest.mark.parametrize("module", ["skfdp.privacy.report", "skfdp.privacy"])
-    def test_one_in_a_pickle_is_not_lost(self, module):
-        # What pickle writes of an object without arguments, and its state.
-        pickled = b"c" + f"{module}\nAudit\n".encode() + b")\x81}b."
-        with pytest.raises(ValueError, match="report holds an audit.* up to e8edd7a"):
-            pickle.loads(pickled)
 
 
 class TestReportOf:

@@ -110,24 +110,12 @@ def test_the_reports_of_ledgers_follow_it():
     check(report(ledger))
 
 
-def test_it_takes_reports_of_before(data):
-    """Where fields that are gone say nothing."""
-    values = report(MODELS["search"]().fit(*data)).to_dict()
-    jsonschema.validate(values | {"audit": None}, SCHEMA)
-    (event,) = values["events"]
-    gone = {"runs": "negative_binomial", "rate": None, "sampled": []}
-    jsonschema.validate(values | {"events": [event | gone]}, SCHEMA)
-    for name, other in {"runs": "poisson", "rate": 1.0, "sampled": [[]]}.items():
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(values | {"events": [event | {name: other}]}, SCHEMA)
-
-
 def test_it_names_every_field_with_a_description_of_its_own():
     """A new field of the report is a new field of the schema."""
     fields = {field.name for field in dataclasses.fields(PrivacyReport)}
     events = {field.name for field in dataclasses.fields(Event)}
     assert fields < set(SCHEMA["properties"])
-    assert set(SCHEMA["required"]) == set(SCHEMA["properties"]) - {"audit"}
+    assert set(SCHEMA["required"]) == set(SCHEMA["properties"])
     assert events == set(SCHEMA["$defs"]["event"]["properties"])
     assert events == set(SCHEMA["$defs"]["event"]["required"])
 
@@ -142,7 +130,6 @@ def test_it_names_every_field_with_a_description_of_its_own():
         {"extra": 1},
         {"events": [{}]},
         {"schema_version": 2},
-        {"audit": {"epsilon_lower": 0.1, "confidence": 0.95, "method": "canaries"}},
     ],
 )
 def test_it_refuses_what_is_no_report(data, edit):

@@ -377,44 +377,8 @@ class TestJson:
         with pytest.raises(ValueError, match="unknown fields"):
             Event.from_dict(values | {"more": 1})
 
-    OTHERS = (
-        {"runs": "poisson"},
-        {"runs": None},
-        {"rate": 5.0},
-        {"rate": 0.0},
-        {"sampled": ((Event(**EVENT, sampling_rate=0.1),),)},
-        {"sampled": [[Event(**EVENT).to_dict()]]},
-        {"sampled": [[]]},
-        {"sampled": None},
-    )
-
-    @pytest.mark.parametrize("sampled", [(), []])
-    def test_fields_that_are_gone_may_hold_what_says_nothing(self, sampled):
-        event = selection(0.3, gamma=0.1)
-        before = {"runs": "negative_binomial", "rate": None, "sampled": sampled}
-        assert not set(before) & set(event.to_dict())
-        assert Event.from_dict(event.to_dict() | before) == event
-        again = Selection.__new__(Selection)
-        again.__setstate__(vars(event) | before)
-        assert again == event and vars(again) == vars(event)
-        curve, older = SelectionCurve(event), SelectionCurve.__new__(SelectionCurve)
-        older.__setstate__({"event": again, "_curves": [], "shift": 0.0})
-        assert older.epsilon(1e-5) == curve.epsilon(1e-5)
-        assert vars(older).keys() == vars(curve).keys()
-
-    @pytest.mark.parametrize("other", OTHERS, ids=repr)
-    def test_what_they_said_is_refused_and_not_left_out(self, other):
-        event = selection(0.3, gamma=0.1)
-        match = f"Selection holds {next(iter(other))}=.* up to e8edd7a"
-        with pytest.raises(ValueError, match=match):
-            Event.from_dict(event.to_dict() | other)
-        with pytest.raises(ValueError, match=match):
-            Selection.__new__(Selection).__setstate__(vars(event) | other)
-        with pytest.raises(TypeError, match="unexpected keyword"):
-            selection(0.3, **other)
-
     def test_a_plain_reader_does_not_know_the_fields(self):
-        """What an older version did: the fields of Event alone."""
+        """Who reads the fields of Event alone refuses it."""
         known = {field.name for field in dataclasses.fields(Event)}
         assert {"kind", "eta", "gamma"} <= set(selection(0.3).to_dict()) - known
 

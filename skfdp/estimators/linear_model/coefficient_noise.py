@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from skfdp.addresses import public
 from skfdp.records.coordinates import Coordinates
 
 #: Entries of the covariances that a model keeps, at most: 16 MB.
@@ -26,7 +25,6 @@ _UNDETERMINED = 1e-6
 Fold = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-@public("skfdp")
 @dataclasses.dataclass(frozen=True)
 class CoefficientNoise:
     """The covariance of the noise in the weights of a released linear model.

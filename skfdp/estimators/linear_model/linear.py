@@ -224,8 +224,7 @@ class LinearModel(PrivateEstimator):
             * "coef": as in `coef_` and `intercept_`;
             * "noise_std": standard deviation of the noise of the release in "coef", in
               its units: exact, to first order, or an upper bound, as
-              ``coef_noise_.kind`` says. 0 without privacy, NaN in models of versions
-              that did not keep it.
+              ``coef_noise_.kind`` says. 0 without privacy.
 
             And only where the error from noise *and* from the chance of the labels is
             known, which is for classifiers with every column public that release one

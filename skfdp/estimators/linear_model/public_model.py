@@ -13,7 +13,6 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from skfdp.addresses import public
 from skfdp.records.checks import shown
 from skfdp.records.records import PublicRecords
 from skfdp.records.units import Units
@@ -30,7 +29,6 @@ NOT_FITTED = (
 _C = 0.1
 
 
-@public("skfdp")
 @dataclasses.dataclass(frozen=True)
 class PublicModel:
     """Margins as a function of the public columns, and nothing else.

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 
-from skfdp.addresses import public
 from skfdp.estimators.linear_model.public_model import (
     FLOOR,
     N_FOLDS,
@@ -35,7 +34,6 @@ _ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
 _ALPHA_OF_COUNTS = 10.0
 
 
-@public("skfdp")
 @dataclasses.dataclass(frozen=True)
 class PublicRegression:
     """Margins as a function of the public columns, and nothing else.

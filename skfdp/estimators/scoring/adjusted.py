@@ -10,7 +10,6 @@ from scipy.special import expit, log_expit, logit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import get_tags
 
-from skfdp.addresses import public
 from skfdp.estimators.scoring.layout import FURTHEST, TWO
 from skfdp.estimators.scoring.origin import (
     MODEL_IS_PUBLIC,
@@ -26,7 +25,6 @@ from skfdp.records.checks import check_number, shown
 SUBJECT = "private_score of "
 
 
-@public("skfdp")
 class AdjustedClassifier(ClassifierMixin, BaseEstimator):
     """Fitted classifier of two classes with adjusted probabilities.
 

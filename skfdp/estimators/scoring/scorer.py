@@ -24,7 +24,6 @@ _SCALARS = frozenset(name for names in METRICS.values() for name in names) - {
 }
 
 
-@public("skfdp")
 @dataclasses.dataclass(frozen=True)
 class PrivateScorer:
     """Scorer that charges a ledger for every score; made by `make_private_scorer`.
