@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.ndimage import affine_transform
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import MiniBatchKMeans
-from sklearn.datasets import load_digits
+from sklearn.datasets import fetch_openml, load_digits
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
@@ -23,7 +23,6 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, normalize
 from sklearn.utils import gen_batches
 
 from skfdp import FeatureDPLogisticRegression
-from skfdp.datasets import fetch_fashion_mnist, fetch_mnist
 
 
 def straighten(X):
@@ -106,8 +105,9 @@ def main():
         X = 15 * np.pad(X, [(0, 0), (2, 2), (2, 2)]).reshape(-1, 784)
         train, test = (X[:1200], y[:1200]), (X[1200:], y[1200:])
     else:
-        fetch = fetch_mnist if options.data == "mnist" else fetch_fashion_mnist
-        train, test = (fetch(subset=s, return_X_y=True) for s in ("train", "test"))
+        name = "mnist_784" if options.data == "mnist" else "Fashion-MNIST"
+        X, y = fetch_openml(name, version=1, return_X_y=True, as_frame=False)
+        train, test = (X[:60_000], y[:60_000]), (X[60_000:], y[60_000:])
     classifier = FeatureDPLogisticRegression(
         epsilon=1.0,
         delta=1e-5,

@@ -14,12 +14,12 @@ import argparse
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.ndimage import gaussian_filter
+from sklearn.datasets import fetch_openml
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import gen_batches
 
 from skfdp import DPSGDFClassifier
-from skfdp.datasets import fetch_fashion_mnist, fetch_mnist
 
 
 def scaled(X, high):
@@ -78,8 +78,9 @@ def main():
     parser.add_argument("--clip-norm", type=float, help="the default if left out")
     options = parser.parse_args()
     mnist = options.data == "mnist"
-    fetch = fetch_mnist if mnist else fetch_fashion_mnist
-    train, test = (fetch(subset=part, return_X_y=True) for part in ("train", "test"))
+    name = "mnist_784" if mnist else "Fashion-MNIST"
+    X, y = fetch_openml(name, version=1, return_X_y=True, as_frame=False)
+    train, test = (X[:60_000], y[:60_000]), (X[60_000:], y[60_000:])
     step = {
         None: fixed(scaled, high=255),
         "blur": fixed(blurred, high=255, width=0.8 if mnist else 0.5),

@@ -25,7 +25,6 @@ def test_it_runs(path, tmp_path):
         "TMPDIR": str(tmp_path),
         "PYTHONPATH": str(Path(skfdp.__file__).parents[1]),
     }
-    environment.pop("SKFDP_DATA", None)
     done = subprocess.run(
         [sys.executable, "-W", "error::UserWarning:skfdp", str(path)],
         cwd=tmp_path,

@@ -13,17 +13,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from _data import load_adult, load_images
 from sklearn import datasets as bundled
 from sklearn.metrics import accuracy_score, log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import OneHotEncoder
 
-from skfdp.datasets import (
-    fetch_adult,
-    fetch_fashion_mnist,
-    fetch_mnist,
-    make_offset_classes,
-)
+from skfdp.datasets import make_offset_classes
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
@@ -79,8 +75,7 @@ class DataSet:
 @functools.cache
 def images(name: str, subset: str, pooled: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return pixels in [0, 255] and labels; `pooled` averages 2 x 2 pixels."""
-    fetch = {"mnist": fetch_mnist, "fashion": fetch_fashion_mnist}[name]
-    X, y = fetch(subset=subset, return_X_y=True)
+    X, y = load_images({"fashion": "fashion-mnist"}.get(name, name), subset)
     if pooled:
         X = X.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)).reshape(-1, 196)
     return X, y
@@ -104,7 +99,7 @@ def adult(capital_gain: float | None = None) -> Split:
     capital_gain : float, default=None
         Upper bound of this column; None means the declared one.
     """
-    train, test = fetch_adult(), fetch_adult(subset="test")
+    train, test = load_adult("train"), load_adult("test")
     bounds = dict(train.bounds)
     if capital_gain is not None:
         bounds["capital-gain"] = (bounds["capital-gain"][0], capital_gain)

@@ -22,10 +22,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
+from _data import load_adult
 from sklearn import datasets as bundled
 from sklearn.model_selection import train_test_split
-
-from skfdp.datasets import fetch_adult
 
 ASIDE = frozenset(
     {
@@ -150,7 +149,7 @@ N_TEST = 5000
 @functools.cache
 def whole_adult() -> Raw:
     """Return the published training and test rows of Adult."""
-    train, test = fetch_adult(), fetch_adult(subset="test")
+    train, test = load_adult("train"), load_adult("test")
     y, y_test = ((part.target == ">50K").to_numpy(int) for part in (train, test))
     return Raw(train.data, y, test.data, y_test, train.bounds, train.categories)
 

@@ -26,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 from _common import RESULTS, Split, Store, adult, bundled_split, mean_scores, scores
+from _data import load_adult
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -33,7 +34,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
 from skfdp import DPSGDFClassifier, PrivateCompletionClassifier, UtilityWarning
-from skfdp.datasets import fetch_adult
 
 DELTA = 1e-5
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 8.0)
@@ -50,7 +50,7 @@ def adult_problem(n_rows: int, seed: int) -> tuple[Split, np.ndarray, float]:
 
     The norm is that of a record with one entry for each private categorical column.
     """
-    train, whole = fetch_adult(), adult()
+    train, whole = load_adult("train"), adult()
     names = list(train.bounds)
     for name, values in train.categories.items():
         names += [name] * len(values)

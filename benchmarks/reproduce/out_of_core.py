@@ -3,17 +3,16 @@
     python benchmarks/reproduce/out_of_core.py --gigabytes 20 --folder /scratch
 
 Writes a float32 table, and fits it by full batches and by Poisson batches of several
-rates; with ``--stored`` a stored grid, whose integers the loop reads as they are.
+rates.
 Between steps it reads the very file of integer rows that the steps read, from its
 beginning to its end and without skfdp, in blocks of 8 MiB. Before each step and before
 each such reading the rows are taken out of the process and of the system's caches, if
-the user may do that (root, Linux). The folder needs 1.5 times as much room as a float32
-table, or once as much as a stored grid.
+the user may do that (root, Linux). The folder needs 1.5 times as much room as the
+table.
 """
 
 import argparse
 import contextlib
-import json
 import mmap
 import os
 import platform
@@ -28,10 +27,8 @@ from pathlib import Path
 import numpy as np
 import sklearn
 
-from skfdp import DPSGDFClassifier, open_table
-from skfdp.estimators.parameters import resolve_row_map
+from skfdp import DPSGDFClassifier
 from skfdp.records import files
-from skfdp.records.large import LargeTable
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 BLOCK = 2**23
@@ -51,36 +48,9 @@ def make_table(path, n_rows, n_columns):
     return np.load(path, mmap_mode="r")
 
 
-def make_stored(path, n_rows, n_columns):
-    """Write a stored grid of uniform integers, as `skfdp grid` does, and open it."""
-    divisor = resolve_row_map(
-        (0, 1), "auto", False, n_columns, None,
-        public=np.ones(n_columns, dtype=bool), shortens=False,
-    ).feature_bound  # fmt: skip
-    path.mkdir()
-    rng, size = np.random.default_rng(0), max(1, 2**25 // (2 * n_columns))
-    block = rng.integers(0, 1 + int(2**14 / divisor), (size, n_columns), np.int16)
-    with open(path / "rows.npy", "wb") as file:
-        header = {"descr": "<i2", "fortran_order": False, "shape": (n_rows, n_columns)}
-        np.lib.format.write_array_header_1_0(file, header)
-        for start in range(0, n_rows, size):
-            file.write(block[: n_rows - start].data)
-    facts = {
-        "format": "skfdp grid 1",
-        "n_rows": n_rows,
-        "columns": None,
-        "low": [0.0] * n_columns,
-        "high": [1.0] * n_columns,
-        "divisor": divisor,
-    }
-    (path / "grid.json").write_text(json.dumps(facts))
-    FILES.append((os.open(path / "rows.npy", os.O_RDONLY), None))
-    return open_table(path)
-
-
 def drop_caches():
     """Let the system forget what it has read; return whether it does."""
-    if FILES and FILES[-1][1] is not None:  # what is mapped is in use
+    if FILES:  # what is mapped is in use
         FILES[-1][1].memory.madvise(mmap.MADV_DONTNEED)
     with contextlib.suppress(OSError):
         os.sync()
@@ -157,14 +127,15 @@ FILES = []
 
 def keep_files():
     """Keep a descriptor of each file of rows that a fit makes."""
-    mapped_rows = files.mapped_rows
+    read = files.RowFile.read
 
-    def kept(descriptor, *given):
-        values, reader = mapped_rows(descriptor, *given)
-        FILES.append((os.dup(descriptor), reader))
+    def kept(file):
+        descriptor = os.dup(file._file.fileno())
+        values, reader = read(file)
+        FILES.append((descriptor, reader))
         return values, reader
 
-    files.mapped_rows = kept
+    files.RowFile.read = kept
 
 
 def measured(X, y, rate, n_steps, reads, working_memory):
@@ -172,17 +143,12 @@ def measured(X, y, rate, n_steps, reads, working_memory):
     rates, n = Rates(reads), len(X)
     batch = None if rate == 1 else int(rate * n)
     model = DPSGDFClassifier(
+        bounds=(0, 1),
         max_iter=n_steps + 1,
         batch_size=batch,
         delta=1e-9,
         neighboring_relation="replace_special",
     )
-    if isinstance(X, LargeTable):  # rows as they are
-        given = {"centering": None, "fit_intercept": False, "normalize": False}
-        model.set_params(**given, feature_bound=1.0)
-        FILES[-1] = FILES[-1][0], X.source.reader
-    else:
-        model.set_params(bounds=(0, 1))
     model.set_callbacks(rates)
     memory = Memory()
     memory.start()
@@ -192,8 +158,7 @@ def measured(X, y, rate, n_steps, reads, working_memory):
     whole = time.perf_counter() - began
     memory.stop()
     size = os.fstat(FILES[-1][0]).st_size
-    if not isinstance(X, LargeTable):
-        os.close(FILES.pop()[0])
+    os.close(FILES.pop()[0])
     held = 8 * n + 2 * n + 8 * n  # codes of y, once more in the loop, and norms
     before = whole - sum(rates.steps) - sum(rates.plain)
     return rates, memory, size, held, before
@@ -231,14 +196,12 @@ def main():
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--working-memory", type=int, default=64, help="MiB")
     parser.add_argument("--rates", type=float, nargs="+", default=(1, *RATES))
-    parser.add_argument("--stored", action="store_true", help="a stored grid")
     parser.add_argument("--out", type=Path, help="file for the figures")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     folder = Path(tempfile.mkdtemp(dir=arguments.folder))
     tempfile.tempdir = str(folder)
-    n_bytes = 2 if arguments.stored else 4
-    n_rows = int(arguments.gigabytes * 1e9 / n_bytes / arguments.columns)
+    n_rows = int(arguments.gigabytes * 1e9 / 4 / arguments.columns)
     lines = []
 
     def say(text):
@@ -255,16 +218,12 @@ def main():
                 batch_size=batch,
                 neighboring_relation="replace_special",
             ).fit(small, rng.integers(0, 2, 500))
-        if arguments.stored:
-            X = make_stored(folder / "grid", n_rows, arguments.columns)
-        else:
-            X = make_table(folder / "X.npy", n_rows, arguments.columns)
+        X = make_table(folder / "X.npy", n_rows, arguments.columns)
         y = rng.integers(0, 2, len(X))
         keep_files()
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        kind = "stored grid" if arguments.stored else "float32 table"
         say(
-            f"{kind} of {len(X)} rows and {X.shape[1]} columns, "
+            f"float32 table of {len(X)} rows and {X.shape[1]} columns, "
             f"{arguments.gigabytes:g} GB; memory {total / 1e9:.0f} GB; "
             f"working_memory={arguments.working_memory} MiB; caches "
             f"{'dropped' if drop_caches() else 'kept'}; {platform.machine()}, "

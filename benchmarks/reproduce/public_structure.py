@@ -33,6 +33,7 @@ from _common import (
     scores,
     table_scores,
 )
+from _data import BOUNDS, CATEGORIES
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -40,7 +41,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, UtilityWarning
-from skfdp.datasets import fetch_adult
 
 DELTA = 1e-5
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 8.0)
@@ -80,9 +80,7 @@ def adult_logs() -> Split:
     """Return Adult with the two capital columns on a logarithmic scale."""
     split = adult()
     low, high = (np.array(side, dtype=float) for side in split.bounds)
-    columns = [
-        list(fetch_adult().bounds).index(f"capital-{x}") for x in ("gain", "loss")
-    ]
+    columns = [list(BOUNDS).index(f"capital-{x}") for x in ("gain", "loss")]
     X, X_test = split.X.astype(float), split.X_test.astype(float)
     for table in (X, X_test):
         table[:, columns] = np.log1p(table[:, columns])
@@ -100,9 +98,8 @@ def adult_split(n_rows: int, seed: int) -> Split:
 @functools.cache
 def adult_public() -> np.ndarray:
     """Return the mask of the public columns of the one-hot table."""
-    bunch = fetch_adult()
-    mask = [name in PUBLIC for name in bunch.bounds]
-    for name, values in bunch.categories.items():
+    mask = [name in PUBLIC for name in BOUNDS]
+    for name, values in CATEGORIES.items():
         mask += [name in PUBLIC] * len(values)
     return np.array(mask)
 

@@ -27,7 +27,6 @@ _HOMES = {
     "report": ("use", "report"),
     "schema": ("draft", "run"),
     "compile": ("compiling", "run"),
-    "grid": ("grid", "run"),
 }
 #: Commands that fit.
 _FIT = (BUNDLED, "fit")
@@ -90,7 +89,7 @@ def _done(arguments) -> str:
 
 
 def _run(arguments) -> None:
-    if arguments.command not in (BUNDLED, "compile", "grid"):
+    if arguments.command not in (BUNDLED, "compile"):
         try:
             import pandas  # noqa: F401
         except ImportError:

@@ -47,13 +47,6 @@ A private column needs declared --bounds (numbers, dates) or --categories (text)
 private target --classes or --target-bounds: to read them from the data would disclose
 them. Public columns may leave them out. An option goes before what the schema says.
 """
-_GRID_EPILOG = """\
-example:
-  skfdp grid pixels.parquet pixels.grid --bounds 0:255 --drop label
-
-The folder has the rows as integers of 16 bits, and bounds and names of their columns.
-Fits read it without a copy: X = skfdp.open_table("pixels.grid").
-"""
 _COMMAND_FIRST = " (options come after a command: skfdp fit TABLE --target COLUMN ...)"
 _SEVERAL = {"action": "extend", "nargs": "+"}
 
@@ -248,29 +241,6 @@ def _compile_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _grid_parser() -> argparse.ArgumentParser:
-    parser = _parser("grid", _GRID_EPILOG)
-    add = parser.add_argument
-    add(
-        "file",
-        metavar="TABLE",
-        help=".npy, .parquet, .arrow, .zarr, or a folder of .parquet or .arrow files",
-    )
-    add(
-        "out", metavar="FOLDER", type=Path, help="a new folder, as private as the table"
-    )
-    add(
-        "--bounds",
-        metavar="LOW:HIGH",
-        required=True,
-        **_SEVERAL,
-        help="of every column, or COLUMN=LOW:HIGH of one; values outside are clipped",
-    )
-    add("--drop", metavar="COLUMN", **_SEVERAL, help="columns that are not written")
-    _add_debug(parser)
-    return parser
-
-
 _PARSERS = {
     BUNDLED: _bundled_parser,
     "": _bundled_parser,
@@ -280,7 +250,6 @@ _PARSERS = {
     "report": _report_parser,
     "schema": _schema_parser,
     "compile": _compile_parser,
-    "grid": _grid_parser,
 }
 
 

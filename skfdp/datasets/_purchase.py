@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.utils import Bunch
 
-from skfdp.datasets._sources import check_count, check_flag, generator_of, path_of
+from skfdp.datasets._checks import check_count, check_flag, generator_of, path_of
 
 PURCHASE_DESCR = """\
 Shopping baskets: 600 columns, each 1 if the customer bought the product, and the

@@ -6,7 +6,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils import Bunch
 
-from skfdp.datasets._sources import check_count, check_flag, generator_of, shown
+from skfdp.datasets._checks import check_count, check_flag, generator_of, shown
 
 OFFSET_CLASSES_DESCR = """\
 Two classes whose difference is small compared with their common offset: plain

@@ -53,7 +53,6 @@ from skfdp.records.public_columns import public_mask
 from skfdp.records.records import PublicRecords, Records
 from skfdp.records.row_map import RowMap
 from skfdp.records.spelling import text_of
-from skfdp.records.stored_grid import bounds_on_grid
 from skfdp.records.units import Units
 
 
@@ -167,12 +166,11 @@ class TableEstimator(BaseEstimator):
         mask: np.ndarray,
         sparse: bool,
         table: EncodedTable | None,
-        bounds: Any,
     ) -> RowMap:
         """Return the row map of the bounds; public columns keep their scale."""
         if math.isinf(self.epsilon):
             return RowMap(feature_bound=math.inf)
-        bounds = bounds if table is None else table.bounds
+        bounds = self.bounds if table is None else table.bounds
         row_map = resolve_row_map(
             UNKNOWN if self._releases_bounds else bounds,
             self.feature_bound,
@@ -269,8 +267,7 @@ class TableEstimator(BaseEstimator):
             table = dataclasses.replace(table, encoded=X)
             table = self._in_coordinates(table, n, facts, units)
             X, mask, columns = table.rows(), table.mask, table.names(columns)
-        bounds = bounds_on_grid(self.bounds, X)
-        row_map = self._row_map(X.shape[1], names, mask, issparse(X), table, bounds)
+        row_map = self._row_map(X.shape[1], names, mask, issparse(X), table)
         row_map, X, void = self._filled(row_map, X, mask)
         self._public_mask = mask
         public = PublicRecords(

@@ -1,7 +1,6 @@
-"""Displays of effects, of scores and of budgets; they need the extra ``plot``."""
+"""Displays of effects and of budgets; they need the extra ``plot``."""
 
 from skfdp.inspection.effects import EffectsDisplay
 from skfdp.inspection.ledger import LedgerDisplay
-from skfdp.inspection.utility import PrivacyUtilityDisplay
 
-__all__ = ["EffectsDisplay", "LedgerDisplay", "PrivacyUtilityDisplay"]
+__all__ = ["EffectsDisplay", "LedgerDisplay"]

@@ -12,7 +12,6 @@ from scipy.sparse import csr_array, issparse
 from skfdp.records.grid import GRID, GridRows, SparseGridRows, on_grid, times_columns
 from skfdp.records.mapped import PublicRows, WholeRows
 from skfdp.records.row_map import RowMap
-from skfdp.records.stored_grid import rows_as_they_are
 
 # Factors of columns further apart than this share no factor of the integers.
 _MOST_APART = 64.0
@@ -110,11 +109,6 @@ class Coordinates:
     def _grid(self, X, unit, n_features=None, target=None) -> GridRows | SparseGridRows:
         before, after = _factors(self.scale)
         by_column = np.ndim(before) > 0
-        if self.bias is None and not by_column and not self.mean.any():
-            whole = X.public.table if isinstance(X, WholeRows) else X
-            stored = rows_as_they_are(whole, self.row_map, after)
-            if stored is not None:
-                return stored
         centre: np.ndarray | None = self.mean * before
         if _is_far(self.mean, before) and not issparse(X):
             # Public columns without bounds: what is far from zero is centred first.

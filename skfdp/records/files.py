@@ -88,17 +88,9 @@ class RowFile:
         except OSError as error:
             raise _told(error) from None
         with self._file:
-            return mapped_rows(self._file.fileno(), self._n_columns)
-
-
-def mapped_rows(
-    descriptor: int, n_columns: int, start: int = 0
-) -> tuple[np.ndarray, Reader]:
-    """Map the int16 rows of an open file, from a place on; it may be closed then."""
-    # The whole file: the start of a map has to be that of a page.
-    memory = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-    values = np.frombuffer(memory, dtype=np.int16, offset=start)
-    return values.reshape(-1, n_columns), Reader(memory, 2 * n_columns, start)
+            memory = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        values = np.frombuffer(memory, dtype=np.int16).reshape(-1, self._n_columns)
+        return values, Reader(memory, 2 * self._n_columns)
 
 
 def _told(error: OSError) -> OSError:
@@ -115,13 +107,10 @@ class Reader:
         Of the whole file.
     row_bytes : int
         Of one row.
-    start : int
-        Where the first row begins.
     """
 
     memory: mmap.mmap
     row_bytes: int
-    start: int = 0
 
     def stretches(
         self, batch: np.ndarray | None, start: int, stop: int
@@ -158,8 +147,8 @@ class Reader:
 
     def _ask_for(self, first: int, last: int) -> None:
         """Ask for rows that lie side by side."""
-        begin = (self.start + first * self.row_bytes) // mmap.PAGESIZE * mmap.PAGESIZE
-        end = self.start + last * self.row_bytes
+        begin = first * self.row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
+        end = last * self.row_bytes
         for piece in range(begin, end, _PIECE):
             self._advise("MADV_WILLNEED", piece, min(_PIECE, end - piece))
 

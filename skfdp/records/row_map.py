@@ -111,7 +111,7 @@ class RowMap:
 
         That they are does not depend on what the table holds.
         """
-        if X.dtype.kind != "f" or getattr(X.source, "finite", False):
+        if X.dtype.kind != "f":
             return X, None
         middle, bounded = self._stand_ins(X.shape[1], X.dtype)
         middle = middle.astype(X.dtype)

@@ -1,4 +1,4 @@
-"""Sources of large tables: files of arrays, Arrow tables and data sets, chunked arrays.
+"""Sources of large tables: files of arrays, Arrow tables and data sets.
 
 Each imports what it needs when it is used, and nothing else needs it.
 """
@@ -20,15 +20,13 @@ from skfdp.addresses import public
 from skfdp.records.checks import shown, unmasked
 from skfdp.records.files import working_memory
 from skfdp.records.large import ArraySource, LargeTable, read_safely
-from skfdp.records.stored_grid import is_stored_grid, stored_grid
 
-# About so many entries of a chunked array, or of a data set, are held at once.
+# About so many entries of an Arrow table or data set are held at once.
 _ENTRIES = 2**21
 _UNREADABLE = (
-    "{given} is no table that can be read in blocks: give an array of two axes with "
-    "shape, dtype and slicing (a memory map, zarr, HDF5), a pyarrow Table or data set, "
-    "or the path of .npy, .parquet, .arrow, .zarr, or of a folder of .parquet or "
-    ".arrow files."
+    "{given} is no table that can be read in blocks: give a NumPy array of two axes, "
+    "such as a memory map, a pyarrow Table or data set, or the path of .npy, .parquet, "
+    ".arrow, or of a folder of .parquet or .arrow files."
 )
 _NOT_OPENED = (
     "{path} cannot be opened as {kind}: it is cut, damaged or of another format, or "
@@ -52,9 +50,8 @@ def open_table(table: Any) -> LargeTable:
     ----------
     table : str, path or object
         The path of a ``.npy`` file, of ``.parquet`` or ``.arrow`` files or a folder of
-        them, of a ``.zarr`` array, or of a folder that ``skfdp grid`` wrote; or an
-        array of two axes that has ``shape``, ``dtype`` and slices, as those of zarr and
-        HDF5 do, a pyarrow Table, or a pyarrow data set.
+        them; or a NumPy array of two axes, such as a memory map, a pyarrow Table, or a
+        pyarrow data set.
 
     Returns
     -------
@@ -97,13 +94,9 @@ def open_table(table: Any) -> LargeTable:
     kind = type(table).__module__.partition(".")[0]
     if kind == "pyarrow":
         return _arrow(table)
-    shape = getattr(table, "shape", ())
-    if len(shape) == 2 and hasattr(table, "dtype") and hasattr(table, "__getitem__"):
-        if isinstance(table, np.ndarray):
-            table = unmasked(table)
-            return LargeTable.of(ArraySource(table, isinstance(table, np.memmap)))
-        if isinstance(table.dtype, np.dtype):
-            return LargeTable.of(ChunkedSource(table))
+    if isinstance(table, np.ndarray) and table.ndim == 2:
+        table = unmasked(table)
+        return LargeTable.of(ArraySource(table, isinstance(table, np.memmap)))
     raise ValueError(_UNREADABLE.format(given=type(table).__name__))
 
 
@@ -111,7 +104,7 @@ def large_table(X: Any) -> LargeTable | None:
     """Return X as a table that is read in blocks, None where it is another array.
 
     Memory maps and Arrow tables become one if they are larger than the working memory;
-    data sets, and arrays of zarr and HDF5, in any case.
+    data sets in any case.
     """
     if isinstance(X, LargeTable):
         return X
@@ -119,22 +112,15 @@ def large_table(X: Any) -> LargeTable | None:
         large = X.ndim == 2 and X.nbytes > working_memory()
         return LargeTable.of(ArraySource(X)) if large else None
     kind = type(X).__module__.partition(".")[0]
-    if kind == "pyarrow" and getattr(X, "nbytes", np.inf) > working_memory():
-        return open_table(X)
-    return open_table(X) if kind in ("zarr", "h5py") else None
+    large = kind == "pyarrow" and getattr(X, "nbytes", np.inf) > working_memory()
+    return open_table(X) if large else None
 
 
 def _opened(path: Path) -> LargeTable:
     """Return the table of a file or folder."""
-    if is_stored_grid(path):
-        return stored_grid(path)
     kind, told = path.suffix.lower(), shown(str(path))
     if kind == ".npy":
         read = functools.partial(np.load, mmap_mode="r")
-    elif kind == ".zarr":
-        import zarr
-
-        read = functools.partial(zarr.open_array, mode="r")
     elif path.is_dir() or kind in _FORMATS:
         from pyarrow import dataset
 
@@ -182,15 +168,37 @@ def _arrow(table: Any) -> LargeTable:
     return LargeTable.of(source, names)
 
 
-class _InStretches:
-    """A source that is read a stretch of rows at a time; the last one is kept."""
+class _ArrowSource:
+    """Rows of Arrow columns, float32 where that holds them, else float64.
+
+    A missing entry is NaN. Columns that are no numbers may be left out, or read one by
+    one, and nothing else. Rows are read a stretch at a time; the last one is kept.
+    """
 
     on_disk = True
 
-    def __init__(self, shape: tuple[int, int], dtype: np.dtype, size: int):
-        self.shape, self.dtype = shape, dtype
-        self._size, self._lock = max(1, size), threading.Lock()
+    def __init__(self, given: Any, names: list[str], n_rows: int):
+        self.names, self._given = names, given
+        sizes = {name: self._size_of(name) for name in names}
+        self.no_numbers = [name for name in names if sizes[name] is None]
+        dtype = np.dtype(np.float64)
+        if self.no_numbers:
+            dtype = np.dtype(object)
+        elif max(sizes.values(), default=8) == 4:
+            dtype = np.dtype(np.float32)
+        self.shape, self.dtype = (n_rows, len(names)), dtype
+        self._size = max(1, _ENTRIES // max(1, len(names)))
         self._last: tuple[int, np.ndarray | None] = -1, None
+        self._lock = threading.Lock()
+
+    def _size_of(self, name: str) -> int | None:
+        """Return the bytes of the float for a column, None if it is no number."""
+        return _float_size(self._given.schema.field(name).type)
+
+    def _fill(self, out: np.ndarray, columns: Any) -> None:
+        """Write the columns of an Arrow table, or of a batch of it, into an array."""
+        for place, name in enumerate(self.names):
+            out[:, place] = _as_array(columns.column(name))
 
     def _stretch(self, start: int, stop: int) -> np.ndarray:
         raise NotImplementedError
@@ -224,59 +232,6 @@ class _InStretches:
             chosen = numbers == number
             found[chosen] = self._numbered(number)[rows[chosen] - number * self._size]
         return found
-
-
-class ChunkedSource(_InStretches):
-    """The rows of an array that is sliced, and need not be NumPy's.
-
-    Parameters
-    ----------
-    array : object with shape, dtype, slices, and perhaps chunks
-        Whole chunks are read.
-    """
-
-    def __init__(self, array: Any):
-        chunk = (getattr(array, "chunks", None) or (1,))[0]
-        rows = _ENTRIES // max(1, array.shape[1])
-        super().__init__(
-            tuple(array.shape), array.dtype, max(chunk, rows // chunk * chunk)
-        )
-        self._array = array
-
-    def _stretch(self, start: int, stop: int) -> np.ndarray:
-        rows = np.asarray(unmasked(self._array[start:stop]))
-        if rows.dtype.kind == "f" and self.dtype.kind in "iu":
-            raise ValueError  # a masked cell, which no integer is
-        return rows
-
-
-class _ArrowSource(_InStretches):
-    """Rows of Arrow columns, float32 where that holds them, else float64.
-
-    A missing entry is NaN. Columns that are no numbers may be left out, or read one by
-    one, and nothing else.
-    """
-
-    def __init__(self, given: Any, names: list[str], n_rows: int):
-        self.names, self._given = names, given
-        sizes = {name: self._size_of(name) for name in names}
-        self.no_numbers = [name for name in names if sizes[name] is None]
-        dtype = np.dtype(np.float64)
-        if self.no_numbers:
-            dtype = np.dtype(object)
-        elif max(sizes.values(), default=8) == 4:
-            dtype = np.dtype(np.float32)
-        width = len(names)
-        super().__init__((n_rows, width), dtype, _ENTRIES // max(1, width))
-
-    def _size_of(self, name: str) -> int | None:
-        """Return the bytes of the float for a column, None if it is no number."""
-        return _float_size(self._given.schema.field(name).type)
-
-    def _fill(self, out: np.ndarray, columns: Any) -> None:
-        """Write the columns of an Arrow table, or of a batch of it, into an array."""
-        for place, name in enumerate(self.names):
-            out[:, place] = _as_array(columns.column(name))
 
 
 class TableSource(_ArrowSource):

@@ -12,7 +12,6 @@ from fuzz_values import BY_NAME, ODD, split, value_of
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -136,17 +135,6 @@ DOMAINS = BY_NAME | {
         "columns": r"None | ['coefficients'] | [] | ['nobody'] | 'coefficients'",
         "label_target": r"None | 0 | 1 | 'a' | [0]",
         "against": r"'charge' | 'time' | 'x'",
-        "cv": r"""
-            None | 2 | 1 | 'x' | KFold(2) | StratifiedKFold(2) |
-            [(np.arange(9), np.arange(9, 12))] | iter([])
-        """,
-        "n_repeats": r"1 | 2 | 0",
-        "scoring": r"None | 'accuracy' | 'nobody' | lambda m, X, y: 1.0",
-        "baselines": r"""
-            None | 'auto' | {} | {'x': 3} | {'x': LogisticRegression()} | 'x'
-        """,
-        "parameter": r"'epsilon' | 'nobody' | 'delta' | ''",
-        "test_size": r"0.25 | 0 | 1 | 0.999",
         "audited": r"""
             UNFITTED | PIPELINE | MODEL | skfdp.DPSGDFClassifier |
             skfdp.DPSGDFClassifier(epsilon=math.inf) |
@@ -265,12 +253,6 @@ TEMPLATES = {
         "LedgerDisplay.from_ledger(LEDGER(), delta=$delta_or_none, "
         "against=$against, ax=$ax)",
         "LedgerDisplay.from_ledger($ledger_path, delta=$delta_or_none)",
-    ),
-    "PrivacyUtilityDisplay": (
-        "PrivacyUtilityDisplay.from_estimator(UNFITTED, X, y, epsilons=$points, "
-        "cv=$cv, n_repeats=$n_repeats, scoring=$scoring, baselines=$baselines)",
-        "PrivacyUtilityDisplay.from_estimator(UNFITTED, X, y, epsilons=[1.0], "
-        "parameter=$parameter, test_size=$test_size, n_repeats=1, ax=$ax)",
     ),
     "audit_replay": (
         "audit_replay($audited, $audited_rows, $target, neighbours=$neighbours, "
@@ -407,8 +389,6 @@ def _known():
         "skfdp": skfdp,
         "X": _X,
         "y": _Y,
-        "KFold": KFold,
-        "StratifiedKFold": StratifiedKFold,
         "LogisticRegression": LogisticRegression,
         "LEDGER": _ledger,
         "AX": _axes,

@@ -52,7 +52,6 @@ def folder(tmp_path_factory):
         mpl.use("Agg")
         mpl.rcParams["figure.max_open_warning"] = 0
         patch.chdir(tmp_path_factory.mktemp("fuzz"))
-        patch.delenv("SKFDP_DATA", raising=False)
         yield
 
 

@@ -8,14 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
-from skfdp import DPSGDFClassifier, PrivacyBudgetError, PrivacyLedger, report
-from skfdp.inspection import EffectsDisplay, LedgerDisplay, PrivacyUtilityDisplay
+from skfdp import DPSGDFClassifier, PrivacyLedger, report
+from skfdp.inspection import EffectsDisplay, LedgerDisplay
 from skfdp.privacy import Event, compose, gdp_epsilon
 
 mpl.use("Agg")
@@ -33,109 +28,6 @@ def no_figures_left():
 
     yield
     plt.close("all")
-
-
-class TestUtility:
-    def draw(self, small, model=None, **options):
-        model = model or DPSGDFClassifier(bounds=(0, 1), max_iter=20)
-        options = {"epsilons": [5.0, 0.5], "n_repeats": 2} | options
-        return PrivacyUtilityDisplay.from_estimator(model, *small, **options)
-
-    def test_every_fit_has_a_score(self, small):
-        display = self.draw(small, n_repeats=3)
-        assert display.epsilons.tolist() == [0.5, 5.0]  # sorted
-        assert display.scores.shape == (2, 3)
-        assert len(np.unique(display.scores)) > 1
-        np.testing.assert_array_equal(display.line_.get_xdata(), [0.5, 5.0])
-        np.testing.assert_array_equal(
-            display.line_.get_ydata(), display.scores.mean(axis=1)
-        )
-        band = display.band_.get_paths()[0].vertices
-        mean, spread = display.scores.mean(axis=1), display.scores.std(axis=1)
-        assert band[:, 1].min() == pytest.approx((mean - spread).min())
-        assert band[:, 1].max() == pytest.approx((mean + spread).max())
-        assert display.ax_.get_xscale() == "log"
-        assert display.ax_.get_ylabel() == "accuracy"
-
-    def test_baselines_are_lines(self, small):
-        X, y = small
-        display = self.draw(small)
-        cut = len(X) - math.ceil(0.25 * len(X))
-        frequent = DummyClassifier().fit(X[:cut], y[:cut]).score(X[cut:], y[cut:])
-        assert display.baselines["most frequent class"] == frequent
-        assert display.baselines["without privacy"] > 0.8
-        assert [line.get_ydata()[0] for line in display.baseline_lines_] == list(
-            display.baselines.values()
-        )
-        own = self.draw(small, baselines={"sklearn": LogisticRegression()})
-        assert list(own.baselines) == ["sklearn"]
-        assert not self.draw(small, baselines=None).baseline_lines_
-
-    def test_splits_are_by_position(self, small):
-        seen = []
-
-        class Recording(KFold):
-            def split(self, X, y=None, groups=None):
-                for train, test in super().split(X):
-                    seen.append(test)
-                    yield train, test
-
-        assert self.draw(small, cv=Recording(3)).scores.shape == (2, 6)
-        assert len(seen) == 3  # the same splits for every epsilon
-        assert self.draw(small, cv=2).scores.shape == (2, 4)
-        pairs = [(np.arange(200), np.arange(200, 300))]
-        assert self.draw(small, cv=pairs).scores.shape == (2, 2)
-
-    def test_stratified_splits_are_refused(self, small):
-        with pytest.raises(ValueError, match="reads the target to split the rows"):
-            self.draw(small, cv=StratifiedKFold(3))
-
-    def test_it_spends_budget(self, small):
-        ledger = PrivacyLedger()
-        model = DPSGDFClassifier(bounds=(0, 1), max_iter=5, ledger=ledger)
-        display = self.draw(small, model, cv=2)
-        assert report(ledger, delta=DELTA).n_fits == 2 * 2 * 2
-        assert list(display.baselines) == ["most frequent class"]
-
-    def test_a_ceiling_stops_it(self, small):
-        ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
-        model = DPSGDFClassifier(bounds=(0, 1), max_iter=5, ledger=ledger)
-        with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
-            self.draw(small, model)
-        assert 0 < ledger.spent() <= 1.0
-
-    def test_pipelines_and_scorers(self, small):
-        display = self.draw(
-            small,
-            make_pipeline(
-                FunctionTransformer(), DPSGDFClassifier(bounds=(0, 1), max_iter=5)
-            ),
-            parameter="dpsgdfclassifier__epsilon",
-            scoring="roc_auc",
-        )
-        assert display.ax_.get_ylabel() == "roc auc"
-        assert display.estimator_name == "Pipeline"
-
-    @pytest.mark.parametrize(
-        ("options", "match"),
-        [
-            ({"epsilons": [0.0]}, "epsilons"),
-            ({"epsilons": [math.inf]}, "epsilons"),
-            ({"n_repeats": 0}, "n_repeats"),
-            ({"test_size": 1.5}, "test_size"),
-        ],
-    )
-    def test_refuses(self, small, options, match):
-        with pytest.raises(ValueError, match=match):
-            self.draw(small, **options)
-
-    def test_it_draws_into_given_axes(self, small):
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots()
-        display = self.draw(small, ax=ax, color="red")
-        assert display.ax_ is ax
-        assert display.line_.get_color() == "red"
 
 
 class TestLedger:
@@ -248,9 +140,6 @@ class TestOddArguments:
         calls = [
             lambda: model.privacy_.plot_curve(ax),
             lambda: LedgerDisplay.from_ledger(ledger, ax=ax),
-            lambda: PrivacyUtilityDisplay.from_estimator(
-                self.MODEL, *data, epsilons=[1.0], n_repeats=1, ax=ax
-            ),
         ]
         for call in calls:
             with pytest.raises(TypeError, match="must be None or a matplotlib Axes"):
@@ -263,15 +152,6 @@ class TestOddArguments:
         report = clone(self.MODEL).fit(*data).privacy_
         with pytest.raises(ValueError, match="epsilons=.* must be a list of numbers"):
             report.plot_curve(epsilons=epsilons)
-        with pytest.raises(ValueError, match="epsilons=.* must be a list of numbers"):
-            PrivacyUtilityDisplay.from_estimator(self.MODEL, *data, epsilons=epsilons)
-
-    @pytest.mark.parametrize("parameter", [None, [0.1], "nobody"])
-    def test_parameter(self, parameter, data):
-        with pytest.raises(ValueError, match="parameter=.* is unknown"):
-            PrivacyUtilityDisplay.from_estimator(
-                self.MODEL, *data, epsilons=[1.0], parameter=parameter
-            )
 
     @pytest.mark.parametrize("columns", [True, 3, "coefficients", np.ma.masked])
     def test_columns(self, columns, data):

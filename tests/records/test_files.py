@@ -147,9 +147,9 @@ class Asked:
 def test_every_row_is_asked_for_before_it_is_read(whole, monkeypatch):
     monkeypatch.setattr(files, "_STRETCH", 2**16)
     monkeypatch.setattr(files, "_MEMBERS", 16)
-    row_bytes, start = 3000, 128
+    row_bytes = 3000
     memory = Asked()
-    reader = Reader(memory, row_bytes, start)
+    reader = Reader(memory, row_bytes)
     batch = None
     if not whole:
         batch = np.flatnonzero(np.random.default_rng(0).random(3000) < 0.05)
@@ -161,7 +161,7 @@ def test_every_row_is_asked_for_before_it_is_read(whole, monkeypatch):
             asked.update(range(begin // 4096, -(-(begin + size) // 4096)))
         for i in range(first, last):
             row = i if whole else batch[i]
-            begin = start + row * row_bytes
+            begin = row * row_bytes
             pages = range(begin // 4096, (begin + row_bytes - 1) // 4096 + 1)
             assert asked.issuperset(pages)
     if not whole:  # and little else

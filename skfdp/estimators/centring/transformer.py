@@ -209,7 +209,7 @@ class PrivateCenteringTransformer(
         super()._check_split(mask)
 
     def _row_map(
-        self, n_features: int, names, mask: np.ndarray, sparse: bool, table, bounds
+        self, n_features: int, names, mask: np.ndarray, sparse: bool, table
     ) -> RowMap:
         bound, normalize = self.feature_bound, self.normalize
         if bound == "auto":
@@ -217,7 +217,9 @@ class PrivateCenteringTransformer(
             bound = defaults.block_bound(n_private) if mask.any() else 1.0
         if normalize == "auto":
             normalize = not mask.any()
-        return resolve_row_map(bounds, bound, normalize, n_features, names, public=mask)
+        return resolve_row_map(
+            self.bounds, bound, normalize, n_features, names, public=mask
+        )
 
     def _method(self, public: PublicRecords) -> PrivateMean | ConditionalCentring:
         if not public.mask.any():

@@ -217,10 +217,10 @@ class PrivateCompletionClassifier(
         return True  # `estimator` takes all rows at once
 
     def _row_map(
-        self, n_features: int, names, mask: np.ndarray, sparse: bool, table, bounds
+        self, n_features: int, names, mask: np.ndarray, sparse: bool, table
     ) -> RowMap:
-        low, span = resolve_bounds(bounds, n_features, names)
-        if bounds is None:
+        low, span = resolve_bounds(self.bounds, n_features, names)
+        if self.bounds is None:
             warn_of_no_bounds(mask)
         warn_of_unscaled(span, mask, names)
         return RowMap(low, span, feature_bound=math.inf)

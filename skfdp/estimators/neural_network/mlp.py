@@ -342,11 +342,10 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         mask: np.ndarray,
         sparse: bool,
         table: EncodedTable | None,
-        bounds: Any,
     ) -> RowMap:
         if math.isinf(self.epsilon):
             return RowMap(feature_bound=math.inf)
-        bound = self.feature_bound
+        bounds, bound = self.bounds, self.feature_bound
         if bound == "auto":
             bound = defaults.network_row_bound(n_features)
         if table is not None:
