@@ -27,8 +27,8 @@ LED_BY_VALUES = {
     ("encoding/values.py", "Column.places"): _CELLS,
     ("encoding/values.py", "Column.read"): _CELLS,
     ("records/checks.py", "unmasked"): (
-        "looks for masked entries in arrays of objects and in lists, which one value can "
-        "make of an array of numbers; the other entries are returned as they are"
+        "looks for masked entries in arrays of objects and in lists, which one value "
+        "can make of an array of numbers; other entries are returned as they are"
     ),
     ("records/labels.py", "encode_any"): (
         "looks up each label, and once those that occur, of whatever type; what is not "
