@@ -169,7 +169,8 @@ class Walk:
         """
         end, variance = self.moments(curvature)
         # NumPy's numbers overflow to infinity; Python's would raise.
-        return end, np.sqrt(variance) if variance < math.inf else np.float64(math.inf)
+        noise = math.sqrt(variance) if variance < math.inf else math.inf
+        return np.float64(end), np.float64(noise)
 
     def moments(
         self,
