@@ -314,7 +314,7 @@ class PrivacyLedger:
             If the ceiling would be passed, if the events do not compose with those
             recorded, or if a part by rows is not of `n_rows` rows.
         OSError, ValueError
-            If the file is locked, read-only, missing, corrupt or of a newer schema;
+            If the file is locked, read-only, missing, corrupt or of another schema;
             nothing is charged then.
         """
         events = admission.checked_events(events)
@@ -578,7 +578,7 @@ class PrivacyLedger:
         Raises
         ------
         ValueError
-            If the text is not a ledger, has a newer schema, or if the data set exists.
+            If the text is not a ledger, has another schema, or if the data set exists.
         """
         terms, entries, dataset = ledger_export.from_json(text)
 
