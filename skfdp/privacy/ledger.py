@@ -317,7 +317,7 @@ class PrivacyLedger:
             If the ceiling would be passed, if the events do not compose with those
             recorded, or if `n_rows` differs from the number of rows of the part.
         OSError, ValueError
-            If the file is locked, read-only, missing, corrupt or of a newer schema;
+            If the file is locked, read-only, missing, corrupt or of another schema;
             nothing is charged then.
         """
         events = admission.checked_events(events)
@@ -581,7 +581,7 @@ class PrivacyLedger:
         Raises
         ------
         ValueError
-            If the text is not a ledger, has a newer schema, or if the data set exists.
+            If the text is not a ledger, has another schema, or if the data set exists.
         """
         terms, entries, dataset = ledger_export.from_json(text)
 

@@ -21,7 +21,7 @@ def read_report(path: str | os.PathLike[str]) -> PrivacyReport:
     Raises
     ------
     ValueError
-        If the file is not a report, has a newer schema, or was edited.
+        If the file is not a report, has another schema, or was edited.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path={shown(path)} must be the path of a file.")

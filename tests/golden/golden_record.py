@@ -164,10 +164,7 @@ def _plain(value):
 
 def costs(event: dict) -> dict:
     """Return an event without the names in it."""
-    kept = {key: part for key, part in event.items() if key not in _NAMES}
-    if kept.get("kind") == "selection":  # said in events of before, never otherwise
-        kept |= {"runs": "negative_binomial", "rate": None, "sampled": []}
-    return kept
+    return {key: part for key, part in event.items() if key not in _NAMES}
 
 
 def of_report(report) -> list:
