@@ -151,13 +151,11 @@ def step(case):
     import numpy as np
     from scipy.sparse import random_array
 
-    from skfdp.queries.linear import LinearQuery
-    from skfdp.queries.losses import LOSSES, REGRESSION_LOSSES
-    from skfdp.records.grid import GridRows
-    from skfdp.releases.coins import PoissonBatches
-    from skfdp.releases.desk import _noisy_sum
-    from skfdp.releases.noise import Streams
-    from skfdp.releases.steps import HeavyBall
+    from skfdp.data.grid import GridRows
+    from skfdp.mechanisms.descent import HeavyBall
+    from skfdp.mechanisms.noise import Streams
+    from skfdp.mechanisms.release import PoissonBatches, _noisy_sum
+    from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery
 
     loss, n, d, n_outputs, batch = STEPS[case]
     rng = np.random.default_rng(0)

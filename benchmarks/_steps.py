@@ -12,16 +12,15 @@ import math
 import numpy as np
 from numba import njit
 
+from skfdp.data.grid import GridRows
 from skfdp.kernels import short_tiles, tiles
-from skfdp.kernels.residuals import call_leaf, leaf_address, place
+from skfdp.kernels.contributions import call_leaf, leaf_address, place
 from skfdp.kernels.vectors import WIDTH
-from skfdp.queries.linear import LinearQuery
-from skfdp.queries.losses import LOSSES
-from skfdp.records.grid import GridRows
-from skfdp.releases.coins import PoissonBatches
-from skfdp.releases.desk import _noisy_sum as release
-from skfdp.releases.noise import Streams
-from skfdp.releases.steps import HeavyBall
+from skfdp.mechanisms.descent import HeavyBall
+from skfdp.mechanisms.noise import Streams
+from skfdp.mechanisms.release import PoissonBatches
+from skfdp.mechanisms.release import _noisy_sum as release
+from skfdp.queries.linear import LOSSES, LinearQuery
 
 LOG_LOSS = place(LOSSES["log_loss"].leaf)
 CLIP_NORM, NOISE_MULTIPLIER, LEARNING_RATE, STEPS = 0.5, 1.0, 0.1, 10**6

@@ -33,10 +33,10 @@ def records(n_rows):
 
 def ours(X, y, backend, dtype="float32"):
     """Return a step of skfdp: sum of clipped gradients, noise, update."""
-    from skfdp.queries.losses import LOSSES
+    from skfdp.data.grid import GridRows
+    from skfdp.mechanisms.release import _noisy_sum as release
+    from skfdp.queries.linear import LOSSES
     from skfdp.queries.network import MLPQuery, Rows, precision
-    from skfdp.records.grid import GridRows
-    from skfdp.releases.desk import _noisy_sum as release
 
     bits = precision(dtype, WIDTHS[0] + 1)
     bound = WIDTHS[0] ** 0.5

@@ -199,7 +199,7 @@ def threads(args) -> dict:
 
 def normals(args) -> dict:
     """A million normals, rounded and added to integers, and what they are made of."""
-    from skfdp.releases.noise import Streams, add_integer_gaussian, random_words
+    from skfdp.mechanisms.noise import Streams, add_integer_gaussian, random_words
 
     ours_, theirs = Streams(None, "benchmark").private("noise"), np.random.default_rng()
     total, std = np.zeros(10**6, dtype=np.int64), 2.0**27
@@ -343,7 +343,8 @@ def calibration(args) -> dict:
     import dp_accounting
     from dp_accounting.pld import PLDAccountant
 
-    from skfdp.privacy import calibrate, plan
+    from skfdp.privacy import calibrate
+    from skfdp.privacy import calibration as plan
 
     arguments = {"n_steps": 1000, "sampling_rate": 0.05}
 

@@ -11,24 +11,22 @@ from typing import TYPE_CHECKING, Any
 from skfdp._version import __version__
 
 if TYPE_CHECKING:
-    from skfdp import datasets as datasets
-    from skfdp.encoding.encoder import DeclaredEncoder
-    from skfdp.estimators.bounds.function import PrivateBounds, private_bounds
-    from skfdp.estimators.centring.transformer import PrivateCenteringTransformer
-    from skfdp.estimators.completion.completion import PrivateCompletionClassifier
-    from skfdp.estimators.linear_model.dpsgd_f import DPSGDFClassifier
-    from skfdp.estimators.linear_model.feature_dp import FeatureDPLogisticRegression
-    from skfdp.estimators.linear_model.regressors import (
+    from skfdp import datasets
+    from skfdp.bounds import PrivateBounds, private_bounds
+    from skfdp.completion import PrivateCompletionClassifier
+    from skfdp.data.encoder import DeclaredEncoder
+    from skfdp.data.sources import open_table
+    from skfdp.data.validation import UtilityWarning
+    from skfdp.experimental.search import PrivateSearchCV
+    from skfdp.linear_model import (
+        DPSGDFClassifier,
         DPSGDFRegressor,
+        FeatureDPLogisticRegression,
         FeatureDPRegressor,
     )
-    from skfdp.estimators.neural_network.mlp import FeatureDPMLPClassifier
-    from skfdp.estimators.scoring.private_score import private_score
-    from skfdp.estimators.scoring.result import PrivateScore
-    from skfdp.estimators.scoring.scorer import make_private_scorer
-    from skfdp.estimators.scoring.temperatures import PrivateTemperature
-    from skfdp.estimators.scoring.thresholds import PrivateThreshold
-    from skfdp.estimators.search.search import PrivateSearchCV
+    from skfdp.metrics import make_private_scorer, private_score
+    from skfdp.neural_network import FeatureDPMLPClassifier
+    from skfdp.preprocessing import PrivateCenteringTransformer
     from skfdp.privacy import (
         Event,
         PrivacyBudgetError,
@@ -40,35 +38,38 @@ if TYPE_CHECKING:
         read_report,
         report,
     )
-    from skfdp.records.guards import UtilityWarning
-    from skfdp.records.sources import open_table
+    from skfdp.solvers.score_result import (
+        PrivateScore,
+        PrivateTemperature,
+        PrivateThreshold,
+    )
 
 _HOMES = {
-    "DPSGDFClassifier": "skfdp.estimators.linear_model.dpsgd_f",
-    "DPSGDFRegressor": "skfdp.estimators.linear_model.regressors",
-    "DeclaredEncoder": "skfdp.encoding.encoder",
+    "DPSGDFClassifier": "skfdp.linear_model",
+    "DPSGDFRegressor": "skfdp.linear_model",
+    "DeclaredEncoder": "skfdp.data.encoder",
     "Event": "skfdp.privacy",
-    "FeatureDPLogisticRegression": "skfdp.estimators.linear_model.feature_dp",
-    "FeatureDPMLPClassifier": "skfdp.estimators.neural_network.mlp",
-    "FeatureDPRegressor": "skfdp.estimators.linear_model.regressors",
+    "FeatureDPLogisticRegression": "skfdp.linear_model",
+    "FeatureDPMLPClassifier": "skfdp.neural_network",
+    "FeatureDPRegressor": "skfdp.linear_model",
     "PrivacyBudgetError": "skfdp.privacy",
     "PrivacyLedger": "skfdp.privacy",
     "PrivacyPlan": "skfdp.privacy",
     "PrivacyReport": "skfdp.privacy",
     "PrivacyWarning": "skfdp.privacy",
-    "PrivateBounds": "skfdp.estimators.bounds.function",
-    "PrivateCenteringTransformer": "skfdp.estimators.centring.transformer",
-    "PrivateCompletionClassifier": "skfdp.estimators.completion.completion",
-    "PrivateScore": "skfdp.estimators.scoring.result",
-    "PrivateSearchCV": "skfdp.estimators.search.search",
-    "PrivateTemperature": "skfdp.estimators.scoring.temperatures",
-    "PrivateThreshold": "skfdp.estimators.scoring.thresholds",
-    "UtilityWarning": "skfdp.records.guards",
+    "PrivateBounds": "skfdp.bounds",
+    "PrivateCenteringTransformer": "skfdp.preprocessing",
+    "PrivateCompletionClassifier": "skfdp.completion",
+    "PrivateScore": "skfdp.solvers.score_result",
+    "PrivateSearchCV": "skfdp.experimental.search",
+    "PrivateTemperature": "skfdp.solvers.score_result",
+    "PrivateThreshold": "skfdp.solvers.score_result",
+    "UtilityWarning": "skfdp.data.validation",
     "calibrate": "skfdp.privacy",
-    "make_private_scorer": "skfdp.estimators.scoring.scorer",
-    "open_table": "skfdp.records.sources",
-    "private_bounds": "skfdp.estimators.bounds.function",
-    "private_score": "skfdp.estimators.scoring.private_score",
+    "make_private_scorer": "skfdp.metrics",
+    "open_table": "skfdp.data.sources",
+    "private_bounds": "skfdp.bounds",
+    "private_score": "skfdp.metrics",
     "read_report": "skfdp.privacy",
     "report": "skfdp.privacy",
 }

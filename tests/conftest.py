@@ -31,7 +31,7 @@ def _noise_of_the_test(request, monkeypatch):
     """
     if not request.config.getoption("--fresh-noise"):
         keys = random.Random(request.node.nodeid.partition("tests/")[2])
-        monkeypatch.setattr("skfdp.releases.noise.secrets.randbits", keys.getrandbits)
+        monkeypatch.setattr("skfdp.mechanisms.noise.secrets.randbits", keys.getrandbits)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def small():
 @pytest.fixture
 def releases(monkeypatch):
     """Record every release of a fit: its exact sum, its noise, what was asked."""
-    from skfdp.releases import desk
+    from skfdp.mechanisms import release as desk
 
     seen, release = [], desk._noisy_sum
 

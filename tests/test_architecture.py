@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import skfdp
-from skfdp.estimators.base import PrivateEstimator
+from skfdp.base import PrivateEstimator
 from skfdp.kernels import compiling
 
 ROOT = Path(skfdp.__file__).parent
@@ -48,8 +48,8 @@ def test_no_private_names_of_libraries_are_imported():
 def test_normal_generators_live_in_noise_only():
     """Others draw no private noise: padding, simulated experiments, synthetic data."""
     allowed = {
-        "estimators/linear_model/padding.py",
-        "estimators/completion/copula.py",
+        "solvers/public_model.py",
+        "completion.py",
     }
     draws = {"standard_normal", "normal", "randn", "multivariate_normal"}
     used = {n for n in FILES if draws & {a.attr for a in nodes(n, ast.Attribute)}}
@@ -60,7 +60,7 @@ def test_release_is_the_only_caller_of_noise():
     callers = [
         n for n, path in FILES.items() if "add_integer_gaussian" in path.read_text()
     ]
-    assert sorted(callers) == ["releases/desk.py", "releases/noise.py"]
+    assert sorted(callers) == ["mechanisms/noise.py", "mechanisms/release.py"]
 
 
 def private_estimators(kind=PrivateEstimator):

@@ -113,14 +113,14 @@ def of_weights(estimator):
 
 
 @parametrize_with_checks(INSTANCES, expected_failed_checks=expected_failures)
-@pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
     assert True  # the checks raise
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
-@pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 def test_class_weights_outweigh_where_the_budget_allows(estimator):
     # Columns without bounds are taken as scaled; those of the check spread over 20.
     model = estimator(epsilon=5000, feature_bound=20.0)
@@ -128,7 +128,7 @@ def test_class_weights_outweigh_where_the_budget_allows(estimator):
     assert True
 
 
-@pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 def test_a_network_trains_where_the_budget_allows():
     check_classifiers_train("epsilon=5000", FeatureDPMLPClassifier(epsilon=5000))
     assert True

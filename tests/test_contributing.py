@@ -144,8 +144,8 @@ import numpy as np
 import skfdp
 from skfdp.privacy import Event, Relation
 from skfdp.queries.group_totals import GroupTotals
-from skfdp.releases.desk import Desk
-from skfdp.releases.noise import Streams
+from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.noise import Streams
 
 rng = np.random.default_rng(0)
 values, group = rng.random(6000), np.arange(6000) % 3
@@ -191,7 +191,7 @@ print(skfdp.__file__, plan.events[0].sensitivity)
 def test_a_method_is_one_file_and_one_line(tmp_path):
     copy = Copy(tmp_path, "A new method")
     assert copy.sizes == {
-        "estimators/linear_model/feature_dp.py": 1,
+        "linear_model.py": 1,
         "tests/estimators/test_methods.py": 1,
     }
     copy.check("estimators/test_methods.py", "class", at_least=3)

@@ -113,7 +113,7 @@ def test_another_process_with_another_hash_seed_agrees():
 
 
 def half_the_noise(monkeypatch):
-    from skfdp.releases import desk
+    from skfdp.mechanisms import release as desk
 
     sampler = desk.add_integer_gaussian
     monkeypatch.setattr(
@@ -124,7 +124,7 @@ def half_the_noise(monkeypatch):
 
 
 def half_the_noise_of_a_release(monkeypatch):
-    from skfdp.releases import desk
+    from skfdp.mechanisms import release as desk
 
     release = desk._noisy_sum
     monkeypatch.setattr(
@@ -156,7 +156,7 @@ def one_grid_bit(monkeypatch):
 
 
 def the_order_of_releases(monkeypatch):
-    from skfdp.estimators.completion.method import Completion
+    from skfdp.completion import Completion
 
     released = Completion._released
 
@@ -177,7 +177,7 @@ def the_order_of_releases(monkeypatch):
 
 
 def a_step_too_few(monkeypatch):
-    from skfdp.estimators.linear_model import descent as method
+    from skfdp.solvers import descent as method
 
     descent = method.descent
 
@@ -192,7 +192,7 @@ def a_step_too_few(monkeypatch):
 
 
 def a_higher_sampling_rate(monkeypatch):
-    from skfdp.releases.coins import PoissonBatches
+    from skfdp.mechanisms.release import PoissonBatches
 
     init = PoissonBatches.__init__
     monkeypatch.setattr(
@@ -203,7 +203,7 @@ def a_higher_sampling_rate(monkeypatch):
 
 
 def a_public_batch_of_another_size(monkeypatch):
-    from skfdp.estimators.linear_model import public_loss
+    from skfdp.solvers import public_model as public_loss
 
     batch = public_loss.uniform_batch
     monkeypatch.setattr(
@@ -224,7 +224,7 @@ def an_event_that_says_less(monkeypatch):
 
 
 def weights_that_move_by_a_millionth(monkeypatch):
-    from skfdp.records.coordinates import Coordinates
+    from skfdp.data.input_scaler import Coordinates
 
     fold = Coordinates.fold
 

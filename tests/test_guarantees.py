@@ -20,13 +20,12 @@ from skfdp import (
     PrivacyLedger,
     PrivateCenteringTransformer,
 )
+from skfdp.data.grid import GridRows
 from skfdp.kernels import contributions
 from skfdp.privacy import Relation, compose, gdp_epsilon
 from skfdp.queries import linear
-from skfdp.queries.linear import LinearQuery
-from skfdp.queries.losses import LOSSES, REGRESSION_LOSSES
+from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery
 from skfdp.queries.products import ShortProducts
-from skfdp.records.grid import GridRows
 
 ESTIMATORS = {
     "dpsgd-f": lambda **kw: DPSGDFClassifier(bounds=(0, 1), **kw),
@@ -446,7 +445,7 @@ def test_a_failure_after_the_charge_keeps_the_charge(small, monkeypatch):
     model = DPSGDFClassifier(bounds=(0, 1), ledger=ledger).fit(*small)
     assert len(ledger) == 4
     monkeypatch.setattr(
-        "skfdp.estimators.linear_model.descent.descent",
+        "skfdp.solvers.descent.descent",
         lambda *a, **k: 1 / 0,
         raising=True,
     )
@@ -461,7 +460,7 @@ def test_a_failure_after_the_charge_keeps_the_charge(small, monkeypatch):
 
 
 def test_sabotage_of_the_noise_is_noticed(small, releases, monkeypatch):
-    from skfdp.releases import desk as module
+    from skfdp.mechanisms import release as module
 
     original = module.add_integer_gaussian
     monkeypatch.setattr(

@@ -62,7 +62,7 @@ def test_the_charge_is_equal_under_replacement(name):
 
 
 def test_a_plan_that_counts_private_zeros_is_seen(monkeypatch):
-    from skfdp.estimators.linear_model.descent import Descent
+    from skfdp.solvers.descent import Descent
 
     plan = Descent.plan
 

@@ -53,7 +53,7 @@ ASKED = [
     ),
     Mutant(
         "links of the ledger without a nonce",
-        "privacy/chain.py",
+        "privacy/ledger_file.py",
         "nonce = secrets.token_hex(32)",
         'nonce = "0" * 64',
         "findings/test_ledger.py"
@@ -63,7 +63,7 @@ ASKED = [
 NIGHTLY = [
     Mutant(
         "a replaced record counts once",
-        "privacy/relations.py",
+        "privacy/events.py",
         "return 2 * clip_norm if replaced is None else replaced",
         "return clip_norm if replaced is None else replaced",
         "privacy/test_relations.py"
@@ -85,42 +85,42 @@ NIGHTLY = [
     ),
     Mutant(
         "noise halved",
-        "releases/desk.py",
+        "mechanisms/release.py",
         "return add_integer_gaussian(total, noise_std / unit, generator) * unit",
         "return add_integer_gaussian(total, noise_std / unit / 2, generator) * unit",
         f"{DESK}the_noise_of_the_k_th_release_is_that_of_the_k_th_step",
     ),
     Mutant(
         "noise of a fixed seed",
-        "releases/noise.py",
+        "mechanisms/noise.py",
         "key = secrets.randbits(128)",
         "key = 20_260_101",
         "releases/test_noise.py::test_unseeded_streams_never_repeat",
     ),
     Mutant(
         "batches of a fixed seed",
-        "releases/coins.py",
+        "mechanisms/release.py",
         "random_words(self._generator, min(",
         "random_words(np.random.default_rng(0), min(",
         f"{DESK}the_desk_draws_the_batches",
     ),
     Mutant(
         "one charge pays for every release",
-        "releases/desk.py",
+        "mechanisms/release.py",
         "self._released[event.label] = count + 1",
         "self._released[event.label] = count",
         f"{DESK}a_release_that_fails_stays_counted",
     ),
     Mutant(
         "sensitivity not compared with the charge",
-        "releases/desk.py",
+        "mechanisms/release.py",
         '("sensitivity", moved, event.sensitivity)',
         '("sensitivity", event.sensitivity, event.sensitivity)',
         f"{DESK}more_than_was_charged[check_the_move]",
     ),
     Mutant(
         "clip norm not compared with the charge",
-        "releases/desk.py",
+        "mechanisms/release.py",
         '("clip_norm", query.clip_norm, event.clip_norm)',
         '("clip_norm", event.clip_norm, event.clip_norm)',
         f"{DESK}more_than_was_charged[check_the_clip]",
@@ -134,7 +134,7 @@ NIGHTLY = [
     ),
     Mutant(
         "sqrt 2 claimed where signs are private",
-        "queries/sensitivity.py",
+        "queries/linear.py",
         "return public.has_target and loss.sign_fixed and public.private_bounded",
         "return loss.sign_fixed",
         "queries/test_sensitivities.py"
@@ -157,14 +157,14 @@ NIGHTLY = [
     ),
     Mutant(
         "rounding away from zero",
-        "records/grid.py",
+        "data/grid.py",
         "entries = np.trunc(transform(X[block]) / GRID)",
         "entries = np.sign(X[block]) * np.ceil(np.abs(transform(X[block]) / GRID))",
         "records/test_rows.py::test_quantising_is_toward_zero_and_saturates",
     ),
     Mutant(
         "public columns counted as private",
-        "records/records.py",
+        "data/records.py",
         "return int((~self.mask).sum())",
         "return int(self.mask.sum())",
         "records/test_records.py"

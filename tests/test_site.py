@@ -120,7 +120,7 @@ def test_five_parameters_matter(name):
 def test_public_names_have_their_sources():
     home = extension("sources")._home
     place = home(None, "skfdp", "FeatureDPLogisticRegression.fit")
-    assert place == "skfdp.estimators.linear_model.feature_dp"
-    assert home(None, "skfdp", "report") == "skfdp.privacy.reporting"
-    assert home(None, "skfdp.privacy", "gdp_mu") == "skfdp.privacy.curves"
+    assert place == "skfdp.linear_model"
+    assert home(None, "skfdp", "report") == "skfdp.privacy.pipelines"
+    assert home(None, "skfdp.privacy", "gdp_mu") == "skfdp.privacy.accounting"
     assert home(None, "numpy", "array") is None

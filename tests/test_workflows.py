@@ -34,7 +34,7 @@ from skfdp import (
     PrivateCenteringTransformer,
     report,
 )
-from skfdp.records.labels import encode_labels
+from skfdp.data.target import encode_labels
 
 # Jobs, and whether they are threads or processes. In memory there are threads only.
 JOBS = [

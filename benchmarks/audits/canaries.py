@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 
 import skfdp
-from skfdp.audit.mechanism.mechanism import audit_mechanism
+from skfdp.audit.mechanism import audit_mechanism
 from skfdp.privacy import Event, calibrate
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -26,8 +26,8 @@ import scipy
 import sklearn
 
 import skfdp
-from skfdp.audit.one_run.one_run import audit_estimator
-from skfdp.releases import desk
+from skfdp.audit.one_run import audit_estimator
+from skfdp.mechanisms import release as desk
 
 SIZE, SMALL, LARGE = (500, 1000), (500, 200), (2000, 4000)
 EPSILONS = (1.0, 4.0, 8.0, 16.0)
@@ -114,7 +114,7 @@ def audited(name, epsilon, factor, seed):
     model = kind(epsilon=epsilon, bounds=(0, 1), **params)
     with (
         mock.patch.object(desk, "_noisy_sum", divided(factor)),
-        mock.patch("skfdp.releases.noise.secrets.randbits", streams(seed)),
+        mock.patch("skfdp.mechanisms.noise.secrets.randbits", streams(seed)),
     ):
         return audit_estimator(model, X, y, random_state=seed, **given)
 

@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from skfdp.queries.linear import LinearQuery
-from skfdp.queries.losses import LOSSES
-from skfdp.records.grid import GridRows
-from skfdp.releases.desk import _noisy_sum as release
-from skfdp.releases.noise import Streams
+from skfdp.data.grid import GridRows
+from skfdp.mechanisms.noise import Streams
+from skfdp.mechanisms.release import _noisy_sum as release
+from skfdp.queries.linear import LOSSES, LinearQuery
 
 
 def unit_rows(n, d, seed=0):

@@ -3,10 +3,10 @@
 import numpy as np
 from scipy.sparse import random_array
 
+from skfdp.data.grid import GridRows
+from skfdp.mechanisms.noise import Streams, add_integer_gaussian
+from skfdp.mechanisms.release import PoissonBatches
 from skfdp.queries.products import DenseProducts, ShortProducts
-from skfdp.records.grid import GridRows
-from skfdp.releases.coins import PoissonBatches
-from skfdp.releases.noise import Streams, add_integer_gaussian
 
 from .common import linear_query, release_of, unit_rows
 

@@ -42,7 +42,7 @@ KINDS = {
 
 def timed_shelf() -> type:
     """Return a shelf that notes how long its sums take."""
-    from skfdp.estimators.partitions.shelf import Shelf
+    from skfdp.dask_tables import Shelf
 
     class TimedShelf(Shelf):
         def total(self, *args: Any) -> np.ndarray:
@@ -67,7 +67,7 @@ class Watch:
     """Takes the times of every step of the fits inside."""
 
     def __enter__(self):
-        from skfdp.estimators.partitions import cluster
+        from skfdp import dask_tables as cluster
 
         self._cluster, self._shelf = cluster, cluster.Shelf
         self._total, self._close = cluster.Places.total, cluster.ClusterPlaces.close

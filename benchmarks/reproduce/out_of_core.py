@@ -28,7 +28,7 @@ import numpy as np
 import sklearn
 
 from skfdp import DPSGDFClassifier
-from skfdp.records import files
+from skfdp.data import sources as files
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 BLOCK = 2**23

@@ -45,8 +45,8 @@ from scipy.stats import ks_2samp  # noqa: E402
 
 from skfdp import DPSGDFClassifier, PrivacyBudgetError, PrivacyLedger  # noqa: E402
 from skfdp._version import __version__  # noqa: E402
-from skfdp.releases.desk import Desk  # noqa: E402
-from skfdp.releases.journal import Journal  # noqa: E402
+from skfdp.mechanisms.checkpoint import Journal  # noqa: E402
+from skfdp.mechanisms.release import Desk  # noqa: E402
 
 EPSILON, DELTA, N_STEPS, SEED = 0.5, 1e-5, 40, 0
 N_ROWS, N_COLUMNS, N_TEST = 1000, 10, 20_000

@@ -20,8 +20,12 @@ from skfdp.kernels.sampling import (
     _points,
     add_rounded_normals,
 )
-from skfdp.releases.exact_draws import rounded_pair
-from skfdp.releases.noise import Streams, add_integer_gaussian, random_words
+from skfdp.mechanisms.noise import (
+    Streams,
+    add_integer_gaussian,
+    random_words,
+    rounded_pair,
+)
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
 #: Columns (one output each), steps, log2 of the standard deviation in grid units.

@@ -3,14 +3,14 @@
 What they return is computed from the records without noise: audit made-up records.
 """
 
-from skfdp.audit.mechanism.mechanism import (
+from skfdp.audit.mechanism import (
+    AuditResult,
     MechanismResult,
     ReleaseAudit,
     audit_mechanism,
 )
-from skfdp.audit.one_run.one_run import OneRunResult, audit_estimator
-from skfdp.audit.replay.replay import Difference, Moved, ReplayResult, audit_replay
-from skfdp.audit.results import AuditResult
+from skfdp.audit.one_run import OneRunResult, audit_estimator
+from skfdp.audit.replay import Difference, Moved, ReplayResult, audit_replay
 
 __all__ = [
     "AuditResult",

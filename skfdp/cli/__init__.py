@@ -12,21 +12,26 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from skfdp.cli import compiling
+from skfdp.cli import output
 from skfdp.cli.arguments import BUNDLED, parse
-from skfdp.cli.output import CommandError, OutputError, ReaderGoneError, complain
-from skfdp.cli.progress import watched
+from skfdp.cli.output import (
+    CommandError,
+    OutputError,
+    ReaderGoneError,
+    complain,
+    watched,
+)
 
 # What each command needs is imported when it runs: --help needs nothing of it, and
 # only tables need pandas.
 _HOMES = {
-    BUNDLED: ("bundled", "run"),
-    "fit": ("job", "run"),
-    "predict": ("use", "predict"),
-    "score": ("use", "score"),
-    "report": ("use", "report"),
+    BUNDLED: ("demo", "run"),
+    "fit": ("fit", "run"),
+    "predict": ("fit", "predict"),
+    "score": ("fit", "score"),
+    "report": ("fit", "report"),
     "schema": ("draft", "run"),
-    "compile": ("compiling", "run"),
+    "compile": ("output", "run"),
 }
 #: Commands that fit.
 _FIT = (BUNDLED, "fit")
@@ -76,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 1
     finally:
-        compiling.stop()
+        output.stop()
     return 0
 
 
@@ -97,6 +102,6 @@ def _run(arguments) -> None:
                 "a table needs pandas: pip install 'skfdp[cli]'."
             ) from None
     if arguments.command in _FIT:
-        compiling.start()  # while this process goes on importing
+        output.start()  # while this process goes on importing
     module, name = _HOMES[arguments.command]
     getattr(importlib.import_module(f"skfdp.cli.{module}"), name)(arguments)

@@ -14,13 +14,18 @@ from typing import Any
 
 import pandas as pd
 
-from skfdp.cli.columns import quoted, roles, warn_of_nameless
-from skfdp.cli.observed import Observed, look_at, named_as_identifier
-from skfdp.cli.output import CommandError, check_writable, say, writing
-from skfdp.cli.progress import stage
-from skfdp.cli.tables import Table
-from skfdp.cli.target import are_numbers
-from skfdp.records.spelling import text_of
+from skfdp.cli.output import CommandError, check_writable, say, stage, writing
+from skfdp.cli.tables import (
+    Observed,
+    Table,
+    are_numbers,
+    look_at,
+    named_as_identifier,
+    quoted,
+    roles,
+    warn_of_nameless,
+)
+from skfdp.data.target import text_of
 
 _HEAD = """\
 # Drafted by 'skfdp schema' from the first line of {file} and from what is public in it.

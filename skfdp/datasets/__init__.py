@@ -1,6 +1,9 @@
 """Data sets of two papers: generators, and a loader of your copy of Purchase100."""
 
-from skfdp.datasets._purchase import load_purchase100, make_purchase100
-from skfdp.datasets._synthetic import make_offset_classes
+from skfdp.datasets._generators import (
+    load_purchase100,
+    make_offset_classes,
+    make_purchase100,
+)
 
 __all__ = ["load_purchase100", "make_offset_classes", "make_purchase100"]

@@ -1,6 +1,5 @@
 """Displays of effects and of budgets; they need the extra ``plot``."""
 
-from skfdp.inspection.effects import EffectsDisplay
-from skfdp.inspection.ledger import LedgerDisplay
+from skfdp.inspection.effects import EffectsDisplay, LedgerDisplay
 
 __all__ = ["EffectsDisplay", "LedgerDisplay"]

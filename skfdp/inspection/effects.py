@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,15 +11,208 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skfdp.encoding.blocks import MISSING, OTHER, Block
-from skfdp.estimators.linear_model.coefficient_noise import (
-    UPPER_BOUND,
-    CoefficientNoise,
-)
-from skfdp.estimators.linear_model.coefficients import QUANTILE, names
-from skfdp.inspection.panels import draw
-from skfdp.privacy.plotting import new_grid
-from skfdp.records.checks import shown
+from skfdp.data._basis import MISSING, OTHER, Block
+from skfdp.linear_model import QUANTILE, names
+from skfdp.privacy.accounting import check_delta, worst
+from skfdp.privacy.checks import shown
+from skfdp.privacy.ledger import PrivacyLedger
+from skfdp.privacy.plotting import new_axes, new_grid, shade, show_dates
+from skfdp.solvers.postprocessing import UPPER_BOUND, CoefficientNoise
+
+# The panels of effects: curves, bars and maps.
+
+
+_GREY, _ROOM = "0.45", 0.12
+_COLOURS = [f"C{j}" for j in range(10)]
+#: Bars with longer names, or more of them, lie on their side.
+_LONG, _MANY = 6, 8
+_INTERVAL = "95 % interval: noise and chance of the labels"
+
+
+def draw(display: Any) -> None:
+    """Draw the effects of a display into its axes."""
+    for effect, ax in zip(display.effects.values(), display.axes_, strict=True):
+        {"curve": _curve, "bars": _bars, "map": _map}[effect.kind](effect, ax, display)
+    _share_range(display)
+    _legend(display)
+
+
+def _curve(effect: Any, ax: Any, display: Any) -> None:
+    x = effect.places[0]
+    for k, colour in zip(range(len(effect.values)), _cycle(), strict=False):
+        value, std = effect.values[k], effect.noise_std[k]
+        ax.plot(x, value, color=colour, label=display.outputs[k])
+        ax.fill_between(
+            x,
+            value - QUANTILE * std,
+            value + QUANTILE * std,
+            color=colour,
+            alpha=0.2,
+            linewidth=0,
+        )
+        for bound in (effect.low[k], effect.high[k]):
+            ax.plot(x, bound, color=colour, linewidth=0.8, linestyle=":")
+    ax.axhline(0, color=_GREY, linewidth=0.8)
+    ax.set_title(effect.name, fontsize="medium")
+    width = x[-1] - x[0]
+    low, high = x[0], x[-1]
+    if effect.apart is not None:
+        ax.axvline(
+            high + width * (_ROOM / 2), color=_GREY, linewidth=0.8, linestyle=":"
+        )
+        _points(effect.apart, ax, [high + width * _ROOM])
+        high = high + width * (1.6 * _ROOM)
+    ax.set_xlim(low, high)
+    if x.dtype.kind == "M":
+        show_dates(ax, x[0], x[-1])
+        return
+    ticks = [tick for tick in ax.get_xticks() if x[0] <= tick <= x[-1]]
+    ax.set_xticks(ticks)
+
+
+def _points(apart: Any, ax: Any, places: list) -> None:
+    """Draw levels that are set apart as points beside a curve."""
+    for k, colour in zip(range(len(apart.values)), _cycle(), strict=False):
+        ax.errorbar(
+            places,
+            apart.values[k],
+            yerr=QUANTILE * np.nan_to_num(apart.noise_std[k]),
+            fmt="o",
+            markersize=4,
+            color=colour,
+            ecolor=colour,
+            elinewidth=4,
+            alpha=0.5,
+        )
+    for place, level in zip(places, apart.places[0], strict=True):
+        ax.text(
+            place,
+            0.02,
+            f"{level}  ",
+            rotation=90,
+            transform=ax.get_xaxis_transform(),
+            ha="right",
+            va="bottom",
+            fontsize="x-small",
+            color=_GREY,
+        )
+
+
+def _bars(effect: Any, ax: Any, display: Any) -> None:
+    levels = [str(one) for one in effect.places[0]]
+    values, stds = effect.values, effect.noise_std
+    low, high, positions = effect.low, effect.high, np.arange(float(len(levels)))
+    if effect.apart is not None:
+        levels += [str(one) for one in effect.apart.places[0]]
+        values = np.hstack([values, effect.apart.values])
+        stds = np.hstack([stds, effect.apart.noise_std])
+        low = np.hstack([low, effect.apart.low])
+        high = np.hstack([high, effect.apart.high])
+        more = len(positions) + 0.5 + np.arange(effect.apart.values.shape[1])
+        positions = np.r_[positions, more]
+        ax_line = len(effect.places[0]) - 0.25
+    n_outputs, n_known = len(values), len(effect.places[0])
+    lying = max(map(len, levels)) > _LONG or len(levels) > _MANY
+    line = ax.axhline if lying else ax.axvline
+    (ax.axvline if lying else ax.axhline)(0, color=_GREY, linewidth=0.8)
+    if effect.apart is not None and n_known:
+        line(ax_line, color=_GREY, linewidth=0.8, linestyle=":")
+    size = 0.8 / n_outputs
+    for k, colour in zip(range(n_outputs), _cycle(), strict=False):
+        where = positions + (k - (n_outputs - 1) / 2) * size
+        error = QUANTILE * np.nan_to_num(stds[k])
+        fills = [shade(colour, 0.7 if j < n_known else 0.3) for j in range(len(levels))]
+        options = {"color": fills, "label": display.outputs[k]}
+        style = {"ecolor": "black", "elinewidth": 1.2, "capsize": 2}
+        if lying:
+            ax.barh(where, values[k], size, xerr=error, error_kw=style, **options)
+        else:
+            ax.bar(where, values[k], size, yerr=error, error_kw=style, **options)
+        ends = np.vstack([low[k], high[k]])
+        for end in ends:
+            ax.plot(*((end, where) if lying else (where, end)), ".", color=colour, ms=3)
+    if lying:
+        ax.set_yticks(positions, levels, fontsize="small")
+        ax.invert_yaxis()
+    else:
+        ax.set_xticks(positions, levels, fontsize="small")
+    ax.set_title(effect.name, fontsize="medium")
+    ax.lying_ = lying
+
+
+def _map(effect: Any, ax: Any, display: Any) -> None:
+    names = effect.name.split(":")
+    sides, ticks = [], []
+    for place in effect.places:
+        is_text = place.dtype.kind == "O"
+        ticks.append(list(map(str, place)) if is_text else None)
+        sides.append(np.arange(float(len(place))) if is_text else place)
+    values = effect.values[0].T
+    most = float(np.nanmax(np.abs(values))) or 1.0
+    drawn = ax.pcolormesh(*sides, values, cmap="RdBu_r", vmin=-most, vmax=most)
+    ax.figure.colorbar(drawn, ax=ax)
+    if ticks[0] is not None:
+        long = sum(map(len, ticks[0])) > 24
+        turned = {"rotation": 30, "ha": "right"} if long else {}
+        ax.set_xticks(range(len(ticks[0])), ticks[0], fontsize="small", **turned)
+    elif sides[0].dtype.kind == "M":
+        show_dates(ax, sides[0][0], sides[0][-1])
+    if ticks[1] is not None:
+        ax.set_yticks(range(len(ticks[1])), ticks[1], fontsize="small")
+    ax.set(xlabel=names[0], ylabel=names[-1])
+    std = effect.noise_std[0]
+    noise = (
+        f" (noise ±{QUANTILE * np.median(std):.2g})" if np.isfinite(std).all() else ""
+    )
+    ax.set_title(effect.name + noise, fontsize="medium")
+
+
+def _share_range(display: Any) -> None:
+    """Give curves and bars one range, and name the unit at the left."""
+    panels = [
+        (ax, getattr(ax, "lying_", False))
+        for effect, ax in zip(display.effects.values(), display.axes_, strict=True)
+        if effect.kind != "map"
+    ]
+    ranges = [ax.get_xlim() if lying else ax.get_ylim() for ax, lying in panels]
+    for ax, lying in panels:
+        low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
+        (ax.set_xlim if lying else ax.set_ylim)(low, high)
+        first = ax.get_subplotspec() is None or ax.get_subplotspec().is_first_col()
+        if lying:
+            ax.set_xlabel(display.unit, fontsize="small")
+        elif first:
+            ax.set_ylabel(display.unit, fontsize="small")
+        ax.grid(True, alpha=0.3)
+
+
+def _legend(display: Any) -> None:
+    """Say once what bands and colours are."""
+    handles, labels = [], []
+    for effect, ax in zip(display.effects.values(), display.axes_, strict=True):
+        if effect.kind == "map":
+            continue
+        if len(display.outputs) > 1:
+            handles, labels = ax.get_legend_handles_labels()
+            break
+    told = display.band
+    if told is not None and any(
+        np.isfinite(e.low).any() for e in display.effects.values()
+    ):
+        told += f"; dotted: {_INTERVAL}"
+    title = f"bands: {told}" if told else None
+    if handles:
+        display.figure_.legend(
+            handles, labels, loc="outside lower center", ncols=len(labels), title=title
+        )
+    elif title:
+        display.figure_.supxlabel(title, fontsize="small")
+
+
+def _cycle():
+    while True:
+        yield from _COLOURS
+
 
 #: Points of a curve, and along each side of a map.
 POINTS, SIDE = 201, 41
@@ -375,3 +569,152 @@ def _side(block: Block) -> tuple[np.ndarray, np.ndarray]:
 def _product(block: Block, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the block's rows at every pair of values."""
     return block.encode(np.repeat(first, len(second)), np.tile(second, len(first)))
+
+
+# The display of a ledger: the budget of a data set, charge by charge.
+
+
+class LedgerDisplay:
+    """Epsilon spent after each charge, against the ceiling.
+
+    Make it by `from_ledger`.
+
+    Parameters
+    ----------
+    times : ndarray of datetime64[D], shape (n_charges,)
+        The day of each charge, UTC; ledgers tell no finer times.
+    epsilons : ndarray of shape (n_charges,)
+        What was spent afterwards, by the most exposed record; infinite from the first
+        fit without privacy on.
+    delta : float
+        The delta that epsilons are for.
+    ceiling : float or None
+        The epsilon of the ledger's :term:`ceiling`.
+    dataset : str
+        Name of the data set.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    line_ : matplotlib Line2D
+        What was spent.
+    ceiling_line_ : matplotlib Line2D or None
+    """
+
+    def __init__(self, *, times, epsilons, delta, ceiling=None, dataset="default"):
+        self.times = times
+        self.epsilons = epsilons
+        self.delta = delta
+        self.ceiling = ceiling
+        self.dataset = dataset
+
+    @classmethod
+    def from_ledger(cls, ledger, *, delta=None, against="charge", ax=None, **kwargs):
+        """Draw what was spent on a ledger's data set.
+
+        Parameters
+        ----------
+        ledger : PrivacyLedger, str or PathLike
+        delta : float, default=None
+            None takes the ceiling's.
+        against : {"charge", "time"}, default="charge"
+            What the horizontal axis shows. Charges are in the order of the record,
+            whatever the clock said; those of one day are above one another in time.
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+        **kwargs : dict
+            For `matplotlib.pyplot.plot`.
+
+        Returns
+        -------
+        display : LedgerDisplay
+
+        Examples
+        --------
+        >>> from skfdp import PrivacyLedger, calibrate
+        >>> from skfdp.inspection import LedgerDisplay
+        >>> ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+        >>> for _ in range(3):
+        ...     receipt = ledger.charge([calibrate(0.3, 1e-5, n_steps=1).event])
+        >>> LedgerDisplay.from_ledger(ledger).epsilons.round(2)
+        array([0.3 , 0.44, 0.55])
+        """
+        if not isinstance(ledger, PrivacyLedger):
+            ledger = PrivacyLedger.resolve(ledger)
+        if ledger is None:
+            raise TypeError("ledger=None must be a path or a PrivacyLedger.")
+        delta = ledger.delta if delta is None else delta
+        if delta is None:
+            raise ValueError(
+                "delta=None needs a ledger with a ceiling: pass delta=1e-5, say."
+            )
+        delta = check_delta(delta)
+        entries = ledger.entries
+        charges = [entry.charge for entry in entries]
+        # Positions after the last event of each charge.
+        ends = np.flatnonzero(np.diff(charges, append=0)) + 1
+        events = [entry.event for entry in entries]
+        parts = [entry.part for entry in entries]
+        spent = [worst(events[:end], parts[:end], float(delta)).epsilon for end in ends]
+        display = cls(
+            times=np.array([entries[e - 1].time for e in ends], "datetime64[D]"),
+            epsilons=np.array(spent),
+            delta=float(delta),
+            ceiling=ledger.epsilon,
+            dataset=ledger.dataset,
+        )
+        return display.plot(ax, against=against, **kwargs)
+
+    def plot(self, ax=None, *, against="charge", **kwargs):
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+        against : {"charge", "time"}, default="charge"
+        **kwargs : dict
+            For `matplotlib.pyplot.plot`.
+
+        Returns
+        -------
+        display : LedgerDisplay
+        """
+        if not isinstance(against, str) or against not in ("time", "charge"):
+            raise ValueError(f"against={shown(against)} must be 'time' or 'charge'.")
+        ax = new_axes(ax, "LedgerDisplay.plot")
+        charges = np.arange(1, len(self.epsilons) + 1)
+        where = self.times if against == "time" else charges
+        finite = np.isfinite(self.epsilons)
+        style = {"drawstyle": "steps-post", "marker": "o", "label": "spent"} | kwargs
+        (self.line_,) = ax.plot(where[finite], self.epsilons[finite], **style)
+        if not finite.all():
+            ax.axvline(
+                where[~finite][0],
+                color="tab:red",
+                linestyle=":",
+                label="fit without privacy: nothing is protected",
+            )
+        self.ceiling_line_ = None
+        if self.ceiling is not None and math.isfinite(self.ceiling):
+            self.ceiling_line_ = ax.axhline(
+                self.ceiling,
+                color="black",
+                linestyle="--",
+                label=f"ceiling {self.ceiling:g}",
+            )
+        ax.set(
+            xlabel="day (UTC)" if against == "time" else "charge",
+            ylabel=f"epsilon at delta {self.delta:g}",
+            title=f"Data set {self.dataset}",
+        )
+        ax.set_ylim(bottom=0)
+        ax.grid(True, alpha=0.3)
+        ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        if against == "time":
+            self.figure_.autofmt_xdate()
+        else:
+            ax.xaxis.get_major_locator().set_params(integer=True)
+        return self

@@ -18,9 +18,8 @@ from numba.core.sigutils import normalize_signature
 
 from skfdp.kernels import short_tiles
 from skfdp.kernels.compiling import kept, known
-from skfdp.kernels.contributions import Clip, Column, Task
+from skfdp.kernels.contributions import Clip, Column, Task, leaf_address, place
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
-from skfdp.kernels.residuals import leaf_address, place
 
 _MATRIX, _SHORTS, _NUMBERS = "float64[:, ::1]", "int16[:, ::1]", "int64[::1]"
 _SIGNATURES = {

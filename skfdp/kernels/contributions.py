@@ -8,13 +8,137 @@ records' numbers, B or more of them. Loops run over the records and use operatio
 round alike in vectors and in scalars, see `residuals`.
 """
 
+from __future__ import annotations
+
+import functools
+import importlib
 import math
 from typing import NamedTuple
 
 import numpy as np
+from numba.core import types
 
-from skfdp.kernels.compiling import kernel, part
-from skfdp.kernels.residuals import call_leaf, leaf_address
+from skfdp.kernels.compiling import FLOATS, address, caller, kernel, part
+from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
+
+# The compiled row map: dense rows cut to a norm, bit for bit what `rows` defines.
+#
+# Products must round as NumPy's do on the stored entries of CSR rows; only exact sums
+# may be reordered.
+
+
+@kernel()
+def shorten(rows, bound, normalize, unit, out):
+    """Divide each row by its norm, or by `bound` if it is shorter; see `RowMap`.
+
+    rows, out float64 (n, D); unit is that of the squares, whose sums are then exact.
+    """
+    squares = np.empty(rows.shape[1])
+    for i in range(rows.shape[0]):
+        row, scaled = rows[i], out[i]
+        # Powers of two are exact and keep the squares from over- and underflow. Beyond
+        # float64 as one factor they are two.
+        exponent = -math.frexp(_largest(row))[1]
+        near = min(max(exponent, -999), 999)
+        first, second = math.ldexp(1.0, near), math.ldexp(1.0, exponent - near)
+        for j in range(row.shape[0]):
+            scaled[j] = row[j] * first * second
+            squares[j] = np.ceil(scaled[j] * scaled[j] * unit)
+        longest = math.sqrt(_sum(squares) / unit)
+        if not normalize:
+            longest = max(longest, math.ldexp(bound, exponent))
+        if longest > 0:
+            for j in range(row.shape[0]):
+                scaled[j] /= longest
+
+
+@kernel(fastmath={"reassoc"})
+def _sum(integers):
+    """Return an exact sum, in any order."""
+    total = 0.0
+    for j in range(integers.shape[0]):
+        total += integers[j]
+    return total
+
+
+@kernel(fastmath={"nnan", "nsz"})
+def _largest(row):
+    """Return the largest absolute entry of a finite row."""
+    largest = 0.0
+    for j in range(row.shape[0]):
+        size = abs(row[j])
+        largest = size if size > largest else largest
+    return largest
+
+
+# The compiled update of the weights: one pass, whatever their number.
+
+
+@kernel()
+def descend(theta, velocity, gradient, momentum, rate):
+    """Velocity = momentum * velocity + gradient; gradient = theta - rate * velocity.
+
+    All flat float64 arrays of one size.
+    """
+    for i in range(theta.size):
+        velocity[i] = momentum * velocity[i] + gradient[i]
+        gradient[i] = theta[i] - rate * velocity[i]
+
+
+@kernel()
+def descend_implicitly(theta, velocity, gradient, momentum, rates, curvature):
+    """Do so along gradient + curvature * (the next theta), which is found first.
+
+    All flat float64 arrays of one size.
+    """
+    for i in range(theta.size):
+        pull = momentum * velocity[i] + gradient[i]
+        kept = 1.0 / (1.0 + rates[i] * curvature[i])
+        velocity[i] = (pull + curvature[i] * theta[i]) * kept
+        gradient[i] = (theta[i] - rates[i] * pull) * kept
+
+
+# Compiled residuals: derivative of a loss with respect to the margins.
+#
+# Every loss has a leaf (see `kernels.losses`), which replaces the margins of some rows
+# by their residuals:
+#
+# * margins : float64 (n_outputs, n_rows), changed in place; one output for two classes;
+# * target : integers (n_rows,), the class of each row, 0-based; for the regression
+#   losses float64, its value;
+# * parameter : float64, which most ignore.
+#
+# Loops run over the rows, so that they become vectors; those over the outputs of a row
+# go in one order. What a row contributes cannot depend on where it stands: additions,
+# multiplications, divisions, square roots and comparisons round alike in vectors and in
+# scalars, and nothing else is used. No fastmath: the NaN guard of the clip needs NaN.
+# For the same reasons leaves call `exponentials` and not `math.exp`.
+
+
+def _leaf_of(name):
+    return importlib.import_module(f"skfdp.kernels.losses.{name}").LOSS.leaf
+
+
+#: Others know a residual by the place of its leaf; two losses may share one.
+_LEAVES = tuple(dict.fromkeys(map(_leaf_of, (*CLASSIFICATION, *REGRESSION))))
+_ARGUMENTS = {
+    np.dtype(np.int16): (FLOATS, types.Array(types.int16, 1, "C"), types.float64),
+    np.dtype(np.float64): (FLOATS, types.Array(types.float64, 1, "C"), types.float64),
+}
+
+#: ``call_leaf(address, (margins, target, parameter))``, inside of kernels.
+call_leaf = caller(*_ARGUMENTS.values())
+
+
+def place(leaf) -> int:
+    """Return what others know a leaf by, the same in every process."""
+    return _LEAVES.index(leaf)
+
+
+@functools.cache
+def leaf_address(kind: int, target: np.dtype) -> int:
+    """Return the address of the leaf at a place, for targets of int16 or float64."""
+    return address(_LEAVES[kind], _ARGUMENTS[target])
 
 
 class Column(NamedTuple):

@@ -19,9 +19,16 @@ from typing import NamedTuple
 import numpy as np
 from numba.core import types
 
-from skfdp.kernels.compiling import kernel, part
+from skfdp.kernels.compiling import (
+    FLOATS,
+    INTEGERS,
+    SHORTS,
+    address,
+    caller,
+    kernel,
+    part,
+)
 from skfdp.kernels.contributions import clip_rank_one, weigh
-from skfdp.kernels.linking import FLOATS, INTEGERS, SHORTS, address, caller
 from skfdp.kernels.vectors import (
     PAIR_ORDER,
     WIDTH,

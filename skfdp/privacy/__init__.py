@@ -5,24 +5,29 @@ module that users import it from, and is the only importer of dp_accounting: who
 reviews the accounting reads these files alone.
 """
 
-from skfdp.privacy.curves import PrivacyCurve, compose, gdp_delta, gdp_epsilon, gdp_mu
+from skfdp.privacy.accounting import (
+    PrivacyCurve,
+    compose,
+    gdp_delta,
+    gdp_epsilon,
+    gdp_mu,
+)
+from skfdp.privacy.calibration import PrivacyPlan, calibrate
 from skfdp.privacy.events import (
     RELATIONS,
     Event,
     PrivacyBudgetError,
     PrivacyWarning,
+    Relation,
 )
-from skfdp.privacy.findings import Finding
-from skfdp.privacy.fit_plan import FitPlan
 from skfdp.privacy.ledger import PrivacyLedger, WhatIf
-from skfdp.privacy.plan import PrivacyPlan, calibrate
+from skfdp.privacy.pipelines import read_report, report
+from skfdp.privacy.preprocessing_steps import Lesson
 from skfdp.privacy.public_sets import Promise, promise
-from skfdp.privacy.relations import Relation
 from skfdp.privacy.report import PrivacyReport
-from skfdp.privacy.reporting import read_report, report
+from skfdp.privacy.report_facts import Finding
 from skfdp.privacy.selection import Selection
-from skfdp.privacy.steps import Lesson
-from skfdp.privacy.store import LedgerEntry, Receipt
+from skfdp.privacy.store import FitPlan, LedgerEntry, Receipt
 
 __all__ = [
     "RELATIONS",

@@ -10,8 +10,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from skfdp.privacy.events import Event
-from skfdp.privacy.parts import Part
-from skfdp.privacy.public_sets import name_assumptions
+from skfdp.privacy.public_sets import Part, name_assumptions
 
 #: Of every release.
 CLIPPED = "One record's contribution to a release is clipped."

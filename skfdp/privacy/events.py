@@ -9,17 +9,161 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from skfdp.addresses import public
-from skfdp.privacy import facts, schedule
-from skfdp.privacy.relations import RELATIONS as RELATIONS
-from skfdp.privacy.relations import Relation
+from skfdp.privacy import checks
+
+# The relation between two tables that nobody may tell apart, as a value.
+
+
+RELATIONS = ("replace_one", "replace_special", "add_or_remove_one")
+
+
+@public("skfdp.privacy")
+@dataclasses.dataclass(frozen=True)
+class Relation:
+    """The relation between neighbouring tables; see :ref:`protected`.
+
+    Parameters
+    ----------
+    name : {"replace_one", "replace_special", "add_or_remove_one"}
+
+    Raises
+    ------
+    ValueError
+        For any other name.
+
+    Notes
+    -----
+    **Guarantees.** If every record contributes to a sum a vector whose norm is at most
+    C, whatever the record, then neighbours move the sum by at most ``moves(C)``:
+
+    * "replace_one": one contribution v becomes w, and ``|v - w| <= |v| + |w| <= 2 C``;
+    * "replace_special": one contribution v becomes zero, and ``|v| <= C``;
+    * "add_or_remove_one": one contribution v comes or goes, and ``|v| <= C``.
+
+    Both hold at C = 0 and at infinity; NaN gives NaN.
+
+    Examples
+    --------
+    >>> from skfdp.privacy import Relation
+    >>> Relation("replace_one").moves(0.5), Relation("replace_special").moves(0.5)
+    (1.0, 0.5)
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or self.name not in RELATIONS:
+            raise ValueError(
+                f"neighboring_relation={checks.brief(self.name)} is unknown; choose "
+                f"one of {', '.join(map(repr, RELATIONS))}."
+            )
+
+    @classmethod
+    def of(cls, name: str) -> Relation:
+        """Return the relation of this name, or raise ValueError."""
+        return cls(name)
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the neighbour's record contributes something else, not nothing."""
+        return self.name == "replace_one"
+
+    @property
+    def counts_are_public(self) -> bool:
+        """Whether neighbours have equally many records."""
+        return self.name != "add_or_remove_one"
+
+    def moves(self, clip_norm: float, replaced: float | None = None) -> float:
+        """Return how far neighbours move a sum of bounded contributions.
+
+        Parameters
+        ----------
+        clip_norm : float
+            L2 bound of one contribution.
+        replaced : float, default=None
+            A better bound of the distance of two contributions of one record, where a
+            lemma gives one. It is used where a record is replaced, and there alone.
+            None: ``2 * clip_norm``.
+        """
+        if not self.replaces:
+            return clip_norm
+        return 2 * clip_norm if replaced is None else replaced
+
+
+# The noise schedule: one formula instead of one number per step.
+#
+# What `PrivacyPlan` hands to the loop and what `Event` accounts for is `step_stds`.
+
+
+# A schedule is an array while it is accounted for; constant noise is not.
+_MOST_SCHEDULED = 10**7
+
+
+def step_stds(noise_std: float, n_steps: int, noise_decay: float) -> np.ndarray:
+    r"""Return the standard deviation of the noise of each step of a schedule.
+
+    Plan, event and loop all take it from here, so that what is drawn is what is
+    accounted for, bit for bit.
+
+    Parameters
+    ----------
+    noise_std : float
+        Of the first step, which has the least noise.
+    n_steps : int
+    noise_decay : float
+        At least 0. Without curvature the noise in a weight is the sum of ``rate_t**2 *
+        std_t**2``; at a given sum of ``1 / std_t**2`` (the privacy) it is least where
+        ``1 / std_t**2`` follows the step size, which decays linearly: 1. 0.75 measured
+        best; 0 is constant noise.
+
+    Returns
+    -------
+    stds : ndarray of shape (n_steps,)
+        ``1 / stds[t]**2`` is proportional to ``max(1 - t / n_steps, 1 / (2
+        n_steps))**noise_decay``.
+    """
+    if noise_decay == 0:
+        return np.broadcast_to(np.float64(noise_std), (n_steps,))
+    left = np.maximum(1 - np.arange(n_steps) / n_steps, 0.5 / n_steps)
+    return noise_std * left ** (-noise_decay / 2)
+
+
+def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> None:
+    """Raise ValueError unless a schedule is finite and fits into memory."""
+    expected = "a finite number of at least 0"
+    found = checks.number("noise_decay", noise_decay, expected)
+    if not 0 <= found < math.inf:
+        raise ValueError(f"noise_decay={found!r} must be {expected}.")
+    if found == 0:
+        return
+    if n_steps > _MOST_SCHEDULED:
+        raise ValueError(
+            f"noise_decay={found!r} needs at most {_MOST_SCHEDULED} steps, got "
+            f"n_steps={n_steps}: noise_decay=0 is constant noise."
+        )
+    # The last step has the most noise.
+    if math.log(noise_std) + found / 2 * math.log(2 * n_steps) > math.log(1e300):
+        raise ValueError(
+            f"noise_decay={found!r} makes the noise of the last steps infinite: choose "
+            "a smaller one; 1 follows the step size."
+        )
+
+
+@functools.lru_cache(maxsize=256)
+def inverse_squares(noise_std: float, n_steps: int, noise_decay: float) -> float:
+    """Return the sum of ``1 / stds**2``, in units of the first."""
+    ratios = noise_std / step_stds(noise_std, n_steps, noise_decay)
+    return math.fsum(ratios**2)
+
 
 #: Whose private part changes between neighbours.
 UNITS = ("record", "person")
@@ -56,14 +200,14 @@ class Nameless(enum.Enum):
 def check_budget(epsilon: float, delta: float, *, allow_infinite: bool = False) -> None:
     """Raise ValueError unless epsilon > 0 and 0 < delta < 1."""
     expected = "a positive number: 1.0 is a usual one; at 0 nothing could be released"
-    if not facts.number("epsilon", epsilon, expected) > 0:
+    if not checks.number("epsilon", epsilon, expected) > 0:
         raise ValueError(f"epsilon={epsilon!r} must be {expected}.")
     if math.isinf(epsilon) and not allow_infinite:
         raise ValueError(f"epsilon={epsilon!r} must be finite here: pass a number.")
     real = isinstance(delta, numbers.Real) and not isinstance(delta, bool)
     if not real or not 0 < delta < 1:
         raise ValueError(
-            f"delta={facts.shown(delta)} must lie strictly between 0 and 1; choose it "
+            f"delta={checks.brief(delta)} must lie strictly between 0 and 1; choose it "
             "below 1/n."
         )
 
@@ -111,7 +255,7 @@ class Event:
     seeded : bool, default=False
         True if the noise came from a user's seed: no guarantee.
     noise_decay : float, default=0.0
-        The noise grows from ``noise_std[0]`` as `skfdp.privacy.schedule` says; full
+        The noise grows from ``noise_std[0]`` as `skfdp.privacy.events` says; full
         batches only. 0 is constant noise.
     target_name : str or None, default=None
         Name of the target in the table that it comes from, public or not; None where
@@ -158,26 +302,26 @@ class Event:
         # Python floats only: dp_accounting treats other number types differently, and
         # NumPy's integers are not JSON.
         coerced = {
-            "label": facts.text("label", self.label),
+            "label": checks.text("label", self.label),
             "noise_std": tuple(
-                facts.number("an entry of noise_std", std, "a finite positive number")
-                for std in facts.items("noise_std", self.noise_std, noise)
+                checks.number("an entry of noise_std", std, "a finite positive number")
+                for std in checks.items("noise_std", self.noise_std, noise)
             ),
-            "clip_norm": facts.number("clip_norm", self.clip_norm, "a number"),
-            "sensitivity": facts.number("sensitivity", self.sensitivity, "a number"),
-            "sampling_rate": facts.number("sampling_rate", self.sampling_rate, rate),
-            "n_steps": facts.count("n_steps", self.n_steps),
-            "public_features": facts.columns("public_features", self.public_features),
-            "public_target": facts.flag("public_target", self.public_target),
-            "seeded": facts.flag("seeded", self.seeded),
-            "noise_decay": facts.number("noise_decay", self.noise_decay, "a number"),
+            "clip_norm": checks.number("clip_norm", self.clip_norm, "a number"),
+            "sensitivity": checks.number("sensitivity", self.sensitivity, "a number"),
+            "sampling_rate": checks.number("sampling_rate", self.sampling_rate, rate),
+            "n_steps": checks.count("n_steps", self.n_steps),
+            "public_features": checks.columns("public_features", self.public_features),
+            "public_target": checks.flag("public_target", self.public_target),
+            "seeded": checks.flag("seeded", self.seeded),
+            "noise_decay": checks.number("noise_decay", self.noise_decay, "a number"),
         }
         for name, value in coerced.items():
             object.__setattr__(self, name, value)
         if not _is_one_of(self.classes_source, _CLASSES_SOURCES):
             raise ValueError(
-                f"classes_source={facts.shown(self.classes_source)} is unknown; choose "
-                f"one of {', '.join(map(repr, _CLASSES_SOURCES))}."
+                f"classes_source={checks.brief(self.classes_source)} is unknown; "
+                f"choose one of {', '.join(map(repr, _CLASSES_SOURCES))}."
             )
         if len(self.noise_std) not in (1, self.n_steps):
             raise ValueError(
@@ -208,7 +352,7 @@ class Event:
             )
         if self.noise_decay == 0:
             return
-        schedule.check_decay(self.noise_decay, least, self.n_steps)
+        check_decay(self.noise_decay, least, self.n_steps)
         if self.sampling_rate < 1 or len(self.noise_std) > 1:
             raise ValueError(
                 f"noise_decay={self.noise_decay!r} needs the full batch and one "
@@ -233,19 +377,19 @@ class Event:
 
     def _check_names(self) -> None:
         if self.target_name is not None:
-            name = facts.spelling(facts.text("target_name", self.target_name))
+            name = checks.spelling(checks.text("target_name", self.target_name))
             if not name:
                 raise ValueError(
                     "target_name='' must be a name, or None where the target has none."
                 )
             object.__setattr__(self, "target_name", name)
         known = f"a tuple of {', '.join(map(repr, UNNAMED))}"
-        unnamed = facts.items("unnamed", self.unnamed, known)
+        unnamed = checks.items("unnamed", self.unnamed, known)
         if not all(_is_one_of(part, UNNAMED) for part in unnamed):
             raise ValueError(f"unnamed={unnamed!r} must be {known}.")
         if not _is_one_of(self.unit, UNITS):
             raise ValueError(
-                f"unit={facts.shown(self.unit)} is unknown; choose one of "
+                f"unit={checks.brief(self.unit)} is unknown; choose one of "
                 f"{', '.join(map(repr, UNITS))}."
             )
 
@@ -289,7 +433,7 @@ class Event:
             return None
         if self.noise_decay:
             first = self.noise_std[0]
-            total = schedule.inverse_squares(first, self.n_steps, self.noise_decay)
+            total = inverse_squares(first, self.n_steps, self.noise_decay)
             return self.sensitivity / first * math.sqrt(total)
         repeats = self.n_steps if len(self.noise_std) == 1 else 1
         return math.sqrt(
@@ -346,24 +490,22 @@ class Event:
         >>> print(f"{accountant.get_epsilon(1e-5):.2f}")
         2.75
         """
-        from skfdp.privacy import dp_events
-
         if type(self) is not Event:
             name = type(self).__name__
-            dp_events.refuse(f"a {name}", "ours has a theorem of its own")
+            refuse(f"a {name}", "ours has a theorem of its own")
         if self.seeded:
-            dp_events.refuse("noise from a seed", "it guarantees nothing")
+            refuse("noise from a seed", "it guarantees nothing")
         steps = [(self.noise_std[0], self.n_steps)]
         if len(self.noise_std) > 1 or self.noise_decay:
             stds, counts = np.unique(self.step_stds, return_counts=True)
             steps = list(zip(stds.tolist(), counts.tolist(), strict=True))
-        return dp_events.gaussian_steps(
+        return gaussian_steps(
             steps,
             clip_norm=self.clip_norm,
             sensitivity=self.sensitivity,
             sampling_rate=self.sampling_rate,
             relation=self.relation,
-            reader=dp_events.reader(neighboring_relation),
+            reader=reader(neighboring_relation),
         )
 
     @property
@@ -371,10 +513,10 @@ class Event:
         """Standard deviation of the noise of each step, shape (n_steps,)."""
         if len(self.noise_std) > 1:
             return np.array(self.noise_std)
-        return schedule.step_stds(self.noise_std[0], self.n_steps, self.noise_decay)
+        return step_stds(self.noise_std[0], self.n_steps, self.noise_decay)
 
     def __repr__(self) -> str:
-        return facts.short_repr(self)
+        return checks.short_repr(self)
 
     @property
     def disclosed(self) -> frozenset[str | int | Nameless]:
@@ -420,7 +562,7 @@ class Event:
 def refuse_kind(kind: Any) -> NoReturn:
     """Raise ValueError for a kind of event that is not known."""
     raise ValueError(
-        f"Event has the unknown kind {facts.shown(kind)}: it was written by a newer "
+        f"Event has the unknown kind {checks.brief(kind)}: it was written by a newer "
         "skfdp; upgrade to read it."
     )
 
@@ -429,7 +571,7 @@ def check_mapping(name: str, values: Any) -> None:
     """Raise ValueError unless values are a mapping."""
     if not isinstance(values, Mapping):
         raise ValueError(
-            f"{name} must be a mapping of its fields, not {facts.shown(values)}: pass "
+            f"{name} must be a mapping of its fields, not {checks.brief(values)}: pass "
             "what to_dict returned."
         )
 
@@ -452,3 +594,120 @@ def check_fields(name: str, cls: type, values: Mapping[str, Any]) -> None:
 
 def _is_one_of(value: Any, known: tuple[str | None, ...]) -> bool:
     return (value is None or isinstance(value, str)) and value in known
+
+
+# Events in the vocabulary of dp_accounting, for accountants other than ours.
+#
+# What dp_accounting calls a Gaussian event adds vectors of norm at most C, and its
+# noise multiplier is the standard deviation over C. How far neighbours move the sum is
+# decided by the accountant's relation: by C where a record is added, removed or
+# emptied, by 2 C where it is replaced. So one release is two different events, by who
+# reads it.
+#
+# **The fence.** Its RDP accountant (0.6) ignores the factor 2 and would halve mu. Under
+# "replace_one" a full batch is therefore written as a Poisson sample of rate 1: the
+# same mechanism, which the PLD accountant reads exactly, and which the RDP accountant
+# refuses.
+
+
+# Sensitivities are products of float64 factors.
+_EVENT_ROUNDING = 1e-9
+
+
+def reader(neighboring_relation: Any) -> Relation:
+    """Return the relation of an accountant: its name, or a member of dp_accounting's.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    if isinstance(neighboring_relation, enum.Enum):
+        neighboring_relation = neighboring_relation.name.lower()
+    return Relation.of(neighboring_relation)
+
+
+def gaussian_steps(
+    steps: Iterable[tuple[float, int]],
+    *,
+    clip_norm: float,
+    sensitivity: float,
+    sampling_rate: float,
+    relation: Relation,
+    reader: Relation,
+) -> Any:
+    """Return the dp_accounting event of a schedule of noisy sums.
+
+    Parameters
+    ----------
+    steps : iterable of (float, int)
+        Standard deviation of the noise, and how many steps have it.
+    clip_norm, sensitivity, sampling_rate : float
+        As in `skfdp.Event`.
+    relation : Relation
+        Under which the sensitivity holds.
+    reader : Relation
+        That of the accountant.
+
+    Raises
+    ------
+    ValueError
+        If no event means the same to that accountant.
+    """
+    from dp_accounting import dp_event  # loads when first needed
+
+    if sampling_rate < 1:
+        _check_sampled(clip_norm, sensitivity, relation, reader)
+    # Vectors in a ball of this radius move the sum as far as ours, to this reader.
+    radius = sensitivity / 2 if reader.replaces else sensitivity
+    events = []
+    for std, count in steps:
+        event: Any = dp_event.GaussianDpEvent(float(std / radius))
+        if sampling_rate < 1 or reader.replaces:
+            event = dp_event.PoissonSampledDpEvent(float(sampling_rate), event)
+        if count > 1:
+            event = dp_event.SelfComposedDpEvent(event, int(count))
+        events.append(event)
+    return joined(events)
+
+
+def joined(events: Sequence[Any]) -> Any:
+    """Return the composition of dp_accounting events; one alone as it is."""
+    from dp_accounting import dp_event
+
+    if not events:
+        return dp_event.NoOpDpEvent()
+    return events[0] if len(events) == 1 else dp_event.ComposedDpEvent([*events])
+
+
+def without_privacy() -> Any:
+    """Return the dp_accounting event of a release without privacy."""
+    from dp_accounting import dp_event
+
+    return dp_event.NonPrivateDpEvent()
+
+
+def refuse(what: str, why: str) -> Any:
+    """Raise ValueError: there is no equal event."""
+    raise ValueError(f"{what} has no equal event in dp_accounting: {why}.")
+
+
+def _check_sampled(
+    clip_norm: float, sensitivity: float, relation: Relation, reader: Relation
+) -> None:
+    """Refuse Poisson batches that the accountant would read as something else."""
+    if relation.replaces != reader.replaces:
+        refuse(
+            f"a Poisson-sampled release under {relation.name!r}, to an accountant "
+            f"under {reader.name!r},",
+            f"pass neighboring_relation={relation.name!r} here and to the accountant",
+        )
+    if (
+        relation.replaces
+        and abs(sensitivity - 2 * clip_norm) > _EVENT_ROUNDING * clip_norm
+    ):
+        refuse(
+            f"a Poisson-sampled release with sensitivity={checks.brief(sensitivity)} "
+            f"and clip_norm={checks.brief(clip_norm)}",
+            "its replaced records move a sum by two clip norms",
+        )

@@ -2,45 +2,421 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import functools
+import json
 import math
 import os
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from skfdp.addresses import public
-from skfdp.privacy import admission, ledger_export, witness
-from skfdp.privacy.admission import events_of
+from skfdp.privacy import checks
+from skfdp.privacy.accounting import worst
 from skfdp.privacy.assumptions import INTEGER_SEED
-from skfdp.privacy.composition import worst
-from skfdp.privacy.events import (
-    Event,
-    PrivacyBudgetError,
-    check_budget,
-    check_relation,
+from skfdp.privacy.calibration import PrivacyPlan
+from skfdp.privacy.checks import shown
+from skfdp.privacy.events import Event, PrivacyBudgetError, check_budget, check_relation
+from skfdp.privacy.ledger_file import SCHEMA_VERSION, FileStore
+from skfdp.privacy.public_sets import (
+    Disclosed,
+    Part,
+    check_part,
+    check_parts,
+    name_text,
+    promise,
+    set_text,
 )
-from skfdp.privacy.fit_plan import FitPlan
-from skfdp.privacy.leases import Lease, checked_fit
-from skfdp.privacy.ledger_file import FileStore
-from skfdp.privacy.parts import Part
-from skfdp.privacy.plan import PrivacyPlan
-from skfdp.privacy.public_sets import Disclosed, name_text
+from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.store import (
+    FitPlan,
+    Lease,
     LedgerEntry,
     MemoryStore,
     Receipt,
     Terms,
+    checked_fit,
+    dumps,
     new_entries,
 )
-from skfdp.privacy.values import shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from skfdp.privacy.report import PrivacyReport
+
+# The rules by which a ledger takes events, and the public set that they fix.
+
+
+def events_of(entries: Sequence[LedgerEntry]) -> tuple[Event, ...]:
+    """Return the events of entries; fits without privacy have none."""
+    return tuple(entry.event for entry in entries if entry.event is not None)
+
+
+def public_set(
+    terms: Terms, recorded: tuple[Event, ...]
+) -> frozenset[Disclosed] | None:
+    """Return the public set: declared, or that of what is recorded; None if open.
+
+    Every later event lies inside that of the first charge, which so fixes the set.
+    """
+    if terms.public is not None:
+        return frozenset(terms.public)
+    return _disclosed(recorded) if recorded else None
+
+
+def check_charge(
+    terms: Terms,
+    recorded: tuple[LedgerEntry, ...],
+    events: tuple[Event, ...],
+    part: Part | None,
+    n_rows: int | None = None,
+) -> None:
+    """Raise PrivacyBudgetError unless the events may follow what is recorded."""
+    before = events_of(recorded)
+    _check_relation(terms, events)
+    public = public_set(terms, before)
+    if public or _disclosed(events):
+        _check_columns_have_names(events)
+    promised = promise(dict.fromkeys(before + events), public)
+    check_part(part, events, promised.public, n_rows)
+    check_parts([*(entry.part for entry in recorded), part])
+
+
+def check_import(terms: Terms, entries: Sequence[LedgerEntry]) -> None:
+    """Raise PrivacyBudgetError unless a ledger could have recorded the entries."""
+    check_parts(entry.part for entry in entries)
+    events = events_of(entries)
+    _check_relation(terms, events)
+    if events:
+        promise(dict.fromkeys(events), terms.public)
+
+
+def check_declaration(terms: Terms, recorded: tuple[LedgerEntry, ...]) -> None:
+    """Raise ValueError unless the declared set is what the record promised."""
+    events = events_of(recorded)
+    if terms.public is None or not events:
+        return
+    found = _disclosed(events)
+    if found != set(terms.public):
+        raise ValueError(
+            f"public={list(terms.public)!r} is declared too late: the first charge "
+            f"promised that {set_text(found)} is public, and nothing else."
+        )
+
+
+def checked_names(public: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return a declared public set as it is stored: sorted, each name once."""
+    if public is None:
+        return None
+    names: list[Any] = [None]
+    if isinstance(public, Iterable) and not isinstance(public, str):
+        with contextlib.suppress(TypeError):  # an array without dimensions
+            names = list(public)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            f"public={shown(public)} must be a list of names of columns and targets, "
+            "such as ['age', 'sex'], or None."
+        )
+    names = [checks.spelling(name) for name in names]
+    if "" in names:
+        raise ValueError(f"public={public!r} holds an empty name: leave it out.")
+    return tuple(sorted(set(names)))
+
+
+def _disclosed(events: Sequence[Event]) -> frozenset[Disclosed]:
+    return frozenset(name for event in events for name in event.disclosed)
+
+
+def _check_relation(terms: Terms, events: tuple[Event, ...]) -> None:
+    pinned = terms.neighboring_relation
+    for own in {event.neighboring_relation for event in events}:
+        if pinned not in (None, own):
+            raise PrivacyBudgetError(
+                f"neighboring_relation={own!r} differs from {pinned!r}, the relation "
+                f"of this ledger: fit under {pinned!r}."
+            )
+
+
+def _check_columns_have_names(events: tuple[Event, ...]) -> None:
+    if any("columns" in event.unnamed for event in events):
+        raise PrivacyBudgetError(
+            "the columns of X have no names, so that nobody can tell which of them are "
+            "public here: pass a DataFrame (after other steps of a Pipeline: "
+            "set_output(transform='pandas')), or name them by names=[...], or all of "
+            "them by one name, names='pixels'."
+        )
+
+
+def planned_events(
+    plan: FitPlan | PrivacyPlan | Event | Iterable[Event],
+) -> tuple[Event, ...]:
+    """Return the events of a plan."""
+    if isinstance(plan, PrivacyPlan):
+        return (*plan.other_events, plan.event)
+    if isinstance(plan, FitPlan):
+        plan = plan.events
+    return checked_events((plan,) if isinstance(plan, Event) else plan)
+
+
+def checked_events(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Return events as a tuple, or raise TypeError."""
+    found: tuple[Any, ...] = ()
+    if isinstance(events, Iterable):
+        with contextlib.suppress(TypeError):  # an array without dimensions
+            found = tuple(events)
+    if not found or not all(isinstance(event, Event) for event in found):
+        raise TypeError(
+            f"events={shown(events)} must hold at least one Event: pass [plan.event]."
+        )
+    return found
+
+
+# The record of a ledger as a table, and as JSON and back.
+
+
+SCHEMA = "skfdp-privacy-ledger"
+# What is written of an entry, in this order.
+_WRITTEN = ("charge", "time", "label", "event", "part", "plan", "versions")
+# What the table shows of events and plans under their own names; all of its columns.
+_OF_EVENTS = (
+    *("neighboring_relation", "unit"),
+    *("public_features", "public_target", "target_name"),
+    *("n_steps", "sampling_rate", "clip_norm", "sensitivity", "mu"),
+)
+_OF_PLANS = ("target_epsilon", "target_delta")
+_COLUMNS = (
+    *("charge", "time", "dataset", "label", "part", "release"),
+    *(*_OF_EVENTS, *_OF_PLANS, "seeded", "event", "plan", "versions"),
+)
+
+
+def to_dataframe(entries: Sequence[LedgerEntry], dataset: str) -> pd.DataFrame:
+    """Return one row for each entry."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ImportError(
+            "to_dataframe() needs pandas: pip install 'skfdp[cli]', or read `entries`."
+        ) from None
+    rows = [_row(entry, dataset) for entry in entries]
+    frame = pd.DataFrame(rows, columns=_COLUMNS)
+    frame["time"] = pd.to_datetime(frame["time"], utc=True)
+    return frame
+
+
+def _row(entry: LedgerEntry, dataset: str) -> tuple:
+    """Return what a row of the table holds, by `_COLUMNS`."""
+    part = None if entry.part is None else str(entry.part)
+    return (
+        *(entry.charge, entry.time, dataset, entry.label, part),
+        *(getattr(entry.event, name, None) for name in ("label", *_OF_EVENTS)),
+        *(getattr(entry.plan, name, None) for name in _OF_PLANS),
+        *(entry.seeded, entry.event, entry.plan, entry.versions),
+    )
+
+
+def to_json(
+    terms: Terms, entries: Sequence[LedgerEntry], dataset: str, indent: int | None
+) -> str:
+    """Return a data set's terms and entries as strict JSON."""
+    values = {
+        "schema": SCHEMA,
+        "schema_version": SCHEMA_VERSION,
+        "dataset": dataset,
+        **dataclasses.asdict(terms),
+        "entries": [
+            {name: getattr(entry, name) for name in _WRITTEN} for entry in entries
+        ],
+    }
+    return dumps(values, indent=indent)
+
+
+def from_json(text: str) -> tuple[Terms, tuple[LedgerEntry, ...], str]:
+    """Return terms, entries and data set name; a ValueError says what is wrong."""
+    values = _parsed(text)
+    version = values.get("schema_version")
+    if type(version) is not int or version < 1:
+        raise ValueError(
+            f"ledger has schema_version={version!r}, which no version of skfdp wrote: "
+            "pass what to_json wrote."
+        )
+    if version != SCHEMA_VERSION:
+        raise ValueError(
+            f"ledger has schema_version={version!r}, this skfdp reads "
+            f"{SCHEMA_VERSION}: read it with the version that wrote it."
+        )
+    terms = Terms(
+        epsilon=_field(values, "epsilon", "ledger", int, float, None),
+        delta=_field(values, "delta", "ledger", int, float, None),
+        neighboring_relation=_field(
+            values, "neighboring_relation", "ledger", str, None
+        ),
+        public=_names(values),
+    )
+    if terms.epsilon is not None and terms.delta is not None:
+        check_budget(terms.epsilon, terms.delta)
+    dataset = _field(values, "dataset", "ledger", str)
+    entries: list[LedgerEntry] = []
+    for rank, entry in enumerate(_field(values, "entries", "ledger", list)):
+        entries.append(_entry(entry, f"entry {rank} of the ledger"))
+        if rank and entries[-1].charge < entries[-2].charge:
+            raise ValueError(
+                f"entry {rank} of the ledger has charge={entries[-1].charge!r} after "
+                f"charge={entries[-2].charge!r}: entries must be in the order of their "
+                "charges; pass what to_json wrote."
+            )
+    return terms, tuple(entries), dataset
+
+
+def _parsed(text: str) -> Mapping[str, Any]:
+    try:
+        values = json.loads(text, parse_int=_whole, parse_constant=_no_number)
+        # Lone surrogates are JSON, and no text that a file could hold.
+        dumps(values).encode()
+    except (TypeError, ValueError, RecursionError):
+        values = None
+    if not isinstance(values, Mapping) or values.get("schema") != SCHEMA:
+        raise ValueError(
+            f'text must be strict JSON with "schema": "{SCHEMA}": pass what to_json '
+            "wrote."
+        )
+    return values
+
+
+def _whole(text: str) -> int:
+    if len(text) > 18:  # no count of ours, and too much for a file and a float
+        raise ValueError
+    return int(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError  # NaN and Infinity are not JSON
+
+
+def _field(values: Any, name: str, where: str, *types: type | None) -> Any:
+    """Return a field that has one of some types; None stands for null."""
+    if not isinstance(values, Mapping) or name not in values:
+        raise ValueError(f"{where} lacks the field {name!r}: pass what to_json wrote.")
+    value = values[name]
+    if (value is None and None in types) or type(value) in types:
+        return value
+    raise ValueError(
+        f"{where} has {name} of type {type(value).__name__}, which to_json does not "
+        "write: pass what it wrote."
+    )
+
+
+def _names(values: Any) -> tuple[str, ...] | None:
+    names = _field(values, "public", "ledger", list, None)
+    if names is None:
+        return None
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            f"ledger has public={names!r}, which must be a list of names: pass what "
+            "to_json wrote."
+        )
+    return tuple(sorted(set(names)))
+
+
+def _entry(values: Any, where: str) -> LedgerEntry:
+    charge = _field(values, "charge", where, int)
+    versions = _field(values, "versions", where, dict)
+    if charge < 1 or not all(isinstance(text, str) for text in versions.values()):
+        raise ValueError(
+            f"{where} has charge={charge!r} and versions={versions!r}, where a number "
+            "from 1 on and texts are due: pass what to_json wrote."
+        )
+    return LedgerEntry(
+        charge=charge,
+        time=_field(values, "time", where, str),
+        label=_field(values, "label", where, str, None),
+        event=_rebuilt(values, "event", where, Event.from_dict),
+        versions=versions,
+        part=_rebuilt(values, "part", where, Part.from_dict),
+        plan=_rebuilt(values, "plan", where, _plan),
+    )
+
+
+def _plan(fields: Mapping[str, Any]) -> PrivacyPlan:
+    plan = PrivacyPlan.from_dict(fields)
+    plan.to_dict()  # fails for numbers that are none
+    return plan
+
+
+def _rebuilt(
+    values: Any, name: str, where: str, build: Callable[[Mapping[str, Any]], Any]
+) -> Any:
+    fields = _field(values, name, where, dict, None)
+    if fields is None:
+        return None
+    try:
+        found = build(fields)
+        hash(found)  # lists where one value is due
+        return found
+    except ValueError as error:  # a sentence of ours
+        raise ValueError(f"{where} has no valid {name}: {error}") from None
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError):
+        raise ValueError(
+            f"{where} has no valid {name}: a field is missing or of another type than "
+            "to_json writes."
+        ) from None
+
+
+# The check of a report against its ledger.
+
+
+def check_report(
+    report: PrivacyReport, store: MemoryStore | FileStore, dataset: str
+) -> None:
+    """Do what `PrivacyLedger.check_report` says."""
+    if not isinstance(report, PrivacyReport):
+        raise TypeError(
+            f"report must be a PrivacyReport, got {type(report).__name__}: pass "
+            "model.privacy_, or what read_report returns."
+        )
+    name = "in memory" if store.path is None else repr(str(store.path))
+    parts = [*_charged(report)]
+    if not report.receipts or not all(part.receipts for part in parts):
+        raise ValueError(
+            f"report of {report.subject!r} and ledger {name} cannot be compared: a fit "
+            "has a receipt only if it was charged to a ledger; pass ledger=... to it."
+        )
+    receipts = {one for part in parts for one in part.receipts}
+    _, entries = store.read({*report.receipts, *receipts})
+    if not all(_holds(entries, part) for part in parts):
+        raise ValueError(
+            f"data set {dataset!r} of ledger {name} does not hold all events of the "
+            f"report of {report.subject!r}: check it against the data set that all of "
+            "it was charged to."
+        )
+
+
+def _charged(report: PrivacyReport) -> Iterator[PrivacyReport]:
+    """Yield the innermost reports of a report, each with its own charges."""
+    if not report.steps:
+        yield report
+    for _, step in report.steps:
+        yield from _charged(step)
+
+
+def _holds(entries: Sequence[LedgerEntry], report: PrivacyReport) -> bool:
+    """Whether the charges of a report hold its events.
+
+    The report of a ledger has the newest receipt only, which covers all before it.
+    """
+    charges = {receipt.charge for receipt in report.receipts}
+    if report.n_fits > len(charges):
+        charges = set(range(1, max(charges) + 1))
+    missing = collections.Counter(report.events)
+    missing.subtract(
+        one.event for one in entries if one.event and one.charge in charges
+    )
+    return all(count <= 0 for count in missing.values())
+
 
 # Epsilon is the root of an equation solved in float64: a relative excess of this size
 # is rounding.
@@ -203,9 +579,9 @@ class PrivacyLedger:
                 epsilon=epsilon,
                 delta=delta,
                 neighboring_relation=neighboring_relation,
-                public=admission.checked_names(public),
+                public=checked_names(public),
             ),
-            admission.check_declaration,
+            check_declaration,
         )
 
     @classmethod
@@ -266,7 +642,7 @@ class PrivacyLedger:
         two ways of splitting one data set, and the relation "add_or_remove_one". That
         the fit sees these records alone, that nothing private chose them, and, where
         persons are protected, that nobody has rows in two parts, is for the caller to
-        know. `skfdp.privacy.composition.worst` has the guarantee.
+        know. `skfdp.privacy.accounting.worst` has the guarantee.
 
         Examples
         --------
@@ -320,7 +696,7 @@ class PrivacyLedger:
             If the file is locked, read-only, missing, corrupt or of another schema;
             nothing is charged then.
         """
-        events = admission.checked_events(events)
+        events = checked_events(events)
         if label is not None and not isinstance(label, str):
             raise TypeError(f"label={label!r} must be a str or None.")
         check = functools.partial(self._check, events=events, n_rows=n_rows)
@@ -355,7 +731,7 @@ class PrivacyLedger:
         -------
         lease : Lease
             The position of the fit, by which of several copies of a checkpoint one goes
-            on; see `skfdp.privacy.leases`.
+            on; see `skfdp.privacy.store`.
         receipt : Receipt
             Of the charge.
 
@@ -365,7 +741,7 @@ class PrivacyLedger:
             As `charge`; if the fit was charged other events, or to another data set or
             part; if it has begun, and this ledger did not charge it; if it has ended.
         """
-        events = admission.checked_events(events)
+        events = checked_events(events)
         check = functools.partial(self._check, events=events, n_rows=n_rows)
         if not begun:  # outside the lock first, as `charge`; inside it decides
             with contextlib.suppress(PrivacyBudgetError):
@@ -443,7 +819,7 @@ class PrivacyLedger:
                 epsilon = math.inf
                 self._check_nonprivate(terms, recorded)
             else:
-                events = admission.planned_events(plan) * times
+                events = planned_events(plan) * times
                 n_rows = plan.n_rows if isinstance(plan, FitPlan) else None
                 self._admit(terms, recorded, events, n_rows)
                 epsilon = self._total(recorded, events, delta)
@@ -488,7 +864,7 @@ class PrivacyLedger:
     ) -> None:
         """Raise unless one number can describe the record and the events together."""
         try:
-            admission.check_charge(terms, recorded, events, self._part, n_rows)
+            check_charge(terms, recorded, events, self._part, n_rows)
         except PrivacyBudgetError as error:
             raise PrivacyBudgetError(
                 f"data set {self._dataset!r} refuses the charge, nothing was charged: "
@@ -552,7 +928,7 @@ class PrivacyLedger:
         frame : DataFrame
             Indexed by position; ``event`` and ``plan`` hold the objects themselves.
         """
-        return ledger_export.to_dataframe(self.entries, self._dataset)
+        return to_dataframe(self.entries, self._dataset)
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return the whole record of the data set as text, losslessly."""
@@ -560,7 +936,7 @@ class PrivacyLedger:
         for event in events_of(entries)[:1]:  # what is recorded fixes the relation
             relation = event.neighboring_relation
             terms = dataclasses.replace(terms, neighboring_relation=relation)
-        return ledger_export.to_json(terms, entries, self._dataset, indent)
+        return to_json(terms, entries, self._dataset, indent)
 
     @classmethod
     def from_json(
@@ -583,7 +959,7 @@ class PrivacyLedger:
         ValueError
             If the text is not a ledger, has another schema, or if the data set exists.
         """
-        terms, entries, dataset = ledger_export.from_json(text)
+        terms, entries, dataset = from_json(text)
 
         def check(terms: Terms, recorded: tuple[LedgerEntry, ...]) -> None:
             if recorded:
@@ -591,7 +967,7 @@ class PrivacyLedger:
                     f"data set {dataset!r} has {len(recorded)} entries in "
                     f"{os.fspath(path or '')!r} already: import into a new file."
                 )
-            admission.check_import(terms, entries)
+            check_import(terms, entries)
 
         # Even above the ceiling: what was spent was spent. In memory first, so that
         # what is refused does not make a file, which would have its whole budget left.
@@ -656,7 +1032,7 @@ class PrivacyLedger:
             it was charged to another one; if a file does not hold its charge and
             everything before; or if the data set does not hold its events.
         """
-        witness.check_report(report, self._store, self._dataset)
+        check_report(report, self._store, self._dataset)
 
     @property
     def entries(self) -> tuple[LedgerEntry, ...]:
@@ -704,7 +1080,7 @@ class PrivacyLedger:
         """
         terms, entries = self._store.read()
         events = events_of(entries)
-        public = admission.public_set(terms, events)
+        public = public_set(terms, events)
         if public is None:
             return None
         return tuple(sorted(public, key=name_text))

@@ -28,7 +28,7 @@ import numpy as np
 from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 from scipy.special import ndtr
 
-from skfdp.privacy.relations import Relation
+from skfdp.privacy.events import Relation
 
 # ((noise, sensitivity, sampling rate, relation), count), in units of the clip norm.
 _Steps = Sequence[tuple[tuple[float, float, float, str], int]]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.privacy.composition import curves
+from skfdp.privacy.accounting import curves
+from skfdp.privacy.checks import shown
 from skfdp.privacy.report_facts import ReportFacts
-from skfdp.privacy.statement import epsilon_text
-from skfdp.privacy.values import shown
+from skfdp.privacy.report_text import epsilon_text
 
 
 def new_axes(ax: Any, caller: str) -> Any:

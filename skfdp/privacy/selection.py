@@ -28,13 +28,8 @@ from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from skfdp.addresses import public
-from skfdp.privacy import facts
-from skfdp.privacy.curves import (
-    PrivacyCurve,
-    check_delta,
-    check_epsilon,
-    compose,
-)
+from skfdp.privacy import checks
+from skfdp.privacy.accounting import PrivacyCurve, check_delta, check_epsilon, compose
 from skfdp.privacy.events import (
     Event,
     PrivacyBudgetError,
@@ -75,8 +70,8 @@ class Selection(Event, kind=KIND):
     def __post_init__(self) -> None:
         super().__post_init__()
         coerced = {
-            "eta": facts.number("eta", self.eta, "a number above -1"),
-            "gamma": facts.number("gamma", self.gamma, "a number in (0, 1]"),
+            "eta": checks.number("eta", self.eta, "a number above -1"),
+            "gamma": checks.number("gamma", self.gamma, "a number in (0, 1]"),
         }
         for name, value in coerced.items():
             object.__setattr__(self, name, value)
@@ -97,7 +92,7 @@ class Selection(Event, kind=KIND):
             )
 
     def __repr__(self) -> str:
-        return facts.short_repr(self)
+        return checks.short_repr(self)
 
     @property
     def run_mu(self) -> float:

@@ -10,22 +10,245 @@ import contextlib
 import dataclasses
 import datetime
 import functools
+import hashlib
 import importlib.metadata
 import json
+import math
 import os
 import platform
+import re
 import secrets
+import struct
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
 
 from skfdp._version import __version__
 from skfdp.addresses import public
-from skfdp.privacy import facts
+from skfdp.privacy import checks
+from skfdp.privacy.accounting import cost
+from skfdp.privacy.assumptions import Assumption
+from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.events import Event, PrivacyBudgetError
-from skfdp.privacy.leases import Lease, MemoryLease
-from skfdp.privacy.parts import Part
-from skfdp.privacy.plan import PrivacyPlan
+from skfdp.privacy.public_sets import Part
+
+# Leases: how far the releases of a fit have come that may be stopped and resumed.
+#
+# A fit that is resumed from a checkpoint owes nothing for what it has not released yet.
+# A copy of that checkpoint would say the same of steps that were released long ago. So
+# a ledger holds the position of every such fit, and whoever wants the next release has
+# to show the position and the seal of the one before: of several copies one goes on.
+
+
+try:
+    import fcntl
+except ImportError:  # not POSIX
+    fcntl = None  # type: ignore[assignment]
+
+SEAL_BYTES = 16
+#: The seal of a fit that has released nothing.
+NO_SEAL = bytes(SEAL_BYTES)
+# A position, a seal, and the digest of both.
+_SLOT = struct.Struct(f"<Q{SEAL_BYTES}s32s")
+# Each slot in a sector of its own: a write that is torn leaves the other one.
+_SECTOR = 512
+_BEHIND = (
+    "the checkpoint is at release {seen} of its fit, and the ledger has given out "
+    "release {found}: another copy of the checkpoint went on, or this is an older one; "
+    "nothing was released: go on from the newest checkpoint, or fit anew."
+)
+#: The ledger's file stores the number of releases at every multiple of this.
+COUNTED = 50
+_OLDER = (
+    "the lease of this checkpoint, the file {name!r} beside the ledger, is at release "
+    "{found} of its fit, but the ledger has counted {counted}: it was replaced by an "
+    "older copy; restore the newer one, or fit anew at another path, which is charged."
+)
+_MISSING = (
+    "the lease of this checkpoint, the file {name!r} beside the ledger, is missing or "
+    "damaged: restore it, or fit anew at another path, which is charged anew."
+)
+
+
+class Lease(Protocol):
+    """The right to the next release of a fit.
+
+    Notes
+    -----
+    **Guarantees.** `advance` succeeds once for each position, across threads and, with
+    a ledger's file, across processes, whoever holds copies of a checkpoint.
+    """
+
+    def newest(self) -> tuple[int, bytes]:
+        """Return the number of releases given out, and the seal of the last one."""
+
+    def advance(self, position: int, before: bytes, seal: bytes) -> None:
+        """Give out one release more, or raise PrivacyBudgetError.
+
+        Parameters
+        ----------
+        position : int
+            Releases given out so far, as the caller has it.
+        before : bytes
+            Seal of the last of them.
+        seal : bytes
+            Of the new one.
+        """
+
+    def end(self, position: int) -> None:
+        """Count the releases of a fit that has ended, or was stopped."""
+
+
+class MemoryLease:
+    """A lease in this process's memory; see `Lease`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._newest = 0, NO_SEAL
+
+    def newest(self) -> tuple[int, bytes]:
+        """Return the number of releases given out, and the seal of the last one."""
+        return self._newest
+
+    def advance(self, position: int, before: bytes, seal: bytes) -> None:
+        """Give out one release more, or raise PrivacyBudgetError."""
+        with self._lock:
+            _check(self.newest(), position, before)
+            self._newest = position + 1, seal
+
+    def end(self, position: int) -> None:
+        """Do nothing: memory is never an older copy."""
+
+
+class FileLease:
+    """A lease in a file beside that of the ledger; see `Lease`.
+
+    Not in the ledger's own tables: each step would pay for opening and closing a
+    database, which is seven times what one write costs that reaches the disk. The
+    ledger counts every fiftieth release, and the end of the fit, so that an older lease
+    is seen if it lost more than that.
+
+    Parameters
+    ----------
+    ledger : Path
+        The ledger's file.
+    fit : str
+        Name of the fit, as `checked_fit` has it.
+    count : callable
+        Keeps a number of releases in the ledger.
+    least : int
+        The number that the ledger has.
+    """
+
+    def __init__(
+        self, ledger: Path, fit: str, count: Callable[[int], None], least: int
+    ) -> None:
+        self._path = ledger.with_name(f"{ledger.name}-{fit}")
+        self._count = count
+        self._least = least
+
+    def begin(self) -> None:
+        """Write position 0, on disk, unless there is a position.
+
+        Called under the lock of the ledger, before the fit is charged there: one that
+        was charged and has no file has lost it, and must not begin again.
+        """
+        with self._locked(os.O_CREAT) as file:
+            if _newest(file) is None:
+                _write(file, 0, NO_SEAL)
+        sync_folder(self._path)
+
+    def newest(self) -> tuple[int, bytes]:
+        """Return the number of releases given out, and the seal of the last one."""
+        with self._locked() as file:
+            return self._known(file)
+
+    def advance(self, position: int, before: bytes, seal: bytes) -> None:
+        """Give out one release more, or raise PrivacyBudgetError."""
+        with self._locked() as file:
+            _check(self._known(file), position, before)
+            _write(file, position + 1, seal)
+        if (position + 1) % COUNTED == 0:
+            self._count(position + 1)
+
+    def end(self, position: int) -> None:
+        """Count the releases of a fit that has ended, or was stopped."""
+        self._count(position)
+
+    def _known(self, file: int) -> tuple[int, bytes]:
+        found = _newest(file)
+        if found is None:
+            raise PrivacyBudgetError(_MISSING.format(name=self._path.name))
+        if found[0] < self._least:
+            raise PrivacyBudgetError(
+                _OLDER.format(name=self._path.name, found=found[0], counted=self._least)
+            )
+        return found
+
+    @contextlib.contextmanager
+    def _locked(self, flags: int = 0) -> Iterator[int]:
+        """Yield the open file, which nobody else looks at meanwhile."""
+        try:
+            file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
+        except FileNotFoundError:
+            raise PrivacyBudgetError(_MISSING.format(name=self._path.name)) from None
+        try:
+            lock(file, wait=True)
+            yield file
+        finally:
+            os.close(file)
+
+
+def checked_fit(fit: object) -> str:
+    """Return the name of a fit, which becomes part of a path, or raise ValueError."""
+    if not isinstance(fit, str) or not re.fullmatch("[0-9a-f]{32}", fit):
+        raise ValueError("the name of a fit must be 32 hexadecimal digits.")
+    return fit
+
+
+def lock(file: int, *, wait: bool) -> None:
+    """Lock an open file until it is closed; BlockingIOError if others have it."""
+    if fcntl is None:
+        raise OSError("checkpoint needs the file locks of POSIX: leave it out here.")
+    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+def sync_folder(path: Path) -> None:
+    """Return when the name of a file is on disk."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _check(newest: tuple[int, bytes], position: int, before: bytes) -> None:
+    if newest != (position, before):
+        raise PrivacyBudgetError(_BEHIND.format(seen=position, found=newest[0]))
+
+
+def _newest(file: int) -> tuple[int, bytes] | None:
+    """Return position and seal of the newest slot that is whole."""
+    found = []
+    for slot in range(2):
+        raw = os.pread(file, _SLOT.size, slot * _SECTOR)
+        if len(raw) == _SLOT.size:
+            position, seal, digest = _SLOT.unpack(raw)
+            if digest == _digest(position, seal):
+                found.append((position, seal))
+    return max(found, default=None)
+
+
+def _write(file: int, position: int, seal: bytes) -> None:
+    """Write the slot that does not hold the position before, on disk."""
+    slot = _SLOT.pack(position, seal, _digest(position, seal))
+    os.pwrite(file, slot, position % 2 * _SECTOR)
+    os.fsync(file)
+
+
+def _digest(position: int, seal: bytes) -> bytes:
+    return hashlib.sha256(position.to_bytes(8, "little") + seal).digest()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,8 +296,8 @@ class Receipt:
         types = [type(self.ledger), type(self.charge), type(self.head)]
         if types != [str, int, str] or self.charge < 1:
             raise ValueError(
-                f"receipt of ledger={facts.shown(self.ledger)}, charge="
-                f"{facts.shown(self.charge)} and head={facts.shown(self.head)} must "
+                f"receipt of ledger={checks.brief(self.ledger)}, charge="
+                f"{checks.brief(self.charge)} and head={checks.brief(self.head)} must "
                 "hold a text, a number from 1 on and a text: pass what charge "
                 "returned."
             )
@@ -114,7 +337,7 @@ class LedgerEntry:
 
     def __post_init__(self) -> None:
         # Here, so that it is coarse wherever it comes from.
-        object.__setattr__(self, "time", _day(facts.text("time", self.time)))
+        object.__setattr__(self, "time", _day(checks.text("time", self.time)))
 
     @property
     def seeded(self) -> bool:
@@ -317,7 +540,7 @@ def dumps(values: Any, **kwargs: Any) -> str:
     several = isinstance(indent, int) and indent > _MOST_SPACES
     if several or not isinstance(indent, int | str | None):
         raise TypeError(
-            f"indent={facts.shown(indent)} must be a number of spaces, at most "
+            f"indent={checks.brief(indent)} must be a number of spaces, at most "
             f"{_MOST_SPACES}, or None."
         )
     return json.dumps(
@@ -329,3 +552,94 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "item"):
         return value.item()
     return value.to_dict() if hasattr(value, "to_dict") else dataclasses.asdict(value)
+
+
+# The plan of a fit: all that it would release, and what that costs.
+
+
+@public("skfdp.privacy")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FitPlan:
+    """Releases and cost of one fit in advance; ``estimator.plan(X, y)`` returns it.
+
+    Nothing is released or charged by making a plan. It is a function of public facts
+    alone, equal for all values of the private part. `PrivacyLedger.what_if` says what
+    it would do to a ledger.
+
+    Attributes
+    ----------
+    subject : str
+        The estimator.
+    events : tuple of Event
+        Everything that a fit would charge; empty for ``epsilon=inf``.
+    delta : float
+    target_epsilon : float
+        The budget asked for.
+    n_records : int
+        Number of records, of persons where these are protected; nominal where it is
+        private.
+    n_rows : int or None
+        Number of rows of the table, rows of weight 0 included; None if it is private.
+    assumptions : tuple of Assumption
+        What the guarantee of this plan rests on, beyond its events.
+    schedule : PrivacyPlan or None
+        The plan of the last releases (of the loop, where there is one), with those
+        before it among its `other_events`. Of a search, that of one run. None for
+        ``epsilon=inf``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfdp import DPSGDFClassifier
+    >>> model = DPSGDFClassifier(epsilon=0.5, bounds=(0, 1), classes=["no", "yes"])
+    >>> private = np.full((1000, 3), np.nan)  # only its shape is looked at
+    >>> plan = model.plan(private)
+    >>> plan
+    <FitPlan of DPSGDFClassifier: epsilon=0.5, delta=1e-05; class counts x 1, mean x 1,
+    temperature x 1, descent x 200>
+    >>> [round(event.mu, 3) for event in plan.events], round(plan.mu, 3)
+    ([0.02, 0.02, 0.02, 0.138], 0.142)
+    """
+
+    subject: str
+    events: tuple[Event, ...]
+    delta: float
+    target_epsilon: float
+    n_records: int
+    n_rows: int | None = None
+    assumptions: tuple[Assumption, ...] = ()
+    schedule: PrivacyPlan | None = None
+
+    @property
+    def epsilon(self) -> float:
+        """What the events cost at `delta`, exactly composed."""
+        return cost(self.events, self.delta).epsilon if self.events else math.inf
+
+    @property
+    def mu(self) -> float | None:
+        """Gaussian-DP parameter of the whole, None where it is not Gaussian."""
+        return cost(self.events, self.delta).mu if self.events else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return strictly JSON-able values; infinite numbers are the string "inf"."""
+        values = {
+            "subject": self.subject,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "target_epsilon": self.target_epsilon,
+            "n_records": self.n_records,
+            "n_rows": self.n_rows,
+            "mu": self.mu,
+            "events": [event.to_dict() for event in self.events],
+            "assumptions": [dataclasses.asdict(one) for one in self.assumptions],
+            "schedule": None if self.schedule is None else self.schedule.to_dict(),
+        }
+        infinite = {name for name, value in values.items() if value == math.inf}
+        return json.loads(dumps(values | dict.fromkeys(infinite, "inf")))
+
+    def __repr__(self) -> str:
+        releases = [f"{event.label} x {event.n_steps}" for event in self.events]
+        return (
+            f"<FitPlan of {self.subject}: epsilon={self.epsilon:.6g}, "
+            f"delta={self.delta:g}; {', '.join(releases) or 'without privacy'}>"
+        )

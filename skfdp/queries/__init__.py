@@ -26,8 +26,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from skfdp.privacy.relations import Relation
-from skfdp.records.grid import GridRows
+from skfdp.data.grid import GridRows
+from skfdp.privacy.events import Relation
 
 # The noise is exact at every size. What grows with it is the share of entries that need
 # a second look, in integers: 2**-14 at 2**34 grid units, 2**-8 at 2**40, which is still

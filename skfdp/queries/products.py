@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.sparse import csr_array
 
+from skfdp.data.grid import GridRows, SparseGridRows
 from skfdp.kernels import contributions, short_tiles, sparse, tiles, vectors
-from skfdp.records.grid import GridRows, SparseGridRows
 
 #: Entries that residuals (29 bits) times rows (15 bits) cannot exceed.
 LARGEST_PRODUCT = 2.0**44

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skfdp.privacy.relations import Relation
+from skfdp.data.grid import GRID, GridRows, SparseGridRows, blocks, row_blocks
+from skfdp.data.input_scaler import RowMap
+from skfdp.data.units import FULL_WEIGHT
+from skfdp.kernels.losses.loss import Loss
+from skfdp.privacy.events import Relation
 from skfdp.queries import OfGridRows, chosen, no_rows, sum_unit
-from skfdp.records.blocks import blocks, row_blocks
-from skfdp.records.grid import GRID, GridRows
-from skfdp.records.row_map import RowMap
-from skfdp.records.units import FULL_WEIGHT
 
 # Rows have norm at most 1 up to rounding; this margin covers the rounding.
 _SHRINK = 1 - 1e-9
@@ -340,4 +340,599 @@ class TargetSum(OfGridRows):
             cut = np.clip(np.nan_to_num(target[block]), -1.0, 1.0)
             integers = np.trunc(cut * (GRID / unit))
             total += (integers[None] @ values[block].astype(np.float64)).astype(int)
+        return total
+
+
+# Statistics of private rows whose class is public: class sums, second moments.
+
+
+# Squared norm of a row of norm 1, in squared grid units.
+_LIMIT = GRID**-2
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassSum(OfGridRows):
+    r"""The sum of the private rows of each class, :math:`S_k = \sum_{y_i = k} p_i`.
+
+    Parameters
+    ----------
+    rows : GridRows
+        Private, of norm at most 1; ``GridRows.build(X, transform)`` makes them from X
+        and a map of rows. Longer ones are shortened here.
+    target : int64 ndarray of shape (n_rows,)
+        Public class of each record.
+    n_classes : int
+    nonnegative : bool
+        Whether entries below 0 are cut off here; a public fact, to be taken from
+        declared bounds and never from the data.
+
+    Notes
+    -----
+    **Guarantees.** A contribution has norm at most 1, in exact integers: the row is
+    clipped here, truncation is toward zero. Neighbours share the target, so that a
+    replaced record moves its own class's sum alone, by ``|p - p'|``: at most 2, and at
+    most sqrt(2) if no entry is negative, because then ``p . p' >= 0``. A nulled record
+    moves it by at most 1.
+    """
+
+    rows: GridRows
+    target: np.ndarray
+    n_classes: int
+    nonnegative: bool
+    clip_norm: float = 1.0
+
+    @classmethod
+    def planned(cls, *, nonnegative: bool) -> ClassSum:
+        """Return the sums of no records, for plans that need their bounds."""
+        return cls(no_rows(), np.empty(0, np.int64), 1, nonnegative)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the sums."""
+        return self.n_classes, self.rows.values.shape[1]
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sums; see the guarantees."""
+        replaced = math.sqrt(2) * self.clip_norm if self.nonnegative else None
+        return relation.moves(self.clip_norm, replaced)
+
+    def unit(self, noise_std: float) -> float:
+        """Return the grid unit of the sums: that of the rows, or coarser."""
+        return sum_unit(noise_std, self.clip_norm, self.n_rows, GRID)
+
+    def exact_sum(
+        self, theta: None, batch: np.ndarray | None, unit: float
+    ) -> np.ndarray:
+        """Return the int64 sums over the batch; None means every row."""
+        values, target = chosen(batch, self.rows.values, self.target)
+        total = np.zeros(self.shape, dtype=np.int64)
+        for block in blocks(*values.shape):
+            rows = clipped(values[block], unit / GRID)
+            if self.nonnegative:
+                rows = np.maximum(rows, 0)
+            # Integers below 2**53: exact in float64, whatever the order of the sum.
+            total += (np.eye(self.n_classes)[target[block]].T @ rows).astype(np.int64)
+        return total
+
+
+@dataclasses.dataclass(frozen=True)
+class SecondMoment(OfGridRows):
+    r"""The sum of the outer products of the private rows, :math:`\sum_i p_i p_i^\top`.
+
+    Parameters
+    ----------
+    rows : GridRows
+        Private, of norm at most 1. Longer ones are shortened here.
+
+    Notes
+    -----
+    **Guarantees.** A contribution has Frobenius norm ``|p|**2 <= 1``. A replaced record
+    moves the sum by at most sqrt(2), whatever the signs, because
+    ``|pp' - qq'|**2 = |p|**4 + |q|**4 - 2 (p . q)**2``. A nulled record moves it by at
+    most 1. Both triangles are released, each entry with noise of its own.
+    """
+
+    rows: GridRows
+    clip_norm: float = 1.0
+
+    @classmethod
+    def planned(cls) -> SecondMoment:
+        """Return the sum of no records, for plans that need its bounds."""
+        return cls(no_rows())
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the sum."""
+        return (self.rows.values.shape[1],) * 2
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sum; see the guarantees."""
+        return relation.moves(self.clip_norm, math.sqrt(2) * self.clip_norm)
+
+    def unit(self, noise_std: float) -> float:
+        """Return the grid unit of the sum: the square of a unit of rows."""
+        least = sum_unit(noise_std, self.clip_norm, self.n_rows, GRID**2)
+        return 4.0 ** math.ceil(math.log2(least) / 2)
+
+    def exact_sum(
+        self, theta: None, batch: np.ndarray | None, unit: float
+    ) -> np.ndarray:
+        """Return the int64 sum over the batch; None means every row."""
+        (values,) = chosen(batch, self.rows.values)
+        total = np.zeros(self.shape, dtype=np.int64)
+        for block in blocks(*values.shape):
+            rows = clipped(values[block], math.sqrt(unit) / GRID)
+            # Entries below 2**28 a row, 4096 rows a block: exact in float64.
+            total += (rows.T @ rows).astype(np.int64)
+        return total
+
+
+def clipped(values: np.ndarray, coarser: float = 1.0) -> np.ndarray:
+    """Return whole numbers: rows of norm at most 1, in a unit of ``coarser * GRID``.
+
+    Parameters
+    ----------
+    values : int16 ndarray of shape (n_rows, n_columns)
+        In grid units.
+    coarser : float, default=1.0
+        A power of two, at least 1.
+    """
+    rows = values.astype(np.float64)
+    # Integers below 2**53: exact in float64, whatever the order of the sum.
+    squares = np.einsum("ij,ij->i", rows, rows)
+    longer = squares > _LIMIT
+    # (1 - 1e-9) covers the rounding of the factor; rows within the bound keep theirs.
+    factor = np.sqrt(_LIMIT / np.where(longer, squares, _LIMIT))
+    factor = np.where(longer, factor * (1 - 1e-9), 1.0) / coarser
+    return np.trunc(rows * factor[:, None])
+
+
+# Counts of the numbers of each column in public bins.
+
+
+#: Bins of every rule, before those of its own: numbers that are missing, that are
+#: infinite, and that are zero or too close to it for a declared bound.
+MISSING, INFINITE, ZERO = range(3)
+N_SPECIAL = 3
+#: Binade e holds the sizes in (2**(e - 1), 2**e]. Sizes up to 2**(FIRST - 1) count as
+#: zero, those above 2**LAST in the last binade: bounds are at most 1e100 in size, and
+#: 1e-100 apart (`records.checks.check_interval`).
+FIRST, LAST = -320, 332
+N_BINADES = LAST - FIRST + 1
+# Counts of 2**52 records are still below 2**62 units of it.
+_FINEST = 2.0**-10
+
+
+@dataclasses.dataclass(frozen=True)
+class Binades:
+    """The rule of binades: the size of a number up to a factor of 2, and its sign.
+
+    The bins after the special ones are those of negative numbers, by size, then those
+    of positive ones, by size.
+    """
+
+    n_bins: int = N_SPECIAL + 2 * N_BINADES
+
+    def bins(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Return the bin of each number, int64; any float64 has exactly one.
+
+        Parameters
+        ----------
+        values : float64 ndarray
+        columns : int ndarray
+            The column of each, broadcast to them; of no account here.
+        """
+        mantissa, exponent = np.frexp(np.abs(values))
+        # frexp gives [1/2, 1): a power of two belongs to the binade that it ends.
+        size = exponent.astype(np.int64) - (mantissa == 0.5)
+        place = np.clip(size, FIRST, LAST) - FIRST
+        found = N_SPECIAL + place + N_BINADES * (values > 0)
+        found = np.where((values == 0) | (size < FIRST), ZERO, found)
+        return _with_special(found, values)
+
+
+@dataclasses.dataclass(frozen=True)
+class EvenBins:
+    """The rule of even bins between the ends of each column.
+
+    After the special bins come one for numbers up to the lower end, `n_even` bins,
+    each with its right edge, and one for numbers above the upper end. Zero has its own
+    bin here too, wherever it lies.
+
+    Attributes
+    ----------
+    low, high : float64 ndarray of shape (n_columns,)
+        Finite, low < high; public or released.
+    n_even : int
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    n_even: int
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins of a column."""
+        return N_SPECIAL + self.n_even + 2
+
+    def edges(self, column: int) -> np.ndarray:
+        """Return the edges of the even bins of a column, shape (n_even + 1,)."""
+        share = np.arange(self.n_even + 1) / self.n_even
+        # Not low + share * (high - low): the difference may overflow.
+        return self.low[column] * (1 - share) + self.high[column] * share
+
+    def bins(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Return the bin of each number, int64; any float64 has exactly one.
+
+        Parameters
+        ----------
+        values : float64 ndarray
+        columns : int ndarray
+            The column of each, broadcast to them.
+        """
+        low, high = self.low[columns], self.high[columns]
+        share = (values - low) / (high - low) * self.n_even
+        place = np.clip(np.ceil(share), 0, self.n_even + 1)
+        # NaN as an integer would be any number.
+        found = N_SPECIAL + np.where(np.isnan(place), 0, place).astype(np.int64)
+        return _with_special(np.where(values == 0, ZERO, found), values)
+
+
+def _with_special(found: np.ndarray, values: np.ndarray) -> np.ndarray:
+    found = np.where(np.isinf(values), INFINITE, found)
+    return np.where(np.isnan(values), MISSING, found).astype(np.int64)
+
+
+@dataclasses.dataclass(frozen=True)
+class BinCounts:
+    """The number of records in each bin of each of some columns.
+
+    Parameters
+    ----------
+    X : ndarray, csr_array or MovedRows of shape (n_rows, n_columns)
+        Private columns alone; any number, NaN and infinity included.
+    rule : Binades, EvenBins or Shells
+        Public, or made of released numbers.
+
+    Notes
+    -----
+    **Guarantees.** A number of float64 is in exactly one bin, whatever it is. So a
+    record adds 1 to one bin of each of the p columns, and 0 to all others:
+
+    * the norm of its contribution is ``sqrt(p)``, exactly, and a nulled, added or
+      removed record moves the counts by that;
+    * a replaced record moves at most one 1 in each column to another bin, which changes
+      two entries of it by 1: the counts move by at most ``sqrt(2 p)``.
+
+    Counts are whole numbers of grid units, the same for dense and CSR rows;
+    :ref:`bin-counts` has the proof.
+    """
+
+    X: np.ndarray | csr_array
+    rule: Binades | EvenBins
+
+    @classmethod
+    def planned(cls, n_columns: int) -> BinCounts:
+        """Return the counts of no records, for plans that need their bounds."""
+        return cls(np.empty((0, n_columns)), Binades())
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return self.X.shape[0]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the counts."""
+        return self.X.shape[1], self.rule.n_bins
+
+    @property
+    def clip_norm(self) -> float:
+        """L2 norm of a contribution."""
+        return math.sqrt(self.X.shape[1])
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the counts; see the guarantees."""
+        return relation.moves(self.clip_norm, math.sqrt(2 * self.X.shape[1]))
+
+    def unit(self, noise_std: float) -> float:
+        """Return the grid unit of the counts, at most 1: a record has to be a unit."""
+        return min(1.0, sum_unit(noise_std, 1.0, 0, _FINEST))
+
+    def exact_sum(
+        self, theta: None, batch: np.ndarray | None, unit: float
+    ) -> np.ndarray:
+        """Return the int64 counts of the batch, in `unit`; None means every row."""
+        n_rows = self.n_rows if batch is None else len(batch)
+        n_columns, n_bins = self.shape
+        total = np.zeros(n_columns * n_bins, dtype=np.int64)
+        for block in row_blocks(self.X):
+            rows = self.X[block if batch is None else batch[block]]
+            if issparse(rows):
+                values, columns = rows.data, rows.indices
+            else:
+                values, columns = np.asarray(rows), np.arange(n_columns)
+            columns = columns.astype(np.int64)
+            with np.errstate(all="ignore"):  # a warning would tell of a private value
+                found = self.rule.bins(values.astype(np.float64), columns)
+            cells = (columns * n_bins + found).ravel()
+            total += np.bincount(cells, minlength=total.size)
+        counts = total.reshape(self.shape)
+        # Zeros that CSR does not store; a dense block has none.
+        counts[:, ZERO] += n_rows - counts.sum(axis=1)
+        return counts * round(1 / unit)
+
+
+# The slope of the loss along a step that is already released: one number a point.
+
+
+#: Bits of an integer weight: with 16 of a row and 2**17 columns, sums stay below 2**53.
+_WEIGHT_BITS = 20
+_MOST_COLUMNS = 2**17
+
+
+@dataclasses.dataclass(frozen=True)
+class TemperatureSum:
+    """The sum of ``<residual at start + a * step, step cut to reach> / reach``.
+
+    For a few numbers a at once. Margins are those of the loop's rows; the residual is
+    the derivative of the loss, so that without the cut each entry is the slope of the
+    summed loss along the step. A cut step points to the same side, and its slope is
+    zero at the same a where the loss is a proper score.
+
+    Parameters
+    ----------
+    rows : GridRows or SparseGridRows
+        The loop's rows, bias column included.
+    target : int64 ndarray of shape (n_rows,)
+        Class of each record, 0-based.
+    loss : Loss
+        Of bounded residuals.
+    n_classes : int
+    start : float64 ndarray of shape (n_outputs, n_columns)
+        Released, or a function of public facts.
+    step : float64 ndarray of shape (n_outputs, n_columns)
+        Released.
+    points : tuple of float
+        The numbers a.
+    reach : float
+        Norm to which the margins of the step are cut. Released, or public.
+    capacity : int
+        Public bound on the number of rows, for the grid.
+    offset : float64 ndarray of shape (n_rows, n_outputs), default=None
+        Margins of a public model.
+
+    Notes
+    -----
+    **Guarantees.** A contribution has one entry a point, each at most `max_residual` of
+    the loss in absolute value: both factors of the inner product are cut. So its norm
+    is at most ``sqrt(len(points)) * max_residual``; a nulled or removed record moves
+    the sum by no more, a replaced one by at most twice that. An entry is truncated
+    toward zero to the grid. It depends on its own record and on released numbers
+    alone: margins are exact integers, whatever the order of a sum.
+    """
+
+    rows: GridRows | SparseGridRows
+    target: np.ndarray
+    loss: Loss
+    n_classes: int
+    start: np.ndarray
+    step: np.ndarray
+    points: tuple[float, ...]
+    reach: float
+    capacity: int
+    offset: np.ndarray | None = None
+
+    @classmethod
+    def planned(cls, loss: Loss, n_classes: int, n_points: int) -> TemperatureSum:
+        """Return the sum of no records, for plans that need its bounds."""
+        rows, none = GridRows(np.empty((0, 0), np.int16), np.empty(0)), np.empty((0, 0))
+        points = (0.0,) * n_points
+        labels = np.empty(0, np.int64)
+        return cls(rows, labels, loss, n_classes, none, none, points, 1.0, 0)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return self.rows.n_rows
+
+    @property
+    def shape(self) -> tuple[int]:
+        """Shape of the sum: one entry a point."""
+        return (len(self.points),)
+
+    @property
+    def _bound(self) -> float:
+        """The largest entry of a contribution."""
+        return self.loss.max_residual(self.n_classes)
+
+    @property
+    def clip_norm(self) -> float:
+        """L2 bound of a contribution."""
+        return math.sqrt(len(self.points)) * self._bound
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sum; see the guarantees."""
+        return relation.moves(self.clip_norm)
+
+    def unit(self, noise_std: float) -> float:
+        """Return the grid unit of the sum."""
+        return sum_unit(noise_std, self.clip_norm, self.capacity, 2.0**-26)
+
+    def exact_sum(
+        self, theta: None, batch: np.ndarray | None, unit: float
+    ) -> np.ndarray:
+        """Return the int64 sum over the batch; None means every record."""
+        total = np.zeros(self.shape, dtype=np.int64)
+        size = self.n_rows if batch is None else len(batch)
+        weights = [_integers(weights) for weights in (self.start, self.step)]
+        with np.errstate(all="ignore"):  # a warning would tell of private margins
+            for first, last in self.rows.stretches(batch, 0, size):
+                for block in blocks(last - first, self.rows.n_columns):
+                    places = np.arange(first + block.start, first + block.stop)
+                    numbers = places if batch is None else batch[places]
+                    total += self._block_sum(numbers, weights, unit)
+        return total
+
+    def _block_sum(self, numbers: np.ndarray, weights, unit: float) -> np.ndarray:
+        start, step = (self._margins(numbers, *one) for one in weights)
+        if self.offset is not None:
+            start += chosen(numbers, self.offset)[0]
+        target = self.target[numbers]
+        norm = np.sqrt(_inner(step, step))
+        cut = step / np.maximum(norm, self.reach)[:, None]
+        bound = math.floor(self._bound / unit)
+        sums = []
+        for point in self.points:
+            residual = self.loss.residual(start + point * step, target)
+            entries = np.trunc(_inner(residual, cut) / unit)
+            entries = np.clip(np.nan_to_num(entries), -bound, bound)
+            sums.append(int(entries.sum()))  # integers below 2**53
+        return np.array(sums, dtype=np.int64)
+
+    def _margins(
+        self, numbers: np.ndarray, weights: np.ndarray, unit: float
+    ) -> np.ndarray:
+        """Return margins of rows and integer weights, (len(numbers), n_outputs)."""
+        rows = self.rows
+        if isinstance(rows, GridRows):
+            found = rows.values[numbers].astype(np.float64) @ weights.T
+        else:
+            shape = rows.n_rows, rows.n_columns
+            table = csr_array((rows.data, rows.indices, rows.indptr), shape=shape)
+            found = table[numbers].astype(np.float64) @ weights.T
+            found = found - rows.shift.astype(np.float64) @ weights.T
+        return found * (unit * rows.unit)
+
+
+def _integers(weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return weights as integers in float64, and their unit."""
+    bits = _WEIGHT_BITS
+    while weights.shape[1] > _MOST_COLUMNS << (_WEIGHT_BITS - bits):
+        bits -= 1
+    largest = float(np.abs(weights).max(initial=0.0))
+    if not 2.0**-999 < largest < math.inf:  # a unit of less could be zero
+        return np.zeros(weights.shape), 1.0
+    unit = largest / 2.0**bits
+    return np.rint(weights / unit), unit
+
+
+def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the inner product of each pair of rows, added up in one fixed order."""
+    total = np.zeros(len(a))
+    for k in range(a.shape[1]):
+        total += a[:, k] * b[:, k]
+    return total
+
+
+# The table of a private score: counts in cells, and moments of bounded losses.
+
+
+#: Weight of the square of a loss beside the loss. A variance is read from it: twice the
+#: weight halves the noise of that variance, and 1/2 makes all noise 3 % (counts and one
+#: loss) to 8 % (two errors) larger than 1/4 does.
+SQUARES = 0.5
+_FINEST_SCORE = 2.0**-20
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreTable:
+    r"""Counts of records by cell, and sums of losses and of their squares, by group.
+
+    Parameters
+    ----------
+    cells : int64 ndarray of shape (n_rows,)
+        Private: the one cell of each record, label and score bin together.
+    losses : float64 ndarray of shape (n_rows, n_losses)
+        Private, in units of their bounds: cut to [0, 1], NaN counts as 1.
+    group : int64 ndarray of shape (n_rows,)
+        Public: from 0 to `n_groups` - 1.
+    n_cells : int
+        0 where nothing is counted.
+    n_groups : int
+    capacity : int
+        Public bound on the number of records.
+
+    Notes
+    -----
+    **Guarantees.** A record with cell c and losses :math:`l_1, \dots, l_J` adds, to the
+    row of its group, the vector
+    :math:`v = (e_c, l_1, l_1^2/2, \dots, l_J, l_J^2/2)`, each entry truncated toward
+    zero on the grid; what belongs to no cell and no group adds nothing.
+
+    * :math:`\|v\|^2 \le 1 + J (1 + 1/4)`, without the 1 if there are no cells. That is
+      how far a nulled record moves the table, or one that comes or goes.
+    * Neighbours share the group. A replaced record has another cell and other losses:
+      :math:`\|e_c - e_{c'}\|^2 \le 2`, and 0 if there is one cell;
+      :math:`|l - l'| \le 1` and :math:`|l^2 - l'^2| \le 1`. So it moves the table by at
+      most :math:`\sqrt{2 + J (1 + 1/4)}`, whether its label, its prediction or both
+      are private; by :math:`\sqrt 2` if there are counts alone.
+    """
+
+    cells: np.ndarray
+    losses: np.ndarray
+    group: np.ndarray
+    n_cells: int
+    n_groups: int
+    capacity: int
+
+    @classmethod
+    def planned(cls, n_cells: int, n_losses: int, n_groups: int = 1) -> ScoreTable:
+        """Return the table of no records, for plans that need its bounds."""
+        nobody = np.empty(0, np.int64)
+        losses = np.empty((0, n_losses))
+        return cls(nobody, losses, nobody, n_cells, n_groups, 0)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return len(self.cells)
+
+    @property
+    def n_losses(self) -> int:
+        """Number of losses of a record."""
+        return self.losses.shape[1]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the table: groups, then cells, losses and squares."""
+        return self.n_groups, self.n_cells + 2 * self.n_losses
+
+    @property
+    def clip_norm(self) -> float:
+        """L2 bound of what one record adds."""
+        return math.sqrt(min(self.n_cells, 1) + self._of_losses)
+
+    @property
+    def _of_losses(self) -> float:
+        return self.n_losses * (1 + SQUARES**2)
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the table; see the guarantees."""
+        moved = math.sqrt(2.0 * (self.n_cells > 1) + self._of_losses)
+        # One cell alone does not move if a record is replaced; a null leaves it.
+        return relation.moves(self.clip_norm, max(moved, self.clip_norm))
+
+    def unit(self, noise_std: float) -> float:
+        """Return the grid unit of the table."""
+        return sum_unit(noise_std, self.clip_norm, self.capacity, _FINEST_SCORE)
+
+    def exact_sum(
+        self, theta: None, batch: np.ndarray | None, unit: float
+    ) -> np.ndarray:
+        """Return the int64 table of the batch, in `unit`; None means every row."""
+        cells, losses, group = chosen(batch, self.cells, self.losses, self.group)
+        total = np.zeros(self.shape, dtype=np.int64)
+        grouped = (group >= 0) & (group < self.n_groups)
+        counted = grouped & (cells >= 0) & (cells < self.n_cells)
+        # Of units above 1 nothing is left of a count: toward zero, as all the rest.
+        np.add.at(total, (group[counted], cells[counted]), math.floor(1 / unit))
+        bounded = np.clip(np.where(np.isnan(losses), 1.0, losses), 0.0, 1.0)[grouped]
+        for j in range(self.n_losses):
+            for place, weight in ((0, 1.0), (1, SQUARES)):
+                values = weight * bounded[:, j] ** (place + 1)
+                # The unit is a power of two: the division is exact.
+                whole = np.trunc(values / unit).astype(np.int64)
+                column = self.n_cells + 2 * j + place
+                np.add.at(total[:, column], group[grouped], whole)
         return total

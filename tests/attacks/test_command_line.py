@@ -14,8 +14,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
 import skfdp
-from skfdp.cli import main, progress, saving, scores
-from skfdp.estimators.linear_model.descent import Descent
+from skfdp.cli import fit as saving
+from skfdp.cli import fit as scores
+from skfdp.cli import main
+from skfdp.cli import output as progress
+from skfdp.solvers.descent import Descent
 
 N = 200
 BOUNDS = ["--bounds", "hours=0:80", "age=18:80"]
@@ -288,7 +291,7 @@ def test_ctrl_c_says_what_stays_charged(run, tmp_path, monkeypatch):
 
 
 def test_long_silence_is_explained(run, monkeypatch):
-    monkeypatch.setattr("skfdp.cli.progress._PATIENCE", 0.0)
+    monkeypatch.setattr("skfdp.cli.output._PATIENCE", 0.0)
     status, _, err = run("--public", "age", *DECLARED, "--no-evaluate")
     assert status == 0
     assert err.count("\n") == 1

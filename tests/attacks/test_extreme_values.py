@@ -20,7 +20,7 @@ from skfdp import (
     PrivateCompletionClassifier,
     PrivateSearchCV,
 )
-from skfdp.records.guards import guarded_fit, users_state
+from skfdp.data.validation import guarded_fit, users_state
 
 RNG = np.random.default_rng(0)
 X = RNG.random((60, 4))

@@ -36,7 +36,7 @@ from skfdp.privacy import (
     ledger_file,
     store,
 )
-from skfdp.privacy.parts import Part
+from skfdp.privacy.public_sets import Part
 
 DELTA = 1e-5
 DAY = re.compile(r"\d{4}-\d\d-\d\d")

@@ -26,13 +26,14 @@ from skfdp import (
     PrivateCompletionClassifier,
     PrivateSearchCV,
 )
-from skfdp.estimators.base import PrivateEstimator
+from skfdp.base import PrivateEstimator
+from skfdp.data.input_scaler import RowMap
+from skfdp.data.target import encode_any
+from skfdp.mechanisms import noise as rehearsal
+from skfdp.mechanisms import release as desk
 from skfdp.privacy import Relation
-from skfdp.records.labels import encode_any
-from skfdp.records.row_map import RowMap
-from skfdp.releases import desk, rehearsal
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 N = 24
 RNG = np.random.default_rng(0)
 X = np.round(RNG.random((N, 4)) * 0.8 + 0.1, 3)

@@ -21,7 +21,7 @@ from skfdp import (
     PrivateSearchCV,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 X = np.random.default_rng(0).random((20, 2))
 Y = np.arange(20) % 2
 CLASSIFIER = DPSGDFClassifier(bounds=(0, 1), max_iter=2)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from skfdp import FeatureDPMLPClassifier
-from skfdp.estimators import defaults
-from skfdp.estimators.neural_network import networks
+from skfdp.solvers import network as networks
+from skfdp.solvers import parameters as defaults
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 import skfdp
-from skfdp.estimators import defaults
-from skfdp.estimators.neural_network.networks import Network, glorot
 from skfdp.privacy import Event, compose
+from skfdp.solvers import parameters as defaults
+from skfdp.solvers.network import Network, glorot
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "guide" / "command_line.rst"

@@ -15,8 +15,8 @@ from skfdp import (
     PrivacyWarning,
     PrivateCenteringTransformer,
 )
+from skfdp.mechanisms import release as desk
 from skfdp.privacy import PrivacyBudgetError
-from skfdp.releases import desk
 
 COMMON = {"epsilon": 1.0, "delta": 1e-5, "bounds": (0, 1), "names": ["a", "b", "c"]}
 LABELS = {"classes": [0, 1], "target_name": "y"}

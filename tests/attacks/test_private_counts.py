@@ -14,9 +14,9 @@ from skfdp import (
     FeatureDPRegressor,
     PrivateCenteringTransformer,
 )
+from skfdp.data.input_scaler import RowMap
+from skfdp.mechanisms.noise import Streams, add_integer_gaussian
 from skfdp.queries.statistics import RowSum
-from skfdp.records.row_map import RowMap
-from skfdp.releases.noise import Streams, add_integer_gaussian
 
 COUNT = {"neighboring_relation": "add_or_remove_one", "n_records": 20}
 LABELS = {**COUNT, "classes": [0, 1], "bounds": (0, 1), "max_iter": 2}

@@ -14,9 +14,9 @@ from skfdp import (
     PrivateSearchCV,
     report,
 )
-from skfdp.encoding.values import Column
+from skfdp.data._values import Column
+from skfdp.data.target import spelling_of
 from skfdp.privacy.assumptions import CATEGORIES_OF_TYPES
-from skfdp.records.spelling import spelling_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 BOUNDS = {0: (0, 1), 1: (0, 1)}

@@ -12,7 +12,7 @@ import skfdp
 from skfdp import FeatureDPLogisticRegression, PrivateSearchCV
 from skfdp.privacy import Event, PrivacyReport, Selection, read_report
 from skfdp.privacy.assumptions import Assumption, enforced
-from skfdp.privacy.parts import Part
+from skfdp.privacy.public_sets import Part
 
 EVENT = {"label": "steps", "noise_std": (5.0,), "clip_norm": 1.0, "sensitivity": 1.0}
 

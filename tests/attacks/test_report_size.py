@@ -9,7 +9,7 @@ import pytest
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger, calibrate, report
 from skfdp.inspection import LedgerDisplay
 from skfdp.privacy import Event, PrivacyPlan, compose
-from skfdp.privacy.composition import cost
+from skfdp.privacy.accounting import cost
 
 DELTA = 1e-5
 
@@ -96,7 +96,7 @@ def test_a_schedule_costs_what_its_steps_cost(n_steps, decay):
 @pytest.mark.parametrize("n_steps", [1, 3, 500])
 def test_the_first_step_has_the_least_noise(n_steps):
     """Who takes noise_std for constant noise overstates the cost."""
-    from skfdp.privacy.schedule import step_stds
+    from skfdp.privacy.events import step_stds
 
     stds = step_stds(2.0, n_steps, 0.75)
     assert stds[0] == 2.0

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfdp.releases.coins import PoissonBatches
-from skfdp.releases.noise import add_integer_gaussian
+from skfdp.mechanisms.noise import add_integer_gaussian
+from skfdp.mechanisms.release import PoissonBatches
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
 STD = 2.0**34

@@ -16,12 +16,11 @@ from skfdp import (
     PrivacyLedger,
     PrivacyWarning,
 )
-from skfdp.estimators.defaults import learning_rate_of_penalised
-from skfdp.estimators.linear_model import descent
-from skfdp.estimators.linear_model.descent import Descent
-from skfdp.records.guards import UtilityWarning
-from skfdp.releases.descent import LARGEST_WEIGHT, warn_of_divergence
-from skfdp.releases.steps import HeavyBall
+from skfdp.data.validation import UtilityWarning
+from skfdp.mechanisms.descent import LARGEST_WEIGHT, HeavyBall, warn_of_divergence
+from skfdp.solvers import descent
+from skfdp.solvers.descent import Descent
+from skfdp.solvers.parameters import learning_rate_of_penalised
 
 N, D = 2_000, 6
 PUBLIC = {"public_features": [0, 1], "public_target": True}

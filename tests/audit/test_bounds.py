@@ -10,9 +10,11 @@ from skfdp import (
     private_bounds,
 )
 from skfdp.audit import audit_mechanism, audit_replay
-from skfdp.estimators.bounds import decoding, first, release
-from skfdp.estimators.bounds.function import PrivateBoundsRelease
-from skfdp.queries.bins import BinCounts
+from skfdp.bounds import PrivateBoundsRelease
+from skfdp.queries.statistics import BinCounts
+from skfdp.solvers import bounds as decoding
+from skfdp.solvers import bounds as first
+from skfdp.solvers import bounds as release
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning"),

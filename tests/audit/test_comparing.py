@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from sklearn.tree import DecisionTreeClassifier
 
 from skfdp import PrivacyLedger
-from skfdp.audit.replay.comparing import Comparison, differ
+from skfdp.audit.replay import Comparison, differ
 
 
 class Thing:

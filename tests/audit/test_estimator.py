@@ -11,13 +11,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import skfdp
-from skfdp.audit.one_run.canaries import make_canaries
-from skfdp.audit.one_run.fits import Parts, fitted
-from skfdp.audit.one_run.guesses import Claim
-from skfdp.audit.one_run.one_run import _right_guesses, audit_estimator
+from skfdp.audit.one_run import (
+    Claim,
+    Parts,
+    _right_guesses,
+    audit_estimator,
+    fitted,
+    make_canaries,
+)
+from skfdp.mechanisms import release as desk
 from skfdp.privacy import PrivacyLedger
-from skfdp.privacy.relations import Relation
-from skfdp.releases import desk
+from skfdp.privacy.events import Relation
 
 N, D = 300, 600
 LABELS, SPECIAL = (
@@ -137,9 +141,9 @@ def spied(name, table, monkeypatch, **given):
         seen["canaries"] = make_canaries(*given, **named)
         return seen["canaries"]
 
-    monkeypatch.setattr("skfdp.estimators.base.Desk", Spy)
+    monkeypatch.setattr("skfdp.base.Desk", Spy)
     monkeypatch.setattr(KINDS[name][0], "fit", kept)
-    monkeypatch.setattr("skfdp.audit.one_run.one_run.make_canaries", made)
+    monkeypatch.setattr("skfdp.audit.one_run.make_canaries", made)
     seen["result"] = audit_estimator(make(name), *table, **given)
     return seen
 

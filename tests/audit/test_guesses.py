@@ -10,7 +10,7 @@ from scipy.special import expit
 from scipy.stats import binom
 
 from skfdp import Event
-from skfdp.audit.one_run.guesses import (
+from skfdp.audit.one_run import (
     Claim,
     curve_least,
     gaussian_least,
@@ -20,7 +20,7 @@ from skfdp.audit.one_run.guesses import (
     steinke_p_value,
 )
 from skfdp.privacy import gdp_epsilon, gdp_mu
-from skfdp.privacy.curves import GaussianCurve
+from skfdp.privacy.accounting import GaussianCurve
 
 SIZES = ((20, 20), (60, 30), (1000, 1000), (1000, 100))
 

@@ -8,20 +8,15 @@ import pytest
 from scipy import stats
 
 from skfdp import DPSGDFClassifier, calibrate
-from skfdp.audit.mechanism import bounds, canary
-from skfdp.audit.mechanism.mechanism import audit_mechanism
-from skfdp.privacy import (
-    RELATIONS,
-    Event,
-    Selection,
-    compose,
-    composition,
-    gdp_epsilon,
-)
-from skfdp.privacy.curves import GaussianCurve
-from skfdp.releases import desk
-from skfdp.releases.desk import Desk
-from skfdp.releases.noise import Streams
+from skfdp.audit import mechanism as bounds
+from skfdp.audit import mechanism as canary
+from skfdp.audit.mechanism import audit_mechanism
+from skfdp.mechanisms import release as desk
+from skfdp.mechanisms.noise import Streams
+from skfdp.mechanisms.release import Desk
+from skfdp.privacy import RELATIONS, Event, Selection, compose, gdp_epsilon
+from skfdp.privacy import accounting as composition
+from skfdp.privacy.accounting import GaussianCurve
 
 FULL = Event(label="mean", noise_std=(2.0,), clip_norm=1.0, sensitivity=2.0)
 SCHEDULE = dataclasses.replace(
@@ -46,18 +41,20 @@ every_relation = pytest.mark.parametrize("event", SAMPLED.values(), ids=SAMPLED)
 @pytest.mark.parametrize("confidence", [0.9, 0.99])
 def test_clopper_pearson_is_that_of_scipy(confidence):
     counts = np.array([0, 1, 17, 49, 50])
-    low, high = bounds.clopper_pearson(counts, 50, confidence)
+    low, high = bounds.clopper_pearson_epsilon(counts, 50, confidence)
     for count, *found in zip(counts, low, high, strict=True):
         wanted = stats.binomtest(int(count), 50).proportion_ci(confidence, "exact")
         assert found == pytest.approx([wanted.low, wanted.high], rel=1e-9)
-        assert bounds.clopper_pearson(count, 50, confidence) == pytest.approx(found)
+        assert bounds.clopper_pearson_epsilon(count, 50, confidence) == pytest.approx(
+            found
+        )
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.3, 0.97])
 def test_clopper_pearson_fails_no_more_often_than_said(rate):
     """On each side, by summing the probabilities of all counts."""
     counts = np.arange(201)
-    low, high = bounds.clopper_pearson(counts, 200, 0.9)
+    low, high = bounds.clopper_pearson_epsilon(counts, 200, 0.9)
     weights = stats.binom.pmf(counts, 200, rate)
     assert weights[low > rate].sum() <= 0.05
     assert weights[high < rate].sum() <= 0.05
@@ -315,7 +312,7 @@ def test_refusals(given, match):
 
 def test_counts_that_cannot_be():
     with pytest.raises(ValueError, match="count must lie within 0 and n_trials=5"):
-        bounds.clopper_pearson(6, 5)
+        bounds.clopper_pearson_epsilon(6, 5)
 
 
 # -- the lower bound of sampled batches ------------------------------------------------

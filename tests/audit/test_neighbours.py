@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
-from skfdp.audit.replay.neighbours import FINITE, MALFORMED, Split, neighbours
+from skfdp.audit.replay import FINITE, MALFORMED, Split
+from skfdp.audit.replay import neighbouring_tables as neighbours
 
 RNG = np.random.default_rng(0)
 X = RNG.random((30, 4)) * (RNG.random((30, 4)) < 0.7)

@@ -35,12 +35,14 @@ from skfdp import (
     PrivateSearchCV,
     report,
 )
-from skfdp.audit.replay.replay import INSIDE, LEAVES, audit_replay
-from skfdp.audit.replay.tracing import (
+from skfdp.audit.replay import (
+    INSIDE,
+    LEAVES,
     LED_BY_VALUES,
     LINES_LED_BY_VALUES,
     PACKAGE,
     Trace,
+    audit_replay,
 )
 
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
@@ -645,7 +647,7 @@ class TestSabotageOfThePackage:
         assert found(model)[0] == {"distance"}
 
     def test_a_batch_of_the_data(self, monkeypatch):
-        from skfdp.releases.desk import Desk
+        from skfdp.mechanisms.release import Desk
 
         batch = Desk._batch
 
@@ -665,7 +667,7 @@ class TestSabotageOfThePackage:
         check(audit_replay(model, X, Y))
 
     def test_a_release_that_a_private_value_decides(self, monkeypatch):
-        from skfdp.estimators.centring.methods import PrivateMean
+        from skfdp.solvers.centring import PrivateMean
 
         run = PrivateMean.run
 
@@ -692,7 +694,7 @@ class TestSabotageOfThePackage:
             assert any(one.where.startswith(where) for one in result.differences)
 
     def test_a_gradient_at_a_place_that_private_rows_tell(self, monkeypatch):
-        from skfdp.estimators.linear_model import descent as method
+        from skfdp.solvers import descent as method
 
         descent = method.descent
 
@@ -704,9 +706,7 @@ class TestSabotageOfThePackage:
         assert "theta" in found(MODEL)[0]
 
     def test_the_true_number_of_rows_in_the_average(self, monkeypatch):
-        monkeypatch.setattr(
-            "skfdp.estimators.tables.public_count", lambda n_rows, *others: n_rows
-        )
+        monkeypatch.setattr("skfdp.base.public_count", lambda n_rows, *others: n_rows)
         assert "release" in found(COMING)[0]
 
     def test_a_refusal_of_malformed_values(self):
@@ -735,7 +735,7 @@ def test_what_values_may_lead_is_there(file, name):
 
 
 def test_without_the_list_of_what_values_lead_the_control_flow_differs(monkeypatch):
-    monkeypatch.setattr("skfdp.audit.replay.tracing.LED_BY_VALUES", {})
+    monkeypatch.setattr("skfdp.audit.replay.LED_BY_VALUES", {})
     model = WITHOUT_BOUNDS["labels"]
     assert found(model, Y.astype(object), trace="lines")[0] == {"control flow"}
 
@@ -747,9 +747,9 @@ def test_a_trace_follows_the_package_and_no_audit(lines):
         MODEL.__class__(**MODEL.get_params()).fit(X, Y)
         audit_replay(MODEL, X, Y, n_neighbours=1, trace=None)
     files = {Path(code.co_filename).relative_to(PACKAGE) for code, _ in trace.steps}
-    rooms = {file.parts[0] for file in files}
-    assert {"estimators", "records", "queries", "releases", "privacy"} <= rooms
-    assert "audit" not in rooms
+    folders = {file.parts[0] for file in files}
+    assert {"solvers", "data", "queries", "mechanisms", "privacy"} <= folders
+    assert "audit" not in folders
 
 
 def test_both_traces_or_none():

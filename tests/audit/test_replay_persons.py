@@ -10,10 +10,10 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, FeatureDPRegressor
 from skfdp.audit import audit_replay
-from skfdp.audit.replay import neighbours as tables
-from skfdp.audit.replay.neighbours import Split
+from skfdp.audit import replay as tables
+from skfdp.audit.replay import Split
+from skfdp.data.units import Units
 from skfdp.queries.weighted import Weighted
-from skfdp.records.units import Units
 
 N = 48
 RNG = np.random.default_rng(0)
@@ -108,7 +108,7 @@ def test_a_sensitivity_of_rows_is_seen(monkeypatch):
 def test_neighbours_differ_in_one_person():
     split = Split(np.ones(3, bool), "labels", True, True, False, GROUPS)
     seen = set()
-    found = tables.neighbours(X, y, split, np.random.default_rng(0), 60)
+    found = tables.neighbouring_tables(X, y, split, np.random.default_rng(0), 60)
     for neighbour in found:
         differ = np.flatnonzero(
             [

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from skfdp import metrics as module
 from skfdp import private_score
 from skfdp.audit import audit_replay
-from skfdp.estimators.base import PrivateEstimator
-from skfdp.estimators.scoring import private_score as module
+from skfdp.base import PrivateEstimator
 from skfdp.privacy import RELATIONS
-from skfdp.queries.score_table import ScoreTable
+from skfdp.queries.statistics import ScoreTable
 
 METRICS = ("accuracy", "confusion_matrix", "roc_auc", "log_loss", "brier_score")
 

@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 
 from skfdp._version import __version__
-from skfdp.audit.results import AuditResult
+from skfdp.audit.mechanism import AuditResult
 from skfdp.privacy import Event, Finding, PrivacyReport
-from skfdp.privacy.steps import Lesson
+from skfdp.privacy.preprocessing_steps import Lesson
 
 FACTS = {
     "subject": "Model",

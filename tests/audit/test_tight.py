@@ -21,9 +21,9 @@ sys.path.append(str(HERE.parent / "golden"))
 
 from tight_canaries import CANARIES  # noqa: E402
 
+from skfdp.data.grid import SparseGridRows  # noqa: E402
+from skfdp.mechanisms.release import Desk  # noqa: E402
 from skfdp.privacy import Relation  # noqa: E402
-from skfdp.records.grid import SparseGridRows  # noqa: E402
-from skfdp.releases.desk import Desk  # noqa: E402
 
 BY_NAME = {canary.name: canary for canary in CANARIES}
 every_canary = pytest.mark.parametrize("name", BY_NAME)

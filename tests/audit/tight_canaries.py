@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from tight_runs import Canary
 
 import skfdp
-from skfdp.records.grid import GRID
+from skfdp.data.grid import GRID
 
 N_ROWS, N_COLUMNS = 40, 6
 REPLACED = {"neighboring_relation": "replace_one"}

@@ -15,14 +15,14 @@ from unittest import mock
 
 import numpy as np
 
-from skfdp.audit.mechanism import bounds
-from skfdp.audit.mechanism.canary import Score
+from skfdp.audit import mechanism as bounds
+from skfdp.audit.mechanism import Score
+from skfdp.data.grid import SparseGridRows
+from skfdp.data.units import Units
+from skfdp.mechanisms.noise import Streams
+from skfdp.mechanisms.release import Desk
 from skfdp.privacy import Event
 from skfdp.queries.weighted import weighted
-from skfdp.records.grid import SparseGridRows
-from skfdp.records.units import Units
-from skfdp.releases.desk import Desk
-from skfdp.releases.noise import Streams
 
 #: Gaussian-DP parameter of one release of a canary: the larger, the better it is seen.
 MU = 6.0

@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
-from skfdp.cli import compiling, main, progress
+from skfdp.cli import main
+from skfdp.cli import output as compiling
+from skfdp.cli import output as progress
 from skfdp.kernels import ahead
 
 

@@ -12,7 +12,10 @@ import pandas as pd
 import pytest
 
 import skfdp
-from skfdp.cli import job, main, progress, saving
+from skfdp.cli import fit as job
+from skfdp.cli import fit as saving
+from skfdp.cli import main
+from skfdp.cli import output as progress
 
 # A value of a private text column and one of a private number, both outside of what
 # is declared: no output may hold them.

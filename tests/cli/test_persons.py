@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 import skfdp
-from skfdp.cli import job, main, progress
+from skfdp.cli import fit as job
+from skfdp.cli import main
+from skfdp.cli import output as progress
 
 N = 300
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import skfdp
-from skfdp.cli import main, saving
-from skfdp.cli.observed import look_at, named_as_identifier
+from skfdp.cli import fit as saving
+from skfdp.cli import main
 from skfdp.cli.output import CommandError
-from skfdp.cli.schema import read_schema
+from skfdp.cli.tables import look_at, named_as_identifier, read_schema
 
 N = 240
 

@@ -12,7 +12,9 @@ import pytest
 from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
 import skfdp
-from skfdp.cli import main, progress, saving
+from skfdp.cli import fit as saving
+from skfdp.cli import main
+from skfdp.cli import output as progress
 
 N = 300
 

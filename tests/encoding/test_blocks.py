@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import SplineTransformer
 
 from skfdp import DeclaredEncoder
-from skfdp.encoding.knots import (
+from skfdp.data._basis import (
     SMOOTH_KNOTS,
     STANDALONE_KNOTS,
     automatic_knots,

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skfdp import DeclaredEncoder
-from skfdp.encoding.smoothing import (
+from skfdp.data._basis import (
     EXPLAINED,
     Smoothing,
     Strength,

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from skfdp import DeclaredEncoder
-from skfdp.encoding.values import Column, as_array, moment, number
-from skfdp.records.spelling import MISSING_CELL, spelling_of
+from skfdp.data._values import Column, as_array
+from skfdp.data.target import MISSING_CELL, moment, number, spelling_of
 
 DECLARED = {
     "bounds": {"number": (-5, 300), "date": ("2019-05-05", "2021-01-01")},

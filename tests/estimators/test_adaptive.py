@@ -8,14 +8,15 @@ from scipy.sparse import csr_array
 
 from skfdp import DPSGDFClassifier, DPSGDFRegressor, PrivateCenteringTransformer
 from skfdp.audit import audit_replay
-from skfdp.estimators.centring import adaptive, distances
-from skfdp.estimators.linear_model.centring import LONGEST
 from skfdp.privacy import RELATIONS
-from skfdp.queries.bins import FIRST, N_BINADES, N_SPECIAL, Binades, BinCounts
-from skfdp.queries.shells import N_SHELLS, RADII
+from skfdp.queries.statistics import FIRST, N_BINADES, N_SPECIAL, Binades, BinCounts
+from skfdp.solvers import adaptive_centring as adaptive
+from skfdp.solvers import adaptive_centring as distances
+from skfdp.solvers.adaptive_centring import N_SHELLS, RADII
+from skfdp.solvers.centring import LONGEST
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::skfdp.records.guards.UtilityWarning",
+    "ignore::skfdp.data.validation.UtilityWarning",
     "ignore::skfdp.privacy.PrivacyWarning",
 )
 

@@ -17,7 +17,7 @@ from skfdp import (
     PrivateCenteringTransformer,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 EVERY = (DPSGDFClassifier, FeatureDPLogisticRegression, PrivateCenteringTransformer)
 BOTH = (DPSGDFClassifier, FeatureDPLogisticRegression)
 DPSGDF, FEATURE = (DPSGDFClassifier,), (FeatureDPLogisticRegression,)

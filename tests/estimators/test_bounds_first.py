@@ -24,8 +24,6 @@ from skfdp import (
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
 )
-from skfdp.estimators.bounds import first
-from skfdp.estimators.method import Budget
 from skfdp.privacy import RELATIONS, Relation, compose, gdp_epsilon
 from skfdp.privacy.assumptions import (
     BOUNDS_RELEASED,
@@ -34,8 +32,10 @@ from skfdp.privacy.assumptions import (
     VALUES_CLIPPED,
     VALUES_CLIPPED_RELEASED,
 )
-from skfdp.queries.bins import BinCounts
 from skfdp.queries.linear import LinearQuery
+from skfdp.queries.statistics import BinCounts
+from skfdp.solvers import bounds as first
+from skfdp.solvers.method import Budget
 
 N = 2000
 SCALES = np.array([1.0, 100.0, 1e6, 0.01])

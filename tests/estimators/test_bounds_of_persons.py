@@ -17,12 +17,12 @@ from skfdp import (
     PrivacyLedger,
     private_bounds,
 )
-from skfdp.estimators.bounds.release import check_noise
-from skfdp.estimators.method import Budget
+from skfdp.data.units import Units
 from skfdp.privacy import Relation, gdp_epsilon
-from skfdp.queries.bins import Binades, BinCounts
+from skfdp.queries.statistics import Binades, BinCounts
 from skfdp.queries.weighted import Weighted
-from skfdp.records.units import Units
+from skfdp.solvers.bounds import check_noise
+from skfdp.solvers.method import Budget
 
 EXTREMES = [0.0, 1.0, -3.0, 1e308, math.nan, math.inf]
 

@@ -70,7 +70,7 @@ def test_what_they_see_depends_on_private_data_through_releases_only(
     def mute(query, theta, *, noise_std, generator, batch):
         return np.full(query.shape, 0.25)
 
-    monkeypatch.setattr("skfdp.releases.desk._noisy_sum", mute)
+    monkeypatch.setattr("skfdp.mechanisms.release._noisy_sum", mute)
     X, y = small
     other = X.copy()
     other[:, 1:] = np.random.default_rng(5).random((len(X), 3))

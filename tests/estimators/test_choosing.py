@@ -33,10 +33,14 @@ from skfdp import (
     read_report,
     report,
 )
-from skfdp.estimators.scoring.adjusted import AdjustedClassifier
-from skfdp.estimators.scoring.layout import bin_edges
-from skfdp.estimators.scoring.temperatures import fitted_temperature
-from skfdp.estimators.scoring.thresholds import _measured, _Rates, best_edge
+from skfdp.solvers.score import bin_edges
+from skfdp.solvers.score_result import (
+    AdjustedClassifier,
+    _measured,
+    _Rates,
+    best_edge,
+    fitted_temperature,
+)
 
 #: So much that the noise of a count is below a thousandth.
 HUGE = 2e9

@@ -23,16 +23,13 @@ from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
 )
-from skfdp.estimators.linear_model.descent import Descent
+from skfdp.data.input_scaler import Coordinates, RowMap
+from skfdp.mechanisms.descent import HeavyBall, descent
+from skfdp.mechanisms.noise import Streams
+from skfdp.mechanisms.release import Desk
 from skfdp.privacy import Event
-from skfdp.queries.linear import LinearQuery
-from skfdp.queries.losses import LOSSES
-from skfdp.records.coordinates import Coordinates
-from skfdp.records.row_map import RowMap
-from skfdp.releases.descent import descent
-from skfdp.releases.desk import Desk
-from skfdp.releases.noise import Streams
-from skfdp.releases.steps import HeavyBall
+from skfdp.queries.linear import LOSSES, LinearQuery
+from skfdp.solvers.descent import Descent
 
 BOTH = pytest.mark.parametrize(
     "estimator", [DPSGDFClassifier, FeatureDPLogisticRegression]
@@ -246,7 +243,7 @@ def test_a_callable_public_loss_is_an_exact_gradient(small, monkeypatch):
     """A public ridge term equals the built-in penalty, under the same noise."""
     X, y = small
     monkeypatch.setattr(
-        "skfdp.releases.noise.Streams.private", lambda *key: np.random.default_rng(0)
+        "skfdp.mechanisms.noise.Streams.private", lambda *key: np.random.default_rng(0)
     )
 
     def ridge(coef, intercept, X_public, labels):

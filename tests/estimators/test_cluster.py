@@ -10,10 +10,10 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyLedger  # noqa: E402
-from skfdp.estimators.partitions.cluster import ClusterPlaces  # noqa: E402
+from skfdp.dask_tables import ClusterPlaces  # noqa: E402
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning"),
+    pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning"),
     pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
@@ -46,7 +46,7 @@ def model(kind=FeatureDPLogisticRegression, **changes):
 
 
 def in_process(monkeypatch, *args, **changes):
-    from skfdp.estimators.partitions import collections
+    from skfdp import dask_tables as collections
 
     with monkeypatch.context() as patch:
         patch.setattr(collections, "_current_client", lambda: None)

@@ -14,8 +14,8 @@ from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPRegressor,
 )
-from skfdp.estimators.linear_model import label_noise
-from skfdp.releases.steps import HeavyBall
+from skfdp.mechanisms.descent import HeavyBall
+from skfdp.solvers import label_statistic as label_noise
 
 
 def weights_of(model):
@@ -145,7 +145,7 @@ def test_no_constant_curvature_leaves_more_noise(momentum, decay, n_steps, share
 
 @pytest.mark.parametrize("average", ["last", "tail", "uniform"])
 def test_a_penalty_damps_the_noise_as_its_steps_do(average):
-    from skfdp.releases.steps import Average
+    from skfdp.mechanisms.descent import Average
 
     penalty = np.array([[0.0, 0.3, 5.0]])
     rule = HeavyBall(0.4, 0.9, 30, curvature=penalty)

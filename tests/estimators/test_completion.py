@@ -24,9 +24,9 @@ from skfdp import (
     UtilityWarning,
     report,
 )
-from skfdp.estimators import defaults
-from skfdp.estimators.completion import method
+from skfdp import completion as method
 from skfdp.privacy import Relation, compose, gdp_epsilon
+from skfdp.solvers import parameters as defaults
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
@@ -159,7 +159,7 @@ def check_private_values_stay_out(small, seen, monkeypatch):
         rng = np.random.default_rng(query.shape[0])
         return 100 * rng.random(query.shape)
 
-    monkeypatch.setattr("skfdp.releases.desk._noisy_sum", frozen)
+    monkeypatch.setattr("skfdp.mechanisms.release._noisy_sum", frozen)
     # nothing is cast from NaN to an integer when the rows go on the grid
     original = PrivateCompletionClassifier._records
 
@@ -290,7 +290,7 @@ def test_it_gains_on_the_public_columns_and_grows_with_epsilon(digits):
     assert scores[1] > scores[0]
 
 
-@pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 @pytest.mark.parametrize("bounds", [None, False])
 def test_signed_columns_without_bounds_work(bounds):
     rng = np.random.default_rng(0)

@@ -5,10 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skfdp.estimators.centring.conditional import Regressors
-from skfdp.estimators.centring.methods import ConditionalCentring
-from skfdp.records.records import PublicRecords, Records
-from skfdp.records.row_map import RowMap
+from skfdp.data.input_scaler import RowMap
+from skfdp.data.records import PublicRecords, Records
+from skfdp.solvers.centring import ConditionalCentring, Regressors
 
 PUBLIC = np.array([True, False, True, False, False])
 

@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from skfdp.estimators.completion.copula import (
-    PrivateColumns,
-    Released,
-    clipped_moments,
-    shrunk_means,
-)
+from skfdp.completion import PrivateColumns, Released, clipped_moments, shrunk_means
 
 
 def released(P, codes, n_classes=2, std=0.0, second=True, bounded=True, seed=0, **more):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skfdp.estimators import defaults
+from skfdp.solvers import parameters as defaults
 
 MU, ROWS, COLUMNS = st.floats(1e-6, 1e3), st.integers(2, 10**9), st.integers(1, 10**5)
 

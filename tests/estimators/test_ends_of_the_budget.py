@@ -40,7 +40,7 @@ def fitted(split, n_classes, epsilon, seed):
     return model.fit(X[:N], y[:N])
 
 
-@pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 @both
 @each
 def test_a_hopeless_budget_is_no_worse_than_what_is_free(split, n_classes):

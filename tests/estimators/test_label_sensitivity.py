@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from skfdp import FeatureDPLogisticRegression, calibrate
+from skfdp.data.grid import GRID, GridRows
+from skfdp.data.input_scaler import RowMap
+from skfdp.data.records import PublicRecords
 from skfdp.queries import SAFE_STD
-from skfdp.queries.linear import LinearQuery
-from skfdp.queries.losses import LOSSES
-from skfdp.queries.sensitivity import label_bound
-from skfdp.records.grid import GRID, GridRows
-from skfdp.records.records import PublicRecords
-from skfdp.records.row_map import RowMap
+from skfdp.queries.linear import LOSSES, LinearQuery, label_bound
 
 LOG_LOSS = LOSSES["log_loss"]
 

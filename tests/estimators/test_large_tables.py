@@ -19,10 +19,9 @@ from skfdp import (
     PrivateSearchCV,
     open_table,
 )
-from skfdp.estimators.arrays import blanked
-from skfdp.records import files
-from skfdp.records.files import RowFile
-from skfdp.records.large import in_memory
+from skfdp.data import sources as files
+from skfdp.data.arrays import blanked
+from skfdp.data.sources import RowFile, in_memory
 
 N, D = 3000, 20
 SOME = slice(5, 12)

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from skfdp import FeatureDPLogisticRegression
-from skfdp.estimators.linear_model import frequencies, logit_scale
-from skfdp.estimators.linear_model.logit_scale import Block
+from skfdp.mechanisms.descent import Walk
 from skfdp.privacy import Relation
-from skfdp.releases.steps import Walk
+from skfdp.solvers import descent as frequencies
+from skfdp.solvers import postprocessing as logit_scale
+from skfdp.solvers.postprocessing import LogitBlock as Block
 
 REPLACED, NULLED = Relation.of("replace_one"), Relation.of("replace_special")
 
@@ -79,7 +80,7 @@ def test_the_plan_charges_the_counts_for_what_they_move(n_classes, relation, sma
     assert event.clip_norm == query.clip_norm
 
 
-@pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 def test_counts_that_noise_would_leave_no_grid_for_are_not_released(small):
     model = FeatureDPLogisticRegression(1e-9, delta=1e-12, bounds=(0, 1))
     plan = model.plan(*small)

@@ -20,11 +20,11 @@ from skfdp import (
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
 )
-from skfdp.estimators.centring.methods import PrivateMean
+from skfdp.mechanisms.release import Desk
 from skfdp.queries.statistics import LabelSum, RowSum
-from skfdp.releases.desk import Desk
+from skfdp.solvers.centring import PrivateMean
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 
 COMMON = {"epsilon": 5.0, "bounds": (0, 1), "random_state": 0}
 TWO, FEW = {"classes": [0, 1]}, {"max_iter": 3}

@@ -34,14 +34,13 @@ from skfdp import (
     UtilityWarning,
     report,
 )
-from skfdp.estimators.search import runs as tuning
-from skfdp.estimators.search import search as model_selection
-from skfdp.estimators.search.candidates import Candidates
-from skfdp.estimators.search.method import Found, Search, SearchPlan
+from skfdp.experimental import search as model_selection
+from skfdp.experimental import search as tuning
+from skfdp.experimental.search import Candidates, Found, Search, SearchPlan
 from skfdp.privacy import Event, Relation, compose, gdp_epsilon
 from skfdp.privacy.selection import Selection, gamma_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 GRID = {"clip_norm": [0.1, 0.5, 1.0]}
 
 

@@ -5,20 +5,21 @@ import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 
 from skfdp import FeatureDPRegressor
-from skfdp.estimators.linear_model import least_squares
-from skfdp.estimators.linear_model.least_squares import (
+from skfdp.data.grid import GRID
+from skfdp.mechanisms.release import Desk
+from skfdp.privacy import gdp_mu
+from skfdp.solvers import moments as least_squares
+from skfdp.solvers.moments import (
+    MomentRules,
+    MomentSum,
+    OuterSum,
+    PublicSide,
     on_exact,
     on_noisy,
     ridge_with_risk,
 )
-from skfdp.estimators.linear_model.public_side import PublicSide
-from skfdp.estimators.linear_model.shares import MomentRules
-from skfdp.privacy import gdp_mu
-from skfdp.queries.moments import MomentSum, OuterSum
-from skfdp.records.grid import GRID
-from skfdp.releases.desk import Desk
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 
 BOUNDS, TARGET = (0.0, 20.0), (-12.0, 12.0)
 SPLITS = {

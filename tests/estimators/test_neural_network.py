@@ -15,20 +15,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.neural_network import MLPClassifier
 
 from skfdp import FeatureDPMLPClassifier, PrivacyBudgetError, PrivacyLedger
-from skfdp.estimators import defaults
-from skfdp.estimators.linear_model.descent import Descent
-from skfdp.estimators.neural_network.mlp import _OF_THE_LOOP
-from skfdp.estimators.neural_network.networks import (
-    Network,
-    glorot,
-    shrunk_class_means,
-)
+from skfdp.data.input_scaler import RowMap
+from skfdp.neural_network import _OF_THE_LOOP
 from skfdp.privacy import compose
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.network import MLPQuery
-from skfdp.records.row_map import RowMap
+from skfdp.solvers import parameters as defaults
+from skfdp.solvers.descent import Descent
+from skfdp.solvers.network import Network, glorot, shrunk_class_means
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
 )
@@ -71,7 +67,7 @@ each = pytest.mark.parametrize("more", KINDS.values(), ids=KINDS)
 @pytest.fixture
 def network_releases(monkeypatch):
     """Record every release of a fit: its exact sum, its noise, what was asked."""
-    from skfdp.releases import desk
+    from skfdp.mechanisms import release as desk
 
     seen, release = [], desk._noisy_sum
 
@@ -270,7 +266,7 @@ def test_importing_and_fitting_without_torch_does_not_import_it():
 
 def test_missing_torch_names_the_extra(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "skfdp.queries.torch", raising=False)
+    monkeypatch.delitem(sys.modules, "skfdp.queries.network", raising=False)
     ledger = PrivacyLedger()
     model = FeatureDPMLPClassifier(backend="torch", ledger=ledger, **QUICK)
     with pytest.raises(ImportError, match=r"pip install 'skfdp\[torch\]'"):
@@ -356,7 +352,7 @@ def test_the_loop_and_predict_see_one_network(hidden, last):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MLPQuery, "_error", spied)
-        patch.setattr("skfdp.releases.steps.HeavyBall.update", lambda s, t, *_: t)
+        patch.setattr("skfdp.mechanisms.descent.HeavyBall.update", lambda s, t, *_: t)
         model.fit(X, y)
     margins = model.decision_function(X).reshape(60, -1)
     np.testing.assert_allclose(seen["first"], margins, atol=3e-3)

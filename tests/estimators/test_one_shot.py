@@ -13,25 +13,20 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger, UtilityWarning
-from skfdp.estimators.linear_model import whitening as one_shot
-from skfdp.estimators.linear_model.label_objective import (
+from skfdp.data.grid import GRID, GridRows
+from skfdp.data.input_scaler import PublicRows, RowMap
+from skfdp.privacy import Relation, gdp_epsilon
+from skfdp.queries.linear import LOSSES
+from skfdp.queries.statistics import LabelSum
+from skfdp.solvers import whitening as one_shot
+from skfdp.solvers.label_statistic import (
     Barrier,
+    LabelStatistic,
     Objective,
     Prior,
     denoised,
 )
-from skfdp.estimators.linear_model.label_statistic import LabelStatistic
-from skfdp.estimators.linear_model.whitening import (
-    WeightedRows,
-    Whitening,
-    water_filling,
-)
-from skfdp.privacy import Relation, gdp_epsilon
-from skfdp.queries.losses import LOSSES
-from skfdp.queries.statistics import LabelSum
-from skfdp.records.grid import GRID, GridRows
-from skfdp.records.mapped import PublicRows
-from skfdp.records.row_map import RowMap
+from skfdp.solvers.whitening import WeightedRows, Whitening, water_filling
 
 REPLACED = Relation.of("replace_one")
 
@@ -378,9 +373,9 @@ def test_labels_reach_the_model_through_the_release_alone(digits, monkeypatch):
     def frozen(query, theta, **kwargs):
         return fixed[:, : query.shape[1]].copy() + (query.n_rows / 10)
 
-    monkeypatch.setattr("skfdp.releases.desk._noisy_sum", frozen)
+    monkeypatch.setattr("skfdp.mechanisms.release._noisy_sum", frozen)
     monkeypatch.setattr(
-        "skfdp.releases.noise.Streams.private", lambda *key: np.random.default_rng(1)
+        "skfdp.mechanisms.noise.Streams.private", lambda *key: np.random.default_rng(1)
     )
     models = [
         FeatureDPLogisticRegression(

@@ -20,16 +20,20 @@ from skfdp import (  # noqa: E402
     FeatureDPRegressor,
     PrivacyLedger,
 )
-from skfdp.estimators.partitions import places as places_module  # noqa: E402
-from skfdp.estimators.partitions.shelf import RAW, Failure, Shelf  # noqa: E402
-from skfdp.estimators.partitions.table import PublicTable  # noqa: E402
+from skfdp import dask_tables as places_module  # noqa: E402
+from skfdp.dask_tables import (  # noqa: E402
+    RAW,
+    Failure,
+    PartitionBatches,
+    PublicTable,
+    Shelf,
+)
+from skfdp.mechanisms import release as desk  # noqa: E402
+from skfdp.mechanisms.release import PoissonBatches  # noqa: E402
 from skfdp.privacy.assumptions import SAME_PARTITIONS  # noqa: E402
-from skfdp.releases import desk  # noqa: E402
-from skfdp.releases.coins import PoissonBatches  # noqa: E402
-from skfdp.releases.partition_coins import PartitionBatches  # noqa: E402
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning"),
+    pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning"),
     pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning"),
     pytest.mark.filterwarnings("ignore:delta"),
 ]
@@ -269,7 +273,7 @@ class Answers(places_module.Places):
 
 
 def heard(monkeypatch, table, y, **changes):
-    from skfdp.estimators.partitions import collections as here
+    from skfdp import dask_tables as here
 
     Answers.heard = kept = []
     monkeypatch.setattr(here, "Places", Answers)

@@ -13,9 +13,9 @@ from skfdp import (
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
 )
-from skfdp.estimators.method import Budget
+from skfdp.mechanisms.release import Desk
 from skfdp.privacy import Relation
-from skfdp.releases.desk import Desk
+from skfdp.solvers.method import Budget
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

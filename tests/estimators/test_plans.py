@@ -28,13 +28,13 @@ from skfdp import (
     PrivateCompletionClassifier,
     PrivateSearchCV,
 )
-from skfdp.estimators import tables as reading
-from skfdp.estimators.arrays import check_finite
-from skfdp.estimators.base import PrivateEstimator
-from skfdp.estimators.linear_model.descent import Descent
+from skfdp import base as reading
+from skfdp.base import PrivateEstimator
+from skfdp.data.arrays import check_finite
+from skfdp.mechanisms.noise import Streams
+from skfdp.mechanisms.release import Desk
 from skfdp.privacy import FitPlan
-from skfdp.releases.desk import Desk
-from skfdp.releases.noise import Streams
+from skfdp.solvers.descent import Descent
 
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
 

@@ -23,14 +23,13 @@ from skfdp import (
     private_bounds,
     read_report,
 )
-from skfdp.estimators.bounds import decoding
-from skfdp.estimators.bounds.decoding import Told, Window
-from skfdp.estimators.bounds.release import BoundsRelease, check_noise
-from skfdp.estimators.method import Budget
+from skfdp.data.input_scaler import resolve_bounds
+from skfdp.mechanisms.release import Desk
 from skfdp.privacy import RELATIONS, Relation, gdp_epsilon
-from skfdp.queries.bins import N_BINADES, N_SPECIAL, ZERO, Binades, BinCounts
-from skfdp.records.row_map import resolve_bounds
-from skfdp.releases.desk import Desk
+from skfdp.queries.statistics import N_BINADES, N_SPECIAL, ZERO, Binades, BinCounts
+from skfdp.solvers import bounds as decoding
+from skfdp.solvers.bounds import BoundsRelease, Told, Window, check_noise
+from skfdp.solvers.method import Budget
 
 N = 3000
 EXTREMES = [0.0, 5e-324, -1e-308, 1e308, -1e308, math.nan, math.inf, -math.inf]
@@ -95,7 +94,7 @@ def test_the_noise_has_the_level_of_the_plan(table, releases):
 
 
 def test_half_the_noise_is_seen(table, releases, monkeypatch):
-    from skfdp.releases import desk
+    from skfdp.mechanisms import release as desk
 
     add = desk.add_integer_gaussian
     monkeypatch.setattr(

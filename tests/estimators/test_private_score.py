@@ -37,11 +37,11 @@ from skfdp import (
     read_report,
     report,
 )
-from skfdp.estimators.scoring import private_score as module
-from skfdp.estimators.scoring.predictions import predicted
+from skfdp import metrics as module
+from skfdp.mechanisms import release as desk_module
 from skfdp.privacy import RELATIONS, Event, gdp_mu
-from skfdp.queries.score_table import ScoreTable
-from skfdp.releases import desk as desk_module
+from skfdp.queries.statistics import ScoreTable
+from skfdp.solvers.score import predicted
 
 #: So much that the noise of a count is below a thousandth.
 HUGE = 2e9
@@ -694,7 +694,7 @@ def coverage(scores, n_scores=300):
 
 def test_intervals_cover_noise_and_sampling(scores, monkeypatch):
     assert 0.91 < coverage(scores) < 0.99
-    from skfdp.estimators.scoring.estimates import NoisyTable
+    from skfdp.solvers.score import NoisyTable
 
     monkeypatch.setattr(NoisyTable, "noise", property(lambda self: 0.0))
     assert coverage(scores) < 0.9

@@ -15,18 +15,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from skfdp import FeatureDPRegressor
-from skfdp.estimators.linear_model import public_regression
-from skfdp.estimators.linear_model.public_loss import clipped_away
-from skfdp.estimators.linear_model.shrinkage import (
-    Block,
-    blocks_of,
-    pull,
-    rate_level,
-    shrunk,
-    variance,
-)
+from skfdp.mechanisms.descent import HeavyBall, Walk
 from skfdp.privacy import Event
-from skfdp.releases.steps import HeavyBall, Walk
+from skfdp.solvers import public_model as public_regression
+from skfdp.solvers.postprocessing import TargetBlock as Block
+from skfdp.solvers.postprocessing import pull, rate_level, shrunk, variance
+from skfdp.solvers.postprocessing import target_blocks as blocks_of
+from skfdp.solvers.public_model import clipped_away
 
 N_PUBLIC = 3
 

@@ -18,12 +18,11 @@ from skfdp import (
     FeatureDPLogisticRegression,
     PrivateCenteringTransformer,
 )
-from skfdp.estimators.linear_model import public_model
-from skfdp.estimators.linear_model.centring import public_moments
-from skfdp.privacy.relations import Relation
-from skfdp.queries.linear import LinearQuery
-from skfdp.queries.losses import LOSSES, huber
-from skfdp.records.grid import GridRows
+from skfdp.data.grid import GridRows
+from skfdp.privacy.events import Relation
+from skfdp.queries.linear import LOSSES, LinearQuery, huber
+from skfdp.solvers import public_model
+from skfdp.solvers.centring import public_moments
 
 HALF = np.arange(64) % 8 < 4  # left half of the digits
 SQRT2 = math.sqrt(2)

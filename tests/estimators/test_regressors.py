@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 
 import skfdp
 from skfdp import DPSGDFRegressor, FeatureDPRegressor, PrivateCenteringTransformer
-from skfdp.queries.losses import huber
-from skfdp.records.target import TargetMap
+from skfdp.data.target import TargetMap
+from skfdp.queries.linear import huber
 
 BOTH = pytest.mark.parametrize("estimator", [DPSGDFRegressor, FeatureDPRegressor])
 INFINITE = float("inf")
@@ -334,7 +334,7 @@ def test_only_the_release_knows_the_target(linear, monkeypatch):
     X, y = linear
     frozen = np.random.default_rng(0).normal(size=1000)
     monkeypatch.setattr(
-        "skfdp.releases.desk._noisy_sum",
+        "skfdp.mechanisms.release._noisy_sum",
         lambda query, theta, **kw: frozen[: np.prod(query.shape)].reshape(query.shape),
     )
     for public in ({}, {"public_features": "all"}):

@@ -24,14 +24,16 @@ from skfdp import (
     read_report,
 )
 from skfdp.audit import audit_replay
-from skfdp.privacy import leases, ledger_file
+from skfdp.mechanisms import checkpoint as checkpoint_file
+from skfdp.mechanisms import checkpoint as journal
+from skfdp.mechanisms.checkpoint import CheckpointFile
+from skfdp.mechanisms.release import Desk
+from skfdp.privacy import ledger_file
+from skfdp.privacy import store as leases
 from skfdp.privacy.assumptions import NOT_COPIED, SAME_ROWS
-from skfdp.releases import checkpoint_file, journal
-from skfdp.releases.checkpoint_file import CheckpointFile
-from skfdp.releases.desk import Desk
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skfdp.records.guards.UtilityWarning"),
+    pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning"),
     pytest.mark.filterwarnings("ignore:.* held every release of this fit"),
 ]
 

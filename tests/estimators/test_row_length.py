@@ -8,10 +8,10 @@ import pytest
 from scipy.sparse import csr_array
 
 from skfdp import FeatureDPLogisticRegression
-from skfdp.estimators.linear_model.centring import Centring, private_lengths
+from skfdp.data.input_scaler import RowMap
 from skfdp.privacy import Relation
 from skfdp.queries.statistics import CrossSum, RowSum
-from skfdp.records.row_map import RowMap
+from skfdp.solvers.centring import Centring, private_lengths
 
 N, D = 40, 5
 BOUNDS = {"bounded": (0, 1), "partly": {0: (0, 1), 3: (0, 1)}, "unbounded": False}

@@ -10,10 +10,14 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
-from skfdp.estimators.scoring.estimates import Estimate, NoisyTable, auc_kernel
-from skfdp.estimators.scoring.intervals import bounded_interval
-from skfdp.estimators.scoring.layout import bin_edges
-from skfdp.queries.score_table import SQUARES
+from skfdp.queries.statistics import SQUARES
+from skfdp.solvers.score import (
+    Estimate,
+    NoisyTable,
+    auc_kernel,
+    bin_edges,
+    bounded_interval,
+)
 
 
 def constant(variance):

@@ -16,12 +16,12 @@ from skfdp import (
     private_score,
     report,
 )
-from skfdp.estimators.scoring.estimates import row_spread
+from skfdp.data.units import Units
 from skfdp.privacy import Relation
 from skfdp.privacy.assumptions import WEIGHTS_ARE_PUBLIC
-from skfdp.queries.score_table import ScoreTable
+from skfdp.queries.statistics import ScoreTable
 from skfdp.queries.weighted import Weighted
-from skfdp.records.units import Units
+from skfdp.solvers.score import row_spread
 
 
 class Says:
@@ -294,7 +294,7 @@ def test_intervals_cover_persons_whose_rows_are_alike(n_persons, epsilon, weight
 
 @pytest.mark.slow
 def test_intervals_that_take_rows_for_independent_are_too_short(monkeypatch):
-    from skfdp.estimators.scoring import private_score as module
+    from skfdp import metrics as module
 
     monkeypatch.setattr(module, "row_spread", lambda totals: 0.4)
     assert coverage(True, 3000, 3.0)["accuracy"] < 0.9

@@ -19,13 +19,11 @@ from skfdp import (
     PrivacyLedger,
     PrivateCenteringTransformer,
 )
-from skfdp.estimators.arrays import blanked
-from skfdp.queries.linear import LinearQuery
-from skfdp.queries.losses import LOSSES
+from skfdp.data.arrays import blanked
+from skfdp.data.grid import GRID, SparseGridRows
+from skfdp.data.input_scaler import Coordinates, RowMap
+from skfdp.queries.linear import LOSSES, LinearQuery
 from skfdp.queries.statistics import RowSum
-from skfdp.records.coordinates import Coordinates
-from skfdp.records.grid import GRID, SparseGridRows
-from skfdp.records.row_map import RowMap
 
 BOTH = pytest.mark.parametrize(
     "estimator", [DPSGDFClassifier, FeatureDPLogisticRegression]
@@ -273,7 +271,7 @@ FITS = [
 def same_noise(monkeypatch):
     """Noise that does not depend on the data."""
     monkeypatch.setattr(
-        "skfdp.releases.noise.Streams.private",
+        "skfdp.mechanisms.noise.Streams.private",
         lambda self, label, *facts: np.random.default_rng(len(label)),
     )
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from skfdp import FeatureDPRegressor, PrivacyBudgetError
-from skfdp.estimators.linear_model import scales, target_window
+from skfdp.data.target import TargetMap
 from skfdp.privacy import Relation, gdp_epsilon
-from skfdp.records.target import TargetMap
+from skfdp.solvers import target_scales as scales
+from skfdp.solvers import target_scales as target_window
 
 LINEAR, COUNTS = TargetMap(low=-20.0, high=60.0), TargetMap(log=True, low=0, high=1000)
 

@@ -26,22 +26,27 @@ from skfdp import (
     FeatureDPRegressor,
     PrivacyLedger,
 )
-from skfdp.estimators.linear_model import public_model
-from skfdp.estimators.linear_model.centring import public_moments
-from skfdp.estimators.linear_model.logit_scale import label_variance
-from skfdp.estimators.linear_model.public_side import PublicSide
-from skfdp.estimators.linear_model.shrinkage import rate_level
-from skfdp.estimators.linear_model.whitening import Whitening
-from skfdp.estimators.units import RowsOfUnits, noise_of_sums
-from skfdp.privacy.relations import Relation
+from skfdp.data.input_scaler import RowMap
+from skfdp.data.target import TargetMap, exact_map
+from skfdp.data.units import (
+    FULL_WEIGHT,
+    RowsOfUnits,
+    Units,
+    balanced,
+    noise_of_sums,
+    rounded,
+)
+from skfdp.privacy.events import Relation
 from skfdp.queries.statistics import LabelSum, RowSum
 from skfdp.queries.weighted import Weighted, fits_grid
-from skfdp.records.row_map import RowMap
-from skfdp.records.target import TargetMap, exact_map
-from skfdp.records.units import FULL_WEIGHT, Units, balanced, rounded
+from skfdp.solvers import public_model
+from skfdp.solvers.centring import public_moments
+from skfdp.solvers.moments import PublicSide
+from skfdp.solvers.postprocessing import label_variance, rate_level
+from skfdp.solvers.whitening import Whitening
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::skfdp.records.guards.UtilityWarning",
+    "ignore::skfdp.data.validation.UtilityWarning",
     "ignore::skfdp.PrivacyWarning",
 )
 

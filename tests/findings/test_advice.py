@@ -23,10 +23,10 @@ from skfdp import (
     PrivateCompletionClassifier,
     UtilityWarning,
 )
-from skfdp.encoding.smoothing import Contrasts, Smoothing, contrasts
-from skfdp.estimators.linear_model import coefficient_noise, whitening
-from skfdp.records.mapped import PublicRows
-from skfdp.records.row_map import RowMap
+from skfdp.data._basis import Contrasts, Smoothing, contrasts
+from skfdp.data.input_scaler import PublicRows, RowMap
+from skfdp.solvers import postprocessing as coefficient_noise
+from skfdp.solvers import whitening
 
 ROOT = Path(__file__).resolve().parents[2]
 RNG = np.random.default_rng(0)

@@ -19,7 +19,7 @@ from skfdp import (
     UtilityWarning,
     private_score,
 )
-from skfdp.estimators.tables import DECLARATIONS
+from skfdp.base import DECLARATIONS
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.random((80, 3)), columns=["age", "bmi", "dose"])

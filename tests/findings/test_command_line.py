@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import skfdp
-from skfdp.cli import main, saving
+from skfdp.cli import fit as saving
+from skfdp.cli import main
 
 N = 240
 RECORD = "looks like a record, not names: add a line of names, or give --header"
@@ -19,7 +20,7 @@ RECORD = "looks like a record, not names: add a line of names, or give --header"
 def run(capsys, monkeypatch, tmp_path):
     """Run a command in an empty folder; return status, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("skfdp.cli.progress._PATIENCE", 600.0)
+    monkeypatch.setattr("skfdp.cli.output._PATIENCE", 600.0)
 
     def call(*argv):
         try:

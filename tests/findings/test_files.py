@@ -24,11 +24,11 @@ from skfdp import (
 )
 from skfdp.cli.output import CommandError
 from skfdp.cli.tables import Table
-from skfdp.estimators.scoring.predictions import predicted
-from skfdp.estimators.units import RowsOfUnits
+from skfdp.data import sources
+from skfdp.data.units import RowsOfUnits
 from skfdp.privacy.assumptions import SAME_PARTITIONS
-from skfdp.privacy.relations import Relation
-from skfdp.records import sources
+from skfdp.privacy.events import Relation
+from skfdp.solvers.score import predicted
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -255,7 +255,7 @@ def test_the_type_of_an_error_is_not_told(monkeypatch):
     def fails(column):
         raise KeyError("0.777123")
 
-    monkeypatch.setattr("skfdp.records.sources._as_array", fails)
+    monkeypatch.setattr("skfdp.data.sources._as_array", fails)
     table = open_table(pa.table({"x": [1.0, 2.0, 3.0]}))
     with pytest.raises(OSError, match="^the table cannot be read .*anew.$") as told:
         table[0:2]
@@ -608,7 +608,7 @@ def test_errors_of_a_graph_are_withheld(verb):
 
 
 def test_errors_of_a_graph_on_a_cluster_are_withheld():
-    cluster = pytest.importorskip("skfdp.estimators.partitions.cluster")
+    cluster = pytest.importorskip("skfdp.dask_tables")
 
     class Client:
         def compute(self, parts):

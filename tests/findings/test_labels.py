@@ -41,10 +41,10 @@ from skfdp import (
     UtilityWarning,
     private_score,
 )
-from skfdp.estimators.linear_model import frequencies
+from skfdp.data.target import encode_any
 from skfdp.privacy import Relation
 from skfdp.queries.statistics import LabelSum
-from skfdp.records.labels import encode_any
+from skfdp.solvers import descent as frequencies
 
 RNG = np.random.default_rng(0)
 N = 900
@@ -201,7 +201,9 @@ def test_f02_what_is_judged_is_released(monkeypatch):
         model = clone(PRIVATE["private"]).set_params(classes=declared, epsilon=0.1)
         model.fit(X, CODES[2])
         counts, noise_std = seen.pop()
-        event = next(e for e in model.privacy_.events if e.label == frequencies.LABEL)
+        event = next(
+            e for e in model.privacy_.events if e.label == frequencies.CLASS_COUNTS
+        )
         assert noise_std == event.noise_std[0]
         exact = np.bincount(CODES[2], minlength=len(declared))
         assert (counts != exact).all()

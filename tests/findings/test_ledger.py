@@ -28,8 +28,9 @@ from skfdp import (
     report,
 )
 from skfdp.audit import audit_replay
-from skfdp.privacy import Event, PrivacyReport, schema
-from skfdp.privacy.leases import COUNTED
+from skfdp.privacy import Event, PrivacyReport
+from skfdp.privacy import ledger_file as schema
+from skfdp.privacy.store import COUNTED
 
 RNG = np.random.default_rng(0)
 N = 120
@@ -414,7 +415,7 @@ class StopError(Exception):
 
 def stop_after(monkeypatch, n):
     """Let a fit stop after n releases."""
-    from skfdp.releases.journal import Journal
+    from skfdp.mechanisms.checkpoint import Journal
 
     keep, count = Journal.keep, iter(range(10**6))
 
@@ -438,7 +439,7 @@ def test_attack_10_lease_and_checkpoint_that_went_back_together(tmp_path, monkey
     with monkeypatch.context() as patched, pytest.raises(StopError):
         stop_after(patched, COUNTED)
         # As a killed process, which does not count its last releases.
-        patched.setattr("skfdp.privacy.leases.FileLease.end", lambda *_: None)
+        patched.setattr("skfdp.privacy.store.FileLease.end", lambda *_: None)
         clone(model).fit(X, Y, checkpoint=path)
     for one in old.iterdir():
         if not one.name.startswith("l.db") or len(one.name) > 30:

@@ -34,7 +34,7 @@ from skfdp import (
     report,
 )
 from skfdp.privacy import Event, PrivacyReport, read_report
-from skfdp.privacy.meaning import attack_power, detections
+from skfdp.privacy.report_text import attack_power, detections
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.random((300, 3)), columns=["a", "b", "c"])

@@ -21,8 +21,8 @@ from fuzz_values import BY_NAME, ODD, SENSIBLE, value_of
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from skfdp.estimators.base import PrivateEstimator
-from skfdp.privacy.reporting import report
+from skfdp.base import PrivateEstimator
+from skfdp.privacy.pipelines import report
 
 _USUAL_FORMS = (
     "array",

@@ -233,7 +233,7 @@ SENSIBLE = {
 _NAMES = {
     "pd": ("pandas", None),
     "PrivacyLedger": ("skfdp.privacy", "PrivacyLedger"),
-    "DeclaredEncoder": ("skfdp.encoding.encoder", "DeclaredEncoder"),
+    "DeclaredEncoder": ("skfdp.data.encoder", "DeclaredEncoder"),
     "LogisticRegression": ("sklearn.linear_model", "LogisticRegression"),
     "Ridge": ("sklearn.linear_model", "Ridge"),
     "PoissonRegressor": ("sklearn.linear_model", "PoissonRegressor"),

@@ -107,7 +107,9 @@ def bound(recorder: Recorder):
 
     This is what a new version has to rewrite, and nothing else.
     """
-    from skfdp.releases import coins, desk, noise
+    from skfdp.mechanisms import noise
+    from skfdp.mechanisms import release as coins
+    from skfdp.mechanisms import release as desk
 
     sampler, draw = desk.add_integer_gaussian, coins.PoissonBatches.draw
 

@@ -54,9 +54,9 @@ def test_a_second_process_compiles_nothing():
 SUM = """
 import numpy as np
 import pytest
-from skfdp.queries.losses import LOSSES
+from skfdp.queries.linear import LOSSES
 from skfdp.queries.linear import LinearQuery
-from skfdp.records.grid import GridRows
+from skfdp.data.grid import GridRows
 rows = GridRows(np.full((8, 20), 3000, dtype=np.int16), np.full(8, 20 * 3000.0**2))
 query = LinearQuery(rows, np.arange(8) % 2, LOSSES["hinge"], 1, 0.01, 8)
 print(query.exact_sum(np.full((1, 20), 0.1), None, 2.0**-26).max())

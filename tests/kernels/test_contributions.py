@@ -14,10 +14,10 @@ from skfdp.kernels.contributions import (
     Task,
     clip_differences,
     clip_residuals,
+    place,
     weighted_residuals,
 )
-from skfdp.kernels.residuals import place
-from skfdp.queries.losses import LOSSES, REGRESSION_LOSSES
+from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES
 
 LARGEST = 2.0**15 - 1
 MALFORMED = (np.nan, np.inf, -np.inf)

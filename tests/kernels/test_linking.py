@@ -5,7 +5,7 @@ import pytest
 from numba import njit, types
 from numba.core.errors import TypingError
 
-from skfdp.kernels.linking import address, caller
+from skfdp.kernels.compiling import address, caller
 
 _OUT = types.Array(types.int64, 1, "C")
 _WHOLE = types.Array(types.int64, 1, "C", readonly=True), types.int64, _OUT

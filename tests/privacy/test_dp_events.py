@@ -12,7 +12,7 @@ from dp_accounting.rdp import RdpAccountant
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyLedger, report
 from skfdp.privacy import Event, Selection, compose
-from skfdp.privacy.parts import Part
+from skfdp.privacy.public_sets import Part
 
 DELTA = 1e-5
 RELATIONS = [relation.name.lower() for relation in NeighboringRelation]

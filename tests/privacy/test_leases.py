@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from skfdp.privacy import Event, PrivacyBudgetError, PrivacyLedger, leases
-from skfdp.privacy.leases import NO_SEAL, FileLease, MemoryLease
+from skfdp.privacy import Event, PrivacyBudgetError, PrivacyLedger
+from skfdp.privacy import store as leases
+from skfdp.privacy.store import NO_SEAL, FileLease, MemoryLease
 
 FIT = "0123456789abcdef" * 2
 EVENTS = [
@@ -211,7 +212,7 @@ class TestLedgersFile:
     def test_killed_before_the_charge_it_is_charged(self, path, monkeypatch):
         ledger = PrivacyLedger(path)
         with monkeypatch.context() as patch:
-            patch.setattr("skfdp.privacy.schema.add_fit", lambda *_: 1 / 0)
+            patch.setattr("skfdp.privacy.ledger_file.add_fit", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 ledger.lease(FIT, EVENTS)
         assert len(ledger) == 0

@@ -25,13 +25,8 @@ from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV
 
-from skfdp.privacy import (
-    Event,
-    PrivacyBudgetError,
-    PrivacyLedger,
-    composition,
-    ledger_file,
-)
+from skfdp.privacy import Event, PrivacyBudgetError, PrivacyLedger, ledger_file
+from skfdp.privacy import accounting as composition
 from skfdp.privacy.public_sets import Promise, promise
 
 DELTA = 1e-5

@@ -16,8 +16,8 @@ from skfdp.privacy import (
     gdp_epsilon,
     report,
 )
-from skfdp.privacy.composition import cost, worst
-from skfdp.privacy.parts import Part, together
+from skfdp.privacy.accounting import cost, worst
+from skfdp.privacy.public_sets import Part, together
 
 DELTA = 1e-5
 

@@ -27,7 +27,7 @@ from skfdp.privacy import (
     report,
 )
 from skfdp.privacy.assumptions import Assumption
-from skfdp.privacy.meaning import attack_power, detections
+from skfdp.privacy.report_text import attack_power, detections
 
 
 def full_batch(mu=0.2, **changes):

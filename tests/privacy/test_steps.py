@@ -26,8 +26,8 @@ from sklearn.preprocessing import (
 )
 
 from skfdp import DeclaredEncoder
-from skfdp.privacy import steps
-from skfdp.privacy.tracing import sources
+from skfdp.privacy import preprocessing_steps as steps
+from skfdp.privacy.pipelines import sources
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::UserWarning",

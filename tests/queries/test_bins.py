@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as arrays
 from scipy.sparse import csr_array
 
 from skfdp.privacy import Relation
-from skfdp.queries import bins
-from skfdp.queries.bins import Binades, BinCounts, EvenBins
+from skfdp.queries import statistics as bins
+from skfdp.queries.statistics import Binades, BinCounts, EvenBins
 
 TINY, HUGE = np.finfo(float).smallest_subnormal, np.finfo(float).max
 EXTREMES = [0.0, -0.0, TINY, -TINY, 1e-308, HUGE, -HUGE, 1e308, 1.0, -1.0, 3.0]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skfdp.data.grid import GRID, GridRows
+from skfdp.data.input_scaler import RowMap
 from skfdp.privacy import Relation
-from skfdp.queries import class_sums
-from skfdp.queries.class_sums import ClassSum, SecondMoment, clipped
-from skfdp.records.grid import GRID, GridRows
-from skfdp.records.row_map import RowMap
+from skfdp.queries import statistics as class_sums
+from skfdp.queries.statistics import ClassSum, SecondMoment, clipped
 
 REPLACED = Relation.of("replace_one")
 

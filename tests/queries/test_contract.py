@@ -12,22 +12,28 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from skfdp.data.grid import GridRows
+from skfdp.data.input_scaler import MovedRows, Rotation, RowMap
+from skfdp.experimental.search import ScoreSum, accuracy_sum
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import Query
-from skfdp.queries.bins import Binades, BinCounts, EvenBins
-from skfdp.queries.class_sums import ClassSum, SecondMoment
-from skfdp.queries.linear import LinearQuery, gradient_sensitivity
-from skfdp.queries.losses import LOSSES
-from skfdp.queries.moments import MomentSum, OuterSum
+from skfdp.queries.linear import LOSSES, LinearQuery, gradient_sensitivity
 from skfdp.queries.network import MLPQuery
-from skfdp.queries.score_table import ScoreTable
-from skfdp.queries.scores import ScoreSum, accuracy_sum
-from skfdp.queries.shells import Shells
-from skfdp.queries.statistics import CrossSum, LabelSum, RowSum, TargetSum
-from skfdp.queries.temperature import TemperatureSum
-from skfdp.records.grid import GridRows
-from skfdp.records.moved import MovedRows, Rotation
-from skfdp.records.row_map import RowMap
+from skfdp.queries.statistics import (
+    Binades,
+    BinCounts,
+    ClassSum,
+    CrossSum,
+    EvenBins,
+    LabelSum,
+    RowSum,
+    ScoreTable,
+    SecondMoment,
+    TargetSum,
+    TemperatureSum,
+)
+from skfdp.solvers.adaptive_centring import Shells
+from skfdp.solvers.moments import MomentSum, OuterSum
 
 ROOT2, N_ROWS, N_GROUPS = math.sqrt(2), 9, 3
 

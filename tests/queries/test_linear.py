@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skfdp.queries.linear import LinearQuery
-from skfdp.queries.losses import LOSSES, REGRESSION_LOSSES, huber
+from skfdp.data.grid import GRID, GridRows
+from skfdp.data.input_scaler import RowMap
+from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery, huber
 from skfdp.queries.products import DenseProducts, ShortProducts
 from skfdp.queries.statistics import RowSum
-from skfdp.records.grid import GRID, GridRows
-from skfdp.records.row_map import RowMap
 
 CASES = [(loss, n_classes) for loss in LOSSES for n_classes in (2, 3, 7)]
 KINDS = ["plain", "padded", "padded, public target", "same rows"]

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import expit, softmax
 
+from skfdp.data.grid import GRID, GridRows
 from skfdp.privacy import RELATIONS, Relation
-from skfdp.queries.losses import LOSSES
+from skfdp.queries.linear import LOSSES
 from skfdp.queries.network import DTYPES, Layer, MLPQuery, Rows, precision
-from skfdp.records.grid import GRID, GridRows
 
 BACKENDS = [
     "numpy",
@@ -468,7 +468,7 @@ def test_closed_form_matches_torch_func_to_ten_digits(hidden):
 def test_torch_refuses_what_would_be_inexact():
     import torch
 
-    from skfdp.queries.torch import check_device
+    from skfdp.queries.network import check_device
 
     check_device(None)
     with pytest.raises(ValueError, match="device='nowhere' must be a device"):

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skfdp.data.grid import GRID, GridRows
 from skfdp.privacy import Relation
-from skfdp.queries import moments
-from skfdp.queries.moments import CROSS, PAIR, SQUARE, MomentSum, OuterSum, unpacked
 from skfdp.queries.statistics import TargetSum
-from skfdp.records.grid import GRID, GridRows
+from skfdp.solvers import moments
+from skfdp.solvers.moments import CROSS, PAIR, SQUARE, MomentSum, OuterSum, unpacked
 
 REPLACED = Relation.of("replace_one")
 
@@ -89,7 +89,7 @@ def test_sabotage_of_the_weights_is_noticed(monkeypatch):
 
 
 def test_sabotage_of_the_shortening_is_noticed(monkeypatch):
-    monkeypatch.setattr(moments, "_SHRINK", 1.01)
+    monkeypatch.setattr(moments, "_MOMENTS_SHRINK", 1.01)
     with pytest.raises(AssertionError):
         check_moment_sensitivity(0)
 

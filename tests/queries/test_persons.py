@@ -11,16 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from skfdp.data.grid import GRID, GridRows
+from skfdp.data.input_scaler import RowMap
+from skfdp.data.records import PublicRecords
+from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.privacy import RELATIONS, Relation
-from skfdp.queries import persons as persons_module
-from skfdp.queries.linear import LinearQuery
-from skfdp.queries.losses import LOSSES, REGRESSION_LOSSES
+from skfdp.queries import weighted as persons_module
+from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery, label_bound
 from skfdp.queries.products import DenseProducts, ShortProducts
-from skfdp.queries.sensitivity import label_bound
-from skfdp.records.grid import GRID, GridRows
-from skfdp.records.records import PublicRecords
-from skfdp.records.row_map import RowMap
-from skfdp.records.units import FULL_WEIGHT, Units
 
 FORMATS = ("dense", "sparse")
 OUTPUTS = (1, 3, 6)  # six outputs are more than the tiles of the products take at once

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
+from skfdp.data.grid import GridRows, SparseGridRows
 from skfdp.kernels.exponentials import exponentials
-from skfdp.queries.losses import LOSSES
+from skfdp.queries.linear import LOSSES
 from skfdp.queries.products import (
     LARGEST_SHORT_PRODUCT,
     DenseProducts,
     ShortProducts,
     products,
 )
-from skfdp.records.grid import GridRows, SparseGridRows
 
 
 def make_rows(n=150, d=37, seed=0, longest=2**15 - 40, scale=1.3):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skfdp.privacy import RELATIONS, Relation
-from skfdp.queries.score_table import SQUARES, ScoreTable
+from skfdp.queries.statistics import SQUARES, ScoreTable
 
 ROOT2 = math.sqrt(2)
 LOSSES = (0.0, 1e-300, 0.3, 0.5, 1.0, 7.0, -1.0, math.nan, math.inf, -math.inf)

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from skfdp.experimental.search import ScoreSum, accuracy_sum, log_loss_sum
 from skfdp.privacy import Relation
-from skfdp.queries.scores import ScoreSum, accuracy_sum, log_loss_sum
 
 REPLACED = Relation.of("replace_one")
 

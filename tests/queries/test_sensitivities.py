@@ -6,15 +6,18 @@ import math
 import numpy as np
 import pytest
 
+from skfdp.data.grid import GridRows
+from skfdp.data.input_scaler import RowMap
+from skfdp.data.records import PublicRecords
 from skfdp.privacy import Relation
 from skfdp.queries import statistics
-from skfdp.queries.linear import LinearQuery, gradient_sensitivity
-from skfdp.queries.losses import LOSSES
-from skfdp.queries.sensitivity import has_public_signs
+from skfdp.queries.linear import (
+    LOSSES,
+    LinearQuery,
+    gradient_sensitivity,
+    has_public_signs,
+)
 from skfdp.queries.statistics import RowSum
-from skfdp.records.grid import GridRows
-from skfdp.records.records import PublicRecords
-from skfdp.records.row_map import RowMap
 
 SIGN_FIXING = ("log_loss", "hinge", "squared_hinge")
 

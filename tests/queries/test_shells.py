@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skfdp.queries.shells import N_SHELLS, PER_OCTAVE, RADII, Shells
+from skfdp.solvers.adaptive_centring import N_SHELLS, PER_OCTAVE, RADII, Shells
 
 
 def shell(value):

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skfdp.data.grid import GRID
+from skfdp.data.input_scaler import RowMap
 from skfdp.privacy import Relation
 from skfdp.queries import statistics
 from skfdp.queries.statistics import CrossSum, RowSum
-from skfdp.records.grid import GRID
-from skfdp.records.row_map import RowMap
 
 SIGNED, NONNEGATIVE = RowMap(), RowMap(np.zeros(3), np.ones(3))
 STDS = (0.0, 1.0, 3e2, 1e4, 1e6)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from skfdp.data.grid import GridRows
 from skfdp.privacy import RELATIONS, Relation
-from skfdp.queries import temperature
-from skfdp.queries.losses import LOSSES
-from skfdp.queries.temperature import TemperatureSum
-from skfdp.records.grid import GridRows
+from skfdp.queries import statistics as temperature
+from skfdp.queries.linear import LOSSES
+from skfdp.queries.statistics import TemperatureSum
 
 LOSS, POINTS, N, D = LOSSES["log_loss"], (0.2, 1.0), 8, 4
 OUTPUTS = pytest.mark.parametrize("n_outputs", [1, 3])

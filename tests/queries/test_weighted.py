@@ -7,15 +7,14 @@ import math
 import numpy as np
 import pytest
 
+from skfdp.data.grid import GridRows
+from skfdp.data.input_scaler import RowMap
+from skfdp.data.units import FULL_WEIGHT, Units
+from skfdp.mechanisms.noise import Streams
+from skfdp.mechanisms.release import Desk
 from skfdp.privacy import RELATIONS, Event, Relation
-from skfdp.queries.class_sums import ClassSum
-from skfdp.queries.statistics import CrossSum, LabelSum, RowSum
+from skfdp.queries.statistics import ClassSum, CrossSum, LabelSum, RowSum
 from skfdp.queries.weighted import Weighted, weighted
-from skfdp.records.grid import GridRows
-from skfdp.records.row_map import RowMap
-from skfdp.records.units import FULL_WEIGHT, Units
-from skfdp.releases.desk import Desk
-from skfdp.releases.noise import Streams
 
 SIZES = (1, 2, 5, 3)
 PERSONS = np.random.default_rng(1).permutation(np.repeat(np.arange(4), SIZES))

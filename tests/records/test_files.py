@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import sklearn
 
-from skfdp.records import files
-from skfdp.records.files import Reader, RowFile, check_room, working_memory
-from skfdp.records.grid import GridRows
+from skfdp.data import sources as files
+from skfdp.data.grid import GridRows
+from skfdp.data.sources import Reader, RowFile, check_room, working_memory
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
@@ -56,7 +56,7 @@ def test_there_is_no_name_while_it_is_written_and_read(rows, folder):
 def test_a_killed_process_leaves_nothing(folder):
     script = (
         "import os, signal, numpy as np\n"
-        "from skfdp.records.files import RowFile\n"
+        "from skfdp.data.sources import RowFile\n"
         "file = RowFile(1000)\n"
         "file.write(np.ones((5000, 1000), dtype=np.int16))\n"
         "kept = file.read()\n"

@@ -5,11 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from skfdp.data.grid import GridRows
+from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.kernels.losses.loss import narrow
-from skfdp.queries.linear import LinearQuery
-from skfdp.queries.losses import LOSSES, REGRESSION_LOSSES
-from skfdp.records.grid import GridRows
-from skfdp.records.units import FULL_WEIGHT, Units
+from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery
 
 LINE = 64
 

@@ -6,18 +6,16 @@ import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skfdp.records.labels import _seen_and_codes
-from skfdp.records.large import (
+from skfdp.data.input_scaler import MovedRows, PublicRows, RowMap, WholeRows
+from skfdp.data.sources import (
     ArraySource,
     LargeTable,
     chosen_rows,
     in_memory,
     is_on_disk,
+    large_table,
 )
-from skfdp.records.mapped import PublicRows, WholeRows
-from skfdp.records.moved import MovedRows
-from skfdp.records.row_map import RowMap
-from skfdp.records.sources import large_table
+from skfdp.data.target import _seen_and_codes
 
 N, D = 50, 6
 NAMES = tuple("abcdef")

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from skfdp.records.moved import MovedRows, Rotation, rotated_width
-from skfdp.records.row_map import RowMap
+from skfdp.data.input_scaler import MovedRows, Rotation, RowMap, rotated_width
 
 WIDTHS = (1, 2, 3, 6, 8, 13)
 

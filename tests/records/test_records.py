@@ -7,11 +7,10 @@ import pytest
 from scipy.sparse import csr_array
 
 from skfdp import FeatureDPLogisticRegression
-from skfdp.records import mapped
-from skfdp.records.mapped import PublicRows, WholeRows
-from skfdp.records.records import PublicRecords, Records
-from skfdp.records.row_map import RowMap
-from skfdp.records.target import TargetMap
+from skfdp.data import input_scaler as mapped
+from skfdp.data.input_scaler import PublicRows, RowMap, WholeRows
+from skfdp.data.records import PublicRecords, Records
+from skfdp.data.target import TargetMap
 
 N, D = 60, 5
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 
-from skfdp.records.blocks import blocks
-from skfdp.records.grid import GRID, GridRows
-from skfdp.records.row_map import RowMap, resolve_bounds
+from skfdp.data.grid import GRID, GridRows, blocks
+from skfdp.data.input_scaler import RowMap, resolve_bounds
 
 FINITE = st.floats(-1e300, 1e300, allow_nan=False, allow_infinity=False)
 TABLES = hnp.arrays(

@@ -6,9 +6,8 @@ import sklearn
 
 import skfdp
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, open_table
-from skfdp.records import sources
-from skfdp.records.large import LargeTable, in_memory
-from skfdp.records.sources import large_table
+from skfdp.data import sources
+from skfdp.data.sources import LargeTable, in_memory, large_table
 
 N, D = 700, 5
 NAMES = [f"c{i}" for i in range(D)]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.compose import make_column_selector
 
-from skfdp.records.public_columns import public_mask
+from skfdp.data.columns import public_mask
 
 NAMES = ["public__age", "public__job", "income", "a*b"]
 

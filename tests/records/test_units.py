@@ -5,14 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skfdp.records.units import (
-    FULL_WEIGHT,
-    Units,
-    balanced,
-    first_rows,
-    numbered,
-    rounded,
-)
+from skfdp.data.units import FULL_WEIGHT, Units, balanced, first_rows, numbered, rounded
 
 groups = st.lists(st.integers(0, 6), min_size=1, max_size=40)
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from skfdp import PrivacyBudgetError
-from skfdp.privacy.leases import NO_SEAL
-from skfdp.releases.checkpoint_file import CheckpointFile
-from skfdp.releases.noise import generator_of, random_words
-from skfdp.releases.sealing import SEAL_BYTES, sealed, unsealed
+from skfdp.mechanisms.checkpoint import CheckpointFile, sealed, unsealed
+from skfdp.mechanisms.noise import generator_of, random_words
+from skfdp.privacy.store import NO_SEAL, SEAL_BYTES
 
 RECORDS = [b"first " * 3, b"", b"third " * 200, b"last"]
 
@@ -76,7 +75,9 @@ class TestSealing:
         found = words.view(np.uint8) ^ np.frombuffer(lost, np.uint8)
         assert np.count_nonzero(found == 0) < 40  # of 2,080; 8 by chance
         with pytest.MonkeyPatch.context() as patch:  # a seal that is the key
-            patch.setattr("skfdp.releases.sealing._digest", lambda _: bytes(SEAL_BYTES))
+            patch.setattr(
+                "skfdp.mechanisms.checkpoint._digest", lambda _: bytes(SEAL_BYTES)
+            )
             masked, seal = sealed(record)
         words = random_words(generator_of(int.from_bytes(seal, "little")), 260)
         found = words.view(np.uint8) ^ np.frombuffer(masked, np.uint8)
@@ -179,7 +180,7 @@ class TestFile:
     def test_a_file_removed_while_it_is_opened_is_made_again(self, path, monkeypatch):
         """A fit ends between the opening and the lock of the next one."""
         written(path)
-        from skfdp.releases import checkpoint_file
+        from skfdp.mechanisms import checkpoint as checkpoint_file
 
         lock, calls = checkpoint_file.lock, []
 

@@ -11,11 +11,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import skfdp
+from skfdp.mechanisms import release as desk
+from skfdp.mechanisms.noise import Streams
+from skfdp.mechanisms.release import Desk, PoissonBatches
 from skfdp.privacy import Event, PrivacyBudgetError, Relation, Selection
-from skfdp.releases import desk
-from skfdp.releases.coins import PoissonBatches
-from skfdp.releases.desk import Desk
-from skfdp.releases.noise import Streams
 
 MEAN = Event(
     label="mean",
@@ -308,15 +307,15 @@ def uses(name):
     "name", ["add_integer_gaussian", "PoissonBatches", "_noisy_sum"]
 )
 def test_the_desk_alone_draws_noise_and_private_batches(name):
-    there = {"releases/desk.py"}
+    there = {"mechanisms/release.py"}
     if name == "PoissonBatches":  # of rows that are elsewhere, by coins of the desk
-        there |= {"releases/partition_coins.py"}
+        there |= {"dask_tables.py"}
     assert uses(name) == there
 
 
 def test_the_kernels_of_noise_and_coins_have_one_caller_each():
-    assert uses("add_rounded_normals") == {"releases/noise.py"}
-    assert uses("poisson_members") == {"releases/coins.py"}
+    assert uses("add_rounded_normals") == {"mechanisms/noise.py"}
+    assert uses("poisson_members") == {"mechanisms/release.py"}
 
 
 BOUNDED = {"bounds": (0, 1)}

@@ -7,9 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from skfdp.releases import noise
-from skfdp.releases.exact_draws import rounded_pair
-from skfdp.releases.noise import Streams, add_integer_gaussian, random_words
+from skfdp.mechanisms import noise
+from skfdp.mechanisms.noise import (
+    Streams,
+    add_integer_gaussian,
+    random_words,
+    rounded_pair,
+)
 
 
 def test_the_generator_is_aes_in_counter_mode():

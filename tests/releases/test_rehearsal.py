@@ -12,8 +12,8 @@ import pytest
 
 import skfdp
 from skfdp import DPSGDFClassifier
-from skfdp.releases import rehearsal
-from skfdp.releases.noise import Streams
+from skfdp.mechanisms import noise as rehearsal
+from skfdp.mechanisms.noise import Streams
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
 X = np.random.default_rng(0).random((40, 3))
@@ -155,4 +155,4 @@ def test_nobody_but_audits_opens_one():
         if "rehearsal.opened(" in path.read_text()
         or "import opened" in path.read_text()
     ]
-    assert users == ["audit/replay/outcomes.py"]
+    assert users == ["audit/replay.py"]

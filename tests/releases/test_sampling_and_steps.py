@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfdp.releases import coins
-from skfdp.releases.coins import PoissonBatches, uniform_batch
-from skfdp.releases.steps import Average, HeavyBall
+from skfdp.mechanisms import release as coins
+from skfdp.mechanisms.descent import Average, HeavyBall
+from skfdp.mechanisms.release import PoissonBatches, uniform_batch
 
 
 @pytest.mark.parametrize("rate", [0.002, 0.07, 0.5, 0.97])

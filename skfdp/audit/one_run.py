@@ -1,0 +1,1258 @@
+"""The one-run audit: coins that a fit must not tell, guessed from its model."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import math
+import numbers
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import issparse, vstack
+from scipy.special import expit, ndtr, ndtri
+from scipy.stats import binom
+from sklearn.base import clone, is_classifier, is_regressor
+
+from skfdp.addresses import public
+from skfdp.audit.mechanism import AuditResult
+from skfdp.data.columns import public_mask
+from skfdp.data.validation import UtilityWarning, check_choice, check_number
+from skfdp.privacy.accounting import PrivacyCurve, compose, cost, gdp_epsilon
+from skfdp.privacy.checks import shown
+from skfdp.privacy.events import Event, Relation
+from skfdp.privacy.pipelines import report
+from skfdp.privacy.plotting import new_axes
+from skfdp.privacy.report import PrivacyReport
+
+# Fits for audits: uncharged, unseeded, and what of their table is public.
+
+
+#: What is said of estimators without a claim.
+NO_CLAIM = "estimator claims no finite epsilon: there is nothing to audit; set one."
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """Parts of a table, public and private, and the last step that learns from it.
+
+    Attributes
+    ----------
+    mask : bool ndarray of shape (n_features,)
+        Public columns.
+    private_target : bool
+    relation : Relation
+    last : estimator
+        The last step of a Pipeline, or the estimator itself.
+    direct : bool
+        Whether it sees the table itself, and no step before it does.
+    """
+
+    mask: np.ndarray
+    private_target: bool
+    relation: Relation
+    last: Any
+    direct: bool
+
+    @property
+    def columns(self) -> np.ndarray:
+        """Positions of the private columns."""
+        return np.flatnonzero(~self.mask)
+
+    def setting(self, name: str) -> Any:
+        """Return a parameter of the last step, None if it has none."""
+        return getattr(self.last, name, None)
+
+
+def without_charge(estimator: Any) -> Any:
+    """Return a clone that has no ledger and no seed."""
+    made = hasattr(estimator, "get_params") and not isinstance(estimator, type)
+    if not made or not hasattr(estimator, "fit"):
+        raise ValueError(
+            f"estimator={shown(estimator)} must be an estimator or a Pipeline of this "
+            "package's."
+        )
+    own = clone(estimator)
+    settings = own.get_params(deep=True)
+    private = {
+        name.removesuffix("epsilon")
+        for name in settings
+        if name == "epsilon" or name.endswith("__epsilon")
+    }
+    found = {
+        prefix + name
+        for prefix in private
+        for name in ("ledger", "random_state")
+        if prefix + name in settings
+    }
+    return own.set_params(**dict.fromkeys(sorted(found)))
+
+
+class _LastIterate:
+    """A callback that keeps the model of the last step.
+
+    Every iterate of a loop is released; the model that a fit returns may be scaled
+    down to what its noise lets hope for, and shows less.
+    """
+
+    def __init__(self) -> None:
+        self.model: Any = None
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context, **_):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None, **_):
+        if context.task_name == "step":
+            self.model = fitted_estimator
+        return False
+
+
+def fitted(own: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Return a fitted clone, and with its last iterate, where there are callbacks."""
+    model, listener = clone(own), _LastIterate()
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    if hasattr(last, "set_callbacks"):
+        last.set_callbacks(listener)
+    with _unadvised():
+        model.fit(X, y)
+    if listener.model is None:
+        return model, model
+    if last is model:
+        return model, listener.model
+    iterate = copy.copy(model)
+    iterate.steps = [*model.steps[:-1], (model.steps[-1][0], listener.model)]
+    return model, iterate
+
+
+@contextlib.contextmanager
+def _unadvised() -> Iterator[None]:
+    """Keep quiet about utility: canaries teach nothing, and need not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)
+        yield
+
+
+def parts_of(
+    own: Any, X: Any, y: Any, public_features: Any, public_target: Any
+) -> Parts:
+    """Return what is public, as it was given or as the releases say."""
+    steps = getattr(own, "steps", None)
+    last = own if steps is None else steps[-1][1]
+    if hasattr(own, "plan"):
+        with _unadvised():
+            events, names = own.plan(X, y).events, None
+    else:
+        found = report(fitted(own, X, y)[0])
+        events, names = found.events, found.public_sources
+        if names is None and found.public_features and public_features is None:
+            if steps is None or len(steps) > 1:
+                raise ValueError(
+                    f"{type(own).__name__} has public columns that cannot be followed "
+                    "back to X: pass public_features, and public_target."
+                )
+    if not events:
+        raise ValueError(NO_CLAIM)
+    if names is None:
+        names = {name for event in events for name in event.public_features}
+    labels = [str(label) for label in X.columns] if hasattr(X, "columns") else None
+    if public_features is not None:
+        mask = public_mask(public_features, X.shape[1], labels, X)
+    else:
+        declared = getattr(last, "names", None)
+        mask = _mask_of(names, X.shape[1], declared if labels is None else labels)
+    shows = any(event.public_target for event in events)
+    return Parts(
+        mask,
+        y is not None and not (shows if public_target is None else public_target),
+        Relation.of(events[0].neighboring_relation),
+        last,
+        direct=last is own,
+    )
+
+
+def _mask_of(names: Any, n_features: int, labels: Any) -> np.ndarray:
+    """Return the columns of these names or positions."""
+    places = {label: j for j, label in enumerate(labels or ())}
+    mask = np.zeros(n_features, dtype=bool)
+    for name in names:
+        place = places.get(name) if isinstance(name, str) else name
+        if place is None:
+            raise ValueError(
+                f"public column {name!r} is not among the names of X: pass "
+                "public_features as positions or as a mask."
+            )
+        mask[place] = True
+    return mask
+
+
+# Canaries of a one-run audit: records with two values each, told in a table.
+
+
+KINDS = ("flip", "mirror", "noise", "swap")
+TAILS = ("auto", "other", "null")
+
+
+@dataclasses.dataclass(frozen=True)
+class Canaries:
+    """Records of a table with two values each.
+
+    Attributes
+    ----------
+    rows : int ndarray of shape (n_canaries,)
+        Their positions in the table.
+    X_a, y_a : table and target of n_canaries records
+        What heads puts into the table.
+    X_b, y_b : table and target of n_canaries records
+        The other value, which scores compare with.
+    X_tails, y_tails : table and target of n_canaries records, or None
+        What tails puts into the table: the other value, or null. None: nothing, the
+        record is left out.
+    kind : str
+    tails : {"other", "null", "out"}
+    n_steps : {1, 2}
+        Neighbouring steps from what heads puts there to what tails does.
+    """
+
+    rows: np.ndarray
+    X_a: Any
+    y_a: Any
+    X_b: Any
+    y_b: Any
+    X_tails: Any
+    y_tails: Any
+    kind: str
+    tails: str
+    n_steps: int
+
+    def table(self, X: Any, y: Any, heads: np.ndarray) -> tuple[Any, Any]:
+        """Return the table that the coins choose.
+
+        Parameters
+        ----------
+        X, y
+            The whole table.
+        heads : bool ndarray of shape (n_canaries,)
+        """
+        n_rows, n = n_records(X), len(self.rows)
+        chosen = np.arange(n_rows)
+        chosen[self.rows] = n_rows + np.arange(n)
+        if self.tails == "out":
+            chosen = np.delete(chosen, self.rows[~heads])
+            return _stacked([X, self.X_a], chosen), _stacked([y, self.y_a], chosen)
+        chosen[self.rows[~heads]] += n
+        return (
+            _stacked([X, self.X_a, self.X_tails], chosen),
+            _stacked([y, self.y_a, self.y_tails], chosen),
+        )
+
+
+def make_canaries(
+    parts: Parts,
+    X: Any,
+    y: Any,
+    *,
+    n_canaries: int,
+    kind: Any,
+    tails: str,
+    rng: np.random.Generator,
+) -> Canaries:
+    """Return canaries among the records of a table; see `audit_estimator`."""
+    rows = np.sort(rng.choice(n_records(X), n_canaries, replace=False))
+    name = _default_kind(parts, X) if kind is None else kind
+    if isinstance(name, str):
+        pair = _made(parts, X, y, rows, name, rng)
+    else:
+        pair, name = _given(parts, X, y, rows, kind), "given"
+    null = None if tails == "other" else _null(parts, X, y, rows, pair)
+    if not parts.relation.counts_are_public:
+        told, tails, n_steps = (None, None), "out", 1
+    elif parts.relation.replaces:
+        told, tails, n_steps = pair[2:], "other", 1
+    elif null is not None:
+        told, tails, n_steps = null, "null", 1
+    elif tails == "null":
+        raise ValueError(
+            "tails='null' needs a null that this table can tell: declared classes or a "
+            "regressor, with a private target, or a private column without bounds in "
+            "an X of floats; choose tails='other'."
+        )
+    else:
+        told, tails, n_steps = pair[2:], "other", 2
+    return Canaries(rows, *pair, *told, kind=name, tails=tails, n_steps=n_steps)
+
+
+def n_records(X: Any) -> int:
+    """Return the number of records of a table."""
+    return X.shape[0]
+
+
+def _default_kind(parts: Parts, X: Any) -> str:
+    if not len(parts.columns):
+        return "flip"
+    numeric = not hasattr(X, "iloc") or all(
+        X.dtypes.iloc[j].kind in "fiub" for j in parts.columns
+    )
+    encoded = parts.setting("encoder") is not None
+    return "noise" if numeric and not encoded else "swap"
+
+
+def _made(
+    parts: Parts, X: Any, y: Any, rows: np.ndarray, kind: Any, rng: np.random.Generator
+) -> tuple[Any, Any, Any, Any]:
+    """Return X_a, y_a, X_b, y_b of a kind."""
+    if kind not in KINDS:
+        raise ValueError(
+            f"canaries={shown(kind)} is unknown; choose one of "
+            f"{', '.join(map(repr, KINDS))}, None, or a pair (X, y) of other values."
+        )
+    private = parts.private_target
+    if kind == "flip" and not private or kind != "flip" and not len(parts.columns):
+        part = "target" if kind == "flip" else "columns"
+        raise ValueError(
+            f"canaries={kind!r} changes the {part} of a record, and here they are "
+            "public: leave canaries out for those that fit."
+        )
+    if kind == "flip":
+        y_a, y_b = _flipped(parts, y, len(rows), rng)
+        return _rows(X, rows), _like(y, y_a), _rows(X, rows), _like(y, y_b)
+    if kind == "swap":
+        others = np.roll(rows, 1)
+        X_b = _with_private(X, rows, parts, _rows(X, others))
+        y_b = _rows(y, others if private else rows)
+        return _rows(X, rows), _rows(y, rows), X_b, y_b
+    low, high = _ranges(parts, X)
+    if kind == "noise":
+        signs = rng.random((len(rows), len(low))) < 0.5
+        a, b = np.where(signs, high, low), np.where(signs, low, high)
+    else:
+        own = _dense(X, rows, parts.columns)
+        a, b = own, low + high - own
+    y_a = _rows(y, rows)
+    if private and kind == "noise":
+        y_a = _like(y, _flipped(parts, y, len(rows), rng)[0])
+    return (
+        _with_private(X, rows, parts, a),
+        y_a,
+        _with_private(X, rows, parts, b),
+        y_a,
+    )
+
+
+def _given(
+    parts: Parts, X: Any, y: Any, rows: np.ndarray, given: Any
+) -> tuple[Any, Any, Any, Any]:
+    """Return the pairs of a table and the user's other values of its private parts."""
+    fits = isinstance(given, tuple) and len(given) == 2 and hasattr(given[0], "shape")
+    if not fits or given[0].shape != X.shape:
+        raise ValueError(
+            f"canaries={shown(given)} must be one of {', '.join(map(repr, KINDS))}, "
+            "None, or a pair (X, y) of other values, of the shape of X and y."
+        )
+    X_b = _with_private(X, rows, parts, _rows(given[0], rows))
+    y_b = _rows(y, rows)
+    if parts.private_target and given[1] is not None:
+        y_b = _like(y, _rows(np.asarray(given[1]), rows))
+    return _rows(X, rows), _rows(y, rows), X_b, y_b
+
+
+def _flipped(
+    parts: Parts, y: Any, n: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return random labels, or ends of the target's bounds, and other ones."""
+    if is_regressor(parts.last):
+        bounds = parts.setting("target_bounds")
+        seen = _ends(np.asarray(y, dtype=float)[:, None])
+        labels = np.ravel(seen if bounds is None else bounds).astype(float)
+    else:
+        classes = parts.setting("classes")
+        labels = np.unique(np.asarray(y)) if classes is None else np.asarray(classes)
+    first = rng.integers(len(labels), size=n)
+    second = (first + rng.integers(1, len(labels), size=n)) % len(labels)
+    return labels[first], labels[second]
+
+
+def _null(
+    parts: Parts, X: Any, y: Any, rows: np.ndarray, pair: Any
+) -> tuple[Any, Any] | None:
+    """Return records that count as null, None if a table cannot tell them."""
+    special = parts.relation.counts_are_public and not parts.relation.replaces
+    if not special or parts.setting("on_invalid") == "raise":
+        return None
+    X_a, y_a = pair[:2]
+    classes = parts.setting("classes")
+    if parts.private_target and is_regressor(parts.last):
+        return X_a, _like(y, np.full(len(rows), np.nan))
+    if parts.private_target and is_classifier(parts.last) and classes is not None:
+        labels = np.asarray(classes)
+        if labels.dtype.kind in "iuf":
+            return X_a, _like(y, np.full(len(rows), labels.max() + 1))
+        if labels.dtype.kind == "U":
+            return X_a, _like(y, np.full(len(rows), "no " + " ".join(labels)))
+    unbounded = parts.setting("bounds") is False and parts.setting("encoder") is None
+    floats = isinstance(X, np.ndarray) and X.dtype.kind == "f"
+    if parts.direct and unbounded and floats and len(parts.columns):
+        X_null = X_a.copy()
+        X_null[:, parts.columns] = np.nan
+        return X_null, y_a
+    return None
+
+
+def _ranges(parts: Parts, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of the private columns: declared, or else seen."""
+    columns, bounds = parts.columns, parts.setting("bounds")
+    declared = isinstance(bounds, tuple | list) and len(bounds) == 2
+    seen = _ends(_dense(X, np.arange(n_records(X)), columns))
+    if not (declared and parts.direct and parts.setting("encoder") is None):
+        return seen
+    ends = [
+        np.broadcast_to(np.asarray(end, dtype=float), len(parts.mask))[columns]
+        for end in bounds
+    ]
+    low, high = (
+        np.where(np.isfinite(a), a, b) for a, b in zip(ends, seen, strict=True)
+    )
+    return low, high
+
+
+def _ends(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the largest finite number of each column, or 0."""
+    known = np.isfinite(values)
+    low = np.where(known, values, np.inf).min(axis=0)
+    high = np.where(known, values, -np.inf).max(axis=0)
+    some = known.any(axis=0)
+    return np.where(some, low, 0.0), np.where(some, high, 0.0)
+
+
+def _dense(X: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    if issparse(X):
+        return X.tocsr()[rows].tocsc()[:, columns].toarray().astype(float)
+    found = (
+        X.iloc[rows, columns].to_numpy() if hasattr(X, "iloc") else X[rows][:, columns]
+    )
+    return found.astype(float)
+
+
+def _with_private(X: Any, rows: np.ndarray, parts: Parts, values: Any) -> Any:
+    """Return rows of X with other private columns.
+
+    Parameters
+    ----------
+    values : ndarray of the private columns, or a table of whole rows
+    """
+    columns = parts.columns
+    whole = values.shape[1] == len(parts.mask)
+    if hasattr(X, "iloc"):
+        found = _rows(X, rows)
+        for k, j in enumerate(columns):
+            if hasattr(values, "iloc"):
+                found[found.columns[j]] = values.iloc[:, j].to_numpy()
+            else:
+                found[found.columns[j]] = values[:, k]
+        return found.astype(dict(X.dtypes))
+    dense = X.tocsr()[rows].toarray() if issparse(X) else X[rows].copy()
+    if issparse(values):
+        values = values.toarray()
+    dense[:, columns] = values[:, columns] if whole else values
+    return type(X)(dense) if issparse(X) else dense
+
+
+def _rows(table: Any, rows: np.ndarray) -> Any:
+    if table is None:
+        return None
+    if issparse(table):
+        return table.tocsr()[rows]
+    if hasattr(table, "iloc"):
+        return table.iloc[rows].reset_index(drop=True)
+    return table[rows]
+
+
+def _like(y: Any, values: np.ndarray) -> Any:
+    """Return values as a target of the kind of y, with its name."""
+    return type(y)(values, name=y.name) if hasattr(y, "iloc") else values
+
+
+def _stacked(tables: list[Any], chosen: np.ndarray) -> Any:
+    if tables[0] is None:
+        return None
+    if hasattr(tables[0], "iloc"):
+        import pandas as pd
+
+        return pd.concat(tables, ignore_index=True).iloc[chosen].reset_index(drop=True)
+    if issparse(tables[0]):
+        return _rows(vstack(tables, format="csr"), chosen)
+    return np.concatenate(tables)[chosen]
+
+
+# Scores of canaries: where a model seems to have seen the first of two values.
+
+
+#: ``score(model, X_a, y_a, X_b, y_b)``; large where the model saw the first value.
+Score = Callable[[Any, Any, Any, Any, Any], np.ndarray]
+# Noise over signal in the directions of the canaries, as far as they can be told.
+_RATIOS = np.geomspace(1e-6, 1e6, 97)
+_LEAST_PROBABILITY = 1e-6
+
+
+def default_score(model: Any) -> Score:
+    """Return the score of a kind of model; ValueError where users have to give one."""
+    if is_classifier(model) or is_regressor(model):
+        last = model.steps[-1][1] if hasattr(model, "steps") else model
+        if hasattr(last, "coef_") and hasattr(last, "row_map_"):
+            if not hasattr(last, "encoder_"):
+                return linear_score
+        return margin_score if is_classifier(model) else error_score
+    raise ValueError(
+        f"{type(model).__name__} is neither classifier nor regressor: pass "
+        "score(model, X_a, y_a, X_b, y_b), which says where the model seems to have "
+        "seen the first value."
+    )
+
+
+def linear_score(model: Any, X_a: Any, y_a: Any, X_b: Any, y_b: Any) -> np.ndarray:
+    r"""Return how far the coefficients of a linear model lean toward first values.
+
+    The first gradient of a record is its residual at the start times its mapped row.
+    Let d be the difference of those of the two values. The coefficients are roughly a
+    sum of :math:`\pm d_i` and noise, and each inner product :math:`z_i` with them has
+    the other canaries in it. With G the matrix of the inner products of all d, the
+    score is :math:`(G + \lambda I)^{-1} z`, their best linear prediction, for the ratio
+    of noise to signal under which z is most likely.
+    """
+    if hasattr(model, "steps"):
+        before, model = model[:-1], model.steps[-1][1]
+        X_a, X_b = before.transform(X_a), before.transform(X_b)
+    rows = [_mapped(model, X) for X in (X_a, X_b)]
+    residuals = _first_residuals(model, y_a, y_b)
+    coef = np.atleast_2d(model.coef_)
+    z = sum(
+        sign * ((X @ coef.T) * r).sum(axis=1)
+        for sign, X, r in zip((1, -1), rows, residuals, strict=True)
+    )
+    X, r = np.vstack(rows), np.vstack((residuals[0], -residuals[1]))
+    whole = (X @ X.T) * (r @ r.T)
+    n = len(z)
+    gram = whole[:n, :n] + whole[:n, n:] + whole[n:, :n] + whole[n:, n:]
+    return _separated(z, gram)
+
+
+def _first_residuals(model: Any, y_a: Any, y_b: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the residuals of targets, one column for each output, at the start."""
+    targets = [np.asarray(y) for y in (y_a, y_b)]
+    if not is_classifier(model):
+        middle = np.median(np.concatenate(targets).astype(float))
+        return tuple((y.astype(float) - middle)[:, None] for y in targets)
+    classes = np.asarray(model.classes_)
+    if len(classes) == 2:
+        return tuple((y == classes[1])[:, None] - 0.5 for y in targets)
+    return tuple((y[:, None] == classes) - 1 / len(classes) for y in targets)
+
+
+def _separated(z: np.ndarray, gram: np.ndarray) -> np.ndarray:
+    """Return the best linear prediction of coins from inner products."""
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > 1e-9 * max(float(values[-1]), 1e-300)
+    values, vectors = values[kept], vectors[:, kept]
+    seen = vectors.T @ z
+    if not seen.any():
+        return np.zeros_like(z)
+    usual = values.mean()
+
+    def likelihood(ratio: float) -> float:
+        variances = values * (values + ratio * usual)
+        scale = np.mean(seen**2 / variances)
+        return -len(seen) * np.log(scale) - np.log(variances).sum()
+
+    ratio = max(_RATIOS, key=likelihood)
+    return vectors @ (seen / (values + ratio * usual))
+
+
+def margin_score(model: Any, X_a: Any, y_a: Any, X_b: Any, y_b: Any) -> np.ndarray:
+    """Return how much more the first value is on the side of its label."""
+    return _sides(model, X_a, y_a) - _sides(model, X_b, y_b)
+
+
+def _sides(model: Any, X: Any, y: Any) -> np.ndarray:
+    """Return the margin of the label of each record beside the other labels."""
+    if hasattr(model, "decision_function"):
+        margins = model.decision_function(X)
+    else:  # bounded, since some models are sure of what they say
+        margins = np.log(np.maximum(model.predict_proba(X), _LEAST_PROBABILITY))
+    codes = np.argmax(np.asarray(y)[:, None] == np.asarray(model.classes_), axis=1)
+    if margins.ndim == 1:
+        return np.where(codes == 1, margins, -margins)
+    own = margins[np.arange(len(codes)), codes]
+    return own - (margins.sum(axis=1) - own) / (margins.shape[1] - 1)
+
+
+def error_score(model: Any, X_a: Any, y_a: Any, X_b: Any, y_b: Any) -> np.ndarray:
+    """Return the squared error at the other value, less that at the first."""
+    errors = [
+        (np.asarray(y, dtype=float) - model.predict(X)) ** 2
+        for X, y in ((X_a, y_a), (X_b, y_b))
+    ]
+    return errors[1] - errors[0]
+
+
+def _mapped(model: Any, X: Any) -> np.ndarray:
+    """Return the rows that the coefficients are multiplied with."""
+    rows = model.row_map_(X if issparse(X) else np.asarray(X, dtype=float))
+    return rows.toarray() if issparse(rows) else rows
+
+
+# Bounds on right guesses of coins: what one run of a mechanism can tell of many.
+#
+# Each of m records has two values, and a fair coin of its own chooses. The mechanism
+# runs once. From its output alone somebody guesses n of the coins and abstains from the
+# others; C guesses are right, and :math:`p_j = \Pr[C = j]`. Changing one coin is one
+# step of the relation, so that a claim bounds how much a change of one coin shows.
+#
+# **Exchange lemma.** Let :math:`\Pr[M \in O] \le G(\Pr[M' \in O])` for all neighbours
+# and all sets O, with G concave and increasing. For every set A of integers
+#
+# .. math:: \frac1m \sum_{j \in A} (j+1)\, p_{j+1} \le
+#    G\Bigl(\frac1m \sum_{j \in A} (n-j)\, p_j\Bigr) .
+#
+# *Proof.* Fix a record i and the coins of the others. "The guess at i is heads, and the
+# number of right guesses at the others is in A" is a set of outputs; compare its
+# probability where coin i shows heads (the guess is right) and tails (it is wrong), and
+# likewise for a guess of tails. Average over all coins and over i by Jensen's
+# inequality. A right guess at i with j right ones elsewhere makes C = j + 1, a wrong
+# one C = j, and there are C right and n - C wrong guesses.
+#
+# **Approximate DP** (`steinke_p_value`), :math:`G(x) = e^\varepsilon x + \delta`. Let W
+# be binomial with n trials of probability :math:`e^\varepsilon/(1+e^\varepsilon)`,
+# :math:`w_j = \Pr[W = j]`, :math:`B_k = \Pr[W \ge k]` and :math:`\rho_j = p_j / w_j`.
+# Since :math:`(j+1) w_{j+1} = e^\varepsilon (n-j) w_j`, the lemma with the set of the j
+# for which :math:`\rho_{j+1} > \rho_j` says
+# :math:`\sum_j (j+1) w_{j+1} (\rho_{j+1} - \rho_j)^+ \le m \delta`. Now
+#
+# .. math:: \Pr[C \ge v] - B_v = \sum_{j \ge v > i} w_i w_j (\rho_j - \rho_i)
+#    \le \sum_k (\rho_k - \rho_{k-1})^+ B_{\max(v, k)} (1 - B_{\min(v, k)})
+#    \le m \delta\, \frac{B_v (1 - B_v)}{v\, w_v} ,
+#
+# because the right factors over :math:`k\, w_k` are largest at k = v: :math:`B_k / w_k`
+# decreases, and :math:`(1 - B_k) / (k\, w_k)` increases, being a sum of products of
+# ratios :math:`w_{j-1} / w_j`, which increase. At delta = 0 this is the bound of
+# Steinke, Nasr and Jagielski (2023), who have another last term; ours is at most theirs
+# wherever the tests look.
+#
+# **f-DP** (`refutes`). With A = {k - 1, k, ...} the lemma reads :math:`R_k \le
+# G(H_{k-1})` for :math:`R_k = \sum_{j \ge k} j p_j / m` and :math:`H_k = \sum_{j \ge k}
+# (n - j) p_j / m`. If the tail :math:`\Pr[C \ge c]` is at least tau, then each tail
+# :math:`t_j = \Pr[C \ge j]` is at least as large as in the sequence that begins with
+# :math:`p_c = \tau` and spends at each step down what the inequality asks for: by
+# induction, since :math:`(n-k+1)\, t_{k-1} = m H_{k-1} + \sum_{j \ge k} t_j` and
+# :math:`m R_k = k\, t_k + \sum_{j > k} t_j`, where all right sides grow with the tails.
+# If that sequence passes :math:`t_0 = 1`, the tail is below tau. This is the recursion
+# of Mahloujifar, Melis and Chaudhuri (2025).
+#
+# References ---------- Steinke, Nasr and Jagielski (2023),
+# https://arxiv.org/abs/2305.08846; Mahloujifar, Melis and Chaudhuri (2025),
+# https://arxiv.org/abs/2410.22235.
+
+
+# Beyond it no number of guesses that a fit has room for shows anything.
+_LARGEST_EPSILON = 60.0
+_BISECTIONS = 50
+_GUESS_CURVE_POINTS = 150
+# By which noise of sampled releases is divided: each curve takes a moment. One is a
+# little above 1, so that a claim that is refuted shows a larger epsilon.
+_FACTORS = tuple(1.001 * 2 ** (k / 8) for k in range(-40, 9))
+
+#: Smallest share of wrong guesses that goes with a share of right ones.
+Least = Callable[[float], float]
+
+
+def steinke_p_value(
+    n_canaries: int, n_guesses: int, n_correct: int, epsilon: float, delta: float
+) -> float:
+    """Return a bound on the probability of so many right guesses under a claim.
+
+    Parameters
+    ----------
+    n_canaries, n_guesses, n_correct : int
+        ``0 <= n_correct <= n_guesses <= n_canaries``.
+    epsilon, delta : float
+        Of the claim, for one changed coin.
+
+    Examples
+    --------
+    >>> from skfdp.audit.one_run import steinke_p_value
+    >>> round(steinke_p_value(10, 10, 10, epsilon=0.0, delta=0.0) * 2**10, 6)
+    1.0
+    """
+    if n_correct == 0:
+        return 1.0
+    chance = float(expit(epsilon))
+    tail = float(binom.sf(n_correct - 1, n_guesses, chance))
+    mass = float(binom.pmf(n_correct, n_guesses, chance))
+    if mass == 0:  # below the floats: far out, or far in
+        return 0.0 if tail == 0 else 1.0
+    lost = n_canaries * delta * tail / mass * (1 - tail) / n_correct
+    return min(1.0, tail + lost)
+
+
+def steinke_bound(
+    n_canaries: int,
+    n_guesses: int,
+    n_correct: int,
+    *,
+    delta: float,
+    significance: float,
+    n_steps: int = 1,
+) -> float:
+    r"""Return the epsilon that so many right guesses refute at delta, or 0.
+
+    Parameters
+    ----------
+    n_canaries, n_guesses, n_correct : int
+    delta, significance : float
+    n_steps : {1, 2}, default=1
+        Neighbouring steps from one value of a canary to the other. By group privacy
+        two of them are :math:`(2\varepsilon, (1 + e^\varepsilon)\delta)`-DP, and it is
+        the epsilon of one step that is returned.
+    """
+
+    def refuted(epsilon: float) -> bool:
+        claim = (epsilon, delta)
+        if n_steps == 2:
+            claim = 2 * epsilon, min(1.0, (1 + math.exp(epsilon)) * delta)
+        p = steinke_p_value(n_canaries, n_guesses, n_correct, *claim)
+        return p <= significance
+
+    if not refuted(0.0):
+        return 0.0
+    low, high = 0.0, _LARGEST_EPSILON
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
+
+
+def refutes(
+    n_canaries: int, n_guesses: int, n_correct: int, least: Least, significance: float
+) -> bool:
+    """Whether a claim makes so many right guesses less probable than that.
+
+    Parameters
+    ----------
+    n_canaries, n_guesses, n_correct : int
+    least : callable
+        Of a `Tradeoff`: the inverse of G, :math:`1 - f` of the trade-off function f.
+    significance : float
+    """
+    if n_correct == 0:
+        return False
+    right = significance * n_correct / n_canaries
+    wrong = significance * (n_guesses - n_correct) / n_canaries
+    most = n_guesses / n_canaries * (1 + 1e-12)
+    for k in range(n_correct, 0, -1):
+        needed = least(min(1.0, right))
+        if needed <= wrong:  # and so it stays
+            return False
+        right += (needed - wrong) * (k - 1) / (n_guesses - k + 1)
+        wrong = needed
+        if right + wrong > most:
+            return True
+    return False
+
+
+def most_allowed(
+    n_canaries: int, n_guesses: int, least: Least, significance: float
+) -> int:
+    """Return the largest number of right guesses that does not refute a claim."""
+    low, high = 0, n_guesses + 1  # never refuted; as if refuted
+    while high - low > 1:
+        middle = (low + high) // 2
+        if refutes(n_canaries, n_guesses, middle, least, significance):
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def gaussian_least(mu: float) -> Least:
+    """Return the inverse of G of mu-Gaussian-DP, ``ndtr(ndtri(y) - mu)``."""
+
+    def least(right: float) -> float:
+        return float(ndtr(ndtri(right) - mu))
+
+    return least
+
+
+def curve_least(curve: PrivacyCurve) -> Least:
+    r"""Return the inverse of G of a privacy curve that holds in both directions.
+
+    :math:`y \le e^\varepsilon x + \delta(\varepsilon)` and
+    :math:`1 - x \le e^\varepsilon (1 - y) + \delta(\varepsilon)` for each epsilon;
+    those of a grid are looked at, so that the claim is, if anything, weaker than its
+    curve.
+    """
+    top, smallest = 1.0, 1e-9
+    while top < _LARGEST_EPSILON and curve.delta(top) > smallest:
+        top *= 2
+    grid = np.linspace(0.0, top, _GUESS_CURVE_POINTS)
+    deltas = np.array([curve.delta(float(epsilon)) for epsilon in grid])
+    growth = np.exp(grid)
+
+    def least(right: float) -> float:
+        small = (right - deltas) / growth
+        large = 1 - deltas - growth * (1 - right)
+        return max(0.0, float(small.max()), float(large.max()))
+
+    return least
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """The claim of events, and the family of claims with more noise or less.
+
+    Parameters
+    ----------
+    events : tuple of Event
+    n_steps : {1, 2}, default=1
+        Neighbouring steps from one value of a canary to the other.
+
+    Notes
+    -----
+    **Guarantees.** The member `factor` of the family has the noise of every release
+    divided by it; 1 is the claim. Privacy losses grow with the factor, so that refuting
+    one member refutes all below it. Two steps of "replace_special" lead from one value
+    to null and to another value: a sum with contributions of at most C moves by at most
+    2 C, in every batch that holds the record, which is what an event of "replace_one"
+    with sensitivity 2 C says.
+    """
+
+    events: tuple[Event, ...]
+    n_steps: int = 1
+
+    @property
+    def mu(self) -> float | None:
+        """Gaussian-DP parameter of one step, None where it is not Gaussian."""
+        mus = [event.mu for event in self.events]
+        sampled = any(mu is None for mu in mus)
+        return None if sampled else math.hypot(*(mu or 0.0 for mu in mus))
+
+    def epsilon(self, delta: float, factor: float = 1.0) -> float:
+        """Return what one step costs at delta."""
+        if self.mu is not None:
+            return gdp_epsilon(delta, factor * self.mu)
+        return cost(self._scaled(factor), delta).epsilon
+
+    def least(self, factor: float = 1.0) -> Least:
+        """Return the inverse of G between the two values of a canary."""
+        if self.mu is not None:
+            return gaussian_least(self.n_steps * factor * self.mu)
+        events = self._scaled(factor)
+        return _sampled_least(
+            tuple(map(_doubled, events)) if self.n_steps == 2 else events
+        )
+
+    def bound(
+        self,
+        n_canaries: int,
+        counts: Sequence[tuple[int, int]],
+        *,
+        delta: float,
+        significance: float,
+    ) -> list[float]:
+        """Return the largest epsilon in the family that each count refutes, or 0.
+
+        Parameters
+        ----------
+        n_canaries : int
+        counts : sequence of (int, int)
+            Numbers of guesses, and of right ones.
+        delta, significance : float
+            The significance is that of one count.
+        """
+
+        def refuted(factor: float, count: tuple[int, int]) -> bool:
+            return refutes(n_canaries, *count, self.least(factor), significance)
+
+        factors = [
+            self._largest(functools.partial(refuted, count=count)) for count in counts
+        ]
+        return [self.epsilon(delta, one) if one > 0 else 0.0 for one in factors]
+
+    def _largest(self, refuted: Callable[[float], bool]) -> float:
+        """Return the largest factor that is refuted, 0 if none is."""
+        if self.mu is not None:
+            low, high = 0.0, 20.0 / self.mu
+            for _ in range(_BISECTIONS):
+                middle = (low + high) / 2
+                low, high = (middle, high) if refuted(middle) else (low, middle)
+            return low
+        low, high = -1, len(_FACTORS)  # of sampled releases each look takes a moment
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if refuted(_FACTORS[middle]) else (low, middle)
+        return 0.0 if low < 0 else _FACTORS[low]
+
+    def _scaled(self, factor: float) -> tuple[Event, ...]:
+        return tuple(
+            dataclasses.replace(
+                event, noise_std=tuple(std / factor for std in event.noise_std)
+            )
+            for event in self.events
+        )
+
+
+@functools.lru_cache(maxsize=64)
+def _sampled_least(events: tuple[Event, ...]) -> Least:
+    return curve_least(compose(events))
+
+
+def _doubled(event: Event) -> Event:
+    """Return the event of two steps: one value becomes null, then another one."""
+    return dataclasses.replace(
+        event,
+        neighboring_relation="replace_one",
+        sensitivity=2 * event.clip_norm,
+    )
+
+
+#: Of the canaries guessed, by default; each number costs its part of the confidence.
+SHARES = (1.0, 0.5, 0.25, 0.125)
+_METHODS = 2
+#: Numbers of guesses, and how many of them are right.
+Counts = list[tuple[int, int]]
+_MOST_CANARIES = 1_000
+_CURVE_POINTS = 16
+_ROUNDS = 30
+
+
+@public("skfdp.audit")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OneRunResult(AuditResult):
+    """Result of `audit_estimator`.
+
+    Attributes
+    ----------
+    n_canaries : int
+    n_guesses, n_correct : int
+        Guesses and right ones of those that gave the lower bound.
+    counts : tuple of (int, int)
+        Numbers of guesses that were looked at, and how many were right.
+    steinke : float
+        Lower bound that holds for any mechanism.
+    f_dp : float
+        Lower bound among claims with the same releases and other noise.
+    reach : float
+        The lower bound if every guess had been right: no claim above it can be refuted
+        by so many canaries.
+    allowed : tuple of (int, int)
+        Numbers of guesses, and the most right ones that the claim allows.
+    kind : str
+        Kind of the canaries.
+    tails : {"other", "null", "out"}
+        What a coin puts in the place of a canary.
+    """
+
+    audit: ClassVar[str] = "one run"
+
+    n_canaries: int
+    n_guesses: int
+    n_correct: int
+    counts: tuple[tuple[int, int], ...]
+    steinke: float
+    f_dp: float
+    reach: float
+    allowed: tuple[tuple[int, int], ...]
+    kind: str
+    tails: str
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw right guesses against guesses, beside what the claim allows.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+        """
+        ax = new_axes(ax, "OneRunResult.plot")
+        guesses, most = zip(*self.allowed, strict=True)
+        chance = np.array(guesses) / 2
+        ax.plot(
+            guesses, most, label=f"most that epsilon {self.claimed_epsilon:.4g} allows"
+        )
+        ax.plot(guesses, chance, ":", label="coins guessed blindly")
+        ax.plot(*zip(*self.counts, strict=True), "o", label="right guesses")
+        ax.set(xlabel="guesses", ylabel="right guesses", title=self.subject)
+        ax.grid(True, alpha=0.3)
+        ax.legend()
+        return ax
+
+
+@public("skfdp.audit")
+def audit_estimator(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    n_canaries: int | None = None,
+    n_guesses: int | None = None,
+    canaries: Any = None,
+    tails: str = "auto",
+    confidence: float = 0.95,
+    score: Score | None = None,
+    public_features: Any = None,
+    public_target: bool | None = None,
+    random_state: int | None = None,
+) -> OneRunResult:
+    r"""Fit once on records that coins chose, and guess the coins from the model.
+
+    The private part of each canary has two values, the public part one. A fair coin
+    chooses for each canary. A clone of the estimator is fitted to that table, once.
+    Each canary gets a score from the model, and the coins of those with the most
+    decided scores are guessed. A claim bounds how many guesses can be right; if more
+    are, it is refuted.
+
+    Parameters
+    ----------
+    estimator : estimator or Pipeline
+        Not changed: a clone is fitted, without its ledger and without a seed.
+    X : array-like, sparse or DataFrame of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,), default=None
+        **Use made-up records, or treat the result as you would treat the records**:
+        what it says of them is not private, and nothing is charged.
+    n_canaries : int, default=None
+        That many records, chosen at random; None: all of them, at most 1000.
+    n_guesses : int, default=None
+        Fixed beforehand. None looks at all, 1/2, 1/4 and 1/8 of the canaries, each at a
+        quarter of the error that `confidence` leaves.
+    canaries : {"flip", "mirror", "noise", "swap"}, tuple or None, default=None
+        The two values of a private part: "noise" is a random corner of the box of the
+        private columns and the corner opposite, both with one random label if that is
+        private; "mirror" the record's own columns and ``low + high - x``; "flip" a
+        random label and another one, of regressors the two ends of the target; "swap"
+        the private parts of the record and of another one. The box is that of
+        `bounds`, or of the columns as they are. ``(X, y)`` are other values for the
+        private parts of all records; what they hold of public parts is ignored. None:
+        "flip" under label-DP, "swap" where private columns are no numbers or an encoder
+        is declared, "noise" otherwise.
+    tails : {"auto", "other", "null"}, default="auto"
+        Under "replace_special", what a coin that shows tails puts in the place of a
+        canary: its other value, or null. "auto": null if the table can tell it.
+    confidence : float, default=0.95
+    score : callable, default=None
+        ``score(model, X_a, y_a, X_b, y_b)`` returns a number for each canary, the
+        larger the more the fitted model seems to have seen the first value. It must not
+        know the coins. None compares the margins of a classifier, or the squared errors
+        of a regressor, at the last iterate of the loop where scikit-learn has callbacks
+        (1.9), since every iterate is released; other estimators need a score.
+    public_features, public_target : default=None
+        What is public, as the estimators have these parameters. None: as the releases
+        say, which for a Pipeline takes one more fit.
+    random_state : int, default=None
+        Of canaries and coins, never of the noise.
+
+    Returns
+    -------
+    result : OneRunResult
+
+    Raises
+    ------
+    ValueError
+        For bad parameters, for an estimator without a finite epsilon, and where scores
+        are not one finite number for each canary.
+
+    Notes
+    -----
+    **Guarantees.** `lower_bound` exceeds the epsilon that the releases cost with
+    probability at most ``1 - confidence``, whatever the score is: each number of
+    guesses and each method (`steinke`, `f_dp`) has its share of the error (Bonferroni),
+    by the exchange lemma in `skfdp.audit.one_run`.
+
+    The relations: under "replace_one" heads and tails are neighbours. Under
+    "replace_special" a value and null are: a private label that is none of the declared
+    `classes`, a target of a regressor that is NaN, or NaN in a column without bounds.
+    Where no table can tell null (NaN counts as the middle of its bounds, which is a
+    value) two values are two steps: `steinke` then asks for
+    :math:`(2\varepsilon, (1 + e^\varepsilon) \delta)`, `f_dp` for twice the
+    sensitivity, and both return the epsilon of one step. Under "add_or_remove_one" the
+    record is in the table or left out of it.
+
+    `steinke` holds for whatever the mechanism does; its test is that of the paper, with
+    a last term that is proved anew and, wherever the tests look, not larger. `f_dp` is
+    the epsilon of the smallest noise, in proportion to the claimed one, that is
+    refuted: it supposes that what may be wrong is the scale of noise or sensitivity. As
+    a refutation of the claim it supposes nothing.
+
+    An audit that refutes nothing shows little: `reach` says what it could have shown.
+
+    References
+    ----------
+    Steinke, Nasr and Jagielski (2023), https://arxiv.org/abs/2305.08846; Mahloujifar,
+    Melis and Chaudhuri (2025), https://arxiv.org/abs/2410.22235.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfdp import FeatureDPLogisticRegression
+    >>> from skfdp.audit import audit_estimator
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.random((400, 400)), rng.integers(0, 2, 400)
+    >>> model = FeatureDPLogisticRegression(epsilon=8.0, bounds=(0, 1))
+    >>> result = audit_estimator(model, X, y, random_state=0)
+    >>> result.passed, result.n_canaries, result.kind
+    (True, 400, 'noise')
+    """
+    X, y = _table(X, y)
+    own = without_charge(estimator)
+    significance = _significance(confidence)
+    check_number(
+        "random_state", random_state, include_low=True, integral=True, also=(None,)
+    )
+    rng = np.random.default_rng(random_state)
+    parts = parts_of(own, X, y, public_features, public_target)
+    n_canaries = _count("n_canaries", n_canaries, n_records(X), _MOST_CANARIES)
+    _count("n_guesses", n_guesses, n_canaries)
+    check_choice("tails", tails, TAILS)
+    made = make_canaries(
+        parts, X, y, n_canaries=n_canaries, kind=canaries, tails=tails, rng=rng
+    )
+    heads = rng.random(n_canaries) < 0.5
+    model, iterate = fitted(own, *made.table(X, y, heads))
+    scores = _scores(model if score else iterate, made, score)
+    counts = _right_guesses(scores, heads, n_guesses)
+    return _result(report(model), made, counts, significance)
+
+
+def _result(
+    found: PrivacyReport, made: Canaries, counts: Counts, significance: float
+) -> OneRunResult:
+    """Return what the numbers of right guesses say of a report."""
+    if not math.isfinite(found.epsilon):
+        raise ValueError(NO_CLAIM)
+    if found.unit == "person":
+        raise ValueError(
+            f"{found.subject} protects persons, and canaries are rows that come and go "
+            "by themselves: audit it by audit_replay, with groups in fit_params."
+        )
+    n, n_steps = len(made.rows), made.n_steps
+    level = significance / (_METHODS * len(counts))
+    claim = Claim(found.events, n_steps)
+    given = {"delta": found.delta, "significance": level}
+
+    def bounds(counts: Counts) -> tuple[list[float], list[float]]:
+        sure = [steinke_bound(n, *one, **given, n_steps=n_steps) for one in counts]
+        return sure, claim.bound(n, counts, **given)
+
+    steinke, f_dp = bounds(counts)
+    best = int(np.argmax(np.maximum(steinke, f_dp)))
+    sizes = np.unique(np.linspace(1, n, _CURVE_POINTS).astype(int)).tolist()
+    least = claim.least()
+    return OneRunResult(
+        subject=found.subject,
+        neighboring_relation=found.neighboring_relation,
+        claimed_epsilon=found.epsilon,
+        delta=found.delta,
+        lower_bound=max(*steinke, *f_dp),
+        confidence=round(1 - significance, 12),
+        n_trials=n,
+        n_canaries=n,
+        n_guesses=counts[best][0],
+        n_correct=counts[best][1],
+        counts=tuple(counts),
+        steinke=max(steinke),
+        f_dp=max(f_dp),
+        reach=max(map(max, bounds([(guesses, guesses) for guesses, _ in counts]))),
+        allowed=tuple((k, most_allowed(n, k, least, level)) for k in sizes),
+        kind=made.kind,
+        tails=made.tails,
+    )
+
+
+def _right_guesses(
+    scores: np.ndarray, heads: np.ndarray, n_guesses: int | None
+) -> Counts:
+    """Return numbers of guesses, and how many of them are right."""
+    decided = scores - _middle(scores)
+    order = np.argsort(-np.abs(decided), kind="stable")
+    right = np.cumsum(((decided > 0) == heads)[order])
+    sizes = {max(1, int(share * len(scores))) for share in SHARES}
+    chosen = sorted(sizes, reverse=True) if n_guesses is None else [n_guesses]
+    return [(size, int(right[size - 1])) for size in chosen]
+
+
+def _middle(scores: np.ndarray) -> float:
+    """Return the middle between two clusters of scores: two means, from the median.
+
+    A model may like the first values better than the others whatever it saw; and where
+    clusters lie apart, the median would cut into the larger one.
+    """
+    middle = float(np.median(scores))
+    for _ in range(_ROUNDS):
+        above = scores > middle
+        if above.all() or not above.any():
+            break
+        middle = float(scores[above].mean() + scores[~above].mean()) / 2
+    return middle
+
+
+def _scores(model: Any, made: Canaries, score: Score | None) -> np.ndarray:
+    if score is None:
+        score = default_score(model)
+    if not callable(score):
+        raise ValueError(
+            f"score={shown(score)} must be None or a function: "
+            "score(model, X_a, y_a, X_b, y_b)."
+        )
+    found = np.asarray(
+        score(model, made.X_a, made.y_a, made.X_b, made.y_b), dtype=float
+    )
+    if found.shape != made.rows.shape or not np.isfinite(found).all():
+        raise ValueError(
+            f"score must return {len(made.rows)} finite numbers, one for each canary; "
+            f"it returned shape {found.shape}."
+        )
+    return found
+
+
+def _table(X: Any, y: Any) -> tuple[Any, Any]:
+    """Return X and y as something with rows."""
+    X = X if issparse(X) or hasattr(X, "iloc") else np.asarray(X)
+    y = y if y is None or hasattr(y, "iloc") else np.asarray(y)
+    if len(X.shape) != 2 or (y is not None and y.shape != X.shape[:1]):
+        raise ValueError(
+            f"X and y have shapes {X.shape} and {None if y is None else y.shape}: "
+            "expected rows with columns, and one target for each row."
+        )
+    return X, y
+
+
+def _significance(confidence: float) -> float:
+    real = isinstance(confidence, numbers.Real) and not isinstance(confidence, bool)
+    if not real or not 0 < confidence < 1:
+        raise ValueError(
+            f"confidence={shown(confidence)} must lie strictly between 0 and 1: 0.95 "
+            "is usual."
+        )
+    return 1 - float(confidence)
+
+
+def _count(name: str, value: Any, most: int, default: int | None = None) -> int:
+    """Return a count, checked; None is the default, as far as there are so many."""
+    if value is None:
+        return most if default is None else min(most, default)
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or not 1 <= value <= most:
+        raise ValueError(
+            f"{name}={shown(value)} must be a whole number from 1 to {most}, or None."
+        )
+    return int(value)

@@ -1,1 +1,0 @@
-"""Audits of whole fits in one run."""

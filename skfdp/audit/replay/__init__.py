@@ -1,1 +1,0 @@
-"""Replays: fits that are repeated on neighbours with frozen releases."""

@@ -1,0 +1,1192 @@
+"""``fit``, once: check, prepare, plan, charge, run, publish, report."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import hashlib
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy.sparse import csr_array, issparse
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from skfdp import dask_tables
+from skfdp._callbacks import CallbackSupportMixin, with_callbacks
+from skfdp.dask_tables import is_collection
+from skfdp.data._values import Column, as_array, exact, is_frame, raw_column
+from skfdp.data.arrays import (
+    blanked,
+    check_arrays,
+    check_finite,
+    declared_numbers,
+    either,
+    shaped_target,
+)
+from skfdp.data.columns import column_names, name_facts, public_mask, target_name
+from skfdp.data.encoder import DeclaredEncoder, EncodedTable
+from skfdp.data.grid import row_blocks
+from skfdp.data.input_scaler import RowMap
+from skfdp.data.records import PublicRecords, Records
+from skfdp.data.sources import chosen_rows, whole_table
+from skfdp.data.target import (
+    RECODED,
+    Labels,
+    are_codes,
+    check_recoded,
+    encode_any,
+    encode_labels,
+    resolve_class_weight,
+    text_of,
+)
+from skfdp.data.units import (
+    RowsOfUnits,
+    Units,
+    check_named,
+    without_column,
+    without_group_column,
+    without_name,
+)
+from skfdp.data.validation import (
+    UtilityWarning,
+    guarded_fit,
+    is_auto,
+    users_state,
+    warn_caller,
+    without_traps,
+)
+from skfdp.mechanisms import noise
+from skfdp.mechanisms.checkpoint import Journal
+from skfdp.mechanisms.descent import check_weights
+from skfdp.mechanisms.noise import Streams, warn_of_seed
+from skfdp.mechanisms.release import Desk
+from skfdp.privacy.assumptions import (
+    CATEGORIES_OF_TYPES,
+    NOT_COPIED,
+    ONE_STEP,
+    ORDER_IS_PUBLIC,
+    SAME_PARTITIONS,
+    SAME_ROWS,
+    WEIGHTS_ARE_PUBLIC,
+    Assumption,
+)
+from skfdp.privacy.checks import shown
+from skfdp.privacy.events import PrivacyBudgetError, Relation
+from skfdp.privacy.ledger import PrivacyLedger
+from skfdp.privacy.report import PrivacyReport
+from skfdp.privacy.store import FitPlan, Receipt
+from skfdp.solvers.bounds import (
+    UNKNOWN,
+    BoundsFirst,
+    is_private,
+    told_of_released,
+    with_public_bounds,
+)
+from skfdp.solvers.method import Budget, Method, OnStep, Plan
+from skfdp.solvers.parameters import (
+    ASSUMPTIONS,
+    REFUSES,
+    check_privacy_parameters,
+    check_split,
+    forget,
+    parameters_of,
+    public_count,
+    resolve_row_map,
+    shown_parameters,
+    warn_of_large,
+)
+
+# The common part of classifiers: labels as codes, and the most likely label.
+
+
+def _has_probabilities(model) -> bool:
+    if model.loss == "log_loss":
+        return True
+    raise AttributeError(
+        "predict_proba and predict_log_proba need loss='log_loss', but "
+        f"loss={model.loss!r}."
+    )
+
+
+class PrivateClassifier(ClassifierMixin):
+    """The classifiers' part of an estimator."""
+
+    classes: Any = None
+    _fixed = {"classes": None}
+
+    @property
+    def _takes_any_target(self) -> bool:
+        return self.classes is not None and super()._takes_any_target
+
+    def _target(
+        self, y: np.ndarray | None, n_rows: int
+    ) -> tuple[np.ndarray, np.ndarray | None, dict]:
+        labels = self._labels(y, n_rows)
+        source = labels.source
+        if source == "data" and self.public_target:
+            source = "public target"
+        return (
+            labels.codes,
+            labels.missing,
+            {
+                "classes": labels.classes,
+                "classes_source": source,
+                "class_weight": resolve_class_weight(self.class_weight, labels.classes),
+            },
+        )
+
+    def _labels(self, y: np.ndarray | None, n_rows: int) -> Labels:
+        if y is not None:
+            if self.classes is not None:
+                check_recoded(y, self.classes)
+            encode = encode_any if self._takes_any_target else encode_labels
+            return encode(y, self.classes)
+        if self.classes is None:
+            raise ValueError(
+                "classes=None and y=None: a plan needs the labels; declare `classes`, "
+                "or pass y."
+            )
+        return Labels.unseen(self.classes, n_rows)
+
+    def _planned(self, public):
+        method, prepared, plan = super()._planned(public)
+        declared = public.classes_source == "declared" and not public.has_target
+        numbers = declared and public.classes.dtype.kind in "iu"
+        if numbers and not (plan.counts_labels or are_codes(public.classes)):
+            warn_caller(
+                f"classes={public.classes.tolist()!r} are not 0, ..., k-1, and no "
+                f"release of this fit would show that y is coded so. {RECODED}",
+                UtilityWarning,
+            )
+        return method, prepared, plan
+
+    @without_traps()
+    def score(self, X, y, sample_weight=None):
+        """Return the accuracy on X, y; not private.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels in any spelling of the declared ones. Rows with another label, or
+            with none, are left out, with a warning that counts them.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        accuracy : float
+
+        Raises
+        ------
+        ValueError
+            If no row has a label of `classes_`.
+        """
+        guesses = self.predict(X)
+        y = shaped_target(y, len(guesses))
+        labels = encode_any(y, self.classes_)
+        kept = np.ones(len(y), bool) if labels.missing is None else ~labels.missing
+        if not kept.any():
+            raise ValueError(
+                f"y has no label of classes_={self.classes_.tolist()!r}: score needs "
+                "rows with one."
+            )
+        if not kept.all():
+            warn_caller(
+                f"of {len(y)} rows {(~kept).sum()} have no label of classes_="
+                f"{self.classes_.tolist()!r}: they are left out of the score.",
+                UtilityWarning,
+            )
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight)[kept]
+        right = guesses[kept] == self.classes_[labels.codes[kept]]
+        return float(np.average(right, weights=sample_weight))
+
+    def decision_function(self, X):
+        """Return the margins of the model on ``row_map_(X)``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        return self._margins(X)
+
+    def predict(self, X):
+        """Return the most likely label of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        margins = self.decision_function(X)
+        if margins.ndim == 1:
+            return self.classes_[(margins > 0).astype(np.intp)]
+        return self.classes_[margins.argmax(axis=1)]
+
+    @available_if(_has_probabilities)
+    @without_traps()
+    def predict_proba(self, X):
+        """Return the probability of each class; only for ``loss="log_loss"``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+        """
+        margins = self.decision_function(X)
+        if margins.ndim == 1:
+            positive = expit(margins)
+            # The difference is 0 from a margin of 37 on; the probability is not.
+            negative = np.where(positive < 1, 1 - positive, expit(-margins))
+            return np.column_stack([negative, positive])
+        return softmax(margins, axis=1)
+
+    @available_if(_has_probabilities)
+    @without_traps()
+    def predict_log_proba(self, X):
+        """Return the logarithm of each probability; only for ``loss="log_loss"``.
+
+        It is computed from the margins, and stays finite where a probability is too
+        small for a float.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        logs : ndarray of shape (n_samples, n_classes)
+        """
+        margins = self.decision_function(X)
+        if margins.ndim == 1:
+            return np.column_stack([log_expit(-margins), log_expit(margins)])
+        return log_softmax(margins, axis=1)
+
+
+# Fits that may be stopped and go on: their checkpoint, and how they are charged.
+
+
+#: They may change while a fit is stopped.
+_MAY_CHANGE = frozenset({"backend", "device", "ledger", "n_jobs", "random_state"})
+
+
+def check_checkpoint(
+    checkpoint: Any, epsilon: float, random_state: int | None, can_resume: bool
+) -> None:
+    """Raise ValueError where a fit cannot have this checkpoint."""
+    if checkpoint is None:
+        return
+    if not isinstance(checkpoint, (str, os.PathLike)):
+        raise TypeError(f"checkpoint={shown(checkpoint)} must be a path or None.")
+    if not can_resume:
+        raise ValueError(
+            f"checkpoint={shown(checkpoint)} would tell what a search keeps secret, "
+            "its other runs and how many there were: leave it out."
+        )
+    if math.isinf(epsilon):
+        raise ValueError(
+            f"checkpoint={shown(checkpoint)} is for releases, and epsilon=inf makes "
+            "none: leave it out."
+        )
+    if random_state is not None:
+        raise ValueError(
+            f"checkpoint={shown(checkpoint)} needs random_state=None: a fit that goes "
+            "on has to draw fresh noise, and a seed would repeat the noise of before."
+        )
+
+
+def promise_of(
+    estimator: Any,
+    parameters: Mapping[str, Any],
+    public: PublicRecords,
+    told: FitPlan,
+    ledger: PrivacyLedger | None,
+) -> dict[str, Any]:
+    """Return the public facts that a fit keeps when it goes on, as JSON values.
+
+    Private values do not enter, by digests either: what a parameter holds that is
+    neither number nor text, such as a function that may see the table, is told by its
+    type alone.
+    """
+    kind = type(estimator)
+    return {
+        "estimator": f"{kind.__module__}.{kind.__qualname__}",
+        "ledger": None if ledger is None else ledger.dataset,
+        "number of records": told.n_records,
+        **{n: _told(v) for n, v in parameters.items() if n not in _MAY_CHANGE},
+        "plan": [event.to_dict() for event in told.events],
+        "public part": _digest(public),
+    }
+
+
+@contextlib.contextmanager
+def journal_of(checkpoint: Any, promise: Mapping[str, Any]) -> Iterator[Journal]:
+    """Hold the journal of a fit; that of an audit is a file of its own, and goes."""
+    if noise.current() is None:
+        with Journal(checkpoint, promise) as journal:
+            yield journal
+        return
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Journal(os.path.join(folder, "checkpoint"), promise) as journal,
+    ):
+        yield journal
+
+
+def charged(
+    ledger: PrivacyLedger | None, told: FitPlan, journal: Journal | None
+) -> tuple[FitPlan, Receipt | None]:
+    """Charge a fit, or find what it was charged; return what to tell of it."""
+    facts = {"label": told.subject, "plan": told.schedule, "n_rows": told.n_rows}
+    if journal is None:
+        if ledger is None:
+            return told, None
+        return told, ledger.charge(told.events, **facts)
+    lease, receipt = None, None
+    if ledger is not None and noise.current() is not None:
+        receipt = ledger.charge(told.events, **facts)
+    elif ledger is not None:
+        try:
+            lease, receipt = ledger.lease(
+                journal.fit, told.events, begun=journal.begun, **facts
+            )
+        except PrivacyBudgetError:
+            journal.forget()  # a new one would stand in the way of a smaller fit
+            raise
+    journal.settle(lease)
+    texts = [NOT_COPIED] * (lease is None) + [SAME_ROWS] * journal.begun
+    more = tuple(Assumption(text, enforced=False) for text in texts)
+    return dataclasses.replace(told, assumptions=told.assumptions + more), receipt
+
+
+def _digest(public: PublicRecords) -> str:
+    """Return a digest of public columns, a public target, weights and persons."""
+    found = hashlib.blake2b(digest_size=16)
+
+    def add(array: np.ndarray | None) -> None:
+        if array is not None:
+            found.update(f"{array.dtype.str} {array.shape}".encode())
+            found.update(np.ascontiguousarray(array).data)
+
+    if public.mask.any():
+        for block in public.blocks():
+            parts = (
+                (block,)
+                if isinstance(block, np.ndarray)
+                else (block.data, block.indices, block.indptr)
+            )
+            for part in parts:
+                add(part)
+    add(public.target)
+    if public.units is not None:
+        add(public.units.weights)
+        add(public.units.persons)
+    return found.hexdigest()
+
+
+def _told(value: Any) -> Any:
+    """Return a parameter as JSON: plain values as they are, others by their type."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and math.isnan(value):
+        return "nan"  # which equals itself
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_told(one) for one in value]
+    if isinstance(value, Mapping):
+        return sorted([str(name), _told(one)] for name, one in value.items())
+    if isinstance(value, np.ndarray):
+        return [value.dtype.str, _told(value.tolist())]
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return [kind, _told(value.get_params(deep=False))]
+    return kind
+
+
+# The way from a user's table to checked records, the same in fit and predict.
+
+
+class TableEstimator(BaseEstimator):
+    """Base of every estimator: what it makes of a table."""
+
+    # Declarations that shared code reads, of estimators without such a parameter.
+    public_features = None
+    public_target = False
+    target_name = None
+    names = None
+    n_records = None
+    encoder = None
+    on_invalid = "replace"
+    bounds = None
+    public_loss = None
+    classes: Any = ()
+    class_weight = None
+    loss = "log_loss"
+    max_rows_per_person = None
+
+    #: Declarations that are the same for all estimators of a class.
+    _fixed: dict[str, Any] = {}
+    _accepts_sparse = False
+    _has_target = True
+    #: Whether the model is one of rows that are cut to `feature_bound`.
+    _shortens_rows = True
+    #: Whether rows may be those of a Dask collection.
+    _takes_partitions = False
+    #: Whether the method takes bounds that are released before it begins.
+    _may_release_bounds = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute, unless it declares what no parameter of `get_params` does.
+
+        Notes
+        -----
+        **Guarantees.** What a fit declares public, clips and charges follows from
+        parameters that `get_params` shows. Another attribute of such a name is not
+        stored, with a warning.
+        """
+        mine = type(self)
+        declares = name in DECLARATIONS or name in parameters_of(mine)
+        if declares and name not in shown_parameters(mine):
+            warn_caller(
+                f"{mine.__name__} has no parameter {name!r}, so that setting this "
+                "attribute has no effect: pass parameters to the constructor or to "
+                "set_params.",
+                UtilityWarning,
+            )
+            return
+        super().__setattr__(name, value)
+
+    def _check_declarations(self) -> None:
+        """Raise ValueError if a class attribute stands where a parameter should."""
+        mine = type(self)
+        for name, default in (DECLARATIONS | mine._fixed).items():
+            if name not in parameters_of(mine) and getattr(mine, name) != default:
+                raise ValueError(
+                    f"{mine.__name__}.{name} is a class attribute, and a fit reads its "
+                    "declarations from parameters alone: pass it to the constructor of "
+                    "an estimator that has this parameter."
+                )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # Public columns must be finite, and private ones need not be.
+        private = self.public_features is None
+        tags.input_tags.allow_nan = private and self.on_invalid == "replace"
+        return tags
+
+    def _target(
+        self, y: np.ndarray | None, n_rows: int
+    ) -> tuple[np.ndarray, np.ndarray | None, dict]:
+        """Return the target as numbers, and what `PublicRecords` holds of it.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_rows,) or None
+            None where a plan is made without it.
+        n_rows : int
+
+        Returns
+        -------
+        target : int64 or float64 ndarray of shape (n_rows,)
+        missing : bool ndarray of shape (n_rows,) or None
+            Records without a target; None: there are none.
+        facts : dict
+        """
+        raise NotImplementedError
+
+    @property
+    def _smooths(self) -> bool:
+        """Whether curves of encoded columns are smoothed."""
+        return False
+
+    def _in_coordinates(
+        self,
+        table: EncodedTable,
+        n_records: int,
+        facts: Mapping[str, Any],
+        units: Units | None,
+    ) -> EncodedTable:
+        """Return an encoded table in the columns that the method is to see."""
+        return table
+
+    def _row_map(
+        self,
+        n_features: int,
+        names,
+        mask: np.ndarray,
+        sparse: bool,
+        table: EncodedTable | None,
+    ) -> RowMap:
+        """Return the row map of the bounds; public columns keep their scale."""
+        if math.isinf(self.epsilon):
+            return RowMap(feature_bound=math.inf)
+        bounds = self.bounds if table is None else table.bounds
+        row_map = resolve_row_map(
+            UNKNOWN if self._releases_bounds else bounds,
+            self.feature_bound,
+            self._normalizes,
+            n_features,
+            names,
+            sparse,
+            public=mask,
+            shortens=self._shortens_rows,
+            longest=None if table is None else table.longest,
+        )
+        mixed = mask.any() and not mask.all()
+        return dataclasses.replace(row_map, public=mask if mixed else None)
+
+    @property
+    def _needs_whole_table(self) -> bool:
+        """Whether X is given to what reads no blocks, such as a user's function."""
+        return callable(self.public_loss)
+
+    @property
+    def _releases_bounds(self) -> bool:
+        """Whether the fit itself finds the bounds of the columns."""
+        wanted = is_private(self.bounds)
+        return wanted and self._may_release_bounds and math.isfinite(self.epsilon)
+
+    @property
+    def _normalizes(self) -> bool:
+        """Whether rows are scaled to one norm; "auto": encoded rows are not."""
+        if is_auto(self.normalize):
+            return self.encoder is None
+        return bool(self.normalize)
+
+    def _records(self, X, y, planning: bool = False, **of_rows: Any) -> Records:
+        """Validate, split and map; the last time that the user's objects are touched.
+
+        Rows of a Dask collection are read where they are: see `partitions.reading`.
+        Parameters are those of `_records_in_memory`.
+        """
+        if is_collection(X):
+            return dask_tables.read(self, X, y, planning, **of_rows)
+        return self._records_in_memory(X, y, planning, **of_rows)
+
+    def _records_in_memory(
+        self, X, y, planning: bool = False, sample_weight=None, groups=None, whole=None
+    ) -> Records:
+        """Return the records of a table in memory.
+
+        Parameters
+        ----------
+        X, y
+            As the user gave them.
+        planning : bool, default=False
+            Look at nothing private: private columns become zeros, and a private target
+            too, unless its label set has to be read from it.
+        sample_weight, groups : default=None
+            As `fit` of the linear estimators takes them; both are public.
+        whole : Whole, default=None
+            What is known of the table, where X is a sample of it and y is not looked
+            at.
+        """
+        X, groups = self._take_groups(X, groups)
+        frame, named = X, target_name(self.target_name, y) if self._has_target else None
+        if self.encoder is not None:
+            X = self._encoded(X)
+        checked = self._checked(X, y, planning) if whole is None else whole.of(self, X)
+        n_given = checked[0].shape[0] if whole is None else whole.n_rows
+        X, y, given = self._rows_that_count(*checked, sample_weight, groups)
+        names = self._take_raw_columns()
+        mask = public_mask(self.public_features, self.n_features_in_, names, frame)
+        columns, table = column_names(self.names, names, self.n_features_in_), None
+        if isinstance(self.ledger, PrivacyLedger) and not planning:
+            rows = None if given is None else given.rows
+            source = X if self.encoder is None else frame
+            read = functools.partial(values_of, source, rows, whole is not None)
+            self.ledger.check_column(columns, mask.tolist(), read)
+        if self.encoder is not None:
+            if whole is None:
+                warn_of_unread(self.encoder_, frame, mask, columns)
+            table, names = EncodedTable(self.encoder_, X, mask), None
+            mask = table.mask
+        self._check_split(mask)
+        check_finite(X, mask)
+        if planning:
+            X = blanked(X, mask)
+        target, missing, facts = (
+            self._target(y, X.shape[0]) if self._has_target else (None, None, {})
+        )
+        shows_target = self._has_target and bool(self.public_target)
+        units = None if given is None else self._units(given, X.shape[1], facts)
+        n_rows = X.shape[0] if whole is None else whole.n_rows
+        n = n_rows if units is None else units.n_units
+        n = public_count(n, self.n_records, self.epsilon, self.delta)
+        if table is not None:
+            table = dataclasses.replace(table, encoded=X)
+            table = self._in_coordinates(table, n, facts, units)
+            X, mask, columns = table.rows(), table.mask, table.names(columns)
+        row_map = self._row_map(X.shape[1], names, mask, issparse(X), table)
+        row_map, X, void = self._filled(row_map, X, mask)
+        self._public_mask = mask
+        public = PublicRecords(
+            mask=mask,
+            row_map=row_map,
+            n_records=n,
+            columns=columns,
+            sparse=issparse(X),
+            target=target if shows_target else None,
+            labels=y if shows_target else None,
+            target_name=named,
+            private_reach=None if table is None else table.longest_private,
+            encoding=None if table is None else table.public_part(),
+            units=units,
+            n_given=n_given,
+            _table=X,
+            **facts,
+        )
+        return Records(X, target, public, either(void, missing))
+
+    def _filled(self, row_map: RowMap, X, mask: np.ndarray) -> tuple:
+        """Return the row map, finite rows under it, and which have no number for one.
+
+        With bounds that are yet to be released there is no such row: see
+        `Records.bounded_by`.
+        """
+        if self._releases_bounds:
+            return with_public_bounds(row_map, X, mask), X, None
+        return row_map, *row_map.filled(X)
+
+    def _encoded(self, X) -> np.ndarray | csr_array:
+        """Return encoded rows; `_checked` counts them."""
+        smooth = self._smooths and not self.encoder.sparse_output
+        encoder = clone(self.encoder)
+        if (name := self._group_column) is not None:
+            for given in ("bounds", "categories"):
+                declared = getattr(encoder, given)
+                if isinstance(declared, Mapping) and name in declared:
+                    raise ValueError(
+                        f"groups={name!r} takes a column out of X that the encoder "
+                        f"declares in {given}: put it into ignore."
+                    )
+            encoder.ignore = without_name(encoder.ignore, name)
+        self.encoder_ = encoder.fit_to_smooth(X, smooth)
+        return self.encoder_.encoded(X, least=0)
+
+    def _take_groups(self, X, groups) -> tuple[Any, Any]:
+        """Return X without the column that `groups` names, and the groups."""
+        self._group_column = groups if isinstance(groups, str) else None
+        if self._group_column is not None:
+            check_named(self.public_features, self.bounds, groups)
+        return without_group_column(X, groups)
+
+    def _rows_that_count(
+        self, X, y, sample_weight, groups
+    ) -> tuple[Any, Any, RowsOfUnits | None]:
+        """Return the rows that count: what is left out here, nothing looks at."""
+        self._has_weights = sample_weight is not None
+        given = self._rows_of_units(sample_weight, groups, X.shape[0])
+        if given is None:
+            return X, y, None
+        return chosen_rows(X, given.rows), None if y is None else y[given.rows], given
+
+    def _rows_of_units(self, sample_weight, groups, n_rows) -> RowsOfUnits | None:
+        """Return which rows count, and for whom; None: each is a record of its own."""
+        return None
+
+    def _units(
+        self, given: RowsOfUnits, n_columns: int, facts: Mapping[str, Any]
+    ) -> Units | None:
+        """Return how rows count; None: each is a record, and counts as one."""
+        raise NotImplementedError
+
+    def _checked(
+        self, X, y, planning: bool, **how: bool
+    ) -> tuple[Any, np.ndarray | None]:
+        """Return X and y as arrays; y is None where there is none, or no need of it."""
+        finite = self.on_invalid == "raise" and not planning
+        if self.encoder is None:
+            X = declared_numbers(X, self.bounds, finite)
+        checked = {"accept_sparse": self._accepts_sparse, "finite": finite, **how}
+        if not self._has_target or (planning and self._plans_without(y)):
+            X, y = check_arrays(self, X, **checked), None
+        else:
+            any_target = self._takes_any_target
+            X, y = check_arrays(self, X, y, any_target=any_target, **checked)
+        return (whole_table(X) if self._needs_whole_table else X), y
+
+    def _take_raw_columns(self) -> np.ndarray | None:
+        """Return the names of the raw columns of X; those of encoded ones are not."""
+        if self.encoder is not None:
+            self.n_features_in_ = self.encoder_.n_features_in_
+            if hasattr(self.encoder_, "feature_names_in_"):
+                self.feature_names_in_ = self.encoder_.feature_names_in_
+        return getattr(self, "feature_names_in_", None)
+
+    @property
+    def _takes_any_target(self) -> bool:
+        """Whether no value of the target is refused."""
+        return self.on_invalid == "replace" and not self.public_target
+
+    def _plans_without(self, y) -> bool:
+        """Whether a plan has no need to look at y."""
+        declared = self.classes is not None
+        return not self.public_target and (y is None or declared)
+
+    def _check_split(self, mask: np.ndarray) -> None:
+        """Raise ValueError if nothing is left to protect, or nothing may be public."""
+        if math.isfinite(self.epsilon):
+            check_split(
+                mask,
+                bool(self.public_target),
+                Relation.of(self.neighboring_relation),
+                self.public_loss,
+            )
+
+    def _rows_to_predict(self, X) -> np.ndarray | csr_array:
+        """Return new rows as `fit` would read them, ready for the row map."""
+        check_is_fitted(self)
+        X = without_column(X, getattr(self, "_group_column", None))
+        if hasattr(self, "encoder_"):
+            return self.encoder_.encoded(X)
+        finite, sparse = self.on_invalid == "raise", self._accepts_sparse
+        X = declared_numbers(X, self.bounds, finite)
+        X = check_arrays(self, X, reset=False, accept_sparse=sparse, finite=finite)
+        check_finite(X, self._public_mask)
+        return self.row_map_.filled(X)[0]
+
+
+def warn_of_unread(
+    encoder: DeclaredEncoder, X: Any, public: np.ndarray, names: Sequence[str | int]
+) -> None:
+    """Warn of public columns with values that are no numbers or no dates.
+
+    Parameters
+    ----------
+    encoder : DeclaredEncoder
+        Fitted.
+    X : table
+        Raw; its public columns are looked at and no others.
+    public : bool ndarray of shape (n_features,)
+    names : sequence of str or int
+    """
+    for block in encoder.blocks_:
+        what = {"number": "numbers", "date": "dates"}.get(block.reads)
+        place = block.parents[0]
+        if what is None or not public[place]:
+            continue
+        raw = raw_column(X, place)
+        missing = np.isnan(Column(raw).read(block.reads))
+        unread = sum(text_of(value) is not None for value in exact(raw)[missing])
+        if unread:
+            warn_caller(
+                f"{unread} of {len(missing)} values of the public column "
+                f"{names[place]!r} are no {what} and count as missing: convert them, "
+                "or declare categories.",
+                UtilityWarning,
+            )
+
+
+def values_of(X: Any, rows: Any, is_sample: bool, place: int) -> list:
+    """Return the values of a public column.
+
+    Parameters
+    ----------
+    X : table
+        Raw, or checked; of this the rows that count.
+    rows : index or None
+        The rows that count of a raw table; None: all.
+    is_sample : bool
+        Whether X is not the whole table.
+    place : int
+    """
+    if is_sample:
+        raise PrivacyBudgetError(
+            "a part by a public column cannot be compared with a Dask collection: use "
+            "a part by rows, or leave the column out of X."
+        )
+    if is_frame(X):
+        values = as_array(raw_column(X, place))
+        return (values if rows is None else values[rows]).tolist()
+    blocks = (X[block][:, [place]] for block in row_blocks(X))
+    dense = [one.toarray() if issparse(one) else np.asarray(one) for one in blocks]
+    return np.concatenate(dense)[:, 0].tolist()
+
+
+#: What estimators without such a parameter declare, by name.
+DECLARATIONS: dict[str, Any] = {
+    name: value
+    for name, value in vars(TableEstimator).items()
+    if not name.startswith("_")
+}
+
+
+def check_encoder(encoder: Any, bounds: Any) -> None:
+    """Refuse what is no encoder, and bounds beside it."""
+    if encoder is None:
+        return
+    if not isinstance(encoder, DeclaredEncoder):
+        raise ValueError(
+            f"encoder={shown(encoder)} must be None or a DeclaredEncoder: any other "
+            "transformer goes before the estimator, in a Pipeline."
+        )
+    if bounds is not None:
+        raise ValueError(
+            f"bounds={shown(bounds)} and an encoder are given: declare the bounds of "
+            "raw columns in the encoder, DeclaredEncoder(bounds=...), or take those of "
+            "private_bounds."
+        )
+
+
+_TYPES = Assumption(CATEGORIES_OF_TYPES, enforced=False)
+_ONE_STEP = Assumption(ONE_STEP, enforced=False)
+_SAME_PARTITIONS = Assumption(SAME_PARTITIONS, enforced=False)
+
+
+class PrivateEstimator(CallbackSupportMixin, TableEstimator):
+    """Base of every estimator: how a table becomes a model, and what is charged.
+
+    An estimator gives the parts: its parameters, what it makes of a target
+    (`_target`), the method that fits (`_method`), and the attributes that it publishes
+    (`_attributes`).
+    """
+
+    #: Fitted attributes that are released; a fit is known by the first.
+    _released: tuple[str, ...] = ()
+    #: Those that must be finite.
+    _weights: tuple[str, ...] = ()
+    _has_loop = False
+    #: Whether it may be a step of a Pipeline, of which its own report knows nothing.
+    _may_be_a_step = True
+    #: Whether every release of a fit is charged, so that it may leave a checkpoint.
+    _can_resume = True
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether a fit came to its end."""
+        return hasattr(self, self._released[0])
+
+    @with_callbacks
+    @guarded_fit
+    def fit(self, X, y=None, *, checkpoint=None):
+        """Fit to X and y within the budget, charging the ledger first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Each record once. Values outside `bounds` and rows longer than
+            `feature_bound` are clipped, silently; malformed private ones do what
+            `on_invalid` says. The linear estimators take sparse rows too (held as CSR,
+            never filled in; `bounds` then need low 0).
+        y : array-like of shape (n_samples,), default=None
+            Labels of any type; for regressors numbers; transformers ignore it.
+        checkpoint : str or PathLike, default=None
+            File that keeps what is released, so that a fit that was stopped goes on: by
+            the same call, for the one charge. Remove it when the model is saved. See
+            :ref:`resuming`.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For bad parameters, malformed public values, wrong types and shapes, or the
+            checkpoint of another fit; nothing is charged, no datum is quoted.
+        PrivacyBudgetError
+            If the ledger's ceiling would be passed, or its fit has gone on from a copy
+            of the checkpoint; nothing is charged or trained.
+        """
+        return self._fit(X, y, checkpoint)
+
+    def _fit(self, X, y, checkpoint=None, **of_rows: Any):
+        """Fit; `of_rows` is what `_records` takes beside X and y."""
+        forget(self)
+        self._check_declarations()
+        self._check_parameters()
+        check_checkpoint(checkpoint, self.epsilon, self.random_state, self._can_resume)
+        ledger = PrivacyLedger.resolve(self.ledger)
+        dask_tables.check_estimator(self, X)
+        records = self._records(X, y, **of_rows)
+        try:
+            return self._fit_records(records, ledger, checkpoint)
+        finally:
+            dask_tables.close(records)
+
+    def _fit_records(
+        self, records: Records, ledger: PrivacyLedger | None, checkpoint: Any
+    ):
+        """Fit to records that were read; nothing was charged yet."""
+        if math.isinf(self.epsilon):
+            return self._fit_without_privacy(records, ledger)
+        warn_of_seed(self.random_state)
+        warn_of_large(self.epsilon)
+        public = records.public
+        method, prepared, plan = self._planned(public)
+        dask_tables.check_method(records, method)
+        told = self._fit_plan(public, plan)
+        with self._journal(checkpoint, public, told, ledger) as journal:
+            coins = None if journal is None else journal.coins
+            streams = Streams(self.random_state, type(self), coins)
+            told, receipt = charged(ledger, told, journal)
+            report = self._report(public, told, receipt, plan.n_steps is not None)
+            context = self._begin(plan.n_steps)
+            on_step = self._on_step(context, public, report)
+            desk = Desk(plan.releases, streams, records.void, public.units, journal)
+            found = method.run(records, prepared, plan, desk, on_step)
+            self._finish(context, self._attributes(public, found), report)
+            if journal is not None:
+                journal.finish()
+        return self
+
+    def _journal(
+        self,
+        checkpoint: Any,
+        public: PublicRecords,
+        told: FitPlan,
+        ledger: PrivacyLedger | None,
+    ) -> contextlib.AbstractContextManager[Journal | None]:
+        """Return the journal of the releases of a fit, None without a checkpoint."""
+        if checkpoint is None:
+            return contextlib.nullcontext()
+        promise = promise_of(self, self._given(), public, told, ledger)
+        return journal_of(checkpoint, promise)
+
+    @guarded_fit
+    def plan(self, X, y=None) -> FitPlan:
+        """Return what a fit on X, y would release and cost; nothing is charged.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Only its shape, its column names and its public columns are looked at:
+            private values may be missing.
+        y : array-like of shape (n_samples,), default=None
+            Only looked at if the target is public, or `classes` are not declared. None
+            where the target is private; `classes` are required then.
+
+        Returns
+        -------
+        plan : FitPlan
+            `PrivacyLedger.what_if` takes it.
+
+        Notes
+        -----
+        **Guarantees.** The plan is a function of what is public: equal, byte for byte,
+        for all values of the private columns, of a private target whose `classes` are
+        declared, and for any pattern of zeros in the private columns of a sparse X.
+        In a search over a Pipeline, steps of others are fitted, as they are before the
+        charge of a fit; what they let through is theirs.
+        """
+        return self._plan(X, y)
+
+    def _plan(self, X, y, **of_rows: Any) -> FitPlan:
+        own = copy.copy(self)  # names and numbers of columns are kept there
+        forget(own)
+        own._check_declarations()
+        own._check_parameters()
+        dask_tables.check_estimator(own, X)
+        records = own._records(X, y, planning=True, **of_rows)
+        try:
+            plan, public = None, records.public
+            if math.isfinite(own.epsilon):
+                method, _, plan = own._planned(public)
+                dask_tables.check_method(records, method)
+            return own._fit_plan(public, plan)
+        finally:
+            dask_tables.close(records)
+
+    def _given(self) -> dict[str, Any]:
+        """Return the parameters as they were given, by name."""
+        return {name: getattr(self, name) for name in parameters_of(type(self))}
+
+    # -- the parts of an estimator ---------------------------------------------------
+    def _check_parameters(self) -> None:
+        """Raise ValueError for bad parameters; looks at no data."""
+        check_privacy_parameters(self._given())
+        check_encoder(self.encoder, self.bounds)
+
+    def _method(self, public: PublicRecords) -> Method:
+        """Return how to fit, with every number that it needs."""
+        raise NotImplementedError
+
+    def _without_privacy(self, records: Records) -> Any:
+        """Return the model of ``epsilon=inf``."""
+        raise NotImplementedError
+
+    def _attributes(self, public: PublicRecords, found: Any) -> dict[str, Any]:
+        """Return the fitted attributes of a model."""
+        raise NotImplementedError
+
+    @property
+    def _seeded(self) -> bool:
+        """Whether others can compute the noise: from a seed, or inside of an audit."""
+        return self.random_state is not None or noise.current() is not None
+
+    @property
+    def _assumptions(self) -> tuple[Assumption, ...]:
+        return ASSUMPTIONS
+
+    def _n_threads(self) -> int:
+        return effective_n_jobs(self.n_jobs)
+
+    def _subject(self) -> str:
+        """Return the name of a fit in ledgers and reports."""
+        return type(self).__name__
+
+    # -- the way from records to a model ---------------------------------------------
+    def _budget(self, public: PublicRecords) -> Budget:
+        """Return what a fit may spend, and what its events say of it."""
+        told = name_facts(
+            public.columns,
+            public.mask,
+            target=public.target_name,
+            has_target=self._has_target,
+            public_target=public.has_target,
+        )
+        facts = {
+            "neighboring_relation": self.neighboring_relation,
+            "classes_source": public.classes_source,
+            "seeded": self._seeded,
+            **told,
+        }
+        if public.units is not None:
+            facts["unit"] = public.units.unit
+        return Budget(
+            float(self.epsilon),
+            float(self.delta),
+            Relation.of(self.neighboring_relation),
+            facts,
+            reach=public.reach,
+        )
+
+    def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
+        """Return the method, what it learnt in public, and its plan."""
+        method, budget = self._method(public), self._budget(public)
+        if self._releases_bounds and public.n_private:
+            method = BoundsFirst(method)
+        prepared = method.prepare(public, budget)
+        return method, prepared, method.plan(public, prepared, budget)
+
+    def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
+        """Return what users, ledgers and reports are told; None: epsilon=inf."""
+        table = getattr(public, "encoding", None)  # a search has none
+        assumptions = (
+            *self._assumptions,
+            *(REFUSES,) * (self.on_invalid == "raise"),
+            *(_TYPES,) * (table is not None and table.takes_private_types),
+            *self._of_units(public),
+            *(_SAME_PARTITIONS,) * getattr(public, "in_partitions", False),
+            *(() if plan is None else plan.assumptions),
+        )
+        if plan is not None and self._releases_bounds and public.n_private:
+            assumptions = told_of_released(assumptions)
+        return FitPlan(
+            subject=self._subject(),
+            events=() if plan is None else plan.events,
+            delta=self.delta,
+            target_epsilon=self.epsilon,
+            n_records=public.n_records,
+            n_rows=self._public_rows(public),
+            assumptions=assumptions,
+            schedule=None if plan is None else plan.schedule,
+        )
+
+    def _public_rows(self, public: PublicRecords) -> int | None:
+        """Return the number of rows of the given table, None where it is private."""
+        known = Relation.of(self.neighboring_relation).counts_are_public
+        return public.n_given if known else None
+
+    def _of_units(self, public: PublicRecords) -> tuple[Assumption, ...]:
+        """Return what is assumed of weights and of the order of a person's rows."""
+        # Weights of 0 and 1 leave rows out, and no units.
+        weighted = getattr(self, "_has_weights", False)
+        most = self.max_rows_per_person
+        first = most is not None and public.has_persons
+        texts = [WEIGHTS_ARE_PUBLIC] * weighted + [ORDER_IS_PUBLIC] * first
+        return tuple(Assumption(text, enforced=False) for text in texts)
+
+    def _report(
+        self,
+        public: PublicRecords,
+        told: FitPlan,
+        receipt: Receipt | None,
+        has_loop: bool,
+    ) -> PrivacyReport:
+        return PrivacyReport.from_events(
+            subject=told.subject,
+            events=told.events,
+            delta=told.delta,
+            target_epsilon=told.target_epsilon,
+            n_records=told.n_records,
+            feature_names=public.columns,
+            target_name=public.target_name,
+            released=self._released
+            + ("row_map_",) * self._releases_bounds
+            + ("every iterate of the loop",) * has_loop,
+            assumptions=(*told.assumptions, *(_ONE_STEP,) * self._may_be_a_step),
+            seeded=self._seeded,
+            receipts=[receipt],
+        )
+
+    def _fit_without_privacy(self, records: Records, ledger: PrivacyLedger | None):
+        told, receipt = self._fit_plan(records.public, None), None
+        if ledger is not None:
+            receipt = ledger.charge_nonprivate(label=told.subject)
+        context = self._begin(None)
+        found = self._without_privacy(records.without_void())
+        report = self._report(records.public, told, receipt, self._has_loop)
+        return self._finish(context, self._attributes(records.public, found), report)
+
+    def _begin(self, n_steps: int | None):
+        """Return the callback context of a fit, after telling that it begins."""
+        subtasks = {} if n_steps is None else {"max_subtasks": n_steps}
+        with users_state():
+            context = self._init_callback_context(**subtasks)
+            context.call_on_fit_task_begin(estimator=self)
+        return context
+
+    def _on_step(self, context, public: PublicRecords, report: PrivacyReport) -> OnStep:
+        """Return what tells the callbacks of a step, and whether they stop the loop."""
+
+        @users_state()
+        def on_step(step: int, found: Callable[[], Any]) -> bool:
+            task = context.subcontext(task_name="step")
+            task.call_on_fit_task_begin(estimator=self)
+            snapshot = functools.partial(self._snapshot, public, found, report)
+            return task.call_on_fit_task_end(
+                estimator=self, reconstruction_attributes=snapshot
+            )
+
+        return on_step
+
+    @without_traps()
+    def _snapshot(
+        self, public: PublicRecords, found: Callable[[], Any], report: PrivacyReport
+    ) -> dict[str, Any]:
+        """Return the fitted attributes of the moment."""
+        return {**self._attributes(public, found()), "privacy_": report}
+
+    def _finish(self, context, attributes: dict[str, Any], report: PrivacyReport):
+        """Publish a model, and tell the callbacks that the fit has ended."""
+        for name in self._weights:
+            found = attributes[name]
+            check_weights(found if isinstance(found, list) else [found])
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        self.privacy_ = report
+        with users_state():
+            context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        return self

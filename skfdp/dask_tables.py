@@ -1,0 +1,1008 @@
+"""The way from a Dask collection to records that stay where they are."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import hashlib
+import itertools
+import math
+import sys
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skfdp.data._values import types_of
+from skfdp.data.arrays import (
+    blanked,
+    check_arrays,
+    check_finite,
+    declared_numbers,
+    either,
+)
+from skfdp.data.input_scaler import RowMap
+from skfdp.data.records import PublicRecords, Records
+from skfdp.data.validation import unmasked, without_traps
+from skfdp.mechanisms.noise import generator_of, random_words
+from skfdp.mechanisms.release import PoissonBatches, not_void
+from skfdp.privacy.events import Relation
+from skfdp.queries import Query
+
+# Tables in partitions that stay where they are: the rows of a Dask collection.
+#
+# `reading` makes the records of a fit out of a collection; `table` is what a fit sees
+# of them; `places` asks the partitions, in this process or (`cluster`) on workers of
+# `distributed`; a `shelf` is what is kept where a partition is.
+
+
+# Poisson batches of rows that are elsewhere: each partition draws its own members.
+#
+# The coins of one step and one partition have a key of their own, so that whoever draws
+# them, and however often, draws the same members.
+
+
+# Of the key from which those of steps and partitions are derived.
+_KEY_WORDS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Coins:
+    """The coins of one partition in one batch; a secret.
+
+    Attributes
+    ----------
+    key : int
+        Of 128 bits.
+    rate : float
+        Probability of each row.
+    """
+
+    key: int = dataclasses.field(repr=False)
+    rate: float
+
+    def members(self, n_rows: int) -> np.ndarray:
+        """Return the members among the rows of the partition, int64, increasing."""
+        return PoissonBatches(generator_of(self.key), n_rows, self.rate).draw()
+
+
+@dataclasses.dataclass(frozen=True)
+class PartitionBatch:
+    """One Poisson batch over all partitions, not drawn yet.
+
+    Attributes
+    ----------
+    step : int
+        Number of the batch.
+    rate : float
+        Probability of each row.
+    """
+
+    step: int
+    rate: float
+    _key: bytes = dataclasses.field(repr=False)
+
+    def of(self, partition: int) -> Coins:
+        """Return the coins of a partition, given by number."""
+        place = f"{self.step}/{partition}".encode()
+        found = hashlib.blake2b(place, key=self._key, digest_size=16).digest()
+        return Coins(int.from_bytes(found, "little"), self.rate)
+
+
+class PartitionBatches:
+    """Batches that each row enters independently with probability `rate`.
+
+    Parameters
+    ----------
+    generator : Generator
+        A private stream, which nothing public shares.
+    n_rows : int
+        Of all partitions.
+    rate : float
+        Probability of each row, in (0, 1].
+
+    Notes
+    -----
+    **Guarantees.** Keys are those of a keyed hash of (step, partition), under a key
+    that never leaves this object and is drawn from the stream: whoever knows the coins
+    of one step and partition learns nothing of any others. So the members of different
+    partitions and steps are independent, and each is drawn as `PoissonBatches` says:
+    the union over the partitions is a Poisson batch of all rows.
+    """
+
+    def __init__(self, generator: np.random.Generator, n_rows: int, rate: float):
+        self._key = random_words(generator, _KEY_WORDS).tobytes()
+        self._rate, self._step = rate, -1
+
+    def draw(self) -> PartitionBatch:
+        """Return the next batch."""
+        self._step += 1
+        return PartitionBatch(self._step, self._rate, self._key)
+
+
+# Shelves: the rows of one partition, and what is made of them, where they are.
+
+
+#: Names of what is kept first.
+RAW, RECORDS = "raw", "records"
+_WITHHELD = (
+    "a partition could not be read; the error is withheld because it may quote the "
+    "data: fit to a collection of made-up rows to see it."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """An error of a partition, to be raised by who asked.
+
+    Attributes
+    ----------
+    kind : type
+    text : str
+    """
+
+    kind: type
+    text: str
+
+
+def _told(verb: Callable) -> Callable:
+    """Decorate a method of a shelf: it returns errors, and never raises one.
+
+    The scheduler and the workers of a cluster log errors, and the arguments of what
+    failed with them.
+    """
+
+    @functools.wraps(verb)
+    def told(self: Shelf, *args: Any) -> Any:
+        try:
+            with without_traps():
+                return verb(self, *args)
+        except (ValueError, TypeError) as error:  # which quote no datum, like all here
+            return Failure(type(error), str(error))
+        except Exception:  # its type, too, may depend on a value
+            return Failure(RuntimeError, _WITHHELD)
+
+    return told
+
+
+class Shelf:
+    """The rows of one partition, and what is made of them, where they are.
+
+    Parameters
+    ----------
+    X, y
+        The partition as the user's collection has it. It stays here.
+
+    Notes
+    -----
+    **Guarantees.** Every answer is a function of the partition and of what was put and
+    asked: an answer that is asked for twice, or of a new shelf after the loss of this
+    one, is the same to the last bit.
+    """
+
+    def __init__(self, X: Any, y: Any = None):
+        self._kept: dict[str, Any] = {RAW: (X, y)}
+
+    @_told
+    def put(self, name: str, make: Callable, source: str, per_row: dict) -> None:
+        """Keep ``make(what is kept as source, **per_row)`` under a name."""
+        self._kept[name] = make(self._kept[source], **per_row)
+
+    @_told
+    def ask(self, name: str, question: Callable) -> Any:
+        """Return ``question(what is kept)``; it leaves this place."""
+        return question(self._kept[name])
+
+    @_told
+    def total(
+        self, name: str, theta: np.ndarray | None, coins: Coins | None, unit: float
+    ) -> np.ndarray:
+        """Return the exact sum of a query over a batch; no coins: over every row.
+
+        Void records are left out, as a desk leaves them out.
+        """
+        query, void = self._kept[name], self._kept[RECORDS].void
+        batch = None if coins is None else coins.members(query.n_rows)
+        return query.exact_sum(theta, not_void(batch, void, query.n_rows), unit)
+
+    @_told
+    def drop(self, name: str) -> None:
+        """Keep something no longer."""
+        self._kept.pop(name, None)
+
+
+# Places of partitions: one shelf for each, and the way to ask all of them.
+
+
+#: What is said instead of an error of the user's graph.
+WITHHELD = (
+    "a partition of the Dask collection could not be computed; the error is withheld "
+    "because it may quote the data: compute the collection of made-up rows to see it."
+)
+
+
+class Places:
+    """Partitions in this process, one shelf each.
+
+    Parameters
+    ----------
+    parts : sequence of (X, y)
+        The partitions.
+    """
+
+    def __init__(self, parts: Sequence[tuple[Any, Any]]):
+        self._shelves: list[Any] = [Shelf(*part) for part in parts]
+        self._names = itertools.count(1)
+
+    def __len__(self) -> int:
+        return len(self._shelves)
+
+    def put(
+        self,
+        make: Callable,
+        source: str = RAW,
+        per_row: Sequence[dict] | None = None,
+        name: str | None = None,
+    ) -> str:
+        """Keep what a function makes of something kept, in every place.
+
+        Parameters
+        ----------
+        make : callable
+            It can be pickled.
+        source : str
+            Name of what it is made of.
+        per_row : sequence of dict, default=None
+            Further arguments, those of each partition.
+        name : str, default=None
+            Of what is made; None: a new one, which is returned.
+        """
+        name = f"made {next(self._names)}" if name is None else name
+        given = [{}] * len(self) if per_row is None else per_row
+        self._answers("put", [(name, make, source, one) for one in given])
+        return name
+
+    def ask(self, name: str, question: Callable) -> list[Any]:
+        """Return what a function says of something kept, in the order of the rows."""
+        return self._answers("ask", [(name, question)] * len(self))
+
+    def total(
+        self,
+        name: str,
+        theta: np.ndarray | None,
+        batch: PartitionBatch | None,
+        unit: float,
+    ) -> np.ndarray:
+        """Return the exact int64 sum of a query over all partitions."""
+        coins = [None if batch is None else batch.of(i) for i in range(len(self))]
+        found = self._answers("total", [(name, theta, one, unit) for one in coins])
+        total = np.zeros(found[0].shape, dtype=np.int64)
+        for one in found:
+            total += one  # whatever the order: integers
+        return total
+
+    def drop(self, name: str) -> None:
+        """Keep something no longer."""
+        self._answers("drop", [(name,)] * len(self))
+
+    def close(self) -> None:
+        """Let go of everything that is kept."""
+        self._shelves = []
+
+    def _answers(self, verb: str, arguments: Sequence[tuple]) -> list[Any]:
+        """Return what each partition answers, or raise what went wrong there."""
+        found = self._called(verb, arguments)
+        failed = next((one for one in found if isinstance(one, Failure)), None)
+        if failed is not None:
+            raise failed.kind(failed.text)
+        return found
+
+    def _called(self, verb: str, arguments: Sequence[tuple]) -> list[Any]:
+        shelves = zip(self._shelves, arguments, strict=True)
+        return [getattr(shelf, verb)(*given) for shelf, given in shelves]
+
+
+# Tables whose rows are elsewhere, as a fit sees them.
+
+
+class PublicTable:
+    """The public columns of a table, where those of whole rows are asked for.
+
+    Private columns are zeros; only rows that are asked for are ever made whole.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n_rows, n_public)
+    mask : bool ndarray of shape (n_features,)
+        The public columns.
+    """
+
+    def __init__(self, columns: np.ndarray, mask: np.ndarray):
+        self._columns, self._mask = columns, mask
+        self.shape = len(columns), len(mask)
+        self.dtype, self.ndim = columns.dtype, 2
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        """Return rows, or the public columns: ``table[:, mask]``."""
+        if isinstance(index, tuple):
+            rows, columns = index
+            if not np.array_equal(columns, self._mask):
+                raise KeyError("only the public columns are here.")
+            return self._columns[rows]
+        chosen = self._columns[index]
+        rows = np.zeros((len(chosen), len(self._mask)), dtype=self.dtype)
+        rows[:, self._mask] = chosen
+        return rows
+
+
+@dataclasses.dataclass(frozen=True)
+class PartitionedQuery:
+    """A sum over rows in partitions: that of the sums of the partitions.
+
+    Attributes
+    ----------
+    places : Places
+    name : str
+        Of the queries of the partitions, where these are.
+    planned : Query
+        The same over no rows; it has the bounds.
+    n_rows : int
+
+    Notes
+    -----
+    **Guarantees.** Those of `planned`: unit, clip norm and sensitivity depend on public
+    facts of the whole table, and are the same in every partition. A vector of
+    `exact_sum` is that of one record in its own partition, so that the sum of int64
+    sums is the one over all rows, in any order.
+    """
+
+    places: Places
+    name: str
+    planned: Query
+    n_rows: int
+
+    #: Draws its batches; see `releases.desk`.
+    sampler = PartitionBatches
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the sum."""
+        return self.planned.shape
+
+    @property
+    def clip_norm(self) -> float:
+        """L2 bound of a contribution."""
+        return self.planned.clip_norm
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sum."""
+        return self.planned.sensitivity(relation)
+
+    def unit(self, noise_std: float) -> float:
+        """Return the grid unit of the sum."""
+        return self.planned.unit(noise_std)
+
+    def exact_sum(
+        self, theta: np.ndarray | None, batch: PartitionBatch | None, unit: float
+    ) -> np.ndarray:
+        """Return the int64 sum over the batch, in `unit`; None means every row."""
+        return self.places.total(self.name, theta, batch, unit)
+
+    def derived(self, make: Callable[[Any], Query]) -> PartitionedQuery:
+        """Return the query that `make` makes of this one in each partition."""
+        name = self.places.put(make, self.name)
+        return dataclasses.replace(self, name=name, planned=make(self.planned))
+
+
+@dataclasses.dataclass(frozen=True)
+class PartitionedRecords:
+    """A checked table in partitions; it has the interface of `Records`, but no rows.
+
+    Attributes
+    ----------
+    places : Places
+        Where the `Records` of the partitions are.
+    sizes : tuple of int
+        Rows of each partition; private where the number of rows is.
+    none : Records
+        The same table without rows.
+    public : PublicRecords
+        The public part of all rows, in this process.
+    target : ndarray of shape (n_rows,) or None
+        Only a public one.
+    name : str
+        Of the records of the partitions.
+    """
+
+    places: Places
+    sizes: tuple[int, ...]
+    none: Records
+    public: PublicRecords
+    target: np.ndarray | None = None
+    name: str = RECORDS
+
+    #: Each partition leaves its own void records out.
+    void = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; private where nothing is public."""
+        return sum(self.sizes)
+
+    @property
+    def row_map(self) -> RowMap:
+        """The map of whole rows."""
+        return self.public.row_map
+
+    @property
+    def total_weight(self) -> float:
+        """As that of `public`."""
+        return self.public.total_weight
+
+    def query(self, recipe: Callable, **per_row: Any) -> PartitionedQuery:
+        """Return the sum over partitions of the queries that a recipe makes of them.
+
+        Parameters are those of `Records.query`.
+        """
+        name = self.places.put(recipe, self.name, self._cut(per_row))
+        nothing = {key: _rows(value, 0, 0) for key, value in per_row.items()}
+        planned = recipe(self.none, **nothing)
+        return PartitionedQuery(self.places, name, planned, self.n_rows)
+
+    def with_target(
+        self, change: Callable[[np.ndarray], np.ndarray]
+    ) -> PartitionedRecords:
+        """Return the same table with another target, a function of each one."""
+        return dataclasses.replace(
+            self,
+            name=self.places.put(_Retargeted(change), self.name),
+            none=self.none.with_target(change),
+            target=None if self.target is None else change(self.target),
+        )
+
+    def close(self) -> None:
+        """Let go of what is kept where the partitions are."""
+        self.places.close()
+
+    def _cut(self, per_row: dict[str, Any]) -> Sequence[dict[str, Any]]:
+        """Return what belongs to the rows of each partition."""
+        ends = np.concatenate([[0], np.cumsum(self.sizes)])
+        return [
+            {key: _rows(value, start, stop) for key, value in per_row.items()}
+            for start, stop in zip(ends[:-1], ends[1:], strict=True)
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Retargeted:
+    """Records with another target; can be pickled if the change can."""
+
+    change: Callable[[np.ndarray], np.ndarray]
+
+    def __call__(self, records: Records) -> Records:
+        return records.with_target(self.change)
+
+
+def _rows(values: Any, start: int, stop: int) -> Any:
+    return None if values is None else values[start:stop]
+
+
+def n_rows_of(records: Records) -> int:
+    """Return the number of rows of a partition; a question."""
+    return records.n_rows
+
+
+# Partitions on the workers of `distributed`.
+#
+# A shelf is an actor there: after it is made, this process asks the worker that has it,
+# and no task, no name of one and no log of the scheduler says more than that it exists.
+
+
+# A step is asked for so many times before a fit gives up.
+_ATTEMPTS = 5
+#: Verbs that change what a shelf holds.
+_LASTING = ("put", "drop")
+
+
+class ClusterPlaces(Places):
+    """Partitions on workers; those of a lost worker are made anew.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    parts : sequence of (Delayed, Delayed or None)
+        The partitions of X and y.
+
+    Notes
+    -----
+    **Guarantees.** What is asked of a partition while its worker is lost is asked again
+    of a new shelf, which another worker makes from the graph of the collection and from
+    all that was put there, with the same arguments: the answer is the same, and is
+    taken once.
+    """
+
+    def __init__(self, client: Any, parts: Sequence[tuple[Any, Any]]):
+        super().__init__([])
+        self._client, self._parts = client, list(parts)
+        self._futures: list[Any] = []
+        self._done: list[tuple[str, Sequence[tuple]]] = []
+        self._shelves = self._made(range(len(parts)))
+
+    def _made(self, numbers: Sequence[int]) -> list[Any]:
+        """Return new shelves of some partitions, each where its rows are."""
+        names = [f"skfdp-partition-{uuid.uuid4()}" for _ in numbers]
+        futures = []
+        for number, name in zip(numbers, names, strict=True):
+            parts = [part for part in self._parts[number] if part is not None]
+            rows = self._client.compute(parts)
+            futures.append(
+                self._client.submit(Shelf, *rows, key=name, pure=False, actor=True)
+            )
+        self._futures += futures
+        try:
+            return [future.result() for future in futures]
+        except Exception:  # of the user's graph; it may quote a cell
+            pass
+        raise RuntimeError(WITHHELD)
+
+    def _called(self, verb: str, arguments: Sequence[tuple]) -> list[Any]:
+        if verb in _LASTING:
+            self._done.append((verb, arguments))
+        found: dict[int, Any] = {}
+        for _ in range(_ATTEMPTS):
+            left = [i for i in range(len(self)) if i not in found]
+            asked = [(i, self._asked(i, verb, arguments[i])) for i in left]
+            lost = {}
+            for i, future in asked:
+                try:
+                    found[i] = future.result()
+                except Exception as error:  # a shelf raises nothing: it is gone
+                    lost[i] = error
+            if not lost:
+                return [found[i] for i in range(len(self))]
+            self._restore(sorted(lost), without_last=verb in _LASTING)
+        kind = type(next(iter(lost.values()))).__name__
+        raise RuntimeError(
+            f"{len(lost)} partition(s) could not be asked on any worker ({kind}), in "
+            f"{_ATTEMPTS} attempts: see the logs of the workers; what was charged "
+            "for this fit stays."
+        )
+
+    def _asked(self, number: int, verb: str, arguments: tuple) -> Any:
+        """Return the future of an answer; calls that fail at once are answers too."""
+        try:
+            return getattr(self._shelves[number], verb)(*arguments)
+        except Exception as error:
+            return _Lost(error)
+
+    def _restore(self, numbers: Sequence[int], without_last: bool) -> None:
+        """Make lost shelves anew, with all that was put on them."""
+        made = self._made(numbers)
+        for i, shelf in zip(numbers, made, strict=True):
+            self._shelves[i] = shelf
+        for verb, arguments in self._done[: len(self._done) - without_last]:
+            futures = [self._asked(i, verb, arguments[i]) for i in numbers]
+            for future in futures:
+                try:
+                    future.result()
+                except Exception:  # lost again: the next attempt finds out
+                    return
+
+    def close(self) -> None:
+        """Let the workers go of everything."""
+        super().close()
+        # Not by their references alone: actors are in cycles, and live on.
+        self._client.cancel(self._futures)
+        self._futures, self._parts, self._done = [], [], []
+
+
+class _Lost:
+    """A call that failed before there was a future."""
+
+    def __init__(self, error: Exception):
+        self._error = error
+
+    def result(self) -> Any:
+        """Raise what failed."""
+        raise self._error
+
+
+# Dask arrays and frames: their partitions, and rows that stand for their types.
+
+
+_NO_PARTITIONS = (
+    "{name} must be a Dask array or frame with the partitions of X: this one has "
+    "{found}, and X has {wanted}."
+)
+
+
+def is_collection(X: Any) -> bool:
+    """Whether X is an array or a frame of Dask; imports nothing."""
+    package = type(X).__module__.partition(".")[0]
+    return package in ("dask", "dask_expr") and hasattr(X, "to_delayed")
+
+
+def parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
+    """Return the partitions of X and y, as what Dask can compute.
+
+    Parameters
+    ----------
+    X : dask array of shape (n_rows, n_features) or frame
+    y : dask array or Series of shape (n_rows,), or None
+
+    Raises
+    ------
+    ValueError
+        If they are no collections with the same number of partitions.
+    """
+    rows = _delayed(X)
+    if y is None:
+        return [(one, None) for one in rows]
+    if not is_collection(y):
+        kind = type(y).__name__
+        raise ValueError(
+            f"y of type {kind} must be a Dask array or Series with the partitions of "
+            "X, which is a Dask collection."
+        )
+    targets = _delayed(y)
+    if len(targets) != len(rows):
+        wanted = f"{len(rows)} partition(s)"
+        found = f"{len(targets)} partition(s)"
+        raise ValueError(_NO_PARTITIONS.format(name="y", found=found, wanted=wanted))
+    return list(zip(rows, targets, strict=True))
+
+
+def _delayed(collection: Any) -> list[Any]:
+    if getattr(collection, "ndim", 2) == 2 and hasattr(collection, "rechunk"):
+        collection = collection.rechunk({1: -1})  # whole rows
+    found = collection.to_delayed()
+    return found.ravel().tolist() if isinstance(found, np.ndarray) else list(found)
+
+
+def sample_of(collection: Any) -> Any:
+    """Return two rows that no collection holds, of its names and types.
+
+    Raises
+    ------
+    TypeError
+        If it holds sparse rows.
+    """
+    if issparse(collection._meta):
+        raise TypeError(
+            "X holds sparse rows, and partitions are dense: pass "
+            "X.map_blocks(lambda rows: rows.toarray()) if they fit."
+        )
+    if hasattr(collection, "rechunk"):
+        shape = (2, *(n for n in collection.shape[1:]))
+        return np.zeros(shape, dtype=collection.dtype)
+    return collection._meta_nonempty
+
+
+def places_of(parts: list[tuple[Any, Any]]) -> Places:
+    """Return where the partitions are: on the workers of the current client, if any."""
+    client = _current_client()
+    if client is None:
+        return Places(*computed(parts))
+
+    return ClusterPlaces(client, parts)
+
+
+def computed(*tables: Any) -> tuple[Any, ...]:
+    """Return what Dask collections hold, also those in lists, and others as given.
+
+    Raises
+    ------
+    RuntimeError
+        Instead of any error of the user's graph, which may quote a cell.
+    """
+    import dask
+
+    try:
+        return dask.compute(*tables)
+    except Exception:
+        pass
+    # Outside the handler, so that no error that quotes a value is kept as a context.
+    raise RuntimeError(WITHHELD)
+
+
+def _current_client() -> Any:
+    """Return the client of `distributed` that is current, None without one."""
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import default_client
+
+    try:
+        return default_client()
+    except ValueError:
+        return None
+
+
+# What a worker has no need of.
+_STAYS = ("ledger", "random_state", "public_features", "public_model", "public_loss")
+
+
+@dataclasses.dataclass(frozen=True)
+class Whole:
+    """Facts of a whole table, of which only a sample is looked at.
+
+    Attributes
+    ----------
+    n_rows : int
+    y : ndarray of shape (n_rows,) or None
+        A public target.
+    """
+
+    n_rows: int
+    y: np.ndarray | None
+
+    def of(self, estimator: Any, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return a sample and the whole public target, as arrays that were checked."""
+        if estimator.encoder is None:
+            X = declared_numbers(X, estimator.bounds)
+        X = check_arrays(estimator, X, finite=False)
+        if self.y is None:
+            return X, None
+        rows = np.zeros((self.n_rows, 1))
+        return X, check_arrays(copy.copy(estimator), rows, self.y)[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """The way from a partition to its records, where it is; can be pickled.
+
+    Attributes
+    ----------
+    estimator : TableEstimator
+        Without its ledger and its seed.
+    none : Records
+        The table without rows.
+    planning : bool
+        Look at nothing private.
+    """
+
+    estimator: Any
+    none: Records
+    planning: bool
+
+    def __call__(self, raw: tuple[Any, Any]) -> Records:
+        """Return the records of a partition ``(X, y)``."""
+        if not raw[0].shape[0]:
+            return self.none
+        public = self.none.public
+        return _records_of_part(self.estimator, *raw, public, self.planning)
+
+
+def check_estimator(estimator: Any, X: Any) -> None:
+    """Refuse a Dask collection where the estimator needs a table in memory."""
+    if is_collection(X) and not getattr(estimator, "_takes_partitions", False):
+        raise TypeError(
+            f"{type(estimator).__name__} takes no Dask collection yet, as the linear "
+            "estimators do: pass X.compute() if it fits."
+        )
+
+
+def check_method(records: Any, method: Any) -> None:
+    """Refuse partitions where a method needs the rows in one place.
+
+    A method says what for: ``needs_whole_table() -> str or None``. Of one that says
+    nothing, it is the method itself.
+    """
+    if not isinstance(records, PartitionedRecords):
+        return
+    told = getattr(method, "needs_whole_table", None)
+    reason = f"{type(method).__name__} is a method that" if told is None else told()
+    if reason is not None:
+        raise ValueError(
+            f"{reason} needs a table in memory, and not a Dask collection: choose "
+            "another, or pass X.compute() if it fits."
+        )
+
+
+def close(records: Any) -> None:
+    """Let workers go of what they keep of the records of a fit."""
+    if isinstance(records, PartitionedRecords):
+        records.close()
+
+
+def read(
+    estimator: Any, X: Any, y: Any, planning: bool, **of_rows: Any
+) -> PartitionedRecords:
+    """Return the records of a Dask collection.
+
+    Parameters
+    ----------
+    estimator : TableEstimator
+        It learns the names of columns, as from any table.
+    X, y
+        As for `TableEstimator._records`.
+    planning : bool
+    of_rows
+        Weights and groups, for which there is no way yet.
+
+    Notes
+    -----
+    **Guarantees.** Of the values of a collection, its public columns, a public target
+    and the sizes of its partitions come into this process, and nothing else before
+    something is released.
+    """
+    _check(estimator, X, y, planning, of_rows)
+    places = places_of(parts_of(X, y))
+    try:
+        return _read(estimator, places, sample_of(X), y, planning)
+    except BaseException:
+        places.close()
+        raise
+
+
+def _check(
+    estimator: Any, X: Any, y: Any, planning: bool, of_rows: dict[str, Any]
+) -> None:
+    """Refuse what there is no way for, before a partition is looked at."""
+    given = [name for name, value in of_rows.items() if value is not None]
+    if given:
+        raise ValueError(
+            f"{' and '.join(given)} cannot be given with a Dask collection yet: pass a "
+            "table in memory, or leave it out."
+        )
+    if math.isinf(estimator.epsilon):
+        raise ValueError(
+            "epsilon=inf cannot be fitted to a Dask collection: use scikit-learn or "
+            "dask-ml, or a finite epsilon."
+        )
+    if estimator._releases_bounds:
+        raise ValueError(
+            "bounds='private' cannot be released from a Dask collection yet: declare "
+            "bounds, or take those of private_bounds of a part in memory."
+        )
+    if y is None and not (planning and not estimator.public_target):
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed: a Dask array or "
+            "Series with the partitions of X."
+        )
+    declared = estimator.classes is not None
+    if not declared and not estimator.public_target:
+        raise ValueError(
+            "classes=None: the labels of a Dask collection are private and stay where "
+            "they are; declare `classes`."
+        )
+    encoder = estimator.encoder
+    if encoder is None:
+        return
+    if encoder.sparse_output:
+        raise ValueError(
+            "encoder has sparse_output=True, and partitions are dense: leave it out."
+        )
+    types_of(X, encoder.categories or ())
+
+
+def _read(
+    estimator: Any, places: Places, sample: Any, y: Any, planning: bool
+) -> PartitionedRecords:
+    sizes = tuple(places.ask(RAW, _size))
+    n_rows, labels = sum(sizes), None
+    if estimator.public_target:
+        labels = np.concatenate(places.ask(RAW, _target))
+    known = estimator._records_in_memory(
+        sample,
+        None if y is None else sample_of(y),
+        planning=True,
+        whole=Whole(n_rows, labels),
+    )
+    none = _without_rows(known)
+    sent = dataclasses.replace(none, public=dataclasses.replace(none.public))
+    reader = Reader(_sent(estimator, none.public), sent, planning)
+    places.put(reader, RAW, name=RECORDS)
+    places.drop(RAW)
+    public = _with_rows(known.public, places, n_rows)
+    return PartitionedRecords(places, sizes, none, public, public.target)
+
+
+def _without_rows(known: Records) -> Records:
+    """Return the table without rows, from two that no table holds."""
+    public, X = known.public, known.X[:0]
+    encoding = public.encoding
+    if encoding is not None:
+        encoding = dataclasses.replace(encoding, encoded=encoding.encoded[:0])
+    public = dataclasses.replace(
+        public,
+        target=None if public.target is None else public.target[:0],
+        labels=None if public.labels is None else public.labels[:0],
+        encoding=encoding,
+        _table=X,
+    )
+    target = None if known.target is None else known.target[:0]
+    return Records(X, target, public)
+
+
+def _with_rows(public: PublicRecords, places: Places, n_rows: int) -> PublicRecords:
+    """Return the public part of the whole table."""
+    mask, encoding = public.mask, public.encoding
+    columns = np.empty((n_rows, 0))
+    if mask.any():
+        columns = np.concatenate(places.ask(RECORDS, _public_columns))
+    if encoding is not None:
+        shown = np.empty((n_rows, 0))
+        if encoding.public_encoded.any():
+            shown = np.concatenate(places.ask(RECORDS, _public_encoded))
+        encoding = dataclasses.replace(encoding, encoded=shown)
+    table = columns if mask.all() else PublicTable(columns, mask)
+    return dataclasses.replace(
+        public, encoding=encoding, in_partitions=True, _table=table
+    )
+
+
+def _sent(estimator: Any, public: PublicRecords) -> Any:
+    """Return what a worker needs of an estimator."""
+    own = copy.copy(estimator)
+    for name in [name for name in vars(own) if "callback" in name]:
+        delattr(own, name)
+    for name in _STAYS:
+        if hasattr(own, name):
+            vars(own)[name] = None
+    if public.classes is not None:
+        vars(own)["classes"] = public.classes.tolist()
+    return own
+
+
+def _records_of_part(
+    estimator: Any, X: Any, y: Any, public: PublicRecords, planning: bool
+) -> Records:
+    """Return the records of some rows, as those of the whole table would be.
+
+    Parameters
+    ----------
+    estimator : TableEstimator
+        It knows the columns, and the fitted encoder.
+    X, y
+        Some rows of the user's table.
+    public : PublicRecords
+        What is known of the whole table, without rows.
+    planning : bool
+    """
+    own, encoded = copy.copy(estimator), estimator.encoder is not None
+    if encoded:
+        X = own.encoder_.encoded(X, least=0)
+    X, y = own._checked(X, y, planning, reset=encoded, enough=False)
+    if not encoded:
+        check_finite(X, public.mask)
+    target, missing, _ = own._target(y, X.shape[0])
+    shows_target, table = bool(own.public_target), public.encoding
+    if table is not None:
+        table = dataclasses.replace(table, encoded=X)
+        X, table = table.rows(), table.public_part()
+    if planning:
+        X = blanked(X, public.mask)
+    X, void = public.row_map.filled(X)
+    public = dataclasses.replace(
+        public,
+        target=target if shows_target else None,
+        labels=y if shows_target else None,
+        encoding=table,
+        _table=X,
+    )
+    return Records(X, target, public, either(void, missing))
+
+
+# -- Questions ------------------------------------------------------------------------
+
+
+def _size(raw: tuple[Any, Any]) -> int:
+    return raw[0].shape[0]
+
+
+def _target(raw: tuple[Any, Any]) -> np.ndarray:
+    return np.asarray(unmasked(raw[1], as_objects=True))
+
+
+def _public_columns(records: Records) -> np.ndarray:
+    return records.X[:, records.public.mask]
+
+
+def _public_encoded(records: Records) -> np.ndarray:
+    return records.public.encoding.encoded

@@ -1,0 +1,1 @@
+"""Tables, their columns, targets and privacy units; adapters for files."""

@@ -1,0 +1,760 @@
+r"""Smooth coordinates of encoded rows: neighbouring knots share what they learn.
+
+Rows of hats ``H`` become ``H L``, with a public matrix L for each block. A model of
+them is a model of hats: weights theta on the rows ``H L`` are the weights ``L theta``
+on the hats. Directions of L that are smooth are long, rough ones are short or left out,
+so that noise of one size in every weight of theta is little noise in a curve.
+
+L is a function of public numbers alone: it costs no privacy and learns nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from skfdp.data._values import Column
+from skfdp.data.grid import blocks as row_blocks
+from skfdp.data.target import Spelling
+
+# Blocks of encoded columns: one for each declared column, date part and pair.
+#
+# A row has a fixed number of entries in a block, all in [0, 1], and at most the norm 1.
+# Hats are rounded to multiples of 2**-26, so that they, and their products in pairs,
+# sum to exactly 1: a norm bound must not hinge on rounding.
+
+
+MISSING, OTHER = "missing", "other"
+_GRID = 2.0**26
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Block:
+    """Neighbouring encoded columns that come from one raw column, or from a pair.
+
+    Attributes
+    ----------
+    name : str
+        "age"; of dates also "admitted.month" and "admitted.weekday"; of a pair
+        "age:hours".
+    parents : tuple of int
+        Positions of the raw columns, one or two.
+    start : int
+        Position of the first encoded column.
+    levels : tuple of str
+        Names of the encoded columns.
+    reads : {"number", "date", "month", "weekday", "category", "pair"}
+        How values of the raw column are read. Dates are days since 1970-01-01.
+    knots : float64 ndarray of shape (n_knots,) or None
+        Of hats and lines, in the units that the block reads; one for each hat, and the
+        two bounds of a line.
+    end : float or None
+        Of a cyclic block with knots: where the first knot comes again.
+    cyclic : bool
+        Whether the last level before "missing" is a neighbour of the first.
+    kind : {"hats", "linear", "categories", "pair"}
+    stop : int
+        ``start + len(levels)``.
+    feature_names : tuple of str
+        ``name__level`` for each level.
+    """
+
+    kind: ClassVar[str] = ""
+
+    name: str
+    parents: tuple[int, ...]
+    start: int
+    levels: tuple[str, ...]
+    reads: str = "number"
+    knots: np.ndarray | None = None
+    end: float | None = None
+    cyclic: bool = False
+
+    @property
+    def stop(self) -> int:
+        """Position after the last encoded column."""
+        return self.start + len(self.levels)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the encoded columns."""
+        return tuple(f"{self.name}__{level}" for level in self.levels)
+
+    @property
+    def missing(self) -> int:
+        """Place of the level that missing values have, from the start."""
+        return self.levels.index(MISSING)
+
+    def at(self, start: int) -> Block:
+        """Return the block at another position."""
+        return dataclasses.replace(self, start=start)
+
+    def entries(self, *columns: Column) -> tuple[np.ndarray, np.ndarray]:
+        """Return places and values of the entries of each row that may not be zero.
+
+        Parameters
+        ----------
+        *columns : Column
+            One for each parent.
+
+        Returns
+        -------
+        places : int ndarray of shape (n_rows, n_entries)
+            From the start of the block; no place twice in a row.
+        values : float64 ndarray of shape (n_rows, n_entries)
+        """
+        raise NotImplementedError
+
+    def encode(self, *raw: Any) -> np.ndarray:
+        """Return the rows of this block alone, for figures.
+
+        Parameters
+        ----------
+        *raw : array-like of shape (n_rows,)
+            Raw values, one column for each parent.
+
+        Returns
+        -------
+        rows : float64 ndarray of shape (n_rows, n_levels)
+        """
+        if len(raw) != len(self.parents):
+            raise ValueError(
+                f"block {self.name!r} takes {len(self.parents)} column(s) of raw "
+                f"values, got {len(raw)}."
+            )
+        places, values = self.entries(*map(Column, raw))
+        rows = np.zeros((len(places), len(self.levels)))
+        np.put_along_axis(rows, places, values, axis=1)
+        return rows
+
+    def _replaced(
+        self, places: np.ndarray, values: np.ndarray, missing: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return entries with the level "missing" instead of all else where it is."""
+        width = places.shape[1]
+        places[missing] = self.missing - np.arange(width)
+        values[missing] = np.arange(width) == 0
+        return places, values
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class HatsBlock(Block):
+    """Hats: a number between two knots counts for both, by its distance to them."""
+
+    kind: ClassVar[str] = "hats"
+
+    def entries(self, *columns: Column) -> tuple[np.ndarray, np.ndarray]:
+        """Return two neighbouring hats, which sum to 1, or "missing" alone."""
+        x = columns[0].read(self.reads)
+        missing = np.isnan(x)
+        knots = self.knots if self.end is None else np.append(self.knots, self.end)
+        x = np.clip(np.where(missing, knots[0], x), knots[0], knots[-1])
+        left = np.searchsorted(knots, x, side="right") - 1
+        left = np.clip(left, 0, len(knots) - 2)
+        places = np.stack([left, (left + 1) % len(self.knots)], axis=1)
+        share = np.rint(_share(x, knots[left], knots[left + 1]) * _GRID) / _GRID
+        return self._replaced(places, np.stack([1 - share, share], axis=1), missing)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LinearBlock(Block):
+    """Line: a number scaled from its bounds to [0, 1]."""
+
+    kind: ClassVar[str] = "linear"
+
+    def entries(self, *columns: Column) -> tuple[np.ndarray, np.ndarray]:
+        """Return the scaled number, or "missing" alone."""
+        x = columns[0].read(self.reads)
+        missing = np.isnan(x)
+        low, high = self.knots
+        x = np.clip(np.where(missing, low, x), low, high)
+        places = np.zeros((len(x), 1), dtype=np.intp)
+        return self._replaced(places, _share(x, low, high)[:, None], missing)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CategoriesBlock(Block):
+    """Categories, one column each; unknown ones are "other".
+
+    Attributes
+    ----------
+    spelling : Spelling or None
+        Which values are which category; None where parts of dates are read.
+    """
+
+    kind: ClassVar[str] = "categories"
+
+    spelling: Spelling | None = None
+
+    def entries(self, *columns: Column) -> tuple[np.ndarray, np.ndarray]:
+        """Return a single 1."""
+        if self.reads == "category":
+            other = self.levels.index(OTHER)
+            places = columns[0].places(self.spelling, other, self.missing)
+        else:
+            part = columns[0].read(self.reads)
+            places = np.where(np.isnan(part), self.missing, part).astype(np.intp)
+        return places[:, None], np.ones((len(places), 1))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PairBlock(Block):
+    """Pair: products of the entries of two blocks, but of their level "missing".
+
+    Attributes
+    ----------
+    sides : tuple of Block
+        The two blocks.
+    """
+
+    kind: ClassVar[str] = "pair"
+
+    sides: tuple[Block, ...] = ()
+
+    def entries(self, *columns: Column) -> tuple[np.ndarray, np.ndarray]:
+        """Return products of entries, or "missing" if either side is."""
+        (a, u), (b, v) = (
+            side.entries(column)
+            for side, column in zip(self.sides, columns, strict=True)
+        )
+        first, second = self.sides
+        missing = (a[:, 0] == first.missing) | (b[:, 0] == second.missing)
+        # Levels without "missing", row by row of the product.
+        a, b = a - (a > first.missing), b - (b > second.missing)
+        shape = len(a), a.shape[1] * b.shape[1]  # -1 is unknown without rows
+        places = a[:, :, None] * (len(second.levels) - 1) + b[:, None, :]
+        places = places.reshape(shape)
+        values = (u[:, :, None] * v[:, None, :]).reshape(shape)
+        return self._replaced(places, values, missing)
+
+
+def _share(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    """Return where x in [low, high] lies between them, from 0 to 1; 1 if they meet."""
+    with np.errstate(over="ignore"):  # the distance of sides near the largest floats
+        unit = np.where(np.isinf(np.subtract(high, low)), 0.25, 1.0)
+    width = high * unit - low * unit
+    share = np.divide(
+        x * unit - low * unit, width, out=np.ones(len(x)), where=width > 0
+    )
+    return np.clip(share, 0.0, 1.0)
+
+
+#: Share of the target's variance that curves and categories are expected to explain.
+EXPLAINED = 0.5
+#: What "missing" is expected to tell, over what the first direction is.
+MISSING_VARIANCE = 1 / 9
+# With less signal than that only the first direction is left.
+_LEAST_SIGNAL = 1e-3
+# Half-way between the lengths of the prior, in which rough shapes are learnt late, and
+# whitened ones, in which a straight line is learnt as slowly as everything else.
+_HALF = 0.5
+# More categories than this have no matrix of contrasts, which is square.
+_MOST_LEVELS = 256
+# Widened by more than rounding, so that no row is longer than 1.
+_WIDER = 1 + 1e-12
+
+
+def directions(n_knots: int, cyclic: bool = False) -> np.ndarray:
+    """Return shapes of a curve at its knots, the smoothest first.
+
+    Parameters
+    ----------
+    n_knots : int
+        At least 2; knots count as equally far apart.
+    cyclic : bool, default=False
+        Whether the last knot is a neighbour of the first.
+
+    Returns
+    -------
+    shapes : float64 ndarray of shape (n_knots, n_knots - 1)
+        Orthonormal columns that sum to zero: a constant is the intercept's. First a
+        straight line, then the eigenvectors of the sum of squared second differences
+        in ascending order. Of a cyclic curve the waves, in pairs.
+    """
+    if cyclic:
+        return _waves(n_knots)
+    bends = np.diff(np.eye(n_knots), 2, axis=0)
+    _, shapes = np.linalg.eigh(bends.T @ bends)
+    shapes = shapes[:, 1:]
+    line = np.arange(n_knots) - (n_knots - 1) / 2
+    shapes[:, 0] = line / np.linalg.norm(line)
+    # The sign of an eigenvector is anybody's.
+    return shapes * np.where(shapes[-1] < 0, -1.0, 1.0)
+
+
+def _waves(n_knots: int) -> np.ndarray:
+    angle = 2 * np.pi * np.arange(n_knots) / n_knots
+    order = orders(n_knots, cyclic=True)
+    phase = np.where(np.arange(len(order)) % 2 == 0, 0.0, np.pi / 2)
+    shapes = np.cos(angle[:, None] * order - phase)
+    return shapes / np.linalg.norm(shapes, axis=0)
+
+
+def orders(n_knots: int, cyclic: bool = False) -> np.ndarray:
+    """Return the number of bends, or of waves, of each direction, from 1."""
+    place = np.arange(n_knots - 1)
+    return place // 2 + 1 if cyclic else place + 1
+
+
+def contrasts(n_levels: int) -> np.ndarray:
+    """Return orthonormal columns that sum to zero, shape (n_levels, n_levels - 1)."""
+    shapes = np.triu(np.ones((n_levels, n_levels - 1)))
+    below = np.arange(1, n_levels)
+    shapes[below, below - 1] = -below
+    return shapes / np.linalg.norm(shapes, axis=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Contrasts:
+    """The matrix of `contrasts` without its entries, whose number is the square.
+
+    Column j has ones in the first j + 1 rows and -(j + 1) in the next, over its norm.
+
+    Attributes
+    ----------
+    n_levels : int
+    """
+
+    n_levels: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of levels and of contrasts."""
+        return self.n_levels, self.n_levels - 1
+
+    def __len__(self) -> int:
+        """Return the number of levels."""
+        return self.n_levels
+
+    @property
+    def _places(self) -> np.ndarray:
+        return np.arange(1.0, self.n_levels)
+
+    @property
+    def _norms(self) -> np.ndarray:
+        return np.sqrt(self._places * (self._places + 1))
+
+    def of_levels(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows with their second axis multiplied away; the product's is last."""
+        rows = np.moveaxis(rows, 1, -1)
+        before = np.cumsum(rows[..., :-1], axis=-1)
+        return (before - self._places * rows[..., 1:]) / self._norms
+
+    def on_levels(self, grid: np.ndarray, axis: int, power: int) -> np.ndarray:
+        """Return what a matrix with entries to a power makes of shapes; levels last."""
+        part = np.moveaxis(grid, axis, -1) / self._norms**power
+        out = np.zeros((*part.shape[:-1], self.n_levels))
+        out[..., :-1] = np.cumsum(part[..., ::-1], axis=-1)[..., ::-1]
+        out[..., 1:] += (-self._places) ** power * part
+        return out
+
+
+def _on_levels(
+    grid: np.ndarray, side: np.ndarray | Contrasts, axis: int, power: int
+) -> np.ndarray:
+    """Return a grid with an axis of shapes made one of levels, which is last."""
+    if isinstance(side, Contrasts):
+        return side.on_levels(grid, axis, power)
+    return np.tensordot(grid, side**power, axes=(axis, 1))
+
+
+def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray:
+    r"""Share out the squared norm of a row among directions.
+
+    Let direction j have the share a_j of the squared norm. A release then tells the
+    correlation of its coordinate with the target up to noise of variance
+    ``noise**2 / a_j``, beside the chance of the labels, c. Where a correlation has the
+    prior variance v_j, the best linear estimates explain
+    ``sum v_j**2 / (v_j + c + noise**2 / a_j)`` of the target's variance, which is
+    largest at
+
+    .. math:: a_j = \max(0, \theta v_j - noise^2) / (v_j + c), \qquad \sum_j a_j = 1.
+
+    So weak directions are left out, the more of them the louder the noise, and the
+    others are nearly whitened: reverse water-filling (Cover and Thomas, *Elements of
+    Information Theory*, section 10.3.3), with a prior in place of the known variance.
+
+    Parameters
+    ----------
+    prior : ndarray of shape (n_directions,)
+        v, the variances of the correlations; positive.
+    noise : float
+        Standard deviation of the noise of the released statistic over the number of
+        records, for rows of norm 1 and a target of standard deviation 1.
+    chance : float
+        c.
+
+    Returns
+    -------
+    share : ndarray of shape (n_directions,)
+        Zero for the directions that are left out.
+    """
+    order = np.argsort(-prior, kind="stable")
+    v = prior[order]
+    total = v + chance
+    # The level if the first k directions are kept, for every k.
+    level = (1 + noise**2 * np.cumsum(1 / total)) / np.cumsum(v / total)
+    last = np.nonzero(level * v > noise**2)[0].max(initial=0)
+    share = np.empty(len(v))
+    share[order] = np.maximum(0, level[last] * v - noise**2) / total
+    share[order[0]] = share[order[0]] or 1.0  # where noise drowns even the rounding
+    return share
+
+
+def prior_variances(n_knots: int, cyclic: bool = False) -> np.ndarray:
+    """Return how much of a curve's variance is expected in each of `directions`.
+
+    That of a random walk along the knots: a direction of j bends has 1 / j**2 of that
+    of the line.
+    """
+    variance = orders(n_knots, cyclic) ** -2.0
+    return variance / variance.sum()
+
+
+@dataclasses.dataclass(frozen=True)
+class Strength:
+    """Public numbers that decide how smooth curves are.
+
+    Attributes
+    ----------
+    signal : float
+        ``mu n``: the budget's Gaussian-DP parameter for a sum that moves by 1, times
+        the number of records. Infinite without noise.
+    n_records : int
+        Nominal where the number is private.
+    n_blocks : int
+        They share the norm of a row, and what the row explains.
+    n_outputs : int, default=1
+        Columns of weights: one for each class where there are more than two.
+    """
+
+    signal: float
+    n_records: int
+    n_blocks: int
+    n_outputs: int = 1
+
+    def squares(self, variance: np.ndarray) -> np.ndarray:
+        """Return the squared length of each direction of a block; the largest is 1.
+
+        Parameters
+        ----------
+        variance : ndarray of shape (n_directions,)
+            What is expected of each direction in the curve: positive, of sum 1.
+        """
+        p = self.n_blocks
+        prior, chance = variance * EXPLAINED / p, 1 / self.n_records
+        # A block is 1 / sqrt(p) long if the row is 1 long. Contributions are cut to
+        # about the size of a residual: the noise follows that.
+        noise = math.sqrt(p * self.n_outputs) / max(self.signal, _LEAST_SIGNAL)
+        share = shares_of_norm(prior, noise, chance)
+        # What a direction costs by chance alone: more than it is expected to explain.
+        share[(prior <= chance) & (prior < prior.max())] = 0.0
+        squares = share * (prior + chance) ** _HALF
+        return squares / squares.max()
+
+
+def lengths(sides: Sequence[np.ndarray | Contrasts], squares: np.ndarray) -> np.ndarray:
+    """Return the lengths of directions with which no row of hats is longer than 1.
+
+    Parameters
+    ----------
+    sides : sequence of ndarray or Contrasts, of shape (n_levels, n_shapes)
+        Orthonormal columns: the shapes of a curve, or of both sides of a pair.
+    squares : ndarray of shape (n_directions,)
+        Squared lengths up to a factor, of a shape or of each product of shapes.
+
+    Returns
+    -------
+    lengths : float64 ndarray of shape (n_directions,)
+        ``sides[0] * lengths`` is L, whose longest row has norm 1, up to rounding. So
+        no mean of its rows is longer, and rows of hats make means.
+    """
+    grid = squares.reshape([own.shape[1] for own in sides])
+    norms = grid
+    for own in sides:  # each moves its axis to the end
+        norms = _on_levels(norms, own, 0, 2)
+    return np.sqrt(squares) / (math.sqrt(norms.max()) * _WIDER)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Curve:
+    """The smooth coordinates of one block.
+
+    Attributes
+    ----------
+    smooth : int ndarray
+        Encoded columns, of hats or of their products.
+    plain : int ndarray
+        Encoded columns that stay what they are, after the smooth ones.
+    plain_factor : ndarray of shape (n_plain,)
+        Their lengths.
+    sides : tuple of ndarray or Contrasts
+        Shapes of each side, by whose products the columns are multiplied.
+    chosen : int ndarray of shape (n_sides, n_directions)
+        The shape of each side in a direction.
+    factor : ndarray of shape (n_directions,)
+        Length of each direction.
+    """
+
+    smooth: np.ndarray
+    plain: np.ndarray
+    plain_factor: np.ndarray
+    sides: tuple[np.ndarray | Contrasts, ...] = ()
+    chosen: np.ndarray = dataclasses.field(default_factory=lambda: np.empty((0, 0)))
+    factor: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0))
+
+    @classmethod
+    def of(cls, block: Block, strength: Strength) -> _Curve:
+        every = np.arange(block.start, block.stop)
+        if block.kind not in ("hats", "pair"):
+            return cls(every[:0], every, np.ones(len(every)))
+        found = [_side(side) for side in (getattr(block, "sides", ()) or (block,))]
+        shapes, variance = tuple(s for s, _ in found), np.ones(1)
+        for _, own in found:
+            variance = np.outer(variance, own).ravel()
+        # The level "missing" is one more direction, which noise may drown, too: a
+        # missing value then has the mean of the curve.
+        variance = np.append(variance, variance.max() * MISSING_VARIANCE)
+        squares = strength.squares(variance / variance.sum())
+        kept = np.flatnonzero(squares[:-1])
+        factor = lengths(shapes, squares[:-1])[kept]
+        chosen = np.array(np.unravel_index(kept, [own.shape[1] for own in shapes]))
+        missing = every == block.start + block.missing
+        plain = every[missing & (squares[-1] > 0)]
+        length = np.full(len(plain), math.sqrt(squares[-1]))
+        return cls(every[~missing], plain, length, shapes, chosen, factor)
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.factor) + len(self.plain)
+
+    def rows(self, encoded: np.ndarray, out: np.ndarray) -> None:
+        """Write the columns of this block for some rows."""
+        out[:, len(self.factor) :] = encoded[:, self.plain] * self.plain_factor
+        if not self.sides:
+            return
+        smooth = encoded[:, self.smooth].reshape(
+            len(encoded), *[len(own) for own in self.sides]
+        )
+        for own in self.sides:  # each moves its axis to the end
+            smooth = _times(smooth, own)
+        picked = smooth[(slice(None), *self.chosen)]
+        np.multiply(picked, self.factor, out=out[:, : len(self.factor)])
+
+    def weights(self, coef: np.ndarray, out: np.ndarray, power: int) -> None:
+        """Write weights on the encoded columns of this block, or their variances."""
+        n_smooth = len(self.factor)
+        out[:, self.plain] = coef[:, n_smooth:] * self.plain_factor**power
+        if not self.sides:
+            return
+        grid = np.zeros((len(coef), *[own.shape[1] for own in self.sides]))
+        grid[(slice(None), *self.chosen)] = coef[:, :n_smooth] * self.factor**power
+        for own in self.sides:
+            grid = _on_levels(grid, own, 1, power)
+        out[:, self.smooth] = grid.reshape(len(coef), -1)
+
+
+def _side(block: Block) -> tuple[np.ndarray | Contrasts, np.ndarray]:
+    """Return shapes of the levels but "missing", and their prior variances."""
+    n_levels = len(block.levels) - 1
+    if block.kind == "hats":
+        return directions(n_levels, block.end is not None), prior_variances(
+            n_levels, block.end is not None
+        )
+    if n_levels == 1:  # a line, or categories without any
+        return np.ones((1, 1)), np.ones(1)
+    shapes = contrasts if n_levels <= _MOST_LEVELS else Contrasts
+    return shapes(n_levels), np.full(n_levels - 1, 1 / (n_levels - 1))
+
+
+def _times(rows: np.ndarray, matrix: np.ndarray | Contrasts) -> np.ndarray:
+    """Return rows with their second axis multiplied away; the product's is last.
+
+    Entry by entry, in one order: a row does not depend on those beside it, as it may in
+    a product of matrices.
+    """
+    if isinstance(matrix, Contrasts):
+        return matrix.of_levels(rows)
+    out = np.zeros((len(rows), *rows.shape[2:], matrix.shape[1]))
+    for level, weights in enumerate(matrix):
+        out += rows[:, level, ..., None] * weights
+    return out
+
+
+@dataclasses.dataclass(frozen=True)
+class Smoothing:
+    """The map between encoded rows and smooth coordinates, and back for weights.
+
+    Attributes
+    ----------
+    n_encoded : int
+        Columns of encoded rows.
+    block : int ndarray of shape (n_columns,)
+        The block of each smooth column.
+    curves : tuple of _Curve
+
+    Notes
+    -----
+    **Guarantees.** A function of the declared blocks and of `Strength`, which are
+    public. Each row becomes what it would become alone. Entries are in [-1, 1], and no
+    block of a row is longer than 1, up to 1e-9, if none of the encoded row is.
+    """
+
+    n_encoded: int
+    block: np.ndarray
+    curves: tuple[_Curve, ...]
+
+    @classmethod
+    def of(
+        cls,
+        blocks: Sequence[Block],
+        signal: float,
+        n_records: int,
+        n_outputs: int = 1,
+    ) -> Smoothing:
+        """Return the coordinates for public numbers.
+
+        Parameters
+        ----------
+        blocks : sequence of Block
+            Of an encoder, in order.
+        signal, n_records, n_outputs
+            See `Strength`.
+        """
+        strength = Strength(signal, n_records, len(blocks), n_outputs)
+        curves = tuple(_Curve.of(block, strength) for block in blocks)
+        owner = np.repeat(np.arange(len(curves)), [c.n_columns for c in curves])
+        return cls(max((b.stop for b in blocks), default=0), owner, curves)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of smooth columns."""
+        return len(self.block)
+
+    def rows(self, encoded: np.ndarray) -> np.ndarray:
+        """Return encoded rows in smooth coordinates.
+
+        Parameters
+        ----------
+        encoded : ndarray of shape (n_rows, n_encoded)
+
+        Returns
+        -------
+        rows : float64 ndarray of shape (n_rows, n_columns)
+        """
+        out = np.empty((len(encoded), self.n_columns))
+        for part in row_blocks(len(encoded), max(1, self.n_encoded)):
+            for own, curve in zip(self._slices(), self.curves, strict=True):
+                curve.rows(encoded[part], out[part, own])
+        return out
+
+    def weights(self, coef: np.ndarray) -> np.ndarray:
+        """Return weights on encoded columns, given weights on smooth ones.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_outputs, n_columns)
+
+        Returns
+        -------
+        weights : float64 ndarray of shape (n_outputs, n_encoded)
+            ``encoded @ weights.T`` is ``rows(encoded) @ coef.T``.
+        """
+        return self._on_encoded(coef, 1)
+
+    def variances(self, variances: np.ndarray) -> np.ndarray:
+        """Return variances of `weights`, given those of independent smooth weights.
+
+        Parameters
+        ----------
+        variances : ndarray of shape (n_outputs, n_columns)
+
+        Returns
+        -------
+        variances : float64 ndarray of shape (n_outputs, n_encoded)
+            The squares of the map, applied as the map is: it has no matrix of all
+            columns by all columns.
+        """
+        return self._on_encoded(variances, 2)
+
+    def _on_encoded(self, coef: np.ndarray, power: int) -> np.ndarray:
+        """Return the map of weights with each of its entries to a power."""
+        out = np.zeros((len(coef), self.n_encoded))
+        for own, curve in zip(self._slices(), self.curves, strict=True):
+            curve.weights(coef[:, own], out, power)
+        return out
+
+    def _slices(self) -> list[slice]:
+        ends = np.cumsum([curve.n_columns for curve in self.curves])
+        return [
+            slice(e - c.n_columns, e) for e, c in zip(ends, self.curves, strict=True)
+        ]
+
+
+# Knots: where the pieces of a curve meet.
+
+
+#: Knots of a column where nothing is known but its bounds.
+STANDALONE_KNOTS = 8
+#: Knots beside a budget, in smooth coordinates, which leave out what noise would drown:
+#: 8 and 16 are too few for steps, for long tails and for bounds that are too wide.
+SMOOTH_KNOTS = 32
+
+#: Geometric steps from 0 start this many halvings below the upper bound: a column whose
+#: typical value is a hundredth of what is declared still gets a few knots below it.
+HALVINGS = 7
+
+
+def automatic_knots(smooth: bool = False) -> int:
+    """Return what ``n_knots="auto"`` stands for; public numbers alone may decide.
+
+    Parameters
+    ----------
+    smooth : bool, default=False
+        Whether the rows will be in the coordinates of `Smoothing`.
+    """
+    return SMOOTH_KNOTS if smooth else STANDALONE_KNOTS
+
+
+def spread_knots(low: float, high: float, n_knots: int, spacing: str) -> np.ndarray:
+    """Return knots from low to high; some coincide if the bounds are too close.
+
+    Parameters
+    ----------
+    low, high : float
+        low < high; 0 <= low where the spacing is geometric.
+    n_knots : int
+        At least 2.
+    spacing : {"even", "geometric"}
+        Geometric steps from 0 go from 0 to high / 128, and on from there; with less
+        than 9 knots to a larger share of high, so that no step more than doubles.
+
+    Returns
+    -------
+    knots : float64 ndarray of shape (n_knots,)
+        In ascending order; the first is low and the last is high.
+    """
+    # Of the last digit, near the largest float or the smallest.
+    with np.errstate(over="ignore", under="ignore"):
+        if spacing == "even":
+            share = np.arange(n_knots) / (n_knots - 1)
+            # Not low + share * (high - low): the difference may overflow.
+            knots = low * (1 - share) + high * share
+        elif low == 0:
+            first = high * 2.0 ** -min(HALVINGS, n_knots - 2)
+            first = max(first, np.nextafter(0.0, 1.0))  # high may be as small
+            knots = np.r_[0.0, _ratios(first, high, n_knots - 1)]
+        else:
+            knots = _ratios(low, high, n_knots)
+    knots = np.maximum.accumulate(np.clip(knots, low, high))
+    knots[0], knots[-1] = low, high
+    return knots
+
+
+def _ratios(low: float, high: float, n_knots: int) -> np.ndarray:
+    share = np.arange(n_knots) / max(1, n_knots - 1)
+    return np.exp(np.log(low) * (1 - share) + np.log(high) * share)

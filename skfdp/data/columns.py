@@ -1,0 +1,481 @@
+"""Public columns: names, indices, masks, slices or callables, resolved.
+
+A wrong reading would disclose private columns, and nobody would see it. So whatever can
+be read in two ways is refused, with what to write instead.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import numbers
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+
+from skfdp.privacy.checks import items, shown, spelling
+
+_EXPECTED = (
+    "expected None, 'all', column names, patterns, positions, a boolean mask, a slice "
+    "of positions, or a callable that returns one of them."
+)
+_NO_NAMES = (
+    "public_features={spec!r} names columns, but X has no column names: pass a "
+    "DataFrame (set_output(transform='pandas') on the step before, with "
+    "sparse_output=False), or indices."
+)
+_ODD_LABELS = (
+    "public_features={shown} could mean labels or positions, because the labels of X's "
+    "columns are neither all strings nor 0, 1, 2, … in order: rename the columns to "
+    "strings (X.columns = X.columns.astype(str)) and name the public ones, or give a "
+    "boolean mask with one entry per column."
+)
+# A callable that gives the same answer for all of these looks at names alone.
+_DTYPES = (
+    *("object", "float64", "float32", "int64", "uint8", "bool", "str", "category"),
+    *("datetime64[ns]", "timedelta64[ns]"),
+)
+
+
+def public_mask(
+    public_features: Any, n_features: int, names: Sequence[str] | None, X: Any = None
+) -> np.ndarray:
+    """Return the boolean mask of the public columns.
+
+    Parameters
+    ----------
+    public_features : None, "all", str, int, sequence, slice, mask or callable
+        Column names, fnmatch patterns, indices, a boolean mask, a slice, or a
+        callable of X that returns one of them (`make_column_selector`). A boolean
+        Series is aligned by its index to the labels of the columns.
+    n_features : int
+        Number of columns.
+    names : sequence of str or None
+        Column names where X has them.
+    X : DataFrame or array, default=None
+        Only its column labels are read. A callable gets the columns with zero rows and
+        dtypes that tell nothing: the dtype of a column may depend on one value.
+
+    Returns
+    -------
+    mask : bool ndarray of shape (n_features,)
+
+    Raises
+    ------
+    ValueError
+        For what names no column, or could mean several sets of columns.
+
+    Notes
+    -----
+    **Guarantees.** The mask is a function of the parameter, the column labels and the
+    number of columns. Integers are positions only where they cannot be labels: on
+    arrays, on labels that are strings, and on the labels 0, 1, 2, … in order.
+    """
+    spec = public_features
+    labels = _labels(X, names)
+    if callable(spec):
+        return _selected(spec, n_features, names, labels, X)
+    mask = np.zeros(n_features, dtype=bool)
+    if spec is None:
+        return mask
+    if isinstance(spec, str) and spec == "all":
+        if labels is not None and "all" in labels:
+            raise ValueError(
+                "public_features='all' means every column, and one column of X is "
+                "called 'all': write ['all'] for that column, or slice(None) for "
+                "every column."
+            )
+        return ~mask
+    if isinstance(spec, slice):
+        return _sliced(spec, mask, labels)
+    items = _items(spec)
+    if any(isinstance(item, (bool, np.bool_)) for item in items):
+        return _masked(spec, items, n_features, labels)
+    _check_unambiguous(spec, items, n_features)
+    for item in items:
+        for index in _indices(item, n_features, names, labels):
+            if mask[index]:
+                raise ValueError(
+                    f"public_features={shown(public_features)} names column "
+                    f"{item!r} twice: name each column once."
+                )
+            mask[index] = True
+    return mask
+
+
+def _labels(X: Any, names: Sequence[str] | None) -> list | None:
+    """Return the labels of the columns, of whatever type; None for an array."""
+    columns = getattr(X, "columns", None)
+    if columns is not None and not callable(columns):
+        return list(columns)
+    return None if names is None else list(names)
+
+
+def _counted(labels: list | None) -> bool:
+    """Whether an integer can only be a position, or label and position agree."""
+    if labels is None or all(isinstance(label, str) for label in labels):
+        return True
+    return all(
+        isinstance(label, numbers.Integral)
+        and not isinstance(label, bool)
+        and label == position
+        for position, label in enumerate(labels)
+    )
+
+
+def _items(spec: Any) -> list:
+    """Return the entries of a sequence; refuse what is none."""
+    if isinstance(spec, Mapping):
+        raise ValueError(
+            "public_features is a mapping, of which only the keys would count, "
+            "whatever their values say: pass a list of the public columns."
+        )
+    if getattr(spec, "ndim", 1) != 1 or isinstance(spec, (bytes, bytearray, Iterator)):
+        raise ValueError(f"public_features={shown(spec)} is unknown: {_EXPECTED}")
+    if isinstance(spec, bool):
+        raise ValueError(
+            f"public_features={spec!r} is unknown: write 'all' or None, or name the "
+            "public columns."
+        )
+    if isinstance(spec, (str, numbers.Integral)):
+        return [spec]
+    if not isinstance(spec, Iterable):
+        raise ValueError(f"public_features={shown(spec)} is unknown: {_EXPECTED}")
+    return list(spec)
+
+
+def _is_series(spec: Any) -> bool:
+    """Whether entries carry labels, as those of a pandas Series do."""
+    return hasattr(spec, "iloc") and hasattr(spec, "index")
+
+
+def _sliced(spec: slice, mask: np.ndarray, labels: list | None) -> np.ndarray:
+    ends = [end for end in (spec.start, spec.stop, spec.step) if end is not None]
+    if not all(isinstance(end, numbers.Integral) for end in ends):
+        raise ValueError(
+            f"public_features={spec!r} must be a slice of positions: list the names "
+            "of the public columns instead."
+        )
+    if spec.step == 0:
+        raise ValueError(
+            f"public_features={spec!r} has step 0, which names nothing: leave the step "
+            "out."
+        )
+    if ends and not _counted(labels):
+        raise ValueError(_ODD_LABELS.format(shown=shown(spec)))
+    mask[spec] = True
+    return mask
+
+
+def _masked(spec: Any, items: list, n_features: int, labels: list | None) -> np.ndarray:
+    """Return a mask that was given as one."""
+    if isinstance(spec, Set) or not all(
+        isinstance(item, (bool, np.bool_)) for item in items
+    ):
+        raise ValueError(
+            "public_features mixes booleans with something else: give one boolean per "
+            "column, or a list of names."
+        )
+    if len(items) != n_features:
+        raise ValueError(
+            f"public_features is a mask of length {len(items)}, but X has "
+            f"{n_features} columns: give one entry per column."
+        )
+    if not _is_series(spec):
+        return np.asarray(items, dtype=bool)
+    index = list(spec.index)
+    wanted = list(range(n_features)) if labels is None else labels
+    place = {label: position for position, label in enumerate(index)}
+    if len(place) != n_features or set(place) != set(wanted):
+        raise ValueError(
+            "public_features is a boolean Series whose index does not hold the labels "
+            "of X's columns, each once: pass mask.to_numpy() if it is in the order of "
+            "the columns, or a list of names."
+        )
+    return np.asarray([items[place[label]] for label in wanted], dtype=bool)
+
+
+def _check_unambiguous(spec: Any, items: list, n_features: int) -> None:
+    """Refuse integers that could be a mask, or that carry labels of their own."""
+    integers = [item for item in items if isinstance(item, numbers.Integral)]
+    if not integers:
+        return
+    if _is_series(spec):
+        raise ValueError(
+            "public_features is a Series of integers, which could be a mask by its "
+            "index: pass a boolean Series, or a list of positions."
+        )
+    listed = not isinstance(spec, (Set, range, numbers.Integral))
+    if listed and len(items) == len(integers) == n_features and set(items) <= {0, 1}:
+        raise ValueError(
+            f"public_features={shown(spec)} could be a mask or positions, because X "
+            f"has {n_features} column(s): write a mask with True and False, or "
+            "positions as a set, {0, 1}."
+        )
+
+
+def _indices(
+    item: Any, n_features: int, names: Sequence[str] | None, labels: list | None
+) -> list[int]:
+    if isinstance(item, numbers.Integral):
+        return [_position(int(item), n_features, labels)]
+    if not isinstance(item, str):
+        raise ValueError(f"public_features holds {shown(item)}: {_EXPECTED}")
+    if names is None:
+        if labels is not None:
+            raise ValueError(
+                f"public_features={item!r} names columns, but the labels of X's "
+                "columns are not strings: rename them, X.columns = "
+                "X.columns.astype(str)."
+            )
+        raise ValueError(_NO_NAMES.format(spec=item))
+    names = list(names)
+    if item in names:  # an exact name wins, even if it looks like a pattern
+        found = [index for index, name in enumerate(names) if name == item]
+        if len(found) > 1:
+            raise ValueError(f"column {item!r} occurs {len(found)} times in X.")
+        return found
+    found = [i for i, name in enumerate(names) if fnmatch.fnmatchcase(name, item)]
+    if not found:
+        raise ValueError(
+            f"public_features holds {item!r}, which matches no column of X: the "
+            f"columns are {_shortened(names)}."
+        )
+    return found
+
+
+def _position(item: int, n_features: int, labels: list | None) -> int:
+    if not _counted(labels):
+        raise ValueError(_ODD_LABELS.format(shown=item))
+    if not -n_features <= item < n_features:
+        raise ValueError(
+            f"public_features holds the index {item}, but X has {n_features} "
+            "columns: indices count from 0."
+        )
+    position = item % n_features
+    if labels is not None and labels[position] not in (str(item), item):
+        if str(item) in labels:
+            raise ValueError(
+                f"public_features holds the index {item}, and another column of X is "
+                f"called '{item}': give the name as a string."
+            )
+    return position
+
+
+def _selected(
+    select: Callable,
+    n_features: int,
+    names: Sequence[str] | None,
+    labels: list | None,
+    X: Any,
+) -> np.ndarray:
+    """Return what a callable selects by the names of the columns."""
+    if any(getattr(select, f"dtype_{side}", None) for side in ("include", "exclude")):
+        raise ValueError(
+            "public_features selects columns by dtype, which may depend on one private "
+            "value (a missing one turns integers into floats): select by name, "
+            "make_column_selector(pattern=...), or list the columns."
+        )
+    masks = []
+    for nothing in _empty(X, n_features):
+        chosen = select(nothing)
+        if callable(chosen):
+            raise ValueError("public_features returns a callable: return names.")
+        masks.append(public_mask(chosen, n_features, names, X))
+    if any((mask != masks[0]).any() for mask in masks):
+        raise ValueError(
+            "public_features is a callable whose answer depends on the dtypes of the "
+            "columns, or changes from call to call: let it select by name, because a "
+            "dtype may depend on one private value."
+        )
+    if not masks[0].any():
+        raise ValueError(
+            "public_features is a callable that selects no column; it is given zero "
+            "rows and no dtypes, and can select by name only: pass None if nothing is "
+            "public."
+        )
+    return masks[0]
+
+
+def _empty(X: Any, n_features: int) -> Iterator[Any]:
+    """Yield the columns of X without rows, in one dtype after the other."""
+    if hasattr(X, "iloc"):
+        for dtype in _DTYPES:
+            yield X.iloc[:0].astype("object").astype(dtype)
+    elif hasattr(X, "columns") and hasattr(X, "clear"):  # polars
+        for empty in (None, 0.0, 0, "", False):
+            row = {name: [empty] for name in X.columns}
+            yield type(X)(row).clear()
+    else:
+        for dtype in _DTYPES[:6]:
+            yield np.empty((0, n_features), dtype=dtype)
+
+
+def _shortened(names: Sequence[str], limit: int = 8) -> str:
+    shown = ", ".join(map(repr, names[:limit]))
+    return shown if len(names) <= limit else f"{shown}, … ({len(names)} in all)"
+
+
+# The names of columns and target in the table they come from.
+
+
+def column_names(
+    given: Any, own: Sequence[str] | None, n_features: int
+) -> tuple[str | int, ...]:
+    """Return the name of each column of X, or its position where it has none.
+
+    Parameters
+    ----------
+    given : str, list, dict or None
+        The parameter `names`, which goes before the names in X.
+    own : sequence of str or None
+        The names in X.
+    n_features : int
+
+    Returns
+    -------
+    names : tuple of str or int
+        Columns that are computed from one column of the table share its name.
+    """
+    before = range(n_features) if own is None else [spelling(str(n)) for n in own]
+    if given is None:
+        return tuple(before)
+    expected = (
+        f"one name for all columns, {n_features} names in order, or a mapping from "
+        "column names, patterns or positions to names"
+    )
+    if isinstance(given, str):
+        found: list[Any] = [given] * n_features
+    elif isinstance(given, Mapping):
+        found = _mapped(before, given)
+    else:
+        found = list(items("names", given, expected))
+    unchanged = isinstance(given, Mapping)
+    if len(found) != n_features or not all(
+        (isinstance(name, str) and spelling(name)) or (unchanged and name == old)
+        for name, old in zip(found, before, strict=False)
+    ):
+        raise ValueError(f"names={shown(given)} must be {expected}.")
+    names = [spelling(n) if isinstance(n, str) else int(n) for n in found]
+    _check_not_swapped(before, names)
+    return tuple(names)
+
+
+def _check_not_swapped(own: Sequence[str | int], names: Sequence[str | int]) -> None:
+    """Refuse a name that X gives to another column, which is called otherwise now."""
+    for name, before in zip(names, own, strict=True):
+        if isinstance(name, str) and name != before and name in own:
+            place = list(own).index(name)
+            if names[place] != name:
+                raise ValueError(
+                    f"names calls column {before!r} of X {name!r}, which is another "
+                    f"column of X: give that one its own name too."
+                )
+
+
+def _mapped(own: Sequence[str | int], given: Mapping) -> list[Any]:
+    """Return the columns' own names, replaced where a key of the mapping fits.
+
+    Wide patterns come first, so that an exact name or a position has the last word.
+    """
+    found: list[Any] = list(own)
+    places = {key: _places(own, key) for key in given}
+    for key in sorted(given, key=lambda key: len(places[key]), reverse=True):
+        for place in places[key]:
+            found[place] = given[key]
+    return found
+
+
+def _places(own: Sequence[str | int], key: Any) -> list[int]:
+    if isinstance(key, numbers.Integral):
+        found = [int(key)] if 0 <= key < len(own) else []
+    else:
+        found = _matching(own, str(key))
+    if not found:
+        raise ValueError(
+            f"names maps {shown(key)}, which matches no column of X: give column "
+            "names, patterns or positions."
+        )
+    return found
+
+
+def _matching(own: Sequence[str | int], key: str) -> list[int]:
+    """Return where a name is; an exact one wins, even if it looks like a pattern."""
+    columns = [(place, name) for place, name in enumerate(own) if isinstance(name, str)]
+    exact = [place for place, name in columns if name == key]
+    return exact or [p for p, name in columns if fnmatch.fnmatchcase(name, key)]
+
+
+def target_name(declared: str | None, y: Any) -> str | None:
+    """Return the declared name of the target, else that of y, None without one.
+
+    Parameters
+    ----------
+    declared : str or None
+        The parameter `target_name`.
+    y : array-like
+        As the user gave it: a Series, or a DataFrame of one column, has a name.
+    """
+    if declared is None:
+        columns = getattr(y, "columns", None)
+        found = getattr(y, "name", None)
+        if columns is not None and len(columns) == 1:
+            found = columns[0]
+        return (spelling(found) or None) if isinstance(found, str) else None
+    if not isinstance(declared, str) or not spelling(declared):
+        raise ValueError(
+            f"target_name={shown(declared)} must be the name of the column that y is, "
+            "or is computed from."
+        )
+    return spelling(declared)
+
+
+def name_facts(
+    columns: Sequence[str | int],
+    public: np.ndarray,
+    *,
+    target: str | None = None,
+    has_target: bool = True,
+    public_target: bool = False,
+) -> dict[str, Any]:
+    """Return what the events of a fit say of names.
+
+    Parameters
+    ----------
+    columns : sequence of str or int
+        Of `column_names`.
+    public : bool ndarray of shape (n_features,)
+    target : str or None
+        Of `target_name`.
+    has_target : bool, default=True
+        Whether the fit has a target.
+    public_target : bool, default=False
+
+    Raises
+    ------
+    ValueError
+        If one name is both public and private.
+    """
+    pairs = list(zip(columns, public, strict=True))
+    shown = {name for name, is_public in pairs if is_public}
+    hidden = {name for name, is_public in pairs if not is_public}
+    disclosed, kept = set(shown), set(hidden)
+    if target is not None:
+        (disclosed if public_target else kept).add(target)
+    both = sorted(name for name in disclosed & kept if isinstance(name, str))
+    if both:
+        raise ValueError(
+            f"{both[0]!r} names something public and something private of this fit: "
+            "what is computed from a public column is public too; treat all of it "
+            "alike, or correct the names."
+        )
+    unnamed = ["columns"] * any(not isinstance(name, str) for name in columns)
+    unnamed += ["target"] * (has_target and target is None)
+    return {
+        "public_features": tuple(
+            name for name in dict.fromkeys(columns) if name in shown
+        ),
+        "public_target": public_target,
+        "target_name": target,
+        "unnamed": tuple(unnamed),
+    }

@@ -1,0 +1,416 @@
+"""The integer grid: rows as int16, so that every sum over rows is an exact integer."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from skfdp.data.sources import Reader, RowFile, is_on_disk, working_memory
+
+# Passes over rows in blocks of bounded size, and what they share of CSR rows.
+
+
+# Blocks of about this many float64 entries bound the memory of every pass.
+_BLOCK_ENTRIES = 2**17
+
+
+def blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Yield slices that cover the rows, a bounded number of entries each."""
+    size = max(16, min(4096, _BLOCK_ENTRIES // max(1, n_columns)))
+    for start in range(0, n_rows, size):
+        yield slice(start, min(start + size, n_rows))
+
+
+def row_blocks(X: np.ndarray | csr_array) -> Iterator[slice]:
+    """Yield slices that cover the rows, a bounded number of stored entries each."""
+    width = math.ceil(X.nnz / max(1, X.shape[0])) if issparse(X) else X.shape[1]
+    return blocks(X.shape[0], width)
+
+
+def row_of_entries(X: csr_array) -> np.ndarray:
+    """Return the row of each stored entry."""
+    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+
+
+def _with_data(X: csr_array, data: np.ndarray) -> csr_array:
+    """Return a CSR array with the pattern of X and other numbers."""
+    return csr_array((data, X.indices, X.indptr), shape=X.shape)
+
+
+def row_products(rows: np.ndarray | csr_array, weights: np.ndarray) -> np.ndarray:
+    """Return the product of each row with weights, the same in whatever block."""
+    if issparse(rows):
+        return rows @ weights
+    if len(rows) == 1:
+        return row_products(np.vstack([rows, np.zeros_like(rows)]), weights)[:1]
+    return np.einsum("ij,j->i", np.ascontiguousarray(rows), weights)
+
+
+def squared_norms(rows: np.ndarray) -> np.ndarray:
+    """Return the squared norm of each row, the same in whatever block it stands."""
+    if len(rows) == 1:
+        # Alone, a long row would be summed in another order than among others.
+        return squared_norms(np.vstack([rows, np.zeros_like(rows)]))[:1]
+    rows = np.ascontiguousarray(rows)
+    return np.einsum("ij,ij->i", rows, rows)
+
+
+def unit_of_squares(n_columns: int) -> float:
+    """Return the unit of squares of entries below 1 that makes their sums exact."""
+    return 2.0 ** (52 - int(n_columns).bit_length())
+
+
+#: One grid unit of a row entry. Entries saturate at +-(2 - 2**-14).
+GRID = 2.0**-14
+_LARGEST = 2**15 - 1
+# Bytes that come from memory together, and those of a vector of the kernels.
+_LINE, _VECTOR = 64, 32
+
+
+def on_grid(value: float | np.ndarray) -> float | np.ndarray:
+    """Return the value as the grid holds it."""
+    return np.clip(np.rint(value / GRID), -_LARGEST, _LARGEST) * GRID
+
+
+def times_columns(
+    rows: np.ndarray | csr_array, factor: np.ndarray
+) -> np.ndarray | csr_array:
+    """Multiply each column by its factor; CSR rows keep their pattern."""
+    with np.errstate(all="ignore"):  # a warning would tell of a private value
+        if not issparse(rows):
+            return rows * factor
+        return _with_data(rows, rows.data * factor[rows.indices])
+
+
+@dataclasses.dataclass(frozen=True)
+class GridRows:
+    """Rows as integers: ``values * unit`` are the rows that the kernels see.
+
+    Attributes
+    ----------
+    values : int16 ndarray of shape (n_rows, n_columns)
+        Quantised row minus quantised centre; in memory, or mapped from a file.
+    squared_norms : float64 ndarray of shape (n_rows,)
+        Exact integers, in squared grid units.
+    scale : float
+        Public factor of every entry.
+    reader : Reader or None
+        Of rows in a file.
+    joined : int16 ndarray of shape (n_rows, n_columns + 8 or more), default=None
+        Contiguous: the values, zeros, and in the last two times four columns a target
+        and the squared norm, so that one access to memory brings all that a step needs
+        of a record. None: they lie apart.
+    """
+
+    values: np.ndarray
+    squared_norms: np.ndarray
+    scale: float = 1.0
+    reader: Reader | None = dataclasses.field(default=None, repr=False)
+    joined: np.ndarray | None = dataclasses.field(default=None, repr=False)
+
+    def __post_init__(self):
+        for part in (self.values, self.squared_norms):
+            if self.joined is None or len(part) == 0:
+                continue
+            if not np.may_share_memory(part, self.joined):
+                raise ValueError("values and squared_norms must be those of joined.")
+
+    def __getitem__(self, rows: slice) -> GridRows:
+        """Return some of the rows; what they hold is not copied."""
+        joined = None if self.joined is None else self.joined[rows]
+        some = self.values[rows], self.squared_norms[rows]
+        return GridRows(*some, self.scale, None, joined)
+
+    @property
+    def table(self) -> np.ndarray:
+        """What kernels read: the values are its first columns."""
+        return self.values if self.joined is None else self.joined
+
+    @property
+    def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
+        """The squared norms as flat memory, the step between two, and the first one."""
+        if self.joined is None:
+            return self.squared_norms, 1, 0
+        step = self.joined.shape[1] // 4
+        return self.joined.view(np.float64).reshape(-1), step, step - 1
+
+    def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
+        """Return a target as `norms_in_memory` does, beside the rows if it is there.
+
+        Parameters
+        ----------
+        target : int16 or float64 ndarray of shape (n_rows,)
+        """
+        if self.joined is None:
+            return target, 1, 0
+        memory = self.joined.view(target.dtype)
+        first = memory.shape[1] - 2 * 8 // target.itemsize
+        if not np.array_equal(memory[:, first], target):
+            return target, 1, 0
+        return memory.reshape(-1), memory.shape[1], first
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.values.shape[0]
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, the constant one included."""
+        return self.values.shape[1]
+
+    @property
+    def stored_per_row(self) -> int:
+        """Entries that a product reads of a row, at least 1."""
+        return self.n_columns
+
+    @property
+    def unit(self) -> float:
+        """What one integer stands for."""
+        return GRID * self.scale
+
+    def stretches(
+        self, batch: np.ndarray | None, start: int, stop: int
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the ends of the parts in which ``batch[start:stop]`` is best read.
+
+        `batch` None means every row. Rows in memory are one part.
+        """
+        if self.reader is None:
+            return iter([(start, stop)])
+        return self.reader.stretches(batch, start, stop)
+
+    @classmethod
+    def build(
+        cls,
+        X: np.ndarray,
+        transform: Callable[[np.ndarray], np.ndarray],
+        *,
+        bias: float | None = None,
+        n_features: int | None = None,
+        centre: np.ndarray | None = None,
+        scale: float = 1.0,
+        target: np.ndarray | None = None,
+    ) -> GridRows | SparseGridRows:
+        """Map, quantise and centre the rows of X, block by block.
+
+        An entry is truncated toward zero, then the rounded centre is subtracted. Both
+        are integers, so it does not matter whether the difference is stored (dense) or
+        never formed (CSR). Entries saturate where the difference would leave int16.
+
+        The rows of a table in a file go into a file without a name if they are larger
+        than the working memory, and are read from there.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (n_rows, n_features), any numeric dtype
+            CSR in canonical form; or what gives blocks of rows as an array does.
+        transform : callable
+            Acts on each row by itself; float64 rows. It keeps the pattern of CSR rows.
+        bias : float, default=None
+            Value of a constant last column, after `scale`; None adds none.
+        n_features : int, default=None
+            Columns that `transform` returns; None means those of X.
+        centre : ndarray of shape (n_features,), default=None
+            Public or released; subtracted from the transformed rows. None: zero.
+        scale : float
+            Factor of the centred rows.
+        target : int64 or float64 ndarray of shape (n_rows,), default=None
+            Laid beside the rows, with their norms, where they are dense and in memory.
+
+        Returns
+        -------
+        rows : GridRows, or SparseGridRows for CSR input
+        """
+        n_rows = X.shape[0]
+        n_features = X.shape[1] if n_features is None else n_features
+        low, high, centre = _limits(centre, n_features)
+        constant = [] if bias is None else [round(bias / (GRID * scale))]
+        if issparse(X):
+            shift = np.append(centre, np.negative(constant)).astype(np.int64)
+            return SparseGridRows.quantised(X, transform, low, high, shift, scale)
+        rows = _Rows.start(X, n_features + len(constant), scale, target)
+        for block in blocks(n_rows, n_features):
+            entries = np.trunc(transform(X[block]) / GRID)
+            np.clip(entries, low, high, out=entries)
+            part = rows.part(block)
+            part[:, :n_features] = np.subtract(entries, centre, out=entries)
+            part[:, n_features:] = constant
+            # Integers below 2**53: exact in float64, whatever the order of the sum.
+            integers = part.astype(np.float64)
+            norms = np.einsum("ij,ij->i", integers, integers)
+            rows.keep(block, part, norms)
+        return rows.all()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rows:
+    """Int16 rows that are being made, in memory or in a file.
+
+    Attributes
+    ----------
+    rows : GridRows
+        What there will be in memory: norms alone where there is a file.
+    file : RowFile or None
+    """
+
+    rows: GridRows
+    file: RowFile | None
+
+    @classmethod
+    def start(
+        cls, X: Any, n_columns: int, scale: float, target: np.ndarray | None
+    ) -> _Rows:
+        """Begin the rows that are made of X."""
+        shape = X.shape[0], n_columns
+        norms = np.empty(shape[0])
+        if is_on_disk(X) and 2 * math.prod(shape) > working_memory():
+            values = np.empty((0, n_columns), dtype=np.int16)
+            return cls(GridRows(values, norms, scale), RowFile(n_columns))
+        if target is None:
+            return cls(GridRows(np.empty(shape, dtype=np.int16), norms, scale), None)
+        joined = _joined(shape)
+        if target.dtype.kind == "f":
+            joined.view(np.float64)[:, -2] = target
+        else:
+            joined[:, -8] = target
+        norms = joined.view(np.float64)[:, -1]
+        return cls(GridRows(joined[:, :n_columns], norms, scale, None, joined), None)
+
+    def part(self, block: slice) -> np.ndarray:
+        """Return where some rows are to be written."""
+        values = self.rows.values
+        if self.file is None:
+            return values[block]
+        return np.empty((block.stop - block.start, values.shape[1]), dtype=np.int16)
+
+    def keep(self, block: slice, part: np.ndarray, norms: np.ndarray) -> None:
+        """Take the next rows, which were written, and their norms."""
+        self.rows.squared_norms[block] = norms
+        if self.file is not None:
+            self.file.write(part)
+
+    def all(self) -> GridRows:
+        """Return all rows, with what reads them in advance."""
+        if self.file is None:
+            return self.rows
+        values, reader = self.file.read()
+        return dataclasses.replace(self.rows, values=values, reader=reader)
+
+
+def _joined(shape: tuple[int, int]) -> np.ndarray:
+    """Return memory for rows of int16 and two float64 each, in whole vectors.
+
+    Rows begin at the start of a line or of its second half, as vectors do, so that a
+    row of half a line or of a whole one lies in one line. Columns between are zeros.
+    """
+    n_rows, n_columns = shape
+    width = _VECTOR * math.ceil((2 * n_columns + 16) / _VECTOR)
+    memory = np.zeros(n_rows * width + _LINE, dtype=np.uint8)
+    start = -memory.ctypes.data % _LINE
+    memory = memory[start : start + n_rows * width]
+    return memory.view(np.int16).reshape(n_rows, width // 2)
+
+
+@dataclasses.dataclass(frozen=True)
+class SparseGridRows:
+    """CSR rows as integers minus a dense vector: ``(x - shift) * unit``.
+
+    The difference is never formed. It equals the row that `GridRows` would store, in
+    exact integers.
+
+    Attributes
+    ----------
+    data : int16 ndarray of shape (n_stored,)
+    indices : int32 ndarray of shape (n_stored,)
+    indptr : int64 ndarray of shape (n_rows + 1,)
+    shift : int64 ndarray of shape (n_columns,)
+        The quantised centre; its last entry is minus the constant column, if any.
+    squared_norms : float64 ndarray of shape (n_rows,)
+        Of x - shift: exact integers, in squared grid units.
+    scale : float
+        Public factor of every entry.
+    """
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    shift: np.ndarray
+    squared_norms: np.ndarray
+    scale: float = 1.0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.indptr) - 1
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, the constant one included."""
+        return len(self.shift)
+
+    @property
+    def stored_per_row(self) -> int:
+        """Entries that a product reads of a row on average, at least 1."""
+        return max(1, len(self.data) // max(1, self.n_rows))
+
+    @property
+    def unit(self) -> float:
+        """What one integer stands for."""
+        return GRID * self.scale
+
+    @property
+    def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
+        """The squared norms as flat memory; see `GridRows`."""
+        return self.squared_norms, 1, 0
+
+    def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
+        """Return a target as `norms_in_memory` does; see `GridRows`."""
+        return target, 1, 0
+
+    def stretches(
+        self, batch: np.ndarray | None, start: int, stop: int
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the ends of the one part in which rows are read; see `GridRows`."""
+        return iter([(start, stop)])
+
+    @classmethod
+    def quantised(cls, X, transform, low, high, shift, scale) -> SparseGridRows:
+        """Map and quantise CSR rows; see `GridRows.build`."""
+        data = np.empty(X.nnz, dtype=np.int16)
+        squared_norms = np.empty(X.shape[0])
+        far = float(shift @ shift)
+        for block in row_blocks(X):
+            rows = transform(X[block])
+            entries = np.trunc(rows.data / GRID)
+            np.clip(entries, low[rows.indices], high[rows.indices], out=entries)
+            data[X.indptr[block.start] : X.indptr[block.stop]] = entries
+            # |x|**2 - 2 x.shift + |shift|**2; every term an integer below 2**53.
+            terms = entries * (entries - 2 * shift[rows.indices])
+            n_rows = block.stop - block.start
+            products = np.bincount(row_of_entries(rows), terms, minlength=n_rows)
+            squared_norms[block] = products + far
+        indptr = X.indptr.astype(np.int64)
+        indices = X.indices.astype(np.int32, copy=False)
+        return cls(data, indices, indptr, shift, squared_norms, scale)
+
+
+def _limits(
+    centre: np.ndarray | None, n_features: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (low, high) of an entry, and the centre, in grid units.
+
+    Zero lies within, and the difference of an entry and the centre fits into int16.
+    """
+    if centre is None:
+        centre = np.zeros(n_features)
+    # NaN as an integer would be -2**63, and sums would wrap.
+    centre = np.nan_to_num(np.rint(centre / GRID))
+    centre = np.clip(centre, -_LARGEST, _LARGEST)
+    low = np.maximum(-_LARGEST, centre - _LARGEST)
+    return low, np.minimum(_LARGEST, centre + _LARGEST), centre

@@ -1,0 +1,845 @@
+"""The row map: declared bounds, then a public divisor, or a norm.
+
+It is one function, the same in ``fit`` and ``predict``, for dense and for CSR rows, and
+acts on each row by itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from skfdp.data.grid import (
+    GRID,
+    GridRows,
+    SparseGridRows,
+    _with_data,
+    blocks,
+    on_grid,
+    row_of_entries,
+    squared_norms,
+    times_columns,
+    unit_of_squares,
+)
+from skfdp.data.sources import LargeTable, is_on_disk
+from skfdp.data.validation import check_interval
+from skfdp.privacy.checks import shown
+
+
+@dataclasses.dataclass(frozen=True)
+class RowMap:
+    """The row map: bounds, then a divisor, or a norm.
+
+    The map of a linear model shortens no row (`shortens` is False), unless rows are to
+    be normalised: it cuts values outside the bounds and nothing else, and predictions
+    are linear in X within them. Its rows may be longer than 1, so each query bounds
+    what a record contributes. Networks, completion and centring shorten rows.
+
+    Attributes
+    ----------
+    low, span : ndarray of shape (n_features,) or None
+        Columns become ``clip(x - low, 0, span) / span``; an infinite span leaves the
+        column as it is. None: no declared bounds.
+    feature_bound : float
+        What rows are divided by after the bounds. Where the map shortens rows it is
+        their L2 bound, and longer ones are scaled back to it. In a linear model it is
+        not the parameter of that name but 1, or 8 if columns have no bounds. Infinite:
+        rows keep their length, undivided.
+    normalize : bool
+        Scale every non-zero row to the norm `feature_bound` exactly.
+    public : bool ndarray of shape (n_features,) or None
+        Public columns beside private ones. They are left out of the norm and keep
+        their scale: a norm of the whole row would mix private values into them.
+    shortens : bool
+        Whether rows longer than `feature_bound` are scaled back to it.
+    """
+
+    low: np.ndarray | None = None
+    span: np.ndarray | None = None
+    feature_bound: float = 1.0
+    normalize: bool = False
+    public: np.ndarray | None = None
+    shortens: bool = True
+
+    def filled(
+        self, X: np.ndarray | csr_array | LargeTable
+    ) -> tuple[np.ndarray | csr_array | LargeTable, np.ndarray | None]:
+        """Return rows whose numbers are finite, and which have none to stand in.
+
+        Parameters
+        ----------
+        X : ndarray, csr_array or LargeTable of shape (n_rows, n_features)
+
+        Returns
+        -------
+        X : ndarray, csr_array or LargeTable of shape (n_rows, n_features)
+            NaN and infinity replaced by the middle of their declared bounds, by 0 where
+            there are none. The table given, if that has only finite numbers.
+        void : bool ndarray of shape (n_rows,) or None
+            The rows that had one in a column without bounds; None: no row had.
+        """
+        if isinstance(X, LargeTable):
+            return self._filled_table(X)
+        values = X.data if issparse(X) else X
+        if values.dtype.kind != "f" or _all_finite(values):
+            return X, None
+        wrong = ~np.isfinite(values)
+        if issparse(X):
+            row, column = row_of_entries(X)[wrong], X.indices[wrong]
+        else:
+            row, column = np.nonzero(wrong)
+        middle, bounded = self._stand_ins(X.shape[1], values.dtype)
+        values = values.copy()
+        values[wrong] = middle[column]
+        void = np.zeros(X.shape[0], dtype=bool)
+        void[row[~bounded[column]]] = True
+        rows = _with_data(X, values) if issparse(X) else values
+        return rows, void if void.any() else None
+
+    def _stand_ins(
+        self, n_columns: int, dtype: np.dtype
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return what stands for what is not finite, and which columns have bounds."""
+        span = np.full(n_columns, np.inf) if self.span is None else self.span
+        middle = np.zeros(n_columns)
+        bounded = np.isfinite(span)
+        if bounded.any():
+            middle[bounded] = self.low[bounded] + span[bounded] / 2
+        largest = np.finfo(dtype).max  # of float32 that is below some bounds
+        return np.clip(middle, -largest, largest), bounded
+
+    def _filled_table(self, X: LargeTable) -> tuple[LargeTable, np.ndarray | None]:
+        """Return a large table whose blocks are filled as they are read.
+
+        That they are does not depend on what the table holds.
+        """
+        if X.dtype.kind != "f":
+            return X, None
+        middle, bounded = self._stand_ins(X.shape[1], X.dtype)
+        middle = middle.astype(X.dtype)
+        void = np.zeros(len(X), dtype=bool)
+        for block in blocks(*X.shape) if not bounded.all() else ():
+            wrong = ~np.isfinite(X[block])
+            void[block] = wrong[:, ~bounded].any(axis=1)
+
+        def fill(rows: np.ndarray) -> np.ndarray:
+            return np.where(np.isfinite(rows), rows, middle)
+
+        return X.after(fill), void if void.any() else None
+
+    def mapped(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
+        """Return float64 rows, their private part at most 1 long if they are shortened.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (n_rows, n_features)
+            Finite, as `filled` returns it. CSR in canonical form, and every low of the
+            bounds 0: see `check_sparse`.
+
+        Returns
+        -------
+        rows : float64 ndarray or csr_array of shape (n_rows, n_features)
+            The same numbers for dense and CSR rows, to the last bit.
+        """
+        return self.shorten(self.scale(X))
+
+    def shorten(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
+        """Return scaled rows over feature_bound, cut to norm 1 if the map shortens."""
+        if np.isinf(self.feature_bound):
+            return rows
+        if not (self.shortens or self.normalize):
+            return self._divided(rows)
+        if issparse(rows):
+            data = rows.data.copy()
+            row, chosen = row_of_entries(rows), slice(None)
+            if self.public is not None:
+                chosen = ~self.public[rows.indices]
+            width = rows.shape[1] if self.public is None else int((~self.public).sum())
+            data[chosen] = self._short(data[chosen], row[chosen], rows.shape[0], width)
+            return _with_data(rows, data)
+        if self.public is not None:
+            rows = rows.copy()
+            private = dataclasses.replace(self, public=None)
+            rows[:, ~self.public] = private.shorten(rows[:, ~self.public])
+            return rows
+        # numba loads with the first fit, not with `import skfdp`.
+        from skfdp.kernels.contributions import shorten
+
+        out = np.empty(rows.shape)
+        unit = unit_of_squares(rows.shape[1])
+        shorten(rows, float(self.feature_bound), self.normalize, unit, out)
+        return out
+
+    def _divided(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
+        if np.isscalar(self.divisor) and self.divisor == 1:
+            return rows
+        return times_columns(rows, np.broadcast_to(1 / self.divisor, rows.shape[1]))
+
+    def within(self, length: float) -> RowMap:
+        """Return the map that divides rows by `length` and cuts them to norm 1."""
+        return dataclasses.replace(self, feature_bound=length, shortens=True)
+
+    def of_public(self, public: np.ndarray) -> RowMap:
+        """Return the map of the public columns alone; none of the others enters."""
+        if public.all():
+            return self
+        return dataclasses.replace(
+            self.part(public), feature_bound=np.inf, normalize=False
+        )
+
+    def _short(
+        self, values: np.ndarray, row: np.ndarray, n_rows: int, n_columns: int
+    ) -> np.ndarray:
+        """Return stored entries, each with its row, as `row_kernels.shorten` does."""
+        # Powers of two are exact and keep the squares from over- and underflow. Beside
+        # a subnormal row any bound is infinite, and beside a long one small entries
+        # vanish: a warning would tell of private values.
+        with np.errstate(all="ignore"):
+            largest = np.zeros(n_rows)
+            np.maximum.at(largest, row, np.abs(values))
+            exponent = -np.frexp(largest)[1]
+            scaled = values * np.ldexp(1.0, exponent.clip(-999, 999))[row]
+            extreme = np.abs(exponent) > 999  # beyond float64 as one factor
+            if extreme.any():
+                rest = np.ldexp(1.0, exponent - exponent.clip(-999, 999))
+                scaled *= rest[row]
+            # Squares are rounded up to a multiple of 2**(bits - 52), n_columns being
+            # below 2**bits. Their sums are exact, hence the same in any order: dense
+            # or sparse, and in whatever block a row stands.
+            unit = unit_of_squares(n_columns)
+            squares = scaled * scaled
+            squares *= unit
+            np.ceil(squares, out=squares)
+            norm = np.sqrt(np.bincount(row, squares, minlength=n_rows) / unit)
+            bound = np.ldexp(self.feature_bound, exponent)
+            longest = norm if self.normalize else np.maximum(norm, bound)
+            return scaled / np.where(longest > 0, longest, 1.0)[row]
+
+    def __call__(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
+        """Return the rows that `coef_` meets, in the units of X.
+
+        ``decision_function(X) == row_map_(X) @ coef_.T + intercept_``. Where no row is
+        shortened or normalised, they differ from X outside the bounds alone, and where
+        a number is missing or infinite: see `filled`.
+        """
+        X = X if issparse(X) else np.asarray(X)
+        return self.restored(self.mapped(self.filled(X)[0]))
+
+    def restored(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
+        """Return mapped rows in the units of X; the rows given are left as they are."""
+        if issparse(rows):
+            return times_columns(rows, np.broadcast_to(self._units(), rows.shape[1]))
+        rows = rows.copy() if np.isinf(self.feature_bound) else rows * self.divisor
+        if self.span is None:
+            return rows
+        finite = np.isfinite(self.span)
+        rows[:, finite] *= self.span[finite]
+        return rows + self._offset()
+
+    def part(self, columns: np.ndarray) -> RowMap:
+        """Return the map of some columns, as if they were the whole row."""
+        own = dataclasses.replace(self, public=None)
+        if self.span is None:
+            return own
+        low, span = self.low[columns], self.span[columns]
+        return dataclasses.replace(own, low=low, span=span)
+
+    def coefficients(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Translate weights on mapped rows into weights on ``self(X)`` and an offset.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_outputs, n_features)
+
+        Returns
+        -------
+        coef : ndarray of shape (n_outputs, n_features)
+        offset : ndarray of shape (n_outputs,)
+            To be added to the intercept.
+        """
+        if not np.isinf(self.feature_bound):
+            weights = weights / self.divisor
+        if self.span is None:
+            return weights, np.zeros(len(weights))
+        coef = weights / np.where(np.isfinite(self.span), self.span, 1.0)
+        return coef, -coef @ self._offset()
+
+    def pull(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Return the gradient in weights on mapped rows; adjoint of coefficients."""
+        if self.span is not None:
+            moved = coef - np.outer(intercept, self._offset())
+            coef = moved / np.where(np.isfinite(self.span), self.span, 1.0)
+        return coef if np.isinf(self.feature_bound) else coef / self.divisor
+
+    @property
+    def divisor(self) -> float | np.ndarray:
+        """What `mapped` divides the columns by, where rows are not cut."""
+        if self.public is None or np.isinf(self.feature_bound):
+            return self.feature_bound
+        return np.where(self.public, 1.0, self.feature_bound)
+
+    def _offset(self) -> np.ndarray:
+        return np.where(np.isfinite(self.span), self.low, 0.0)
+
+    def _units(self) -> float | np.ndarray:
+        """Return what turns the columns of `mapped` into those of X, low being 0."""
+        divisor = 1.0 if np.isinf(self.feature_bound) else self.divisor
+        if self.span is None:
+            return divisor
+        return divisor * np.where(np.isfinite(self.span), self.span, 1.0)
+
+    def check_sparse(self) -> None:
+        """Raise ValueError where the map would turn zeros into something else."""
+        if self.span is not None and self._offset().any():
+            raise ValueError(
+                "bounds must have low == 0 in every column of a sparse X, so that "
+                "zeros stay zeros: declare (0, high), or bounds=False with columns "
+                "scaled before, or pass a dense X."
+            )
+
+    def scale(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
+        """Return float64 rows with the bounds applied, columns in [0, 1]."""
+        if issparse(X):
+            data = X.data.astype(np.float64)
+            if self.span is not None:
+                span = self.span[X.indices]
+                bounded = np.isfinite(span)
+                with np.errstate(all="ignore"):
+                    data[bounded] = np.clip(data[bounded] / span[bounded], 0.0, 1.0)
+            return _with_data(X, data)
+        # C order: a reduction over the columns of an F-ordered block sums in an order
+        # that depends on the block, and a row must not.
+        X = np.asarray(X, dtype=np.float64, order="C")
+        if self.span is None:
+            return X
+        finite = np.isfinite(self.span)
+        with np.errstate(all="ignore"):  # a warning would tell of a private value
+            if finite.all():
+                return np.clip((X - self.low) / self.span, 0.0, 1.0)
+            rows = X.copy()
+            low, span = self.low[finite], self.span[finite]
+            rows[:, finite] = np.clip((X[:, finite] - low) / span, 0.0, 1.0)
+        return rows
+
+
+def _all_finite(values: np.ndarray) -> bool:
+    """Whether all numbers are finite, without a mask of the size of the table."""
+    width = 1 if values.ndim == 1 else values.shape[1]
+    return all(np.isfinite(values[b]).all() for b in blocks(len(values), width))
+
+
+def resolve_bounds(
+    bounds: Any, n_features: int, names: Sequence[str] | None
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return (low, span) of the declared bounds, or (None, None)."""
+    if bounds is None or bounds is False:
+        return None, None
+    if isinstance(bounds, str):
+        raise ValueError(
+            f"bounds={shown(bounds)} must be a pair (low, high), a mapping or False; "
+            "bounds='private' is for the linear estimators, others take the result of "
+            "private_bounds."
+        )
+    if isinstance(bounds, Mapping):
+        low, high = np.full(n_features, -np.inf), np.full(n_features, np.inf)
+        for name, pair in bounds.items():
+            index = _column(name, n_features, names)
+            low[index], high[index] = _scalars(pair, f"bounds[{name!r}]")
+    else:
+        pair = _pair(bounds, "bounds")
+        low, high = (np.asarray(side, dtype=np.float64) for side in pair)
+        if low.ndim > 1 or high.ndim > 1 or {low.size, high.size} - {1, n_features}:
+            raise ValueError(
+                f"bounds has sides of {low.size} and {high.size} entries, but X has "
+                f"{n_features} columns: give scalars or one entry per column."
+            )
+        low = np.broadcast_to(low, n_features).copy()
+        high = np.broadcast_to(high, n_features).copy()
+        if not np.isfinite(low).all() or not np.isfinite(high).all():
+            raise ValueError(
+                f"bounds={shown(bounds)} must be finite; name only the bounded columns "
+                "in a mapping to leave others as they are."
+            )
+    if not (low < high).all():
+        raise ValueError(
+            f"bounds={shown(bounds)} must satisfy low < high in every column."
+        )
+    finite = np.isfinite(low) & np.isfinite(high)
+    check_interval("bounds", bounds, low[finite], high[finite])
+    return np.where(np.isfinite(low), low, 0.0), high - low
+
+
+def _pair(value: Any, name: str) -> tuple:
+    try:
+        # A frame would be read by the labels of its columns, a mapping by its keys.
+        low, high = (
+            None if isinstance(value, dict) or hasattr(value, "columns") else value
+        )
+        np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"{name}={shown(value)} must be a pair (low, high) of numbers or arrays, "
+            "or a mapping from column names to such pairs; False declares none."
+        ) from None
+    return low, high
+
+
+def _scalars(value: Any, name: str) -> tuple[float, float]:
+    """Return a pair for one column."""
+    pair = tuple(np.asarray(side, dtype=float) for side in _pair(value, name))
+    if any(side.size != 1 for side in pair):
+        raise ValueError(
+            f"{name}={shown(value)} must be a pair (low, high) of two numbers: it is "
+            "for one column."
+        )
+    low, high = (float(side.item()) for side in pair)
+    return low, high
+
+
+def _column(name: Any, n_features: int, names: Sequence[str] | None) -> int:
+    if isinstance(name, str):
+        if names is None:
+            raise ValueError(
+                f"bounds names the column {name!r}, but X has no column names: pass a "
+                "DataFrame or use indices as keys."
+            )
+        if name in (known := list(names)):
+            return known.index(name)
+    elif isinstance(name, (int, np.integer)) and -n_features <= name < n_features:
+        return int(name)
+    raise ValueError(f"bounds names the column {name!r}, which X does not have.")
+
+
+# Mapped rows of a dense table, read in blocks; public columns are mapped once.
+
+
+#: Mapped public columns are kept up to this many bytes; beyond it they are mapped again
+#: for each pass.
+MOST_KEPT = 2**26
+
+
+@dataclasses.dataclass(frozen=True)
+class PublicRows:
+    """The public columns of mapped rows.
+
+    Attributes
+    ----------
+    table : ndarray or LargeTable of shape (n_rows, n_features)
+    mask : bool ndarray of shape (n_features,)
+        Its public columns: no other one is read.
+    row_map : RowMap
+        Of these columns.
+    """
+
+    table: np.ndarray | LargeTable
+    mask: np.ndarray
+    row_map: RowMap
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and public columns."""
+        return len(self.table), int(self.mask.sum())
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the table lies in a file."""
+        return is_on_disk(self.table)
+
+    @functools.cached_property
+    def _kept(self) -> np.ndarray | None:
+        n_rows, width = self.shape
+        if 8 * n_rows * width > MOST_KEPT:
+            return None
+        rows = np.empty(self.shape)
+        for block in blocks(n_rows, width):
+            rows[block] = self._mapped(block)
+        rows.flags.writeable = False
+        return rows
+
+    def _mapped(self, block: slice) -> np.ndarray:
+        return self.row_map.mapped(self.table[block][:, self.mask])
+
+    def __getitem__(self, block: slice) -> np.ndarray:
+        """Return some of the rows, float64; not to be written to."""
+        return self._mapped(block) if self._kept is None else self._kept[block]
+
+
+@dataclasses.dataclass(frozen=True)
+class WholeRows:
+    """Mapped rows: the public columns that were mapped before, beside private ones.
+
+    Attributes
+    ----------
+    public : PublicRows
+    row_map : RowMap
+        Of whole rows.
+    """
+
+    public: PublicRows
+    row_map: RowMap
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.public.table.shape
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the table lies in a file."""
+        return self.public.on_disk
+
+    def __getitem__(self, block: slice) -> np.ndarray:
+        """Return some of the rows, float64; not to be written to."""
+        mask, X = self.public.mask, self.public.table[block]
+        if mask.all():
+            return self.public[block]
+        if self.row_map.public is None:  # the norm is that of whole rows
+            return self.row_map.mapped(X)
+        rows = np.empty(X.shape)
+        rows[:, mask] = self.public[block]
+        rows[:, ~mask] = self.row_map.part(~mask).mapped(X[:, ~mask])
+        return rows
+
+
+# The coordinates of the loop, and the way back from theta to coefficients.
+
+
+# Factors of columns further apart than this share no factor of the integers.
+_MOST_APART = 64.0
+# Of moved rows the integers hold entries up to eight units, the usual norm being 1.
+_REACH_OF_MOVED = 4.0
+# Entries beyond it are cut to it, so that no difference is infinite.
+_FURTHEST = 1e150
+# A penalty as steep as that holds a weight at zero; steeper ones could overflow.
+_STEEPEST = 1e60
+
+
+@dataclasses.dataclass(frozen=True)
+class Coordinates:
+    """``row of the loop = [(mapped row - mean) * scale, bias]``.
+
+    Attributes
+    ----------
+    row_map : RowMap
+    mean : ndarray of shape (n_features,)
+        Released, or a function of public columns alone; on the grid.
+    scale : float or ndarray of shape (n_features,)
+        Public or released. The largest factor multiplies the integer rows, what is
+        left of the others multiplies the rows before they become integers.
+    bias : float or None
+        Value of the constant last column, on the grid; None: no intercept.
+    mean_error : float
+        Standard deviation of the noise in a private entry of `mean`.
+    longest : float or None
+        None: rows become integers before the mean is subtracted. A number: they are
+        centred and scaled first, so that their spread has all of the grid, whatever
+        their length; and rows are cut to this norm, the constant column among them,
+        if it is finite. Dense rows alone.
+    """
+
+    row_map: RowMap
+    mean: np.ndarray
+    scale: float | np.ndarray
+    bias: float | None
+    mean_error: float = 0.0
+    longest: float | None = None
+
+    @classmethod
+    def moved(cls, row_map, mean, scale, bias, mean_error, longest) -> Coordinates:
+        """Build coordinates of rows that are centred and scaled before the grid."""
+        if bias is not None and math.isinf(longest):
+            bias = on_grid(bias / _REACH_OF_MOVED) * _REACH_OF_MOVED
+        return cls(row_map, mean, scale, bias, mean_error, longest)
+
+    @classmethod
+    def centred(cls, row_map, mean, scale, bias, mean_error=0.0) -> Coordinates:
+        """Build coordinates; mean and bias are rounded as the grid will hold them."""
+        before, after = _factors(scale)
+        if not _is_far(mean, before):
+            mean = on_grid(mean * before) / before
+        if bias is not None:
+            bias = max(on_grid(bias / after), GRID) * after
+        return cls(row_map, mean, scale, bias, mean_error)
+
+    def grid(
+        self,
+        X: PublicRows | WholeRows | np.ndarray | csr_array,
+        target: np.ndarray | None = None,
+    ) -> GridRows | SparseGridRows:
+        """Quantise the rows of X, which are mapped first where they are not yet.
+
+        With a target each row has its norm and its target beside it in memory, for
+        loops that read rows at random.
+        """
+        mapped = isinstance(X, (PublicRows, WholeRows))
+        unit = _as_they_are if mapped else self.row_map.mapped
+        quantised = self._grid if self.longest is None else self._moved
+        return quantised(X, unit, target=target)
+
+    def _moved(self, X, unit, target=None) -> GridRows:
+        """Quantise rows that are centred, scaled and perhaps cut as they are read."""
+        cut = math.isfinite(self.longest)
+        constant = [] if self.bias is None else [self.bias]
+        reach = 1.0 if cut else _REACH_OF_MOVED
+
+        def transform(block):
+            with np.errstate(all="ignore"):  # a warning would tell of a private value
+                rows = (unit(block) - self.mean) * (self.scale / reach)
+            if not cut:
+                return rows
+            rows = np.column_stack([rows, np.tile(constant, (len(rows), 1))])
+            rows = np.clip(rows, -_FURTHEST, _FURTHEST)
+            return RowMap(feature_bound=self.longest).mapped(rows) * self.longest
+
+        if not cut:
+            facts = {"bias": self.bias, "scale": reach}
+        else:
+            facts = {"n_features": len(self.mean) + len(constant)}
+        return GridRows.build(X, transform, **facts, target=target)
+
+    def _grid(self, X, unit, n_features=None, target=None) -> GridRows | SparseGridRows:
+        before, after = _factors(self.scale)
+        by_column = np.ndim(before) > 0
+        centre: np.ndarray | None = self.mean * before
+        if _is_far(self.mean, before) and not issparse(X):
+            # Public columns without bounds: what is far from zero is centred first.
+            centre = None
+
+        def transform(block):
+            rows = unit(block)
+            if centre is None:
+                rows = rows - self.mean
+            return times_columns(rows, before) if by_column else rows
+
+        return GridRows.build(
+            X,
+            transform,
+            bias=self.bias,
+            n_features=n_features,
+            centre=centre,
+            scale=after,
+            target=target,
+        )
+
+    def padded_grid(
+        self,
+        known: np.ndarray | csr_array,
+        public: np.ndarray,
+        fill: Callable[[np.ndarray], np.ndarray],
+    ) -> GridRows | SparseGridRows:
+        """Quantise what is public of each row, padded to a full row.
+
+        Parameters
+        ----------
+        known : ndarray or csr_array of shape (n_rows, n_known)
+            The public columns, and perhaps more that is public after them. CSR rows
+            hold nothing more, and are padded with zeros.
+        public : bool ndarray of shape (n_features,)
+        fill : callable
+            Returns the private entries of scaled rows, given scaled known columns.
+        """
+        if issparse(known):
+            columns = np.flatnonzero(public)[known.indices]
+            shape = known.shape[0], len(public)
+            wide = csr_array((known.data, columns, known.indptr), shape=shape)
+            return self._grid(wide, self.row_map.mapped)
+        width = int(public.sum())
+        scaled = self.row_map.of_public(public)
+
+        def padded(block: np.ndarray) -> np.ndarray:
+            head = scaled.scale(block[:, :width])
+            rows = np.zeros((len(block), len(public)))
+            rows[:, public] = head
+            rows[:, ~public] = fill(np.hstack([head, block[:, width:]]))
+            return self.row_map.shorten(rows)
+
+        return self._grid(known, padded, n_features=len(public))
+
+    def fold(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (coef, intercept) on ``row_map(X)``."""
+        weights = self._weights(theta)
+        coef, offset = self.row_map.coefficients(weights)
+        intercept = offset - weights @ self.mean
+        if self.bias is not None:
+            intercept = intercept + self.bias * theta[:, -1]
+        return coef, intercept
+
+    def pull(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Return the gradient in theta, given gradients in coef and intercept."""
+        # fold is linear: pull is its adjoint.
+        weights = self.row_map.pull(coef, intercept)
+        weights = (weights - np.outer(intercept, self.mean)) * self.scale
+        if self.bias is None:
+            return weights
+        return np.column_stack([weights, self.bias * intercept])
+
+    def penalty_curvature(self, strength: float) -> np.ndarray:
+        """Return D such that ``strength / 2 * |w|**2`` is ``sum of D theta**2 / 2``.
+
+        w are the weights of the bounded columns: where there are no bounds, `coef_`.
+        Each is one entry of theta times a factor, whatever was subtracted of the rows,
+        so that the penalty is diagonal here; the intercept is free.
+
+        Parameters
+        ----------
+        strength : float
+            Per record.
+
+        Returns
+        -------
+        curvature : float64 ndarray of shape (n_columns,)
+            Of each column of the loop's rows.
+        """
+        n_features = len(self.mean)
+        out = np.zeros(n_features + (self.bias is not None))
+        with np.errstate(all="ignore"):  # a scale may be released: no warning of it
+            factor = (self.scale / self.row_map.divisor) ** 2
+            out[:n_features] = np.minimum(strength * factor, _STEEPEST)
+        return np.nan_to_num(out)
+
+    def _weights(self, theta: np.ndarray) -> np.ndarray:
+        return theta[:, : len(self.mean)] * self.scale
+
+
+def _as_they_are(rows: np.ndarray) -> np.ndarray:
+    return rows
+
+
+def _factors(scale: float | np.ndarray) -> tuple[float | np.ndarray, float]:
+    """Return what multiplies the rows before they become integers, and after."""
+    if np.ndim(scale) == 0:
+        return 1.0, float(scale)
+    after = float(np.max(scale))
+    if np.min(scale) < after / _MOST_APART:
+        after = 1.0  # or the small ones would fall between the integers
+    return scale / after, after
+
+
+def _is_far(mean: np.ndarray, before: float | np.ndarray) -> bool:
+    """Whether a mean of columns of their own scale has no room on the grid."""
+    return np.ndim(before) > 0 and bool((np.abs(mean * before) > 1).any())
+
+
+# Mapped rows about a centre, rotated or not, made block by block.
+
+
+@dataclasses.dataclass(frozen=True)
+class Rotation:
+    """Random signs, then the Hadamard matrix over the root of its size.
+
+    Rows are padded with zeros to a power of two. Lengths and distances stay, and what
+    is long in a few columns becomes short in all of them.
+
+    Attributes
+    ----------
+    signs : float64 ndarray of shape (n_columns,)
+        1 or -1, from coins that have to do with no record.
+
+    Notes
+    -----
+    **Guarantees.** Each entry is made of its own row by additions, subtractions and
+    products in a fixed order, each of which is rounded as IEEE 754 says: a row gives
+    the same numbers to the last bit in whatever block it stands. A product of matrices
+    or a transform of a library need not.
+    """
+
+    signs: np.ndarray
+
+    @classmethod
+    def draw(cls, generator: np.random.Generator, n_columns: int) -> Rotation:
+        """Draw a rotation from a public stream."""
+        return cls(1.0 - 2.0 * generator.integers(0, 2, size=n_columns))
+
+    @property
+    def width(self) -> int:
+        """Columns of the rotated rows, a power of two."""
+        return rotated_width(len(self.signs))
+
+    def rows(self, X: np.ndarray) -> np.ndarray:
+        """Return rotated rows, float64 (n_rows, width)."""
+        padded = np.zeros((len(X), self.width))
+        padded[:, : X.shape[1]] = X * self.signs
+        return _hadamard(padded)
+
+    def back(self, row: np.ndarray) -> np.ndarray:
+        """Return the vector whose rotation is nearest to a row of `width` columns."""
+        return _hadamard(row[None])[0, : len(self.signs)] * self.signs
+
+
+def rotated_width(n_columns: int) -> int:
+    """Return the columns of rotated rows: the next power of two."""
+    return 1 << max(0, n_columns - 1).bit_length()
+
+
+def _hadamard(rows: np.ndarray) -> np.ndarray:
+    """Return rows times the Hadamard matrix over the root of its size."""
+    n_rows, width = rows.shape
+    columns = rows.T.copy()  # so that what is added lies in one piece
+    half = 1
+    while half < width:
+        pairs = columns.reshape(width // (2 * half), 2, half * n_rows)
+        low, high = pairs[:, 0].copy(), pairs[:, 1]
+        pairs[:, 0] += high
+        np.subtract(low, high, out=pairs[:, 1])
+        half *= 2
+    return np.ascontiguousarray(columns.T) * width**-0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class MovedRows:
+    """Rows minus a centre, over a length, and perhaps rotated.
+
+    Queries read them as they would read a table: nothing but a block is ever held.
+
+    Attributes
+    ----------
+    rows : WholeRows or ndarray of shape (n_rows, n_columns)
+        Finite; may be private.
+    centre : float64 ndarray of shape (n_columns,)
+        Public or released, like all that follows.
+    length : float
+        Above 0.
+    rotation : Rotation or None
+        After it the rows have its `width`.
+
+    Notes
+    -----
+    **Guarantees.** A moved row is a function of that row and of released numbers. It
+    may have infinite or missing entries where the row is beyond all measure.
+    """
+
+    rows: Any
+    centre: np.ndarray
+    length: float = 1.0
+    rotation: Rotation | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        width = len(self.centre) if self.rotation is None else self.rotation.width
+        return self.rows.shape[0], width
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the rows lie in a file."""
+        return is_on_disk(self.rows)
+
+    def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
+        """Return some of the rows, float64."""
+        with np.errstate(all="ignore"):  # a warning would tell of a private value
+            moved = (self.rows[block] - self.centre) / self.length
+            return moved if self.rotation is None else self.rotation.rows(moved)
+
+    def lengths(self) -> np.ndarray:
+        """Return the norm of each row, float64 (n_rows,)."""
+        found = np.empty(self.shape[0])
+        for block in blocks(*self.shape):
+            # einsum, which sums the squares, warns of no overflow.
+            found[block] = np.sqrt(squared_norms(self[block]))
+        return found

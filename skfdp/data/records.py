@@ -1,0 +1,327 @@
+"""One checked table: what is public of it, and the rest."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from skfdp.data.grid import blocks, row_blocks
+from skfdp.data.input_scaler import PublicRows, RowMap, WholeRows
+from skfdp.data.sources import LargeTable, check_whole, chosen_rows
+from skfdp.data.target import TargetMap
+from skfdp.data.units import Units
+
+#: The grid of a sum leaves room for this many times `n_records` rows, aligned at their
+#: bound. Where n is private there may be more: sums then wrap around, which is
+#: post-processing of the exact release (docs/theory/exact_release.rst).
+MOST_ROWS = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class PublicRecords:
+    """The public part of a table: all that may be prepared or planned with.
+
+    Attributes
+    ----------
+    mask : bool ndarray of shape (n_features,)
+        The public columns.
+    row_map : RowMap
+        Of whole rows.
+    n_records : int
+        Number of records, of persons where these are protected; nominal where it is
+        private.
+    columns : tuple of str or int
+        Names of all columns, positions where there are none.
+    sparse : bool
+        Whether the rows are held as CSR.
+    target : int64 or float64 ndarray of shape (n_rows,) or None
+        The target if it is public: codes of classes, or numbers.
+    labels : ndarray of shape (n_rows,) or None
+        The public target as it was given.
+    target_name : str or None
+    classes : ndarray of shape (n_classes,) or None
+        None where the target is no label, or where there is none.
+    classes_source : str or None
+        Where `classes` come from.
+    class_weight : float64 ndarray of shape (n_classes,) or None
+    target_map : TargetMap or None
+        Declared bounds and link of a regression target.
+    private_reach : float or None
+        Bound of the norm of the private columns of a mapped row, where something else
+        than bounds of columns tells it: their blocks, each at most 1 long.
+    encoding : EncodedTable or None
+        Where an encoder makes the columns of raw ones; its public part.
+    units : Units or None
+        Weights of the rows, and the persons they belong to; None: each row is a record
+        and counts as one.
+    n_given : int or None
+        Number of rows of the table as it was given, those of weight 0 too.
+    in_partitions : bool
+        Whether the rows are those of a collection that computes them when asked.
+    """
+
+    mask: np.ndarray
+    row_map: RowMap
+    n_records: int
+    columns: tuple[str | int, ...]
+    sparse: bool = False
+    target: np.ndarray | None = None
+    labels: np.ndarray | None = None
+    target_name: str | None = None
+    classes: np.ndarray | None = None
+    classes_source: str | None = None
+    class_weight: np.ndarray | None = None
+    target_map: TargetMap | None = None
+    private_reach: float | None = None
+    encoding: Any = None
+    units: Units | None = None
+    n_given: int | None = None
+    in_partitions: bool = False
+    # The whole table; only its public columns leave this class.
+    _table: np.ndarray | csr_array | LargeTable | None = dataclasses.field(
+        default=None, repr=False
+    )
+
+    @property
+    def has_target(self) -> bool:
+        """Whether the target is public."""
+        return self.target is not None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, where something is public; private otherwise."""
+        return self._table.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.mask)
+
+    @property
+    def n_private(self) -> int:
+        """Number of private columns."""
+        return int((~self.mask).sum())
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, 0 where the target is no label."""
+        return 0 if self.classes is None else len(self.classes)
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of the margins."""
+        return 1 if self.n_classes <= 2 else self.n_classes
+
+    @property
+    def capacity(self) -> int:
+        """Public bound on the number of rows, or of counts, for the grid of a sum."""
+        if self.units is not None:
+            return MOST_ROWS * int(self.units.weights.sum())
+        return MOST_ROWS * self.n_records
+
+    @property
+    def reach(self) -> float:
+        """How many times as far as one row one person's rows move a weighted sum."""
+        return 1.0 if self.units is None else self.units.reach
+
+    @property
+    def shares(self) -> np.ndarray | None:
+        """Weight of each row in a sum, of total `n_records`; None: 1 for each."""
+        return None if self.units is None else self.units.shares
+
+    @property
+    def has_persons(self) -> bool:
+        """Whether the unit of protection is a person, with any number of rows."""
+        return self.units is not None and self.units.persons is not None
+
+    @property
+    def unit(self) -> str:
+        """The unit of protection, as events have it."""
+        return "person" if self.has_persons else "record"
+
+    @property
+    def row_shares(self) -> np.ndarray:
+        """As `shares`, ones where each row counts 1; only where something is public."""
+        return np.ones(self.n_rows) if self.units is None else self.units.shares
+
+    @property
+    def n_effective(self) -> float:
+        """Records whose plain average is as noisy as the weighted one of these.
+
+        The rules of `defaults` know a budget by the noise of a sum over n: one person
+        moves this one `reach` times as far as a record does.
+        """
+        return self.n_records / self.reach
+
+    @property
+    def total_weight(self) -> float:
+        """What a penalty on a sum over rows is compared with, in the user's units."""
+        return self.n_records if self.units is None else self.units.total
+
+    @property
+    def bounded(self) -> np.ndarray:
+        """Whether each column has declared bounds, shape (n_features,)."""
+        if self.row_map.span is None:
+            return np.zeros(self.n_features, dtype=bool)
+        return np.isfinite(self.row_map.span)
+
+    @property
+    def private_bounded(self) -> bool:
+        """Whether there are bounds, and every private column has them."""
+        has_bounds = self.row_map.span is not None
+        return has_bounds and bool(self.bounded[~self.mask].all())
+
+    @property
+    def longest_private(self) -> float:
+        """Bound of the norm of the private columns of a row before any division.
+
+        Infinite where nothing tells it. It may be rounded: what relies on it cuts.
+        """
+        if self.private_reach is not None:
+            return self.private_reach
+        return math.sqrt(self.n_private) if self.private_bounded else math.inf
+
+    @property
+    def X(self) -> np.ndarray | csr_array | LargeTable:
+        """The public columns as they were given, shape (n_rows, n_public)."""
+        return self._table if self.mask.all() else self._table[:, self.mask]
+
+    @functools.cached_property
+    def mapped(self) -> PublicRows | csr_array:
+        """The public columns as the loop meets them, mapped once."""
+        row_map = self.row_map.of_public(self.mask)
+        if issparse(self._table):
+            return row_map.mapped(self.X)
+        return PublicRows(self._table, self.mask, row_map)
+
+    def blocks(self) -> Iterator[np.ndarray | csr_array]:
+        """Yield `mapped`, some rows at a time.
+
+        Blocks follow the public columns alone: a sum of floats depends on its order,
+        and the number of stored private entries must not show in it.
+        """
+        mapped, sparse = self.mapped, issparse(self._table)
+        for block in row_blocks(mapped) if sparse else blocks(*self._table.shape):
+            yield mapped[block]
+
+    def rows(self) -> np.ndarray | csr_array:
+        """Return the public columns of ``row_map(X)``, float64; of encoded rows."""
+        if self.encoding is not None:
+            return self.encoding.encoded
+        row_map = self.row_map.of_public(self.mask)
+        if issparse(self._table):
+            return row_map.restored(self.mapped)
+        if isinstance(self._table, LargeTable):
+            check_whole(8 * math.prod(self.mapped.shape))
+        rows = np.empty(self.mapped.shape)
+        for block in blocks(*rows.shape):
+            rows[block] = row_map.restored(self.mapped[block])
+        return rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """A checked table, split into what is public and the rest, with its row map.
+
+    Attributes
+    ----------
+    X : ndarray, csr_array or LargeTable of shape (n_rows, n_features)
+        Private, apart from the columns of `public`.
+    target : int64 or float64 ndarray of shape (n_rows,) or None
+        Codes of classes, or numbers; private unless it is that of `public`.
+    public : PublicRecords
+    void : bool ndarray of shape (n_rows,) or None
+        Records that add nothing to any release, because a private value of theirs is
+        malformed and has no neutral one to stand in; None: there are none. Private.
+    """
+
+    X: np.ndarray | csr_array | LargeTable
+    target: np.ndarray | None
+    public: PublicRecords
+    void: np.ndarray | None = None
+
+    @property
+    def row_map(self) -> RowMap:
+        """The map of whole rows."""
+        return self.public.row_map
+
+    @property
+    def mapped(self) -> WholeRows | csr_array:
+        """Whole rows as the loop meets them; CSR rows are not mapped yet."""
+        if issparse(self.X):
+            return self.X
+        return WholeRows(self.public.mapped, self.row_map)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; private where nothing is public."""
+        return self.X.shape[0]
+
+    def query(self, recipe: Callable, **per_row: Any) -> Any:
+        """Return the query that a recipe makes of this table.
+
+        Parameters
+        ----------
+        recipe : callable
+            ``(records, **per_row) -> Query``; it can be pickled, and reads nothing but
+            what it is given, so that it can be sent to where rows are.
+        per_row
+            Public arrays, or `GridRows`, with one entry for each row; None: there are
+            none. A recipe that is sent to some rows is given what belongs to these.
+        """
+        return recipe(self, **per_row)
+
+    def with_target(self, change: Callable[[np.ndarray], np.ndarray]) -> Records:
+        """Return the same table with another target, a function of each one."""
+        return dataclasses.replace(self, target=change(self.target))
+
+    @property
+    def total_weight(self) -> float:
+        """As that of `public`, of the rows there are; for fits without privacy."""
+        units = self.public.units
+        return self.X.shape[0] if units is None else units.total
+
+    def mapped_by(self, row_map: RowMap) -> Records:
+        """Return the same table under another row map."""
+        public = dataclasses.replace(self.public, row_map=row_map)
+        return dataclasses.replace(self, public=public)
+
+    def bounded_by(self, row_map: RowMap) -> Records:
+        """Return the same table under a row map, and with what stands in under it.
+
+        Parameters
+        ----------
+        row_map : RowMap
+            With bounds of every column, so that the middle of bounds stands in for any
+            number that is none, and no record becomes void; see `RowMap.filled`.
+        """
+        X, _ = row_map.filled(self.X)
+        public = dataclasses.replace(self.public, row_map=row_map, _table=X)
+        return dataclasses.replace(self, X=X, public=public)
+
+    def without_void(self) -> Records:
+        """Return the table without void records, for fits without privacy."""
+        if self.void is None:
+            return self
+        kept, public = ~self.void, self.public
+
+        def rows(values: np.ndarray | csr_array | None):
+            return None if values is None else chosen_rows(values, kept)
+
+        X, units = chosen_rows(self.X, kept), public.units
+        units = None if units is None else units.kept(kept)
+        public = dataclasses.replace(
+            public,
+            n_records=X.shape[0] if units is None else units.n_units,
+            units=units,
+            target=rows(public.target),
+            labels=rows(public.labels),
+            _table=X,
+        )
+        return Records(X, rows(self.target), public)

@@ -1,0 +1,951 @@
+"""Sources of large tables: files of arrays, Arrow tables and data sets.
+
+Each imports what it needs when it is used, and nothing else needs it.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import dataclasses
+import errno
+import functools
+import itertools
+import mmap
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn import get_config
+
+from skfdp.addresses import public
+from skfdp.data.validation import unmasked
+from skfdp.privacy.checks import shown
+
+# Integer rows in files without a name: written once, read through a map.
+#
+# What is private lies in no file that can be opened by name, and goes with the process,
+# however that ends.
+
+
+# A pass asks for this many bytes while it reads as many before them, in pieces that
+# every system reads in advance at once.
+_STRETCH, _PIECE = 2**25, 2**19
+# Rows of a batch that are no further apart than this are read in one piece.
+_GAP = 2**15
+# Of so many rows a batch asks at once.
+_MEMBERS = 2**12
+_NO_ROOM = (
+    "the folder of temporary files, {folder!r}, has no room for the integer rows of "
+    "this X, 2 bytes a number: let TMPDIR name a folder on a disk that has, or raise "
+    "sklearn.set_config(working_memory=...), in MiB, to hold them in memory."
+)
+
+
+def working_memory() -> int:
+    """Return the bytes that a table may take: scikit-learn's `working_memory`."""
+    return int(get_config()["working_memory"] * 2**20)
+
+
+def check_room(n_rows: int, n_columns: int) -> None:
+    """Raise OSError where integer rows that do not fit into memory fit nowhere else.
+
+    It looks at the shape of a table alone, before anything is charged.
+    """
+    size, folder = 2 * n_rows * n_columns, tempfile.gettempdir()
+    if size > working_memory() and shutil.disk_usage(folder).free < size:
+        raise _no_room()
+
+
+def _no_room() -> OSError:
+    return OSError(errno.ENOSPC, _NO_ROOM.format(folder=tempfile.gettempdir()))
+
+
+class RowFile:
+    """Int16 rows on their way into a file that has no name.
+
+    Parameters
+    ----------
+    n_columns : int
+
+    Notes
+    -----
+    **Guarantees.** Where the system knows files without a name (Linux), there is none
+    at any time; elsewhere the name is deleted before the first row is written (Windows:
+    with the process). No other user may open it. Its blocks are freed, not overwritten.
+    """
+
+    def __init__(self, n_columns: int):
+        self._n_columns = n_columns
+        self._file = tempfile.TemporaryFile(buffering=2**20)
+
+    def write(self, rows: np.ndarray) -> None:
+        """Append some rows.
+
+        Raises
+        ------
+        OSError
+            If the disk is full.
+        """
+        try:
+            self._file.write(np.ascontiguousarray(rows, dtype=np.int16).data)
+        except OSError as error:
+            raise _told(error) from None
+
+    def read(self) -> tuple[np.ndarray, Reader]:
+        """Return all rows, not to be written to, and what reads them in advance."""
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise _told(error) from None
+        with self._file:
+            memory = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        values = np.frombuffer(memory, dtype=np.int16).reshape(-1, self._n_columns)
+        return values, Reader(memory, 2 * self._n_columns)
+
+
+def _told(error: OSError) -> OSError:
+    return _no_room() if error.errno in (errno.ENOSPC, errno.EDQUOT) else error
+
+
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """Reads mapped rows in advance: it changes how fast they come, and nothing else.
+
+    Attributes
+    ----------
+    memory : mmap
+        Of the whole file.
+    row_bytes : int
+        Of one row.
+    """
+
+    memory: mmap.mmap
+    row_bytes: int
+
+    def stretches(
+        self, batch: np.ndarray | None, start: int, stop: int
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the ends of parts of ``batch[start:stop]``, None being every row.
+
+        The part after the one that is yielded is asked for in advance.
+
+        Parameters
+        ----------
+        batch : int64 ndarray, increasing, or None
+        start, stop : int
+        """
+        whole = batch is None
+        size = max(1, _STRETCH // self.row_bytes) if whole else _MEMBERS
+        self._advise("MADV_SEQUENTIAL" if whole else "MADV_RANDOM")
+        self._ask(batch, start, min(start + size, stop))
+        for first in range(start, stop, size):
+            last = min(first + size, stop)
+            self._ask(batch, last, min(last + size, stop))
+            yield first, last
+
+    def _ask(self, batch: np.ndarray | None, first: int, last: int) -> None:
+        if first == last:
+            return
+        if batch is None:
+            self._ask_for(first, last)
+            return
+        rows = batch[first:last]
+        far = np.diff(rows) * self.row_bytes > _GAP
+        begins, ends = rows[np.r_[True, far]], rows[np.r_[far, True]] + 1
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            self._ask_for(begin, end)
+
+    def _ask_for(self, first: int, last: int) -> None:
+        """Ask for rows that lie side by side."""
+        begin = first * self.row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
+        end = last * self.row_bytes
+        for piece in range(begin, end, _PIECE):
+            self._advise("MADV_WILLNEED", piece, min(_PIECE, end - piece))
+
+    def _advise(self, name: str, *place: int) -> None:
+        """Give the system a hint, if it takes hints."""
+        if hasattr(mmap, name):
+            with contextlib.suppress(OSError):
+                self.memory.madvise(getattr(mmap, name), *place)
+
+
+# Large tables: read in blocks of rows, wherever they lie, and never as a whole.
+
+
+_TOO_LARGE = (
+    "this needs the whole of X in memory, and X takes more than "
+    "sklearn.get_config()['working_memory']: raise sklearn.set_config("
+    "working_memory=...), in MiB, if it fits, or use a step that reads X in blocks, as "
+    "the linear estimators do."
+)
+_FAILED = (
+    "the table cannot be read because a file of it is missing, cut, changed or "
+    "damaged, or the disk fails: restore it and fit anew."
+)
+
+
+def read_safely(
+    read: Callable[..., Any], *arguments: Any, message: str = _FAILED
+) -> Any:
+    """Return what a reader returns; its errors become one sentence that quotes nothing.
+
+    The type of an error is left out too, because it may depend on a value.
+
+    Raises
+    ------
+    OSError
+        Instead of any error of a library or of the system.
+    """
+    try:
+        return read(*arguments)
+    except MemoryError:
+        raise
+    except Exception:  # whatever a library raises; it may quote a value
+        pass
+    # Outside the handler, so that no error that quotes a value is kept as a context.
+    raise OSError(message)
+
+
+class Source(Protocol):
+    """The source of the rows of a large table.
+
+    Attributes
+    ----------
+    shape : (int, int)
+    dtype : dtype
+        Of numbers.
+    on_disk : bool
+        Whether the rows lie in a file: then integer rows may lie in one too. What
+        somebody holds in memory alone is not written anywhere.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+    on_disk: bool
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Return the rows from `start` to `stop`."""
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows by their numbers, which increase."""
+
+    # And where columns are stored one by one, ``selected(names)``, the source of some
+    # of them, and ``column(name)``, one of any type as an array.
+
+
+@dataclasses.dataclass(frozen=True)
+class ArraySource:
+    """The rows of a memory-mapped array.
+
+    Attributes
+    ----------
+    array : ndarray of shape (n_rows, n_columns)
+    """
+
+    array: np.ndarray
+    on_disk: bool = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the numbers."""
+        return self.array.dtype
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Return the rows from `start` to `stop`."""
+        read_safely(_check_uncut, self.array)
+        return np.asarray(self.array[start:stop])
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows by their numbers."""
+        read_safely(_check_uncut, self.array)
+        return np.asarray(self.array[rows])
+
+
+def _check_uncut(array: np.ndarray) -> None:
+    """Raise OSError if the file of a memory map has become shorter than the map.
+
+    To read beyond its end would kill the process. A file that is cut during the read
+    still does.
+    """
+    memory = getattr(array, "_mmap", None)
+    if memory is not None:
+        start = array.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+        if memory.size() < start + len(memory):
+            raise OSError("the file is shorter than its map")
+
+
+@dataclasses.dataclass(frozen=True)
+class LargeTable:
+    """A table of numbers that is read in blocks of rows.
+
+    ``table[10:20]`` and ``table[[3, 5]]`` are arrays of some rows, ``table[:, mask]``
+    is the table of some columns, ``table["age"]`` one column as an array, and
+    ``table.drop("age")`` the table without it. Nothing is read before it is needed.
+
+    Attributes
+    ----------
+    source : Source
+    names : tuple of str or None
+        Of the columns.
+    dtype : dtype
+    width : int
+        Number of columns.
+    steps : tuple of callable
+        What is done to each block as it is read: functions of each row by itself.
+    rows : int64 ndarray of shape (n_rows,) or None
+        The rows of the source that are left, increasing; None: every row.
+    """
+
+    source: Source
+    names: tuple[str, ...] | None
+    dtype: np.dtype
+    width: int
+    steps: tuple[Callable[[np.ndarray], np.ndarray], ...] = ()
+    rows: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, source: Source, names: Sequence[str] | None = None) -> LargeTable:
+        """Return the table of all rows and columns of a source."""
+        names = None if names is None else tuple(names)
+        return cls(source, names, np.dtype(source.dtype), source.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return len(self), self.width
+
+    @property
+    def ndim(self) -> int:
+        """Two."""
+        return 2
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole table as an array."""
+        return len(self) * self.width * self.dtype.itemsize
+
+    @property
+    def columns(self) -> list[str] | None:
+        """Names of the columns, None where there are none."""
+        return None if self.names is None else list(self.names)
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the rows lie in a file."""
+        return self.source.on_disk
+
+    def __len__(self) -> int:
+        return self.source.shape[0] if self.rows is None else len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"LargeTable(shape={self.shape}, dtype={self.dtype.name})"
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return some rows or one named column, an array, or a table of columns."""
+        if isinstance(index, str):
+            return self._column(index)
+        if isinstance(index, tuple):
+            whole = isinstance(index[0], slice) and index[0] == slice(None)
+            some = len(index) == 2 and isinstance(index[1], slice)
+            if len(index) != 2 or not whole or not (some or np.ndim(index[1]) == 1):
+                raise TypeError(
+                    "a large table gives some rows, or all of some columns."
+                )
+            return self._some_columns(index[1])
+        return self._done(self._read(index))
+
+    def _read(self, index: Any) -> np.ndarray:
+        """Return some rows as the source has them."""
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step == 1 and self.rows is None:
+                return self.source.read(start, max(start, stop))
+            index = np.arange(start, stop, step)
+        index = np.asarray(index)
+        if index.dtype.kind == "b":
+            index = np.flatnonzero(index)
+        if index.ndim != 1 or (index.size and index.dtype.kind not in "iu"):
+            raise TypeError("a large table takes slices and numbers of rows.")
+        index = index.astype(np.int64, copy=False)
+        rows = index if self.rows is None else self.rows[index]
+        if len(rows) < 2 or (np.diff(rows) > 0).all():
+            return self.source.take(rows)
+        found, back = np.unique(rows, return_inverse=True)
+        return self.source.take(found)[back]
+
+    def _done(self, block: np.ndarray) -> np.ndarray:
+        for step in self.steps:
+            block = step(block)
+        return block
+
+    def after(
+        self, step: Callable[[np.ndarray], np.ndarray], dtype: Any = None
+    ) -> LargeTable:
+        """Return the table to whose blocks one more thing is done."""
+        dtype = self.dtype if dtype is None else np.dtype(dtype)
+        return dataclasses.replace(self, steps=(*self.steps, step), dtype=dtype)
+
+    def _some_columns(self, columns: Any) -> LargeTable:
+        places = np.arange(self.width)[columns]
+        names = None if self.names is None else tuple(self.names[i] for i in places)
+        if not self.steps and hasattr(self.source, "selected"):
+            found = LargeTable.of(self.source.selected(list(names)), names)
+            return dataclasses.replace(found, rows=self.rows)
+        kept = self.after(lambda block: block[:, places])
+        return dataclasses.replace(kept, names=names, width=len(places))
+
+    def _column(self, name: str) -> np.ndarray:
+        if self.names is None or name not in self.names:
+            raise KeyError(f"there is no column {name!r}.")
+        if not self.steps and hasattr(self.source, "column"):
+            values = self.source.column(name)
+            return values if self.rows is None else values[self.rows]
+        place = self.names.index(name)
+        return in_memory(self._some_columns([place]))[:, 0]
+
+    def drop(self, *names: str) -> LargeTable:
+        """Return the table without some columns."""
+        for name in names:
+            if self.names is None or name not in self.names:
+                raise KeyError(f"there is no column {name!r}.")
+        return self._some_columns([n not in names for n in self.names or ()])
+
+    def chosen(self, rows: np.ndarray) -> LargeTable:
+        """Return the table of some rows, by a mask or by numbers that increase."""
+        rows = np.arange(len(self))[rows]
+        if len(rows) == len(self):
+            return self
+        rows = rows if self.rows is None else self.rows[rows]
+        return dataclasses.replace(self, rows=rows)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Return the whole table, if it is no larger than the working memory.
+
+        One column is one number for each row, and always given.
+        """
+        if self.width != 1:
+            check_whole(self.nbytes)
+        return in_memory(self).astype(
+            self.dtype if dtype is None else dtype, copy=False
+        )
+
+    def astype(self, dtype: Any) -> np.ndarray:
+        """Return the whole table, if it is no larger than the working memory."""
+        return self.__array__(dtype)
+
+
+def in_memory(table: LargeTable) -> np.ndarray:
+    """Return the whole table as an array."""
+    found = np.empty(table.shape, dtype=table.dtype)
+    size = max(1, 2**22 // max(1, table.source.shape[1]))
+    for start in range(0, len(table), size):
+        found[start : start + size] = table[start : start + size]
+    return found
+
+
+def check_whole(n_bytes: int) -> None:
+    """Raise MemoryError where the whole of a large table takes too much memory."""
+    if n_bytes > working_memory():
+        raise MemoryError(_TOO_LARGE)
+
+
+def whole_table(X: Any) -> Any:
+    """Return a large table as an array, and any other one as it is."""
+    return np.asarray(X) if isinstance(X, LargeTable) else X
+
+
+def chosen_rows(X: Any, rows: np.ndarray) -> Any:
+    """Return some rows of an array, or of a large table without a look at them."""
+    return X.chosen(rows) if isinstance(X, LargeTable) else X[rows]
+
+
+def is_on_disk(X: Any) -> bool:
+    """Whether what is read in blocks comes from a file."""
+    return bool(getattr(X, "on_disk", False))
+
+
+# About so many entries of an Arrow table or data set are held at once.
+_ENTRIES = 2**21
+_UNREADABLE = (
+    "{given} is no table that can be read in blocks: give a NumPy array of two axes, "
+    "such as a memory map, a pyarrow Table or data set, or the path of .npy, .parquet, "
+    ".arrow, or of a folder of .parquet or .arrow files."
+)
+_NOT_OPENED = (
+    "{path} cannot be opened as {kind}: it is cut, damaged or of another format, or "
+    "holds Python objects; write it anew."
+)
+#: The format of a file by its suffix, as pyarrow calls it.
+_FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "ipc",
+    ".feather": "ipc",
+    ".ipc": "ipc",
+}
+
+
+@public("skfdp")
+def open_table(table: Any) -> LargeTable:
+    """Open a table that may be larger than memory, to be read in blocks of rows.
+
+    Parameters
+    ----------
+    table : str, path or object
+        The path of a ``.npy`` file, of ``.parquet`` or ``.arrow`` files or a folder of
+        them; or a NumPy array of two axes, such as a memory map, a pyarrow Table, or a
+        pyarrow data set.
+
+    Returns
+    -------
+    table : LargeTable
+        ``table["income"]`` is one column as an array, and ``table.drop("income")`` the
+        table without it, which ``fit`` and ``predict`` take as X.
+
+    Raises
+    ------
+    ValueError
+        For what is no such table.
+    OSError
+        If a file is missing or damaged.
+
+    Notes
+    -----
+    Nothing is read before it is needed, and never the whole: in a fit of a linear
+    model, no more than scikit-learn's ``working_memory`` (MiB, see
+    :func:`sklearn.set_config`) beside labels and norms. The integer rows of a table
+    that lies in files go into a temporary file without a name if they are larger than
+    that; what is in memory, such as a pyarrow Table, is not written to a disk.
+
+    Examples
+    --------
+    >>> import numpy as np, skfdp, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "X.npy"
+    >>> np.save(path, np.random.default_rng(0).random((1000, 3)))
+    >>> table = skfdp.open_table(path)
+    >>> table
+    LargeTable(shape=(1000, 3), dtype=float64)
+    >>> y = np.random.default_rng(1).integers(0, 2, 1000)
+    >>> model = skfdp.DPSGDFClassifier(bounds=(0, 1), random_state=0)
+    >>> model.fit(table, y).coef_.shape
+    (1, 3)
+    """
+    if isinstance(table, LargeTable):
+        return table
+    if isinstance(table, (str, Path)):
+        return _opened(Path(table))
+    kind = type(table).__module__.partition(".")[0]
+    if kind == "pyarrow":
+        return _arrow(table)
+    if isinstance(table, np.ndarray) and table.ndim == 2:
+        table = unmasked(table)
+        return LargeTable.of(ArraySource(table, isinstance(table, np.memmap)))
+    raise ValueError(_UNREADABLE.format(given=type(table).__name__))
+
+
+def large_table(X: Any) -> LargeTable | None:
+    """Return X as a table that is read in blocks, None where it is another array.
+
+    Memory maps and Arrow tables become one if they are larger than the working memory;
+    data sets in any case.
+    """
+    if isinstance(X, LargeTable):
+        return X
+    if isinstance(X, np.memmap):
+        large = X.ndim == 2 and X.nbytes > working_memory()
+        return LargeTable.of(ArraySource(X)) if large else None
+    kind = type(X).__module__.partition(".")[0]
+    large = kind == "pyarrow" and getattr(X, "nbytes", np.inf) > working_memory()
+    return open_table(X) if large else None
+
+
+def _opened(path: Path) -> LargeTable:
+    """Return the table of a file or folder."""
+    kind, told = path.suffix.lower(), shown(str(path))
+    if kind == ".npy":
+        read = functools.partial(np.load, mmap_mode="r")
+    elif path.is_dir() or kind in _FORMATS:
+        from pyarrow import dataset
+
+        kind = _format_of_folder(path) if path.is_dir() else _FORMATS[kind]
+        read = functools.partial(dataset.dataset, format=kind)
+    else:
+        raise ValueError(_UNREADABLE.format(given=told))
+    if not path.exists():
+        raise FileNotFoundError(f"{told} does not exist: check the path.")
+    message = _NOT_OPENED.format(path=told, kind=kind)
+    return open_table(read_safely(read, path, message=message))
+
+
+def _format_of_folder(path: Path) -> str:
+    """Return the format of the files of a folder, or refuse them by their suffixes.
+
+    Hidden files, and those of other programs such as "_SUCCESS", are left out, as
+    pyarrow leaves them out.
+    """
+    suffixes: set[str] = set()
+    for _, folders, files in os.walk(path, followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        names = (name for name in files if not name.startswith((".", "_")))
+        suffixes |= {Path(name).suffix.lower() for name in names}
+    formats = {_FORMATS.get(suffix) for suffix in suffixes}
+    if len(formats) == 1 and None not in formats:
+        return formats.pop()
+    found = ", ".join(suffix or "no suffix" for suffix in sorted(suffixes))
+    raise ValueError(
+        f"the folder {shown(str(path))} holds files with these suffixes: "
+        f"{found or 'none'}; leave only .parquet (.pq) or only .arrow (.feather, .ipc) "
+        "files in it."
+    )
+
+
+def _arrow(table: Any) -> LargeTable:
+    """Return the table of a pyarrow Table or data set."""
+    if not hasattr(table, "schema"):
+        raise ValueError(_UNREADABLE.format(given=type(table).__name__))
+    names = table.schema.names
+    if len(set(names)) < len(names):
+        raise ValueError("this table has two columns of one name: rename one of them.")
+    held = hasattr(table, "num_rows")
+    source = TableSource(table) if held else DatasetSource(table)
+    return LargeTable.of(source, names)
+
+
+class _ArrowSource:
+    """Rows of Arrow columns, float32 where that holds them, else float64.
+
+    A missing entry is NaN. Columns that are no numbers may be left out, or read one by
+    one, and nothing else. Rows are read a stretch at a time; the last one is kept.
+    """
+
+    on_disk = True
+
+    def __init__(self, given: Any, names: list[str], n_rows: int):
+        self.names, self._given = names, given
+        sizes = {name: self._size_of(name) for name in names}
+        self.no_numbers = [name for name in names if sizes[name] is None]
+        dtype = np.dtype(np.float64)
+        if self.no_numbers:
+            dtype = np.dtype(object)
+        elif max(sizes.values(), default=8) == 4:
+            dtype = np.dtype(np.float32)
+        self.shape, self.dtype = (n_rows, len(names)), dtype
+        self._size = max(1, _ENTRIES // max(1, len(names)))
+        self._last: tuple[int, np.ndarray | None] = -1, None
+        self._lock = threading.Lock()
+
+    def _size_of(self, name: str) -> int | None:
+        """Return the bytes of the float for a column, None if it is no number."""
+        return _float_size(self._given.schema.field(name).type)
+
+    def _fill(self, out: np.ndarray, columns: Any) -> None:
+        """Write the columns of an Arrow table, or of a batch of it, into an array."""
+        for place, name in enumerate(self.names):
+            out[:, place] = _as_array(columns.column(name))
+
+    def _stretch(self, start: int, stop: int) -> np.ndarray:
+        raise NotImplementedError
+
+    def _numbered(self, number: int) -> np.ndarray:
+        """Return a stretch by its number."""
+        with self._lock:
+            if self._last[0] != number:
+                start = number * self._size
+                stop = min(start + self._size, self.shape[0])
+                self._last = -1, None  # two are never held
+                self._last = number, read_safely(self._stretch, start, stop)
+            return self._last[1]
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Return the rows from `start` to `stop`."""
+        size, parts = self._size, []
+        for number in range(start // size, -(-stop // size)):
+            first = number * size
+            rows = self._numbered(number)
+            parts.append(rows[max(start - first, 0) : stop - first])
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts or [np.empty((0, self.shape[1]), self.dtype)])
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows by their numbers, which increase."""
+        found = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
+        numbers = rows // self._size
+        for number in np.unique(numbers):
+            chosen = numbers == number
+            found[chosen] = self._numbered(number)[rows[chosen] - number * self._size]
+        return found
+
+
+class TableSource(_ArrowSource):
+    """The rows of a pyarrow Table, which is in memory.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    names : list of str, default=None
+        Columns; None: all.
+    """
+
+    on_disk = False
+
+    def __init__(self, table: Any, names: list[str] | None = None):
+        names = table.schema.names if names is None else names
+        super().__init__(table, names, table.num_rows)
+
+    def selected(self, names: list[str]) -> TableSource:
+        """Return the source of some columns."""
+        return TableSource(self._given, names)
+
+    def column(self, name: str) -> np.ndarray:
+        """Return one column, of any type."""
+        return read_safely(_exact_column, [self._given.column(name)])
+
+    def _stretch(self, start: int, stop: int) -> np.ndarray:
+        out = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
+        self._fill(out, self._given.slice(start, stop - start))
+        return out
+
+
+class DatasetSource(_ArrowSource):
+    """The rows of a pyarrow data set, in the order of its files.
+
+    Each file is read with its own types, and numbers become floats here: no cell can
+    stop a read because another file has another type.
+
+    Parameters
+    ----------
+    dataset : pyarrow.dataset.Dataset
+    names : list of str, default=None
+        Columns; None: all.
+    whole : DatasetSource, default=None
+        The source of all columns, which was checked; None: this one is to be.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        names: list[str] | None = None,
+        whole: DatasetSource | None = None,
+    ):
+        if whole is None:
+            self._pieces = read_safely(_pieces, dataset)
+            schemas = read_safely(_schemas, self._pieces)
+            self._types = _types_by_column(dataset, schemas)
+        else:
+            self._pieces, self._types = whole._pieces, whole._types
+        counts = [count for _, count in self._pieces]
+        self._starts = np.cumsum([0, *counts[:-1]]).tolist()
+        names = dataset.schema.names if names is None else names
+        super().__init__(dataset, names, sum(counts))
+        # The row that comes next, and what is left of the batches that hold it.
+        self._next, self._batches = 0, None
+
+    def _size_of(self, name: str) -> int | None:
+        sizes = [_float_size(kind) for kind in self._types[name]]
+        return None if None in sizes else max(size or 0 for size in sizes)
+
+    def selected(self, names: list[str]) -> DatasetSource:
+        """Return the source of some columns."""
+        return DatasetSource(self._given, names, self)
+
+    def column(self, name: str) -> np.ndarray:
+        """Return one column, of any type."""
+
+        def parts() -> np.ndarray:
+            own = DatasetSource(self._given, [name], self)
+            return _exact_column([batch.column(name) for batch in own._scan(0)])
+
+        return read_safely(parts)
+
+    def _stretch(self, start: int, stop: int) -> np.ndarray:
+        out = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
+        piece = bisect.bisect_right(self._starts, start) - 1
+        if self._batches is None or not self._starts[piece] <= self._next <= start:
+            self._batches = self._scan(piece)
+            self._next = self._starts[piece]
+        while self._next < stop:
+            batch, first = next(self._batches), self._next
+            self._next += batch.num_rows
+            if self._next > stop:  # the rest is of the next stretch
+                rest = batch.slice(stop - first)
+                self._batches = itertools.chain([rest], self._batches)
+                self._next = stop
+            begin = max(start, first)
+            if begin < self._next:
+                part = batch.slice(begin - first, self._next - begin)
+                self._fill(out[begin - start : self._next - start], part)
+        return out
+
+    def _scan(self, first: int) -> Iterator[Any]:
+        """Yield batches of rows, from a piece on."""
+        from pyarrow import dataset
+
+        for piece, _ in self._pieces[first:]:
+            options: dict[str, Any] = {}
+            if hasattr(piece, "row_groups"):  # by pages: row groups may be large
+                options["fragment_scan_options"] = dataset.ParquetFragmentScanOptions(
+                    use_buffered_stream=True, pre_buffer=False
+                )
+            yield from piece.to_batches(
+                schema=_own_schema(piece, self._given.schema),
+                columns=self.names,
+                batch_size=self._size,
+                batch_readahead=0,
+                fragment_readahead=0,
+                use_threads=False,
+                **options,
+            )
+
+
+def _pieces(dataset: Any) -> list[tuple[Any, int]]:
+    """Return what a data set is read from, row groups of Parquet, and their rows."""
+    found = []
+    for fragment in dataset.get_fragments():
+        groups = getattr(fragment, "row_groups", None)
+        if groups:
+            for group in groups:
+                piece = fragment.subset(row_group_ids=[group.id])
+                found.append((piece, group.num_rows))
+        else:
+            found.append((fragment, fragment.count_rows()))
+    return found
+
+
+def _schemas(pieces: Sequence[tuple[Any, int]]) -> list[Any]:
+    """Return the schemas of the files."""
+    return [piece.physical_schema for piece, _ in pieces]
+
+
+def _own_schema(piece: Any, schema: Any) -> Any:
+    """Return the schema of a data set with the types that a file of it has."""
+    own = piece.physical_schema
+    for place, field in enumerate(schema):
+        if own.get_field_index(field.name) >= 0:
+            schema = schema.set(place, own.field(field.name))
+    return schema
+
+
+def _types_by_column(dataset: Any, schemas: Sequence[Any]) -> dict[str, list[Any]]:
+    """Return the types that each column has in the files, or refuse them by its name.
+
+    Numbers of any size may be mixed, and text in any form. A file may lack no column,
+    unless all do: then its path holds it.
+
+    Raises
+    ------
+    ValueError
+        If a column has types of two kinds, or is not in every file.
+    """
+    names = list(dataset.schema.names)
+    names += sorted({name for one in schemas for name in one.names} - set(names))
+    found: dict[str, list[Any]] = {}
+    for name in names:
+        own = [one.field(name).type for one in schemas if name in one.names]
+        if own and len(own) < len(schemas):
+            raise ValueError(
+                f"column {name!r} is in some files of the table and not in others: "
+                "write it into all of them, or into none."
+            )
+        if not own:
+            own = [dataset.schema.field(name).type]
+        kinds = dict.fromkeys(_kind_of(kind) for kind in own)
+        kinds.pop("missing", None)
+        if len(kinds) > 1:
+            types = ", ".join(map(str, dict.fromkeys(map(str, own))))
+            raise ValueError(
+                f"column {name!r} has the types {types} in the files of the table: "
+                "write one type into all of them."
+            )
+        found[name] = own
+    return found
+
+
+def _kind_of(kind: Any) -> str:
+    """Return what types of two files must have in common to be read together."""
+    from pyarrow import types
+
+    if types.is_null(kind):
+        return "missing"
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+        return "number"
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "text"
+    return str(kind)
+
+
+def _float_size(kind: Any) -> int | None:
+    """Return the bytes of the float for an Arrow type, None if it is no number."""
+    from pyarrow import types
+
+    if types.is_boolean(kind):
+        return 4
+    if types.is_integer(kind):
+        return 4 if kind.bit_width <= 16 else 8
+    if types.is_floating(kind):
+        return 4 if kind.bit_width <= 32 else 8
+    return 4 if types.is_null(kind) else None
+
+
+def _as_array(column: Any) -> np.ndarray:
+    """Return an Arrow column as an array; missing numbers are NaN."""
+    from pyarrow import types
+
+    if types.is_boolean(column.type):
+        column = column.cast("uint8")
+    if types.is_null(column.type):
+        return np.full(len(column), np.nan)
+    if _kind_of(column.type) == "text":
+        return arrow_texts(column)
+    return column.to_numpy(zero_copy_only=False)
+
+
+def arrow_texts(column: Any) -> np.ndarray:
+    """Return a column of text as objects; bytes that are no UTF-8 become a mark."""
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        return column.to_numpy(zero_copy_only=False)
+    except MemoryError:
+        raise
+    except Exception:  # pyarrow has no error of its own for this
+        pass
+    wide = "large_binary" if types.is_large_string(column.type) else "binary"
+    cells = column.cast(wide).to_pylist()
+    texts = [None if cell is None else cell.decode(errors="replace") for cell in cells]
+    return np.array(texts, dtype=object)
+
+
+def _exact_column(parts: Sequence[Any]) -> np.ndarray:
+    """Return one column of any type; whole numbers are never made floats."""
+    from pyarrow import types
+
+    arrays = []
+    for part in parts:
+        lossy = types.is_integer(part.type) and part.null_count
+        coded = types.is_dictionary(part.type) and _kind_of(part.type) != "text"
+        if lossy or coded or types.is_null(part.type):
+            arrays.append(np.array(part.to_pylist(), dtype=object))
+        else:
+            arrays.append(_as_array(part))
+    kinds = {array.dtype.kind for array in arrays}
+    whole = kinds <= {"u", "i"}
+    # Signed and unsigned 64 bits have no common type but floats.
+    if len(kinds) > 1 and not (whole and np.result_type(*arrays).kind != "f"):
+        arrays = [array.astype(object) for array in arrays]
+    return np.concatenate(arrays) if arrays else np.empty(0)

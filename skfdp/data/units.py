@@ -1,0 +1,522 @@
+"""The units of a fit: a user's weights and groups, checked, and how rows count."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from skfdp.data._values import check_names, check_no_path
+from skfdp.data.validation import is_missing, unmasked
+from skfdp.privacy import gdp_mu
+from skfdp.privacy.checks import shown
+from skfdp.privacy.events import Relation
+
+# Units of protection: whose rows a neighbour changes, and how much each row counts.
+
+
+#: Bits of a row's weight: sums of integers stay sums of integers.
+WEIGHT_BITS = 10
+FULL_WEIGHT = 2**WEIGHT_BITS
+
+
+@dataclasses.dataclass(frozen=True)
+class Units:
+    """Public weights of the rows, and the person to whom each belongs.
+
+    Attributes
+    ----------
+    weights : int64 ndarray of shape (n_rows,)
+        From 0 to `FULL_WEIGHT`. A row of weight 0 adds nothing to any release.
+    persons : int64 ndarray of shape (n_rows,) or None
+        Number of the person of each row, from 0 in the order of first appearance;
+        None: each row is a record of its own.
+    count : float
+        What one count of `weights` is in the user's own units, which penalties are
+        compared with.
+
+    Notes
+    -----
+    All of it is public: neighbours have the same weights and the same partition.
+
+    Rows enter sums with weights whose mean over the persons' totals is 1 (`shares`), so
+    that a sum over `n_units` is a weighted average over rows, and a person counts in
+    rules and rates as a record does where there are no persons.
+    """
+
+    weights: np.ndarray
+    persons: np.ndarray | None = None
+    count: float = 1.0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.weights)
+
+    @property
+    def unit(self) -> str:
+        """The unit of protection, as events have it."""
+        return "record" if self.persons is None else "person"
+
+    @functools.cached_property
+    def n_units(self) -> int:
+        """Number of persons, or of records where there are no persons."""
+        return self.n_rows if self.persons is None else int(self.persons.max()) + 1
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights in the user's own units."""
+        return self.count * int(self.weights.sum())
+
+    @functools.cached_property
+    def joint(self) -> bool:
+        """Whether some person has several rows that count, which enter sums jointly."""
+        if self.persons is None:
+            return False
+        return bool((np.bincount(self.persons[self.weights > 0]) > 1).any())
+
+    @functools.cached_property
+    def step(self) -> float:
+        """What one count of `weights` adds to a sum: shares are whole numbers of it."""
+        return self.n_units / int(self.weights.sum())
+
+    @functools.cached_property
+    def shares(self) -> np.ndarray:
+        """The weight of each row in a sum, whose total is `n_units`, float64."""
+        return self.weights * self.step
+
+    @functools.cached_property
+    def reach(self) -> float:
+        """The largest total share of one person, at least 1 up to a rounding.
+
+        One person's rows move a weighted sum at most this many times as far as one row
+        moves a plain one.
+        """
+        # 1e-12 outweighs the rounding of `step` and of this product.
+        return int(self._totals.max()) * self.step * (1 + 1e-12)
+
+    @functools.cached_property
+    def _totals(self) -> np.ndarray:
+        """Sum of the weights of each person."""
+        if self.persons is None:
+            return self.weights
+        totals = np.zeros(self.n_units, dtype=np.int64)
+        np.add.at(totals, self.persons, self.weights)
+        return totals
+
+    @functools.cached_property
+    def order(self) -> np.ndarray:
+        """Row numbers, one person after the other, each in the table's order."""
+        if self.persons is None:
+            return np.arange(self.n_rows)
+        return np.argsort(self.persons, kind="stable")
+
+    @functools.cached_property
+    def ends(self) -> np.ndarray:
+        """Where the rows of each person begin and end in `order`, (n_units + 1,)."""
+        if self.persons is None:
+            return np.arange(self.n_rows + 1)
+        counts = np.bincount(self.persons, minlength=self.n_units)
+        return np.concatenate([[0], np.cumsum(counts)])
+
+    def rows_of(self, units: np.ndarray) -> np.ndarray:
+        """Return the row numbers of some persons, one person after the other."""
+        if self.persons is None:
+            return units
+        starts, sizes = self.ends[units], np.diff(self.ends)[units]
+        before = np.cumsum(sizes) - sizes
+        within = np.arange(int(sizes.sum())) - np.repeat(before, sizes)
+        return self.order[np.repeat(starts, sizes) + within]
+
+    def by_person(
+        self, batch: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of a batch that count, one person after the other.
+
+        Parameters
+        ----------
+        batch : int64 ndarray, default=None
+            Row numbers, in any order; None: every row.
+
+        Returns
+        -------
+        rows : int64 ndarray
+        ends : int64 ndarray
+            Where those of each person begin and end in it.
+        """
+        if batch is None:
+            return self._all_by_person
+        rows = batch[self.weights[batch] > 0]
+        # Next to free where the rows are in this order already.
+        rows = rows[np.argsort(self.persons[rows], kind="stable")]
+        starts = np.flatnonzero(np.diff(self.persons[rows], prepend=-1))
+        return rows, np.append(starts, len(rows))
+
+    @functools.cached_property
+    def _all_by_person(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.by_person(self.order)
+
+    def kept(self, rows: np.ndarray) -> Units | None:
+        """Return the units of some rows, given by number or as a mask."""
+        persons = self.persons
+        if persons is not None:
+            persons = numbered(persons[rows])
+        return Units(self.weights[rows], persons, self.count)
+
+
+def numbered(groups: Any) -> np.ndarray:
+    """Return the number of each entry's group, in the order of first appearance.
+
+    Names of groups leave no trace: equal partitions give equal numbers.
+    """
+    _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[codes.ravel()]
+
+
+def rounded(weights: np.ndarray, full: int = FULL_WEIGHT) -> np.ndarray:
+    """Return weights as whole numbers of at most `full`, in proportion.
+
+    Whole numbers are kept up to a common factor, and none that is positive becomes 0:
+    only other numbers are rounded, by at most half of ``1 / full`` of the largest, or
+    up to that.
+    """
+    whole = weights.max() <= full and bool((weights == np.rint(weights)).all())
+    found = weights if whole else np.rint(weights / weights.max() * full)
+    found = np.where(weights > 0, np.maximum(found, 1), 0).astype(np.int64)
+    return found // np.gcd.reduce(found)
+
+
+def balanced(weights: np.ndarray, persons: np.ndarray, noise: float) -> np.ndarray:
+    """Return weights under which nobody's rows count for too much.
+
+    The rows of a person whose weights sum to t are multiplied by ``min(1, m / t)``: the
+    noise of a sum grows with m, and what other rows would have said of an average falls
+    with it. m is where noise and chance together are least, as if a weight were a
+    number of independent rows; without noise it is the largest t, and nothing changes.
+
+    Parameters
+    ----------
+    weights : float64 ndarray of shape (n_rows,)
+        Not negative.
+    persons : int64 ndarray of shape (n_rows,)
+    noise : float
+        Variance of the noise in a sum of which one row of mean weight has variance 1,
+        where each person has one.
+    """
+    unit = weights / weights.max()
+    totals = np.bincount(persons, unit / unit.mean())
+    found, least = 1.0, math.inf
+    for most in np.unique(np.quantile(totals[totals > 0], np.linspace(0, 1, 101))):
+        factor = np.minimum(1, most / np.maximum(totals, most))
+        total = float((factor * totals).sum())
+        variance = (noise * most**2 + float((factor**2 * totals).sum())) / total**2
+        if variance < least:
+            found, least = most, variance
+    factor = np.minimum(1, found / np.maximum(totals, found))
+    return weights * factor[persons]
+
+
+def first_rows(persons: np.ndarray, most: int) -> np.ndarray:
+    """Return which rows are among the first `most` of their person."""
+    order = np.argsort(persons, kind="stable")
+    sizes = np.bincount(persons)
+    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rank = np.empty(len(persons), dtype=np.int64)
+    rank[order] = np.arange(len(persons)) - starts
+    return rank < most
+
+
+# Of weights where there is no noise, and hence no grid that has to hold them.
+_FINE = 2**32
+_NOT_WEIGHTS = (
+    "sample_weight must be one finite number that is not negative for each row: public "
+    "weights, which depend on nothing private; leave it out where all count alike."
+)
+_NO_WEIGHT = (
+    "sample_weight is zero in every row, so that none counts: give some row a positive "
+    "weight."
+)
+_MISSING = (
+    "groups has missing entries: give each such row a name of its own, or the name of "
+    "its person."
+)
+_NOT_NAMES = (
+    "groups holds entries that cannot be told apart as names of persons: pass texts, "
+    "or numbers, not a mixture of both."
+)
+
+
+def check_named(public_features: Any, bounds: Any, groups: str) -> None:
+    """Refuse positions of columns beside the name of a column that is taken out.
+
+    They could be counted with that column or without it: one column too far, and a
+    private one would be disclosed.
+    """
+    for name, given in (("public_features", public_features), ("bounds", bounds)):
+        entries = None
+        if isinstance(given, Mapping):
+            entries = list(given)
+        elif name == "public_features" and not (
+            given is None or isinstance(given, str) or callable(given)
+        ):
+            entries = list(given) if isinstance(given, Iterable) else [given]
+        if entries and not all(isinstance(entry, str) for entry in entries):
+            raise ValueError(
+                f"{name}={shown(given)} gives positions, and groups={shown(groups)} "
+                "takes a column out of X before they are counted: name the columns, or "
+                "pass that column by itself, groups=X[...]."
+            )
+
+
+def without_group_column(X: Any, groups: Any) -> tuple[Any, Any]:
+    """Return X without the column that names persons, and that column.
+
+    Parameters
+    ----------
+    X : array-like
+    groups : str, array-like or None
+        A string is the name of a column of X; anything else is returned as it is.
+    """
+    if not isinstance(groups, str):
+        return X, groups
+    check_no_path(X)
+    check_names(X)
+    if groups not in _labels(X):
+        raise ValueError(
+            f"groups={shown(groups)} is not the name of a column of X: pass a frame "
+            "with that column, or one entry for each row."
+        )
+    return without_column(X, groups), X[groups]
+
+
+def without_name(names: Any, name: str) -> Any:
+    """Return a column, or a list of columns, without one that was taken out of X."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        return () if names == name else names
+    return [one for one in names if one != name]
+
+
+def without_column(X: Any, name: str | None) -> Any:
+    """Return a frame without the column of this name, if it has one."""
+    if name is None or name not in _labels(X):
+        return X
+    if hasattr(X, "iloc"):
+        return X.drop(columns=[name])
+    return X.drop([name]) if hasattr(X, "column_names") else X.drop(name)
+
+
+def _labels(X: Any) -> list:
+    """Return the names of the columns of a frame or a large table, or none."""
+    if hasattr(X, "column_names"):  # pyarrow, whose `columns` are values
+        return list(X.column_names)
+    columns = getattr(X, "columns", None)
+    return [] if columns is None else list(columns)
+
+
+@dataclasses.dataclass(frozen=True)
+class RowsOfUnits:
+    """The rows that count, their weights as a user gave them, and their persons.
+
+    Attributes
+    ----------
+    rows : int64 ndarray of shape (n_kept,)
+        Row numbers in the user's table. The others are left out before anything else
+        looks at them: those of weight 0, and of a person with too many.
+    weights : float64 ndarray of shape (n_kept,)
+        Positive.
+    persons : int64 ndarray of shape (n_kept,) or None
+    """
+
+    rows: np.ndarray
+    weights: np.ndarray
+    persons: np.ndarray | None
+
+    @classmethod
+    def checked(
+        cls,
+        sample_weight: Any,
+        groups: Any,
+        n_rows: int,
+        relation: Relation,
+        most: int | None = None,
+    ) -> RowsOfUnits | None:
+        """Return what a user gave; None where each row is a record and counts as one.
+
+        Parameters
+        ----------
+        sample_weight : array-like of shape (n_rows,) or None
+        groups : array-like of shape (n_rows,) or None
+        n_rows : int
+        relation : Relation
+        most : int, default=None
+            Rows of a person after this many do not count. None: all do.
+
+        Raises
+        ------
+        ValueError
+            For other shapes, values that are no weights, missing persons, or a relation
+            under which the rows cannot be counted in public.
+        """
+        if groups is None and most is not None:
+            raise ValueError(
+                f"max_rows_per_person={shown(most)} needs to know whose rows they are: "
+                "pass groups to fit, or leave it out."
+            )
+        if sample_weight is None and groups is None:
+            return None
+        weights, persons = _taken(sample_weight, groups, n_rows, relation)
+        rows = np.flatnonzero(weights > 0)
+        if persons is not None and most is not None:
+            rows = rows[first_rows(persons[rows], most)]
+        if persons is not None:
+            persons = numbered(persons[rows])
+        return cls(rows, weights[rows], persons)
+
+    def units(self, noise: float | None) -> Units | None:
+        """Return how the rows count; None where each is a record and counts as one.
+
+        Parameters
+        ----------
+        noise : float or None
+            As `balanced` has it; None: nothing is released, and no row counts less.
+        """
+        weights = self.weights
+        if self.persons is None and (weights == 1).all():
+            return None
+        if noise is None:
+            whole = rounded(weights, _FINE)
+        elif self.persons is None:
+            whole = rounded(weights)
+        else:
+            weights = balanced(weights, self.persons, noise)
+            whole = rounded(weights)
+        count = float(weights.sum()) / int(whole.sum())
+        return Units(whole, self.persons, count)
+
+
+def units_as_weighted(
+    sample_weight: Any, groups: Any, n_rows: int, relation: Relation
+) -> Units | None:
+    """Return the units of a number that has to mean what users say it does.
+
+    Rows count as `sample_weight` says. Without it persons count alike, and so do the
+    rows of each: nobody's rows reach further than those of somebody with one.
+
+    Parameters and errors are those of `RowsOfUnits.checked`.
+    """
+    if sample_weight is None and groups is None:
+        return None
+    weights, persons = _taken(sample_weight, groups, n_rows, relation)
+    if sample_weight is None:
+        weights = weights / np.bincount(persons)[persons]
+    return Units(rounded(weights), persons)
+
+
+def _taken(
+    sample_weight: Any, groups: Any, n_rows: int, relation: Relation
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the weights of the rows and their persons, checked."""
+    if not relation.counts_are_public:
+        name = "sample_weight" if groups is None else "groups"
+        raise ValueError(
+            f"{name} needs a public number of rows, which neighboring_relation="
+            f"{relation.name!r} makes private: use 'replace_one' or 'replace_special'."
+        )
+    weights = _weights(sample_weight, n_rows)
+    return weights, None if groups is None else _persons(groups, n_rows)
+
+
+def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
+    """Return public weights as float64, quoting none of them."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    if isinstance(sample_weight, str):
+        raise ValueError(
+            f"sample_weight={shown(sample_weight)} is a name: pass public numbers, one "
+            "for each row. A private column cannot weigh rows, because how far a "
+            "record may move a sum follows from the weights, which are disclosed."
+        )
+    try:
+        found = np.asarray(unmasked(sample_weight))
+        weights = found.astype(np.float64) if found.dtype.kind in "biufO" else None
+    except (TypeError, ValueError, OverflowError):
+        weights = None
+    # Outside the handler, so that no error that quotes a value is kept as a context.
+    if weights is None:
+        raise ValueError(_NOT_WEIGHTS)
+    if weights.ndim == 0:  # as scikit-learn has it: the same for all
+        weights = np.full(n_rows, weights)
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight has the shape {weights.shape}, and X has {n_rows} rows: "
+            "give one number for each row."
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError(_NOT_WEIGHTS)
+    if not weights.any():
+        raise ValueError(_NO_WEIGHT)
+    return weights
+
+
+def _persons(groups: Any, n_rows: int) -> np.ndarray:
+    """Return the number of the person of each row, quoting no name."""
+    try:
+        groups = unmasked(groups, as_objects=True)
+        found = np.asarray(groups)
+        if isinstance(groups, (list, tuple)) and found.dtype.kind in "US":
+            found = np.array(groups, dtype=object)  # a missing entry has become text
+    except (TypeError, ValueError):  # ragged
+        found = None
+    if found is None or found.shape != (n_rows,):
+        told = "lists of several lengths" if found is None else f"shape {found.shape}"
+        raise ValueError(
+            f"groups must have one entry for each of the {n_rows} rows of X, the name "
+            f"of its person, and has {told}."
+        )
+    kind = found.dtype.kind
+    if kind in "OTV":  # of "V", each name is a tuple
+        return _by_name(np.fromiter(found.tolist(), dtype=object, count=n_rows))
+    missing = {"f": np.isnan, "c": np.isnan, "M": np.isnat, "m": np.isnat}.get(kind)
+    if missing is not None and missing(found).any():
+        raise ValueError(_MISSING)
+    return numbered(found)
+
+
+def _by_name(names: np.ndarray) -> np.ndarray:
+    """Return the numbers of Python objects; equal ones are one person."""
+    if any(map(_lacks_name, names)):
+        raise ValueError(_MISSING)
+    texts = [isinstance(name, str) for name in names]
+    try:
+        number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    except TypeError:  # a name that is a list, say
+        number = None
+    # A number and its text would be two persons, half of whose rows are protected.
+    if number is None or (any(texts) and not all(texts)):
+        raise ValueError(_NOT_NAMES)
+    return np.array([number[name] for name in names], dtype=np.int64)
+
+
+def _lacks_name(name: Any) -> bool:
+    """Whether the name of a person is missing, or an entry of a tuple of names is."""
+    if isinstance(name, tuple):
+        return any(map(_lacks_name, name))
+    return is_missing(name)
+
+
+def noise_of_sums(
+    epsilon: float, delta: float, relation: Relation, n_columns: int
+) -> float | None:
+    """Return the `noise` of `balanced` for a sum of rows of this many columns.
+
+    None without privacy.
+    """
+    if math.isinf(epsilon):
+        return None
+    return n_columns * (relation.moves(1.0) / gdp_mu(epsilon, delta)) ** 2

@@ -1,1 +1,0 @@
-"""Raw tables as bounded blocks of columns, by declarations alone."""

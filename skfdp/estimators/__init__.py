@@ -1,1 +1,0 @@
-"""The estimators: parameters, methods, predictions."""

@@ -1,1 +1,0 @@
-"""Bounds and knots of private columns, from released counts."""

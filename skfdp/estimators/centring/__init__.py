@@ -1,1 +1,0 @@
-"""Centring by released means."""

@@ -1,1 +1,0 @@
-"""Classifiers of private columns that are completed from public ones."""

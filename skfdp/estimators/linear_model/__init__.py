@@ -1,1 +1,0 @@
-"""Linear classifiers and regressors with differential privacy."""

@@ -1,1 +1,0 @@
-"""Networks whose hidden layers learn from public parts or by noisy releases."""

@@ -1,1 +1,0 @@
-"""Private scores of models: tables of predictions, their metrics and intervals."""

@@ -1,1 +1,0 @@
-"""Searches over candidates that share one budget."""

@@ -1,0 +1,1 @@
+"""Features whose names and results may still change."""

@@ -1,0 +1,1839 @@
+"""Feature-DP logistic regression: part of every record is public (paper 1)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.sparse import csr_array, issparse
+from scipy.special import ndtr, ndtri
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skfdp._callbacks import with_callbacks
+from skfdp.addresses import public
+from skfdp.base import PrivateClassifier, PrivateEstimator
+from skfdp.data.arrays import numeric_target, shaped_target
+from skfdp.data.encoder import EncodedTable
+from skfdp.data.grid import row_blocks
+from skfdp.data.input_scaler import RowMap
+from skfdp.data.records import PublicRecords, Records
+from skfdp.data.target import (
+    TargetMap,
+    check_target,
+    check_target_bounds,
+    check_unbounded,
+)
+from skfdp.data.units import RowsOfUnits, Units, noise_of_sums
+from skfdp.data.validation import (
+    UtilityWarning,
+    check_batch,
+    check_choice,
+    check_flag,
+    check_number,
+    check_size,
+    guarded_fit,
+    is_auto,
+    warn_caller,
+    without_traps,
+)
+from skfdp.kernels.losses.loss import Loss
+from skfdp.privacy import gdp_mu
+from skfdp.privacy.assumptions import TARGET_CLIPPED, Assumption, enforced
+from skfdp.privacy.checks import shown
+from skfdp.privacy.events import Relation
+from skfdp.privacy.store import FitPlan
+from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, huber
+from skfdp.solvers.centring import Centring, check_centring
+from skfdp.solvers.descent import Descent
+from skfdp.solvers.label_statistic import LabelStatistic, takes_one_shot
+from skfdp.solvers.method import Method
+from skfdp.solvers.moments import SecondMoments
+from skfdp.solvers.parameters import ASSUMPTIONS, Loop, linear_loop, store
+from skfdp.solvers.postprocessing import STRONGEST, CoefficientNoise, LinearFit
+from skfdp.solvers.public_model import (
+    PADDINGS,
+    Padding,
+    check_public_model,
+    check_public_regression,
+)
+from skfdp.solvers.target_scales import (
+    TargetScales,
+    TargetStatistic,
+    warn_of_huber_threshold,
+)
+
+# The table of a linear model's coefficients.
+
+
+#: Of a two-sided normal interval of 95 %.
+QUANTILE = float(ndtri(0.975))
+
+
+def names(model: Any, n_features: int) -> list[str]:
+    """Return the names of the columns that `coef_` has weights for."""
+    encoder = getattr(model, "encoder_", None)
+    if encoder is not None:
+        return [str(name) for name in encoder.get_feature_names_out()]
+    found = getattr(model, "feature_names_in_", None)
+    if found is None:
+        return [f"x{j}" for j in range(n_features)]
+    return [str(name) for name in found]
+
+
+def table(
+    weights: np.ndarray,
+    names: list[str],
+    noise: CoefficientNoise | None,
+    classes: np.ndarray | None,
+    is_private: bool,
+) -> dict[str, np.ndarray]:
+    """Return the columns of the table; see `LinearModel.coefficients_table`.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_outputs, n_features + 1)
+        The intercept last.
+    names : list of str
+        Of the columns.
+    noise : CoefficientNoise or None
+    classes : ndarray or None
+        Of a classifier.
+    is_private : bool
+        Whether weights without a known noise have one.
+    """
+    n_outputs, n_weights = weights.shape
+    found: dict[str, np.ndarray] = {}
+    if n_outputs > 1:
+        found["class"] = np.repeat(np.asarray(classes), n_weights)
+    found["feature"] = np.tile(np.array([*names, "intercept"], dtype=object), n_outputs)
+    found["coef"] = weights.ravel()
+    std = np.full(weights.shape, np.nan if is_private else 0.0)
+    found["noise_std"] = (std if noise is None else noise.std).ravel()
+    if noise is None or noise.estimate is None:
+        return found
+    estimate, error = noise.error_of(np.eye(n_weights - 1))
+    # The constant is a column of ones to the others: determined where all of them are.
+    last = np.sqrt(np.maximum(noise.error[:, -1, -1], 0.0))
+    last = np.where(np.isfinite(estimate).all(axis=1), last, np.nan)
+    intercept = np.where(np.isfinite(last), noise.estimate[:, -1], np.nan)
+    estimate = np.column_stack([estimate, intercept]).ravel()
+    error = np.column_stack([error, last]).ravel()
+    return found | {
+        "estimate": estimate,
+        "std_error": error,
+        "z": estimate / error,
+        "p": 2 * ndtr(-np.abs(estimate / error)),
+        "low": estimate - QUANTILE * error,
+        "high": estimate + QUANTILE * error,
+    }
+
+
+# The noiseless optimum of the objective that a loop of noisy releases descends.
+
+
+_PRECISELY = {"maxfun": 10**7, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-9}
+
+
+def optimum(
+    X: np.ndarray | csr_array,
+    target: np.ndarray,
+    loss: Loss,
+    n_outputs: int,
+    *,
+    penalty: float,
+    shares: np.ndarray | None = None,
+    class_weight: np.ndarray | None = None,
+    fit_intercept: bool = True,
+    max_iter: int = 10_000,
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Minimise ``mean of losses + penalty / 2 |coef|**2`` without any privacy.
+
+    The mean is that over rows, each as often as its share says.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n_rows, n_features)
+    target : int64 or float64 ndarray of shape (n_rows,)
+    loss : Loss
+    n_outputs : int
+    penalty : float
+        Of the mean; the intercept is free.
+    shares : float64 ndarray of shape (n_rows,), default=None
+        None: every row counts 1.
+    class_weight : float64 ndarray of shape (n_classes,), default=None
+        None: every record counts 1.
+    fit_intercept : bool
+    max_iter : int
+
+    Returns
+    -------
+    coef : ndarray of shape (n_outputs, n_features)
+    intercept : ndarray of shape (n_outputs,)
+    n_iter : int
+    """
+    n_features = X.shape[1]
+    weights = np.ones(X.shape[0]) if shares is None else shares
+    n_records = float(weights.sum())
+    if class_weight is not None:
+        weights = weights * class_weight[target]
+    mean, scale = _preconditioner(X, loss.curvature, penalty)
+    mean *= fit_intercept
+
+    def split(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        theta = flat.reshape(n_outputs, n_features + 1)
+        coef = theta[:, :-1] / scale
+        return coef, theta[:, -1] - coef @ mean
+
+    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        coef, intercept = split(flat)
+        strength = penalty * n_records
+        value = np.vdot(coef, coef) * strength / 2
+        by_coef, by_intercept = coef * strength, np.zeros(n_outputs)
+        for block in row_blocks(X):
+            rows, labels = X[block].astype(np.float64), target[block]
+            margins = rows @ coef.T + intercept
+            weight = weights[block]
+            value += weight @ loss.value(margins, labels)
+            residual = loss.residual(margins, labels) * weight[:, None]
+            by_coef += residual.T @ rows
+            by_intercept += residual.sum(axis=0) * fit_intercept
+        by_theta = (by_coef - np.outer(by_intercept, mean)) / scale
+        gradient = np.column_stack([by_theta, by_intercept])
+        return value / n_records, gradient.ravel() / n_records
+
+    found = minimize(
+        objective,
+        np.zeros(n_outputs * (n_features + 1)),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": max_iter, **_PRECISELY},
+    )
+    return *split(found.x), int(found.nit)
+
+
+def _preconditioner(
+    X: np.ndarray | csr_array, curvature: float, penalty: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return column means, and scales that give the Hessian a diagonal near 1.
+
+    L-BFGS on columns of unequal scale takes ten times the steps. Whatever they are, the
+    optimum is the same: the rows need no weights here.
+    """
+    n_rows = X.shape[0]
+    total = sum(X[block].sum(axis=0, dtype=np.float64) for block in row_blocks(X))
+    mean = total / n_rows
+    if issparse(X):  # where differences would fill the matrix in
+        square = sum((X[b].astype(np.float64) ** 2).sum(axis=0) for b in row_blocks(X))
+        square = np.maximum(square - n_rows * mean**2, 0.0)
+    else:
+        square = sum(((X[block] - mean) ** 2).sum(axis=0) for block in row_blocks(X))
+    return mean, np.sqrt(curvature * square / n_rows + penalty)
+
+
+# The common part of linear estimators: margins of mapped rows, and the optimum.
+
+
+class LinearModel(PrivateEstimator):
+    """The linear estimators' part: parameters, margins, attributes."""
+
+    _released: tuple[str, ...] = ("coef_", "intercept_", "n_iter_")
+    _weights = ("coef_", "intercept_")
+    _accepts_sparse = True
+    _has_loop = True
+    _shortens_rows = False
+    _may_release_bounds = True
+    _takes_partitions = True
+    #: Of what smooth coordinates expect of the noise, for residuals of standard
+    #: deviation 1: labels' residuals are cut at about that.
+    _noise_factor = 1.0
+    _normalize_may_be_auto = False
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = getattr(self, "solver", None) != "one-shot"
+        return tags
+
+    @with_callbacks
+    @guarded_fit
+    def fit(self, X, y=None, sample_weight=None, groups=None, *, checkpoint=None):
+        """Fit to X and y within the budget, charging the ledger first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Values outside `bounds` are clipped, silently; malformed private ones do
+            what `on_invalid` says. Sparse rows are held as CSR and never filled in;
+            `bounds` then need low 0. Tables larger than memory are read in blocks
+            (:ref:`large-tables`), and those of Dask where their rows are (:ref:`dask`).
+        y : array-like of shape (n_samples,)
+            Labels of any type; for regressors numbers.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Public weights of the rows, in any unit: averages are weighted by them.
+            Whole numbers up to 1024 are exact, others are rounded to 1/1024 of the
+            largest, and rows of weight 0 are left out. Weights are disclosed, so none
+            may derive from a private column or a private target, by however many steps:
+            the report assumes that, and nothing checks it.
+        groups : array-like of shape (n_samples,) or str, default=None
+            The person of each row, or the name of the column of a frame X that tells;
+            that column is no feature. The private parts of *all rows of one person*
+            are then protected together. Which rows belong together is not protected,
+            nor how many there are. None: each row is a record of its own.
+        checkpoint : str or PathLike, default=None
+            File that keeps what is released, so that a fit that was stopped goes on: by
+            the same call, for the one charge. Remove it when the model is saved. See
+            :ref:`resuming`.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For bad parameters, malformed public values, wrong types and shapes, or the
+            checkpoint of another fit; nothing is charged, no datum is quoted.
+        PrivacyBudgetError
+            If the ledger's ceiling would be passed, or its fit has gone on from a copy
+            of the checkpoint; nothing is charged or trained.
+        """
+        return self._fit(X, y, checkpoint, sample_weight=sample_weight, groups=groups)
+
+    @guarded_fit
+    def plan(self, X, y=None, sample_weight=None, groups=None) -> FitPlan:
+        """Return what a fit on X, y would release and cost; nothing is charged.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Only its shape, its column names and its public columns are looked at:
+            private values may be missing.
+        y : array-like of shape (n_samples,), default=None
+            Only looked at if the target is public, or `classes` are not declared. None
+            where the target is private; `classes` are required then.
+        sample_weight, groups : array-like of shape (n_samples,), default=None
+            As for `fit`; both are public.
+
+        Returns
+        -------
+        plan : FitPlan
+            `PrivacyLedger.what_if` takes it.
+
+        Notes
+        -----
+        **Guarantees.** The plan is a function of what is public: equal, byte for byte,
+        for all values of the private columns, of a private target whose `classes` are
+        declared, and for any pattern of zeros in the private columns of a sparse X.
+        """
+        return self._plan(X, y, sample_weight=sample_weight, groups=groups)
+
+    def _rows_of_units(self, sample_weight, groups, n_rows) -> RowsOfUnits | None:
+        relation = Relation.of(self.neighboring_relation)
+        most = self.max_rows_per_person
+        return RowsOfUnits.checked(sample_weight, groups, n_rows, relation, most)
+
+    def _units(
+        self, given: RowsOfUnits, n_columns: int, facts: Mapping[str, Any]
+    ) -> Units | None:
+        relation, n_classes = Relation.of(self.neighboring_relation), 0
+        if facts.get("classes") is not None:
+            n_classes = len(facts["classes"])
+        noise = noise_of_sums(
+            self.epsilon,
+            self.delta,
+            relation,
+            n_columns * (1 if n_classes <= 2 else n_classes),
+        )
+        return given.units(noise)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number(
+            "max_rows_per_person", self.max_rows_per_person, integral=True, also=(None,)
+        )
+        Loop.of(self._given()).check()
+        check_flag("fit_intercept", self.fit_intercept)
+        if not (self._normalize_may_be_auto and is_auto(self.normalize)):
+            check_flag("normalize", self.normalize)
+        if self.encoder is not None and self._normalizes:
+            raise ValueError(
+                "normalize=True is not for encoded rows, whose length is bounded "
+                "already: leave it out."
+            )
+
+    @property
+    def _smooths(self) -> bool:
+        return math.isfinite(self.epsilon)
+
+    def _in_coordinates(
+        self,
+        table: EncodedTable,
+        n_records: int,
+        facts: Mapping[str, Any],
+        units: Units | None,
+    ) -> EncodedTable:
+        """Return an encoded table in smooth coordinates, which public numbers tell."""
+        if not self._smooths:
+            return table
+        relation = Relation.of(self.neighboring_relation)
+        mu = gdp_mu(self.epsilon, self.delta) / relation.moves(1.0)
+        if units is not None:
+            mu = mu / units.reach
+        classes = facts.get("classes", ())
+        n_outputs = 1 if len(classes) <= 2 else len(classes)
+        signal = mu * n_records / self._noise_factor
+        return table.smooth(signal, n_records, n_outputs)
+
+    def _centring(self) -> Centring:
+        given = self._given()
+        return Centring(
+            self.centering,
+            bool(self.fit_intercept),
+            given.get("mean_fraction", "auto"),
+            None if self._normalizes else self.feature_bound,
+            given.get("clip_quantile"),
+            given.get("clip_features", False),
+        )
+
+    def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
+        attributes = {
+            "coef_": found.coef,
+            "intercept_": found.intercept,
+            "n_iter_": found.n_iter,
+            "row_map_": found.row_map or self._published_map(public),
+        }
+        noise = found.noise
+        if noise is not None and public.encoding is not None:
+            encoding = public.encoding
+            noise = noise.mapped(encoding.weights, encoding.variances)
+        if noise is not None:
+            attributes["coef_noise_"] = noise
+        return attributes
+
+    def coefficients_table(self) -> dict[str, np.ndarray]:
+        """Return the coefficients and what is known of their errors; free.
+
+        A function of what is released and public. ``pandas.DataFrame(table)`` shows it.
+
+        Returns
+        -------
+        table : dict of str to ndarray of shape (n_rows,)
+            One row for each coefficient, the last one "intercept"; of several classes,
+            those of one class after the other. Columns:
+
+            * "class": only if there are several outputs;
+            * "feature": the name of the column of X;
+            * "coef": as in `coef_` and `intercept_`;
+            * "noise_std": standard deviation of the noise of the release in "coef", in
+              its units: exact, to first order, or an upper bound, as
+              ``coef_noise_.kind`` says. 0 without privacy.
+
+            And only where the error from noise *and* from the chance of the labels is
+            known, which is for classifiers with every column public that release one
+            label statistic, and with enough budget for it:
+
+            * "estimate": the coefficient without the pull of the penalty, from the same
+              release. Not with `groups`: labels of one person may depend on each other;
+            * "std_error": its standard error, noise and chance together;
+            * "z", "p": for the hypothesis that the coefficient is 0, two-sided;
+            * "low", "high": the 95 % interval of the coefficient of the linear model
+              for all such records. NaN, like the four before, where the columns do not
+              determine the coefficient, as in a block of columns that sum to 1.
+
+        Notes
+        -----
+        "coef" plus or minus two "noise_std" is *not* a confidence interval: it says
+        where the coefficient would be without noise, for these records and the same
+        penalty, shrinkage and number of steps. These pull coefficients toward 0; and
+        other records would have given another one.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from skfdp import FeatureDPLogisticRegression
+        >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+        >>> bounds = {"mean radius": (5, 30), "mean texture": (5, 40)}
+        >>> model = FeatureDPLogisticRegression(
+        ...     epsilon=3.0, public_features="all", bounds=bounds, classes=[0, 1],
+        ...     random_state=0,
+        ... )
+        >>> table = model.fit(X[list(bounds)], y).coefficients_table()
+        >>> [str(name) for name in table["feature"]]
+        ['mean radius', 'mean texture', 'intercept']
+        >>> list(table)[1:3]
+        ['coef', 'noise_std']
+        """
+        check_is_fitted(self)
+        coef = np.atleast_2d(self.coef_)
+        weights = np.column_stack([coef, np.atleast_1d(self.intercept_)])
+        return table(
+            weights,
+            names(self, coef.shape[1]),
+            getattr(self, "coef_noise_", None),
+            getattr(self, "classes_", None),
+            is_private=math.isfinite(self.epsilon),
+        )
+
+    @staticmethod
+    def _whole(public: PublicRecords, found: LinearFit) -> LinearFit:
+        """Return a fit on the columns of X, or on encoded ones, with the public model.
+
+        Parameters
+        ----------
+        public : PublicRecords
+        found : LinearFit
+            On the columns of the loop, in the units of the public model's margins.
+        """
+        if public.encoding is None:
+            return found.whole(public.mask)
+        coef = public.encoding.weights(found.coef)
+        found = dataclasses.replace(found, coef=coef)
+        return found.whole(public.encoding.public_encoded)
+
+    @staticmethod
+    def _published_map(public: PublicRecords) -> RowMap:
+        """Return the map of rows of X, or of encoded rows, which are as they should."""
+        if public.encoding is None:
+            return public.row_map
+        shown = public.encoding.public_encoded
+        return RowMap(feature_bound=math.inf, public=shown if shown.any() else None)
+
+    def _offset(self, rows: np.ndarray) -> np.ndarray | float:
+        """Return margins of ``row_map_(X)`` that `coef_` does not describe."""
+        return 0.0
+
+    @without_traps()
+    def _margins(self, X) -> np.ndarray:
+        """Return ``row_map_(X) @ coef_.T + intercept_`` and what is not linear."""
+        X = self._rows_to_predict(X)
+        coef = np.atleast_2d(self.coef_)  # regressors publish a vector
+        margins = np.empty((X.shape[0], len(coef)))
+        for block in row_blocks(X):
+            rows = self.row_map_(X[block])
+            margins[block] = rows @ coef.T + self.intercept_
+            margins[block] += self._offset(rows)
+        return margins[:, 0] if margins.shape[1] == 1 else margins
+
+
+class LinearClassifier(PrivateClassifier, LinearModel):
+    """The linear classifiers' part: C, and the attributes of labels."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("C", self.C, also=("auto",))
+        check_choice("loss", self.loss, tuple(LOSSES))
+
+    def _penalty(self, total: float, auto: float | None = None) -> float | None:
+        """Return s of the penalty ``s / 2 |w|**2`` of a mean loss; None: none.
+
+        Parameters
+        ----------
+        total : float
+            What the losses are multiplied by in a sum: the rows, or their weights.
+        auto : float, default=None
+            C, where it is "auto".
+        """
+        C = auto if self.C == "auto" else self.C
+        return None if C is None else min(1 / (C * total), STRONGEST)
+
+    def _without_privacy(self, records: Records) -> LinearFit:
+        public = records.public
+        return LinearFit(
+            *optimum(
+                records.X,
+                records.target,
+                LOSSES[self.loss],
+                public.n_outputs,
+                penalty=self._penalty(records.total_weight, auto=1.0),
+                shares=public.shares,
+                class_weight=public.class_weight,
+                fit_intercept=self.fit_intercept,
+            )
+        )
+
+    def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
+        whole = self._whole(public, found)
+        return {"classes_": public.classes, **super()._attributes(public, whole)}
+
+
+@public("skfdp")
+class FeatureDPLogisticRegression(LinearClassifier):
+    r"""Logistic regression that protects what is private of each record.
+
+    Some columns, the target, or both may be public; the rest of every record is
+    protected. What is public is used exactly: with a public target the descent starts
+    at a model of the public columns; with a private one it starts at released class
+    frequencies, and public columns are centred exactly; with all columns public and a
+    private target one release of a label statistic is enough. Algorithm 1 of paper 1,
+    with a public loss, is an option.
+
+    **Five parameters matter**; the defaults of the others are rules of public and
+    released numbers (:ref:`loop`).
+
+    ====================  ==========================================================
+    `epsilon`             how much the fit may disclose; 1 is a usual amount
+    `public_features`     what may be disclosed, with `public_target`: it is free
+    `bounds`              where each column lies; of raw tables `encoder` instead
+    `classes`             the labels that can occur, where the target is private
+    `ledger`              for a second fit on the same data, whenever it will be
+    ====================  ==========================================================
+
+    Parameters
+    ----------
+    epsilon, delta : float, default=1.0, 1e-5
+        The budget of one `fit`. ``epsilon=float("inf")``: no privacy; the optimum of
+        scikit-learn's `LogisticRegression`.
+    public_features : None, "all", names, indices, mask, slice or callable, default=None
+        The public columns: names or fnmatch patterns (``"public__*"``) where X has
+        column names, indices, a boolean mask, a slice, or a callable of X such as
+        ``make_column_selector(pattern=...)``. "all" is label-DP.
+    public_target : bool, default=False
+        Whether the target is public.
+    solver : {"auto", "dp-gd", "dp-sgd", "one-shot"}, default="auto"
+        Noisy descent on full batches ("dp-gd") or on Poisson batches ("dp-sgd"); or
+        "one-shot", only for label-DP (every column public, private target): the label
+        statistic is released once, and the rest is public. "auto" is "one-shot"
+        where that is possible and no parameter of the loop is set, else "dp-gd".
+    public_model : "auto", classifier or None, default="auto"
+        Model of the public columns, in whose margins the private descent starts.
+        "auto": with a public target a logistic regression on standardised columns (the
+        class frequencies where no column is public), else none; none either with 20
+        classes or more and a large budget. A classifier with
+        `predict_proba` is cloned and fitted on the public columns of ``row_map_(X)``
+        and the public target, or used as it is if it is fitted already, even for a
+        private target. None: start at equal classes, or at released class frequencies
+        where the target is private.
+    public_loss : {"auto", "zero", "gaussian", "impute"}, callable or None
+        None, also "auto", the default: the whole gradient is private. "zero",
+        "gaussian" and "impute": Algorithm 1, where the public loss is the loss of the
+        public part padded to a full record with zeros, with normals drawn once per fit,
+        or with a linear prediction of the private columns from the public part, for
+        which cross moments are released once (a tenth of the budget); without a public
+        target it is the loss averaged over all labels. A callable adds the exact
+        gradient of any public term:
+        ``(coef, intercept, X_public, y) -> (coef_gradient, intercept_gradient)``,
+        y being None unless the target is public.
+    public_batch_size : int, default=None
+        Uniform public batch of each step; None: all rows.
+    private_weight : float, default=1.0
+        Factor of the private gradient (alpha of paper 1).
+    padding_scale : float, default=1.0
+        Standard deviation of the "gaussian" padding, for columns within [0, 1].
+    neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
+        What changes between neighbouring data sets; see :ref:`protected`.
+        "add_or_remove_one" only where nothing is public.
+    n_records : int, default=None
+        Public nominal count, for "add_or_remove_one" only, where n is private.
+    encoder : DeclaredEncoder, default=None
+        Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
+        the user names them, curves are smoothed, and `bounds` is left out.
+    bounds : pair, mapping, "private", False or None, default=None
+        Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
+        a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
+        are. None: the same, with a warning. "private": released first, with a share
+        of the budget; public columns have theirs exactly (:ref:`unknown-bounds`).
+    feature_bound : float or "auto", default="auto"
+        Typical L2 norm of a row after `bounds`, its private columns alone: the loop
+        divides by it. Longer rows are not cut. "auto": their mean length, released.
+        Public columns are scaled exactly; where all are, it is not needed.
+    normalize : bool, default=False
+        Scale every non-zero row, its private columns alone where others are public, to
+        one norm, so that no length is released. The model is then linear in normalised
+        rows, in `predict` too.
+    clip_norm : float or "auto", default="auto"
+        L2 bound of one record's contribution to one gradient sum, for rows of typical
+        norm 1. It alone bounds what a long row adds.
+    max_iter : int or "auto", default="auto"
+        Number of noisy steps: 200 to 1000 on full batches, by the signal, 20 passes on
+        Poisson batches; for "one-shot" the cap of the public optimiser, 1000.
+    batch_size : int, None or "auto", default="auto"
+        Expected private batch: "auto" is 4096 for "dp-sgd" and the full batch else.
+    learning_rate : float or "auto", default="auto"
+        First step size on the clipped sum over ``q n clip_norm``; decays to 0.
+    momentum : float, default=0.9
+    average : {"last", "tail", "uniform"}, default="last"
+        The published iterate; "uniform" is paper 1's.
+    noise_decay : float, default=0.75
+        Exponent of the schedule of the noise over time (full batch only); 0: constant.
+    radius : float, default=None
+        Project the weights (in the loop's coordinates) onto this L2 ball, paper 1's W.
+    C : float or "auto", default="auto"
+        scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
+        no penalty (1.0 at ``epsilon=inf``); for "one-shot" that of a prior, whose
+        scale is chosen by the likelihood of the release, for free. With weights it
+        multiplies the weighted sum of losses, as in scikit-learn.
+    fit_intercept : bool, default=True
+        False also turns the centring off.
+    class_weight : dict, default=None
+        Public weights of the classes; the contribution is clipped after weighting.
+    classes : array-like, default=None
+        The public label set. None: read from y, an assumption of the report if the
+        target is private.
+    centering : {"auto", "gaussian", None}, default="auto"
+        "gaussian": centre public columns exactly, private ones by a private mean.
+        "auto": the same, but where signs are worth a sqrt(2) (see the guarantees)
+        private columns stay as they are if their mean cannot be learnt, or is short.
+        None: no centring.
+    target_name : str, default=None
+        Name of the column that y is, or is computed from, if y is not a Series with
+        this name: reports say it, and ledgers compare it.
+    names : str, list or dict, default=None
+        Names of the columns of X in the table that they come from, if X does not say
+        so: one name for all, one for each, or a mapping from column names, patterns or
+        positions. What is computed from one column (its categories, a spline) shares
+        its name. For reports and ledgers, like `target_name`.
+    max_rows_per_person : int, default=None
+        With `groups` in `fit`: rows of a person after this many, in the order of the
+        table, are left out. That order must not depend on private values. None: all
+        rows count, and those of persons with many count less, by a rule of public
+        numbers.
+    on_invalid : {"replace", "raise"}, default="replace"
+        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
+        number counts as the middle of its declared bounds; a record that has one in a
+        column without bounds, or no label of `classes`, adds nothing to any release.
+        "raise": the fit is refused, which tells of that record.
+    ledger : str, path or PrivacyLedger, default=None
+        Charged before anything private is read.
+    random_state : int, default=None
+        None: cryptographic randomness. An int: reproducible, **no guarantee**.
+    n_jobs : int, default=None
+        Threads; they do not change the result.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Log odds per unit of X within `bounds`: ``decision_function(X)`` is
+        ``row_map_(X) @ coef_.T + intercept_``, and `row_map_` only cuts values outside
+        `bounds`, so that it is ``X @ coef_.T + intercept_`` for X within them. With
+        ``normalize=True`` they are log odds of normalised rows. They hold the public
+        model too if it is a logistic regression, standardised or not; the margins of
+        any other public model come on top of the product.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    encoder_ : DeclaredEncoder
+        Only with an `encoder`: the one that was used. `coef_` then has weights of its
+        columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
+        ``encoder_.transform(X)``.
+    coef_noise_ : CoefficientNoise
+        What is known of the noise in them, which `coefficients_table` shows; not with
+        ``epsilon=inf``.
+    row_map_ : RowMap
+        Bounds, and the norm if rows are normalised; the same function in `fit` and
+        `predict`.
+    public_model_ : PublicModel
+        The public model, its classifier in `estimator`; only where one was used.
+    n_iter_ : int
+        Steps taken.
+    privacy_ : PrivacyReport
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+
+    Notes
+    -----
+    **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
+    for the private part of a record under `neighboring_relation`, if `random_state`
+    is None:
+
+    * neighbours share every public column, and the target if that is public; what
+      depends on these alone is exact and free, and uses coins of its own;
+    * a record's contribution to a private sum is the gradient of the loss minus that
+      of the public loss, clipped to `clip_norm` after the subtraction; the sum moves
+      by at most twice that under "replace_one", by `clip_norm` otherwise;
+    * under "replace_one" it moves by at most ``sqrt(2) clip_norm`` if the target is
+      public, `bounds` make every private column non-negative, and private columns are
+      not centred, without a public loss that pads: the signs of a contribution are
+      public then. "auto" centres them wherever the mean can be learnt, and the bound is
+      ``2 clip_norm`` then;
+    * if every column is public, by no more than two labels' residuals differ, times the
+      longest row; the report names the bound that was used;
+    * with ``bounds="private"`` counts of the columns in bins come first, which move by
+      ``sqrt(p)``, or ``sqrt(2 p)`` under "replace_one", for p private columns;
+    * before the loop, each at most once: the mean length of the private columns, from
+      lengths cut to a public interval, and their mean, from rows cut to that length
+      (sums of numbers and rows of norm 1, which move by 2 under "replace_one", by 1
+      otherwise); with a private target class counts, which a replaced label moves by
+      sqrt(2);
+    * after it the temperature: two numbers, each a sum of a residual times a step, both
+      cut, whose entries are at most the largest residual (sqrt(2), or 1 for two
+      classes). They move by sqrt(2) times that, twice as far under "replace_one";
+    * "one-shot": the label statistic moves by at most ``sqrt(2) |w phi|`` when a label
+      is replaced, w phi being a public row times the public weight of its record
+      (for two classes under "replace_special" the signed statistic moves by half of
+      ``|w phi|``); one release;
+    * all releases are one composition, exactly accounted; sums and noise are integers.
+
+    Not covered: what chose the parameters, upstream steps, scores on training data. A
+    step before this one must not mix private columns into public ones, as any scaling
+    of whole rows does.
+
+    References
+    ----------
+    Mahloujifar, Guo, Suh and Chaudhuri (2023), *Machine Learning with Feature
+    Differential Privacy*, Algorithm 1; Theorem 2.1 as printed is too optimistic, the
+    errata are in the documentation.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from skfdp import FeatureDPLogisticRegression
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> bounds = {"mean radius": (5, 30), "mean texture": (5, 40)}
+    >>> model = FeatureDPLogisticRegression(
+    ...     epsilon=3.0, public_features=["mean texture"], bounds=bounds, random_state=0
+    ... )
+    >>> model.fit(X[list(bounds)], y).privacy_.public_features
+    ('mean texture',)
+    """
+
+    def __init__(
+        self,
+        epsilon=1.0,
+        delta=1e-5,
+        *,
+        public_features=None,
+        public_target=False,
+        solver="auto",
+        public_model="auto",
+        public_loss="auto",
+        public_batch_size=None,
+        private_weight=1.0,
+        padding_scale=1.0,
+        neighboring_relation="replace_one",
+        n_records=None,
+        encoder=None,
+        bounds=None,
+        feature_bound="auto",
+        normalize=False,
+        clip_norm="auto",
+        max_iter="auto",
+        batch_size="auto",
+        learning_rate="auto",
+        momentum=0.9,
+        average="last",
+        noise_decay=0.75,
+        radius=None,
+        C="auto",
+        fit_intercept=True,
+        class_weight=None,
+        classes=None,
+        centering="auto",
+        target_name=None,
+        names=None,
+        max_rows_per_person=None,
+        on_invalid="replace",
+        ledger=None,
+        random_state=None,
+        n_jobs=None,
+    ):
+        store(self, locals())
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("solver", self.solver, tuple(_SOLVERS))
+        check_choice("centering", self.centering, ("auto", "gaussian", None))
+        check_choice("public_target", self.public_target, (True, False))
+        check_public_model(self.public_model, self.public_target)
+        if callable(self.public_loss) and self.encoder is not None:
+            raise ValueError(
+                "public_loss is a function of the columns of X, which are raw here: "
+                "encode them before the estimator, in a Pipeline, or leave one out."
+            )
+        if not callable(self.public_loss):
+            check_choice("public_loss", self.public_loss, ("auto", None, *PADDINGS))
+        check_number(
+            "public_batch_size", self.public_batch_size, integral=True, also=(None,)
+        )
+        check_size("private_weight", self.private_weight)
+        check_size("padding_scale", self.padding_scale, zero=True)
+        check_batch(self.solver, self.batch_size)
+
+    def _method(self, public: PublicRecords) -> Method:
+        return _SOLVERS[self.solver](self, public)
+
+    def _one_shot_or_descent(self, public: PublicRecords) -> Method:
+        given, relation = self._given(), self.neighboring_relation
+        mu = gdp_mu(self.epsilon, self.delta)
+        if takes_one_shot(given, public, Relation.of(relation), mu):
+            most = 1000 if self.max_iter == "auto" else self.max_iter
+            return LabelStatistic(
+                LOSSES["log_loss"], self.C, most, bool(self.fit_intercept)
+            )
+        return self._descent(public)
+
+    def _descent(self, public: PublicRecords) -> Descent:
+        if self.public_loss in ("gaussian", "impute") and public.sparse:
+            raise ValueError(
+                f"public_loss={self.public_loss!r} pads private columns with numbers "
+                "and would fill a sparse X in: choose 'zero', or pass a dense X."
+            )
+        pads = self.public_loss in PADDINGS
+        return Descent(
+            loss=LOSSES["log_loss"],
+            loop=linear_loop(self._given(), public.n_records),
+            centring=self._centring(),
+            penalty=self._penalty(public.total_weight),
+            padding=Padding(self.public_loss, self.padding_scale) if pads else None,
+            public_loss=self.public_loss if callable(self.public_loss) else None,
+            public_batch_size=self.public_batch_size,
+            private_weight=self.private_weight,
+            public_model=self.public_model,
+            n_jobs=self._n_threads(),
+        )
+
+    def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
+        attributes = super()._attributes(public, found)
+        if found.public_model is not None:
+            attributes["public_model_"] = found.public_model
+        return attributes
+
+    def _offset(self, rows):
+        model = getattr(self, "public_model_", None)
+        if model is None or model.linear is not None:
+            return 0.0
+        return model.margins(rows[:, self.row_map_.public])
+
+
+#: By the name of a solver: what returns its method, given what is public.
+_SOLVERS = {
+    "auto": FeatureDPLogisticRegression._one_shot_or_descent,
+    "dp-gd": FeatureDPLogisticRegression._descent,
+    "dp-sgd": FeatureDPLogisticRegression._descent,
+    "one-shot": FeatureDPLogisticRegression._one_shot_or_descent,
+}
+
+
+# DPSGD-F: private centring before private training (paper 2).
+
+
+@public("skfdp")
+class DPSGDFClassifier(LinearClassifier):
+    r"""Linear classifier with private centring (DPSGD-F), every record private.
+
+    The features' mean is released once, the rows are centred by it, and noisy clipped
+    gradients of the centred rows train the model; all releases share one exact
+    account. Plain DP-SGD pays for the norm of the features, DPSGD-F for their spread.
+
+    **Five parameters matter**; the defaults of the others are rules of public and
+    released numbers (:ref:`loop`).
+
+    ====================  ==========================================================
+    `epsilon`             how much the fit may disclose; 1 is a usual amount
+    `bounds`              where each column lies; of raw tables `encoder` instead
+    `classes`             the labels that can occur
+    `normalize`           False where the length of a row tells something
+    `ledger`              for a second fit on the same data, whenever it will be
+    ====================  ==========================================================
+
+    Parameters
+    ----------
+    epsilon, delta : float, default=1.0, 1e-5
+        The budget of one `fit`. ``epsilon=float("inf")``: no privacy, the optimum.
+    loss : {"log_loss", "hinge", "squared_hinge"}, default="log_loss"
+        Binary or multinomial log loss; the hinges are one-vs-rest for several classes.
+    neighboring_relation : {"replace_special", "replace_one", "add_or_remove_one"}
+        What changes between neighbouring data sets; see :ref:`protected`.
+    n_records : int, default=None
+        Public nominal count, for "add_or_remove_one" only, where n is private.
+    encoder : DeclaredEncoder, default=None
+        Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
+        the user names them, curves are smoothed, and `bounds` is left out.
+    bounds : pair, mapping, "private", False or None, default=None
+        Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
+        a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
+        are. None: the same, with a warning. "private": released first, with a share
+        of the budget; public columns have theirs exactly (:ref:`unknown-bounds`).
+    feature_bound : float or "auto", default="auto"
+        Where rows are not normalised: typical L2 norm of a row after `bounds`, by which
+        the loop divides. Longer rows are not cut. "auto": the mean length, released.
+    normalize : bool or "auto", default="auto"
+        Scale every non-zero row to one norm, as in the paper, so that no length is
+        released. The model is linear in normalised rows, in `predict` too. False: it is
+        linear in X within `bounds`. "auto": True, but False with an `encoder`.
+    clip_norm : float or "auto", default="auto"
+        L2 bound of one record's contribution to one gradient sum, for rows of typical
+        norm 1. It alone bounds what a long row adds.
+    max_iter : int or "auto", default="auto"
+        Number of noisy steps; 200 to 1000 on full batches, by the signal.
+    batch_size : int, None or "auto", default="auto"
+        Expected size of a Poisson batch; None or "auto": the full batch.
+    learning_rate : float or "auto", default="auto"
+        First step size on the clipped sum over ``q n clip_norm``; decays to 0.
+    momentum : float, default=0.9
+    average : {"last", "tail", "uniform"}, default="last"
+        The published iterate: the last, or a mean of the second half or of all.
+    noise_decay : float, default=0.75
+        Exponent of the schedule of the noise over time (full batch only); 0: constant.
+    radius : float, default=None
+        Project the weights (in the loop's coordinates) onto this L2 ball.
+    C : float or "auto", default="auto"
+        scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
+        no penalty (1.0 at ``epsilon=inf``). With weights it multiplies the weighted sum
+        of losses, as in scikit-learn.
+    fit_intercept : bool, default=True
+        False also turns the centring off.
+    class_weight : dict, default=None
+        Public weights of the classes; the contribution is clipped after weighting.
+    classes : array-like, default=None
+        The public label set. None: read from y, an assumption of the report.
+    centering : {"gaussian", "adaptive", None}, default="gaussian"
+        "gaussian": Algorithm 3, mean by the Gaussian mechanism. "adaptive": the mean of
+        Algorithm 2, whose error follows the spread of the rows and not their length;
+        for means far longer than the spread (:ref:`adaptive-centring`). It is released
+        in five parts, needs no length, and has no use for `feature_bound`. None: plain
+        DP-SGD.
+    mean_fraction : float or "auto", default="auto"
+        Share of the squared Gaussian-DP parameter that buys the mean.
+    clip_quantile : float, "auto" or None, default="auto"
+        Quantile of the distances of rows from the mean, released, by which the loop
+        divides. "auto": 0.9 with ``centering="adaptive"`` or `clip_features`, else
+        none. None: none.
+    clip_features : bool, default=False
+        The feature clipping of Algorithm 2: with tau that quantile, the constant column
+        of the intercept is tau, and rows ``[x - mean, tau]`` longer than sqrt(2) tau
+        are cut to it in the loop, and there alone: `coef_` is linear in X as ever.
+        A factor above 0 of a whole row changes no class, so that far rows get the same
+        classes, and more extreme probabilities than those that were trained.
+    target_name : str, default=None
+        Name of the column that y is, or is computed from, if y is not a Series with
+        this name: reports say it, and ledgers compare it.
+    names : str, list or dict, default=None
+        Names of the columns of X in the table that they come from, if X does not say
+        so: one name for all, one for each, or a mapping from column names, patterns or
+        positions. What is computed from one column (its categories, a spline) shares
+        its name. For reports and ledgers, like `target_name`.
+    max_rows_per_person : int, default=None
+        With `groups` in `fit`: rows of a person after this many, in the order of the
+        table, are left out. That order must not depend on private values. None: all
+        rows count, and those of persons with many count less, by a rule of public
+        numbers.
+    on_invalid : {"replace", "raise"}, default="replace"
+        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
+        number counts as the middle of its declared bounds; a record that has one in a
+        column without bounds, or no label of `classes`, adds nothing to any release.
+        "raise": the fit is refused, which tells of that record.
+    ledger : str, path or PrivacyLedger, default=None
+        Charged before anything private is read.
+    random_state : int, default=None
+        None: cryptographic randomness. An int: reproducible, **no guarantee**.
+    n_jobs : int, default=None
+        Threads; they do not change the result.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weights on ``row_map_(X)``, per unit of X: ``decision_function(X)`` is
+        ``row_map_(X) @ coef_.T + intercept_``. With ``normalize=True`` they are log
+        odds (of the log loss) of normalised rows. Without it they are log odds of X
+        within `bounds`: `row_map_` only cuts values outside, and for X within them it
+        is ``X @ coef_.T + intercept_``.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    encoder_ : DeclaredEncoder
+        Only with an `encoder`: the one that was used. `coef_` then has weights of its
+        columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
+        ``encoder_.transform(X)``.
+    coef_noise_ : CoefficientNoise
+        What is known of the noise in them, which `coefficients_table` shows; not with
+        ``epsilon=inf``.
+    row_map_ : RowMap
+        Bounds, and the norm if rows are normalised; the same function in `fit` and
+        `predict`.
+    n_iter_ : int
+        Steps taken.
+    privacy_ : PrivacyReport
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+
+    Notes
+    -----
+    **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
+    for the whole record under `neighboring_relation`, if `random_state` is None:
+
+    * the sum of the rows moves by at most 1 between neighbours (2 under "replace_one"),
+      and is released once with Gaussian noise. Rows that are not normalised are cut for
+      it to their mean length, which is released before (lengths are cut to a public
+      interval, and their sum, over half of it, moves by as much);
+    * with ``centering="adaptive"`` it is the sum of the rows about a rough mean, over a
+      radius, cut to norm 1, which moves as far. The rough mean is made of three
+      histograms of the rotated rows, a record being in one bin of each of their p
+      columns (p: n_features up to a power of two), which move by at most sqrt(p), and
+      sqrt(2 p) under "replace_one"; the radius, like `clip_quantile`, of one of the
+      distances, which moves by at most 1, and sqrt(2) under "replace_one";
+    * each clipped gradient sum moves by at most `clip_norm` (twice that under
+      "replace_one"), whatever the data, NaN gradients counting as 0;
+    * with the log loss, class counts are released before the loop: they move by at most
+      1, and by sqrt(2) if a label is replaced. After it the
+      temperature is: two numbers, each at most the largest residual (sqrt(2), or 1 for
+      two classes), which move by sqrt(2) times that, twice as far under "replace_one";
+    * all releases are one composition, exactly accounted; sums and noise are integers.
+
+    Not covered: what chose the parameters, upstream steps, scores on training data.
+
+    References
+    ----------
+    Sun, Suresh and Menon (2023), Algorithms 2 and 3,
+    https://arxiv.org/abs/2307.11106; the errata that were needed are in the
+    documentation. Huang, Liang and Yi (2021), Instance-optimal mean estimation under
+    differential privacy, https://arxiv.org/abs/2106.00463, for "adaptive".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from skfdp import DPSGDFClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> high = X.max(axis=0)  # in real use: what is known without looking
+    >>> model = DPSGDFClassifier(epsilon=3.0, bounds=(0 * high, high), random_state=0)
+    >>> bool(model.fit(X, y).score(X, y) > 0.8)
+    True
+    """
+
+    _normalize_may_be_auto = True
+
+    def __init__(
+        self,
+        epsilon=1.0,
+        delta=1e-5,
+        *,
+        loss="log_loss",
+        neighboring_relation="replace_special",
+        n_records=None,
+        encoder=None,
+        bounds=None,
+        feature_bound="auto",
+        normalize="auto",
+        clip_norm="auto",
+        max_iter="auto",
+        batch_size="auto",
+        learning_rate="auto",
+        momentum=0.9,
+        average="last",
+        noise_decay=0.75,
+        radius=None,
+        C="auto",
+        fit_intercept=True,
+        class_weight=None,
+        classes=None,
+        centering="gaussian",
+        mean_fraction="auto",
+        clip_quantile="auto",
+        clip_features=False,
+        target_name=None,
+        names=None,
+        max_rows_per_person=None,
+        on_invalid="replace",
+        ledger=None,
+        random_state=None,
+        n_jobs=None,
+    ):
+        store(self, locals())
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_centring(self._given())
+
+    def _method(self, public: PublicRecords) -> Descent:
+        return Descent(
+            loss=LOSSES[self.loss],
+            loop=linear_loop(self._given(), public.n_records),
+            centring=self._centring(),
+            penalty=self._penalty(public.total_weight),
+            n_jobs=self._n_threads(),
+        )
+
+
+# The common part of linear regressors: target bounds, alpha, and predictions.
+
+
+# Margins of a log link beyond this overflow float64.
+_LARGEST_MARGIN = 700.0
+
+
+class LinearRegressor(RegressorMixin, LinearModel):
+    """The regressors' part: a target in public bounds, scaled by released numbers.
+
+    A few numbers are released before the loop, in one event: the target's mean, its
+    mean absolute deviation (not with a log link) and the mean length of the centred
+    rows. They give the loop rows and targets of size 1, whatever the declared bounds.
+    """
+
+    _released = ("coef_", "intercept_", "n_iter_", "target_map_")
+    # Targets are cut at a few standard deviations, and what is cut so far out needs
+    # that much more noise.
+    _noise_factor = 3.0
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.loss == "poisson"
+        # scikit-learn's R2 of 0.5 on 200 records is out of reach at a small budget.
+        tags.regressor_tags.poor_score = math.isfinite(self.epsilon)
+        return tags
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("alpha", self.alpha, include_low=True, also=("auto",))
+        check_choice("loss", self.loss, tuple(REGRESSION_LOSSES))
+        check_size("huber_threshold", self.huber_threshold, also=("auto",))
+        check_target_bounds(self.target_bounds, self.loss, self._needs_bounds)
+        if self.loss == "huber" and math.isfinite(self.epsilon):
+            warn_of_huber_threshold(self.huber_threshold, self.target_bounds)
+
+    @property
+    def _needs_bounds(self) -> bool:
+        return math.isfinite(self.epsilon) and not self.public_target
+
+    def _checked(self, X, y, planning: bool, **how: bool):
+        return super()._checked(X, numeric_target(y), planning, **how)
+
+    def _target(
+        self, y: np.ndarray | None, n_rows: int
+    ) -> tuple[np.ndarray, np.ndarray | None, dict]:
+        bounds = None if math.isinf(self.epsilon) else self.target_bounds
+        low, high = check_target_bounds(bounds, self.loss, self._needs_bounds)
+        y = np.zeros(n_rows) if y is None else y
+        y = check_target(y, self.loss, bounds is not None, not self._takes_any_target)
+        missing = ~np.isfinite(y)
+        if missing.any():
+            y = np.where(missing, np.clip(0.0, low, high), y)
+        if math.isinf(high):
+            check_unbounded(y)
+        target_map = TargetMap(log=self.loss == "poisson", low=low, high=high)
+        return y, missing if missing.any() else None, {"target_map": target_map}
+
+    def _loss(self) -> Loss:
+        # What the threshold is in the loop is not known before the target's scale is
+        # released.
+        return huber(math.inf) if self.loss == "huber" else REGRESSION_LOSSES[self.loss]
+
+    def _scales(self, auto: float | None = None) -> TargetScales:
+        alpha = auto if self.alpha == "auto" else self.alpha
+        return TargetScales(bool(self.fit_intercept), self.huber_threshold, alpha)
+
+    def _descent(self, public: PublicRecords) -> Descent:
+        return Descent(
+            loss=self._loss(),
+            loop=linear_loop(self._given(), public.n_records),
+            centring=self._centring(),
+            scales=self._scales(),
+            public_model=self._given().get("public_model"),
+            n_jobs=self._n_threads(),
+        )
+
+    def _without_privacy(self, records: Records) -> LinearFit:
+        scales = self._scales(auto=1.0)
+        found = scales.exactly(records)
+        records, loss = scales.scaled(records, found, self._loss())
+        fit = optimum(
+            records.X,
+            records.target,
+            loss,
+            records.public.n_outputs,
+            penalty=scales.penalty(found, records.total_weight),
+            shares=records.public.shares,
+            fit_intercept=self.fit_intercept,
+        )
+        return LinearFit(*fit, target_map=found)
+
+    def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
+        units, model, noise = found.target_map, found.public_model, found.noise
+        coef, intercept = units.coefficients(found.coef, found.intercept)
+        if model is not None:
+            intercept = intercept - units.offset()
+        if noise is not None and not units.log:
+            noise = noise.scaled(units.scale)
+        found = dataclasses.replace(found, coef=coef, intercept=intercept, noise=noise)
+        whole = self._whole(public, found)
+        own = dataclasses.replace(
+            whole, coef=whole.coef[0], intercept=whole.intercept[0]
+        )
+        attributes = {**super()._attributes(public, own), "target_map_": units}
+        if model is not None:
+            attributes["public_model_"] = model
+        return attributes
+
+    def _offset(self, rows: np.ndarray) -> np.ndarray | float:
+        model = getattr(self, "public_model_", None)
+        if model is None or model.linear is not None:
+            return 0.0
+        public = self.row_map_.public
+        return model.margins(rows if public is None else rows[:, public])
+
+    @property
+    def _assumptions(self) -> tuple[Assumption, ...]:
+        if self.target_bounds is None or math.isinf(self.epsilon):
+            return ASSUMPTIONS
+        low, high = self.target_bounds
+        return (
+            *ASSUMPTIONS,
+            Assumption(
+                f"target_bounds=({float(low):g}, {float(high):g}) were chosen without "
+                "looking at private targets.",
+                enforced=False,
+            ),
+            enforced(TARGET_CLIPPED),
+        )
+
+    @without_traps()
+    def score(self, X, y, sample_weight=None):
+        """Return the coefficient of determination on X, y; not private.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Numbers, or text that spells them. Rows without a number are left out, with
+            a warning that counts them.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        ValueError
+            If no row has a number.
+        """
+        guesses = self.predict(X)
+        y = shaped_target(numeric_target(y), len(guesses))
+        y = check_target(y, "squared_error", True, finite=False)
+        kept = np.isfinite(y)
+        if not kept.any():
+            raise ValueError("y has no number: score needs rows with one.")
+        if not kept.all():
+            warn_caller(
+                f"of {len(y)} rows {(~kept).sum()} have no number as their target: "
+                "they are left out of the score.",
+                UtilityWarning,
+            )
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight)[kept]
+        from sklearn.metrics import r2_score
+
+        return r2_score(y[kept], guesses[kept], sample_weight=sample_weight)
+
+    @without_traps()
+    def predict(self, X):
+        """Return the expected target of each row, in the target's units.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            ``row_map_(X) @ coef_ + intercept_``, or its exponential for the Poisson
+            loss, kept within `target_bounds`.
+        """
+        margins = self._margins(X)
+        if self.target_map_.log:
+            margins = np.exp(np.minimum(margins, _LARGEST_MARGIN))
+        return np.clip(margins, self.target_map_.low, self.target_map_.high)
+
+
+# Linear regressors: squared error, Huber and Poisson.
+
+
+_REGRESSION_SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
+
+
+@public("skfdp")
+class FeatureDPRegressor(LinearRegressor):
+    r"""Linear regression that protects what is private of each record.
+
+    Some columns, the target, or both may be public; the rest of every record is
+    protected. A few numbers are released first (the target's mean and spread, the mean
+    length of the rows and their mean), so that loose bounds cost little; then noisy
+    descent, or one release. With a public target the descent starts at a model of the
+    public columns.
+
+    **Five parameters matter**; the defaults of the others are rules of public and
+    released numbers (:ref:`regression`).
+
+    ====================  ==========================================================
+    `epsilon`             how much the fit may disclose; 1 is a usual amount
+    `target_bounds`       where the target lies, loosely, if it is private
+    `public_features`     what may be disclosed, with `public_target`: it is free
+    `bounds`              where each column lies; of raw tables `encoder` instead
+    `ledger`              for a second fit on the same data, whenever it will be
+    ====================  ==========================================================
+
+    Parameters
+    ----------
+    epsilon, delta : float, default=1.0, 1e-5
+        The budget of one `fit`. ``epsilon=float("inf")``: no privacy; the optimum of
+        scikit-learn's `Ridge` or `PoissonRegressor`, bounds unused.
+    target_bounds : (float, float), default=None
+        Declared public bounds of the target, in its units. Targets outside are clipped,
+        silently; predictions stay within. Required where the target is private.
+    loss : {"squared_error", "huber", "poisson"}, default="squared_error"
+        Half the squared error; Huber's loss; or half the Poisson deviance of
+        non-negative targets, with a log link.
+    huber_threshold : float or "auto", default="auto"
+        Where Huber's loss turns from squared to linear, in the target's units. "auto":
+        1.35 times the spread of the target, which costs nothing more. A number below a
+        thousandth of the width of `target_bounds` makes it an absolute error, and the
+        fit warns.
+    public_features : None, "all", names, indices, mask, slice or callable, default=None
+        The public columns, as for `FeatureDPLogisticRegression`. "all" is label-DP.
+    public_target : bool, default=False
+        Whether the target is public.
+    solver : {"auto", "dp-gd", "dp-sgd", "one-shot"}, default="auto"
+        Noisy descent on full batches ("dp-gd", also "auto") or on Poisson batches
+        ("dp-sgd"); or "one-shot": sums and a public solution. That is the target's
+        statistic where every column is public (squared error and Poisson), and the
+        second moments otherwise (squared error alone), of which products of what is
+        public are exact and free.
+    public_model : "auto", regressor or None, default="auto"
+        Model of the public columns, at whose predictions descent starts. "auto": with a
+        public target and an intercept, ridge regression on standardised columns, or
+        `PoissonRegressor` (the mean where no column is public), else none. Another
+        regressor is cloned and fitted on the public columns of ``row_map_(X)`` and the
+        public target, or used as it is if it is fitted already, even for a private
+        target. Predictions of counts must be rates. None: start at the mean.
+    neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
+        What changes between neighbouring data sets; see :ref:`protected`.
+        "add_or_remove_one" only where nothing is public.
+    n_records : int, default=None
+        Public nominal count, for "add_or_remove_one" only, where n is private.
+    encoder : DeclaredEncoder, default=None
+        Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
+        the user names them, curves are smoothed, and `bounds` is left out.
+    bounds : pair, mapping, "private", False or None, default=None
+        Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
+        a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
+        are. None: the same, with a warning. "private": released first, with a share
+        of the budget; public columns have theirs exactly (:ref:`unknown-bounds`).
+    feature_bound : float or "auto", default="auto"
+        Typical L2 norm of a row after `bounds`, its private columns alone: the fit
+        divides by it. Longer rows are not cut. "auto": their mean length, released.
+        Public columns are scaled exactly; where all are, it is not needed.
+    normalize : bool, default=False
+        Scale every non-zero row, its private columns alone where others are public, to
+        one norm, so that no length is released. That bends a linear relation.
+    clip_norm : float or "auto", default="auto"
+        L2 bound of one record's contribution to one gradient sum, for rows of typical
+        norm 1 and targets of spread 1 (Poisson: of mean 1).
+    max_iter : int or "auto", default="auto"
+        Number of noisy steps: 200 to 1000 on full batches, by the signal; 20 passes on
+        Poisson batches; for "one-shot" the cap of the public optimiser, 1000.
+    batch_size : int, None or "auto", default="auto"
+        Expected private batch: "auto" is 4096 for "dp-sgd" and the full batch else.
+    learning_rate : float or "auto", default="auto"
+        First step size on the clipped sum over ``q n clip_norm``; decays to 0.
+    momentum : float, default=0.9
+    average : {"last", "tail", "uniform"}, default="last"
+        The published iterate: the last, or a mean of the second half or of all.
+    noise_decay : float, default=0.75
+        Exponent of the schedule of the noise over time (full batch only); 0: constant.
+    radius : float, default=None
+        Project the weights (in the loop's coordinates) onto this L2 ball.
+    alpha : float or "auto", default="auto"
+        Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
+        sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`, beside their
+        weighted sums and means where there are weights. "auto": none
+        (1.0 at ``epsilon=inf``); for "one-shot" chosen from released numbers, for free.
+    fit_intercept : bool, default=True
+        False also turns the centring off.
+    centering : {"auto", None}, default="auto"
+        "auto": centre the rows, exactly where every column is public, by a private
+        mean else. None: no centring.
+    target_name : str, default=None
+        Name of the column that y is, or is computed from, if y is not a Series with
+        this name: reports say it, and ledgers compare it.
+    names : str, list or dict, default=None
+        Names of the columns of X in the table that they come from, if X does not say
+        so: one name for all, one for each, or a mapping from column names, patterns or
+        positions. What is computed from one column (its categories, a spline) shares
+        its name. For reports and ledgers, like `target_name`.
+    max_rows_per_person : int, default=None
+        With `groups` in `fit`: rows of a person after this many, in the order of the
+        table, are left out. That order must not depend on private values. None: all
+        rows count, and those of persons with many count less, by a rule of public
+        numbers.
+    on_invalid : {"replace", "raise"}, default="replace"
+        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
+        number counts as the middle of its declared bounds; a record that has one in a
+        column without bounds, or no finite target, adds nothing to any release.
+        "raise": the fit is refused, which tells of that record.
+    ledger : str, path or PrivacyLedger, default=None
+        Charged before anything private is read.
+    random_state : int, default=None
+        None: cryptographic randomness. An int: reproducible, **no guarantee**.
+    n_jobs : int, default=None
+        Threads; they do not change the result.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Weights per unit of X within `bounds`, in units of the target (Poisson: of its
+        logarithm): predictions are ``row_map_(X) @ coef_ + intercept_`` before they are
+        cut to `target_bounds`, and `row_map_` only cuts values outside `bounds`. With
+        ``normalize=True`` they are those of normalised rows.
+    intercept_ : float
+    encoder_ : DeclaredEncoder
+        Only with an `encoder`: the one that was used. `coef_` then has weights of its
+        columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
+        ``encoder_.transform(X)``.
+    coef_noise_ : CoefficientNoise
+        What is known of the noise in them, which `coefficients_table` shows; not with
+        ``epsilon=inf``.
+    row_map_ : RowMap
+        Bounds, and the norm if rows are normalised; the same function in `fit` and
+        `predict`.
+    target_map_ : TargetMap
+        Bounds, centre and scale of the target.
+    public_model_ : PublicRegression
+        Only after a descent with a public model: already within `coef_` and
+        `intercept_` if its `linear` is not None, added to them in `predict` otherwise.
+    n_iter_ : int
+        Steps taken.
+    privacy_ : PrivacyReport
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+
+    Notes
+    -----
+    **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
+    for the private part of a record under `neighboring_relation`, if `random_state`
+    is None:
+
+    * neighbours share every public column, and the target if that is public;
+    * the scales (of target and rows), and for counts the mean of the fitted rates, are
+      means of numbers in public intervals: each sum, over half of the interval, moves
+      by at most 2 under "replace_one" and by 1 otherwise. So do a histogram of the
+      target, and the sum of the private rows, each cut to their mean length for it;
+    * the public model sees public columns and a public target alone;
+    * each clipped gradient sum moves by at most twice `clip_norm` under
+      "replace_one", by `clip_norm` otherwise, however long a row is;
+    * "one-shot", every column public: the statistic moves by at most the width of the
+      target's interval; "one-shot" otherwise: the second moments move by at most the
+      bound on the page "Second moments" of the documentation, for the whole record;
+    * all releases are one composition, exactly accounted; sums and noise are integers.
+
+    Not covered: what chose the parameters, upstream steps, scores on training data.
+
+    References
+    ----------
+    Wang (2018), *Revisiting differentially private linear regression*,
+    https://arxiv.org/abs/1803.02596, for the second moments.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skfdp import FeatureDPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = FeatureDPRegressor(
+    ...     epsilon=8.0, target_bounds=(0, 400), bounds=(-0.2, 0.2), random_state=0
+    ... )
+    >>> bool(model.fit(X, y).score(X, y) > 0.3)
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon=1.0,
+        delta=1e-5,
+        *,
+        target_bounds=None,
+        loss="squared_error",
+        huber_threshold="auto",
+        public_features=None,
+        public_target=False,
+        solver="auto",
+        public_model="auto",
+        neighboring_relation="replace_one",
+        n_records=None,
+        encoder=None,
+        bounds=None,
+        feature_bound="auto",
+        normalize=False,
+        clip_norm="auto",
+        max_iter="auto",
+        batch_size="auto",
+        learning_rate="auto",
+        momentum=0.9,
+        average="last",
+        noise_decay=0.75,
+        radius=None,
+        alpha="auto",
+        fit_intercept=True,
+        centering="auto",
+        target_name=None,
+        names=None,
+        max_rows_per_person=None,
+        on_invalid="replace",
+        ledger=None,
+        random_state=None,
+        n_jobs=None,
+    ):
+        store(self, locals())
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("solver", self.solver, _REGRESSION_SOLVERS)
+        check_choice("centering", self.centering, ("auto", None))
+        check_choice("public_target", self.public_target, (True, False))
+        check_public_regression(self.public_model, self.public_target)
+        check_batch(self.solver, self.batch_size)
+
+    def _method(self, public: PublicRecords) -> Method:
+        if self.solver != "one-shot":
+            return self._descent(public)
+        self._check_one_shot(public)
+        kind = TargetStatistic if public.mask.all() else SecondMoments
+        most = 1000 if self.max_iter == "auto" else self.max_iter
+        return kind(self._loss(), self._centring(), self._scales(), most)
+
+    def _check_one_shot(self, public: PublicRecords) -> None:
+        """Refuse what the one release cannot do."""
+        if public.sparse:
+            raise ValueError(
+                "sparse X is not supported by solver='one-shot', which needs a dense "
+                "X: choose 'dp-gd', or reduce the columns first (TruncatedSVD)."
+            )
+        if self.loss == "huber":
+            raise ValueError(
+                "loss='huber' is not for solver='one-shot', because its private part "
+                "cannot be written as one sum: choose 'dp-gd'."
+            )
+        if self.loss == "poisson" and not public.mask.all():
+            raise ValueError(
+                "loss='poisson' with solver='one-shot' is label-DP: it needs "
+                "public_features='all'; choose 'dp-gd' otherwise."
+            )
+        if not (self.public_model is None or isinstance(self.public_model, str)):
+            raise ValueError(
+                f"public_model={shown(self.public_model)} is not for "
+                "solver='one-shot', which starts nowhere: choose 'dp-gd'."
+            )
+        if self.batch_size not in ("auto", None):
+            raise ValueError(
+                f"batch_size={shown(self.batch_size)} is not for solver='one-shot', "
+                "which releases one sum over all records: choose 'dp-sgd'."
+            )
+
+
+@public("skfdp")
+class DPSGDFRegressor(LinearRegressor):
+    r"""Linear regression with private centring (DPSGD-F), every record private.
+
+    The target's mean and spread, the mean length of the rows and their mean are
+    released once; noisy clipped gradients of centred, scaled records train the model.
+    All releases share one exact account.
+
+    **Five parameters matter**; the defaults of the others are rules of public and
+    released numbers (:ref:`regression`).
+
+    ====================  ==========================================================
+    `epsilon`             how much the fit may disclose; 1 is a usual amount
+    `target_bounds`       where the target lies, loosely
+    `bounds`              where each column lies; of raw tables `encoder` instead
+    `loss`                "poisson" of counts, "huber" where there are outliers
+    `ledger`              for a second fit on the same data, whenever it will be
+    ====================  ==========================================================
+
+    Parameters
+    ----------
+    epsilon, delta : float, default=1.0, 1e-5
+        The budget of one `fit`. ``epsilon=float("inf")``: no privacy; the optimum of
+        scikit-learn's `Ridge` or `PoissonRegressor`, bounds unused.
+    target_bounds : (float, float), default=None
+        Declared public bounds of the target, in its units. Targets outside are clipped,
+        silently; predictions stay within. Required where the target is private.
+    loss : {"squared_error", "huber", "poisson"}, default="squared_error"
+        Half the squared error; Huber's loss; or half the Poisson deviance of
+        non-negative targets, with a log link.
+    huber_threshold : float or "auto", default="auto"
+        Where Huber's loss turns from squared to linear, in the target's units. "auto":
+        1.35 times the spread of the target, which costs nothing more. A number below a
+        thousandth of the width of `target_bounds` makes it an absolute error, and the
+        fit warns.
+    neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
+        What changes between neighbouring data sets; see :ref:`protected`.
+    n_records : int, default=None
+        Public nominal count, for "add_or_remove_one" only, where n is private.
+    encoder : DeclaredEncoder, default=None
+        Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
+        the user names them, curves are smoothed, and `bounds` is left out.
+    bounds : pair, mapping, "private", False or None, default=None
+        Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
+        a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
+        are. None: the same, with a warning. "private": released first, with a share
+        of the budget; public columns have theirs exactly (:ref:`unknown-bounds`).
+    feature_bound : float or "auto", default="auto"
+        Typical L2 norm of a row after `bounds`, by which the loop divides. Longer rows
+        are not cut. "auto": the mean length, released.
+    normalize : bool, default=False
+        Scale every non-zero row to one norm, so that no length is released. That bends
+        a linear relation.
+    clip_norm : float or "auto", default="auto"
+        L2 bound of one record's contribution to one gradient sum, for rows of typical
+        norm 1 and targets of spread 1 (Poisson: of mean 1).
+    max_iter : int or "auto", default="auto"
+        Number of noisy steps: 200 to 1000 on full batches, by the signal.
+    batch_size : int, None or "auto", default="auto"
+        Expected size of a Poisson batch; None or "auto": the full batch.
+    learning_rate : float or "auto", default="auto"
+        First step size on the clipped sum over ``q n clip_norm``; decays to 0.
+    momentum : float, default=0.9
+    average : {"last", "tail", "uniform"}, default="last"
+        The published iterate: the last, or a mean of the second half or of all.
+    noise_decay : float, default=0.75
+        Exponent of the schedule of the noise over time (full batch only); 0: constant.
+    radius : float, default=None
+        Project the weights (in the loop's coordinates) onto this L2 ball.
+    alpha : float or "auto", default="auto"
+        Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
+        sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`, beside their
+        weighted sums and means where there are weights. "auto": none
+        (1.0 at ``epsilon=inf``).
+    fit_intercept : bool, default=True
+        False also turns the centring off.
+    centering : {"gaussian", "adaptive", None}, default="gaussian"
+        "gaussian": mean of the rows by the Gaussian mechanism. "adaptive": one whose
+        error follows the spread of the rows and not their length, for means far longer
+        than the spread (:ref:`adaptive-centring`); it has no use for `feature_bound`.
+        None: no centring.
+    mean_fraction : float or "auto", default="auto"
+        Share of the squared Gaussian-DP parameter that buys the mean of the rows.
+    clip_quantile : float, "auto" or None, default="auto"
+        Quantile of the distances of rows from the mean, released, by which the loop
+        divides. "auto": 0.9 with ``centering="adaptive"`` or `clip_features`, else
+        none. None: none.
+    clip_features : bool, default=False
+        Cut rows ``[x - mean, tau]`` longer than sqrt(2) tau to that norm in the loop,
+        tau being the quantile. Predictions stay linear in X, and their targets are not
+        cut: rows with leverage pull less, and a slope that they all tell is overrated.
+    target_name : str, default=None
+        Name of the column that y is, or is computed from, if y is not a Series with
+        this name: reports say it, and ledgers compare it.
+    names : str, list or dict, default=None
+        Names of the columns of X in the table that they come from, if X does not say
+        so: one name for all, one for each, or a mapping from column names, patterns or
+        positions. What is computed from one column (its categories, a spline) shares
+        its name. For reports and ledgers, like `target_name`.
+    max_rows_per_person : int, default=None
+        With `groups` in `fit`: rows of a person after this many, in the order of the
+        table, are left out. That order must not depend on private values. None: all
+        rows count, and those of persons with many count less, by a rule of public
+        numbers.
+    on_invalid : {"replace", "raise"}, default="replace"
+        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
+        number counts as the middle of its declared bounds; a record that has one in a
+        column without bounds, or no finite target, adds nothing to any release.
+        "raise": the fit is refused, which tells of that record.
+    ledger : str, path or PrivacyLedger, default=None
+        Charged before anything private is read.
+    random_state : int, default=None
+        None: cryptographic randomness. An int: reproducible, **no guarantee**.
+    n_jobs : int, default=None
+        Threads; they do not change the result.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Weights per unit of X within `bounds`, in units of the target (Poisson: of its
+        logarithm): predictions are ``row_map_(X) @ coef_ + intercept_`` before they are
+        cut to `target_bounds`, and `row_map_` only cuts values outside `bounds`. With
+        ``normalize=True`` they are those of normalised rows.
+    intercept_ : float
+    encoder_ : DeclaredEncoder
+        Only with an `encoder`: the one that was used. `coef_` then has weights of its
+        columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
+        ``encoder_.transform(X)``.
+    coef_noise_ : CoefficientNoise
+        What is known of the noise in them, which `coefficients_table` shows; not with
+        ``epsilon=inf``.
+    row_map_ : RowMap
+        Bounds, and the norm if rows are normalised; the same function in `fit` and
+        `predict`.
+    target_map_ : TargetMap
+        Bounds, centre and scale of the target.
+    n_iter_ : int
+        Steps taken.
+    privacy_ : PrivacyReport
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+
+    Notes
+    -----
+    **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
+    for the whole record under `neighboring_relation`, if `random_state` is None:
+
+    * the scales (of target and rows), and for counts the mean of the fitted rates, are
+      means of numbers in public intervals: each sum, over half of the interval, moves
+      by at most 1 between neighbours (2 under "replace_one"). So do a histogram of the
+      target, and the sum of the rows, each cut to their mean length for it. With
+      ``centering="adaptive"`` or a `clip_quantile` there are those releases that
+      `DPSGDFClassifier` tells of;
+    * each clipped gradient sum moves by at most `clip_norm` (twice that under
+      "replace_one"), whatever the data;
+    * all releases are one composition, exactly accounted; sums and noise are integers.
+
+    Not covered: what chose the parameters, upstream steps, scores on training data.
+
+    References
+    ----------
+    Sun, Suresh and Menon (2023), https://arxiv.org/abs/2307.11106, for the centring.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skfdp import DPSGDFRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = DPSGDFRegressor(
+    ...     epsilon=8.0, target_bounds=(0, 400), bounds=(-0.2, 0.2), random_state=0
+    ... )
+    >>> bool(model.fit(X, y).score(X, y) > 0.3)
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon=1.0,
+        delta=1e-5,
+        *,
+        target_bounds=None,
+        loss="squared_error",
+        huber_threshold="auto",
+        neighboring_relation="replace_special",
+        n_records=None,
+        encoder=None,
+        bounds=None,
+        feature_bound="auto",
+        normalize=False,
+        clip_norm="auto",
+        max_iter="auto",
+        batch_size="auto",
+        learning_rate="auto",
+        momentum=0.9,
+        average="last",
+        noise_decay=0.75,
+        radius=None,
+        alpha="auto",
+        fit_intercept=True,
+        centering="gaussian",
+        mean_fraction="auto",
+        clip_quantile="auto",
+        clip_features=False,
+        target_name=None,
+        names=None,
+        max_rows_per_person=None,
+        on_invalid="replace",
+        ledger=None,
+        random_state=None,
+        n_jobs=None,
+    ):
+        store(self, locals())
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_centring(self._given())
+
+    def _method(self, public: PublicRecords) -> Descent:
+        return self._descent(public)

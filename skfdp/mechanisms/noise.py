@@ -1,0 +1,461 @@
+"""Generators and integer Gaussian noise; the only source of private normals.
+
+Without a seed every stream is AES-128 in counter mode, keyed from the operating
+system inside ``fit`` and never stored. With a seed each stream is keyed by a hash of
+(seed, class, release, shape): two seeded fits may share noise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import hashlib
+import math
+import numbers
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Protocol
+
+import numpy as np
+import randomgen
+
+from skfdp.data.validation import warn_caller
+from skfdp.privacy.checks import shown
+from skfdp.privacy.events import Event, PrivacyWarning
+from skfdp.queries import MAX_STD, Query
+
+# Normals and gaps that float64 cannot round with certainty, in longer integers.
+#
+# About one normal in two million comes here where the noise is 2**27 grid units, and
+# one in 17,000 at 2**34. Everything is fixed point: an integer n stands for ``n /
+# 2**places``.
+
+
+# Two words each; a pair that 32 of them leave open has a probability below 2**-1900.
+_ROUNDS = 32
+# More than the errors of the functions below, in units of the last place. A series has
+# fewer than 700 terms, each off by two units at most; a logarithm has the error of
+# log(2) up to 2,200 times. That is below 2**23.
+_SLACK = 2**24
+
+
+def rounded_pair(
+    std: float, first: int, second: int, more_words: Callable[[int], list[int]]
+) -> tuple[int, int]:
+    """Return ``floor(std * x + 1/2)`` of both normals x that begin with two words.
+
+    Parameters
+    ----------
+    std : float
+        In grid units, at least 0.
+    first, second : int
+        The words of the pair, as `kernels.sampling.add_rounded_normals` reads them.
+    more_words : callable
+        ``more_words(n)`` returns n further random words of 64 bits.
+
+    Returns
+    -------
+    pair : tuple of int
+        Those of the two real numbers whose digits are the given words and then the
+        further ones: as many are asked for as it takes to tell the integers.
+    """
+    radius, angle = first << 11 | second & (2**11 - 1), second >> 11 & (2**50 - 1)
+    std_ratio, std_denominator = std.as_integer_ratio()
+    for extra in range(64, 64 * _ROUNDS + 1, 64):
+        further = more_words(2)
+        radius, angle = radius << 64 | further[0], angle << 64 | further[1]
+        if radius == 0:
+            continue  # it has no bound yet
+        places = extra + 64
+        bounds = _bounds(radius, 75 + extra, angle, 50 + extra, places)
+        # floor(v + 1/2); the denominator is a power of two, like that of the bounds
+        bits = 2 * places + std_denominator.bit_length()
+        ends = [(2 * std_ratio * end + (1 << bits - 1)) >> bits for end in bounds]
+        if ends[0] == ends[1] and ends[2] == ends[3]:
+            break
+    else:
+        raise RuntimeError(
+            "no normal came of 4,096 random bits: the generator returns constants."
+        )
+    # Only a tie, which has probability 0, is rounded otherwise below 0.
+    one, other = (ends[2], ends[0]) if second >> 63 else (ends[0], ends[2])
+    return -one if second >> 62 & 1 else one, -other if second >> 61 & 1 else other
+
+
+def exact_gap(word: int, pace: float, more_words: Callable[[int], list[int]]) -> int:
+    """Return ``floor(-log(u) / pace)`` for a u whose digits begin with a word.
+
+    Parameters
+    ----------
+    word : int
+    pace : float
+        Above 0 and finite.
+    more_words : callable
+        ``more_words(n)`` returns n further random words of 64 bits.
+    """
+    pace_ratio, pace_denominator = pace.as_integer_ratio()
+    for bits in range(128, 64 * _ROUNDS + 1, 64):
+        word = word << 64 | more_words(1)[0]
+        if word:
+            bounds = _logarithm_bounds(word, bits, bits + 64)
+            ends = [x * pace_denominator // (pace_ratio << bits + 64) for x in bounds]
+            if ends[0] == ends[1]:
+                return ends[0]
+    raise RuntimeError(
+        "no gap came of 2,048 random bits: the generator returns constants."
+    )
+
+
+def _logarithm_bounds(numerator: int, bits: int, places: int) -> tuple[int, int]:
+    """Return bounds of -log(u) for every u whose first bits are the numerator."""
+    # It falls by log(1 + 1 / numerator), at most 1 / numerator, over the interval.
+    highest = _minus_logarithm(numerator, bits, places) + _SLACK
+    return max(0, highest - (1 << places) // numerator - 2 * _SLACK), highest
+
+
+def _bounds(
+    radius: int, radius_bits: int, angle: int, angle_bits: int, places: int
+) -> tuple[int, int, int, int]:
+    """Return two bounds of radius times cosine and two of radius times sine.
+
+    They have 2 * `places` and hold for every u and every angle (in eighths of the
+    circle) whose digits begin with the integers `radius` and `angle`.
+    """
+    lowest, highest = _logarithm_bounds(radius, radius_bits, places)
+    long = math.isqrt(highest << places + 1) + 1
+    short = math.isqrt(lowest << places + 1)
+    start = angle * _eighth(places) >> angle_bits
+    # Neither cosine nor sine moves further than the angle does in its interval.
+    width = (1 << places >> angle_bits) + _SLACK
+    cosine, sine = _cosine_and_sine(start, places)
+    return (
+        short * max(0, cosine - width),
+        long * (cosine + width),
+        short * max(0, sine - width),
+        long * (sine + width),
+    )
+
+
+def _minus_logarithm(numerator: int, bits: int, places: int) -> int:
+    """Return ``-log(numerator / 2**bits)``."""
+    length = numerator.bit_length()
+    # numerator is 2**length * near / 1024, up to one part in 512
+    near = 2 * (numerator << 9 >> length) + 1
+    wide, close = numerator << 10, near << length
+    rest = _logarithm_of_ratio(wide - close, wide + close, places)
+    return (
+        (length - bits) * _logarithm_of_thousandths(512, places)
+        - _logarithm_of_thousandths(near, places)
+        - rest
+    )
+
+
+@functools.lru_cache(2048)
+def _logarithm_of_thousandths(numerator: int, places: int) -> int:
+    """Return ``log(numerator / 1024)``."""
+    return _logarithm_of_ratio(numerator - 1024, numerator + 1024, places)
+
+
+def _logarithm_of_ratio(numerator: int, denominator: int, places: int) -> int:
+    """Return ``log((1 + s) / (1 - s))`` for s = numerator / denominator."""
+    power = (numerator << places) // denominator
+    square = power * power >> places
+    total, k = 0, 1
+    while power not in (0, -1):  # -1 is where rounding down ends
+        total += power // k
+        power = power * square >> places
+        k += 2
+    return 2 * total
+
+
+@functools.lru_cache(64)
+def _eighth(places: int) -> int:
+    """Return pi / 4, by Machin's formula."""
+
+    def arc_tangent(n: int) -> int:
+        power, total, k = (1 << places) // n, 0, 1
+        while power:
+            total += power // k if k % 4 == 1 else -(power // k)
+            power //= n * n
+            k += 2
+        return total
+
+    return 4 * arc_tangent(5) - arc_tangent(239)
+
+
+def _cosine_and_sine(angle: int, places: int) -> tuple[int, int]:
+    """Return both, for an angle between 0 and pi / 4."""
+    square = angle * angle >> places
+    sine, term, k = 0, angle, 1
+    while term:
+        sine += term if k % 4 == 1 else -term
+        term = (term * square >> places) // ((k + 1) * (k + 2))
+        k += 2
+    # The error of the root is that of the sine times the tangent, at most 1.
+    return math.isqrt((1 << 2 * places) - sine * sine), sine
+
+
+# Rehearsals: fits whose coins are fixed and whose releases an audit answers.
+#
+# There is none but inside of an audit (`skfdp.audit.replay`). What comes out of one is
+# not private: coins and noise have keys that anybody can compute, and an answer may be
+# that of another table. The events and reports of fits inside say so: they are
+# *seeded*.
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """One release that a desk was asked for.
+
+    Attributes
+    ----------
+    event : Event
+        What was charged for it.
+    stream : str
+        Name of the noise.
+    query : Query
+    theta : ndarray or None
+    noise_std : float
+        Of this release.
+    batch : int64 ndarray or None
+        The rows that are summed, void ones left out; None: every row. Private, and
+        valid until the next release.
+    void : bool ndarray of shape (n_rows,) or None
+        Records that are null: private.
+    """
+
+    event: Event
+    stream: str
+    query: Query
+    theta: np.ndarray | None
+    noise_std: float
+    batch: np.ndarray | None
+    void: np.ndarray | None
+
+
+class Rehearsal(Protocol):
+    """The part of an audit that stands for the operating system and the noise."""
+
+    def key(self, stream: str) -> int:
+        """Return the key of the next stream of this name, 128 bits."""
+
+    def release(self, asked: Asked, noisy_sum: Callable[[], np.ndarray]) -> np.ndarray:
+        """Return what a desk gives out; `noisy_sum` is what it would have."""
+
+
+@dataclasses.dataclass
+class _Stage:
+    """A rehearsal, None as soon as it is closed, and where it was opened."""
+
+    rehearsal: Rehearsal | None
+    place: tuple[int, int]
+
+
+_STAGE: ContextVar[_Stage | None] = ContextVar("skfdp_rehearsal", default=None)
+
+
+def current() -> Rehearsal | None:
+    """Return the rehearsal of the audit around this call; None: this is no audit.
+
+    Notes
+    -----
+    **Guarantees.** None outside of `opened`, in every other thread and process, and
+    after it was closed, even where a copy of its context lives on: threads, forks, and
+    tasks that outlive it draw real noise.
+    """
+    stage = _STAGE.get()
+    return stage.rehearsal if stage is not None and stage.place == _here() else None
+
+
+def _here() -> tuple[int, int]:
+    """Return the process and the thread of this call."""
+    return os.getpid(), threading.get_ident()
+
+
+@contextlib.contextmanager
+def opened(rehearsal: Rehearsal) -> Iterator[None]:
+    """Let a rehearsal answer the desks of this thread; for `skfdp.audit` alone.
+
+    Raises
+    ------
+    RuntimeError
+        If one is open already: an audit inside of an audit would see the answers of
+        the outer one.
+    """
+    if current() is not None:
+        raise RuntimeError("an audit is running around this one: run one at a time.")
+    stage = _Stage(rehearsal, _here())
+    token = _STAGE.set(stage)
+    try:
+        yield
+    finally:
+        stage.rehearsal = None
+        _STAGE.reset(token)
+
+
+# Noise is drawn in blocks that stay in the cache; the stream is that of one draw.
+_BLOCK_ENTRIES = 2**13  # even: words come in pairs
+
+
+def check_random_state(random_state: int | None) -> None:
+    """Raise ValueError unless random_state is None or an int."""
+    integral = isinstance(random_state, numbers.Integral)
+    if random_state is not None and (not integral or isinstance(random_state, bool)):
+        raise ValueError(
+            f"random_state={shown(random_state)} must be None (cryptographic noise) or "
+            "an int (reproducible, without guarantee): a generator object would repeat "
+            "or share noise between fits."
+        )
+
+
+def warn_of_seed(random_state: int | None) -> None:
+    """Warn, before anything is charged, that a seed gives no guarantee.
+
+    The seed is not quoted: the warning may end up in a log.
+    """
+    if random_state is not None:
+        warn_caller(
+            "random_state is an int: whoever knows or guesses it can remove the noise, "
+            "so this fit gives NO privacy guarantee, whatever epsilon says. Leave it "
+            "out for anything that is released. For experiments: "
+            "warnings.simplefilter('ignore', skfdp.PrivacyWarning).",
+            PrivacyWarning,
+        )
+
+
+class Streams:
+    """The random streams of one fit.
+
+    Parameters
+    ----------
+    random_state : int or None
+        None keys every stream from the operating system. An int is for reproducible
+        experiments and voids the guarantee.
+    owner : type or str
+        Class of the estimator; its name enters the keys of seeded streams.
+    coins : bytes, default=None
+        Key of the public streams of a fit with a checkpoint: they are the same when it
+        is resumed, and private ones never are. Anybody may know it. None: public
+        streams are keyed like private ones.
+    """
+
+    def __init__(
+        self,
+        random_state: int | None,
+        owner: type | str,
+        coins: bytes | None = None,
+    ):
+        check_random_state(random_state)
+        self._coins = coins
+        self.seeded = random_state is not None
+        name = owner if isinstance(owner, str) else owner.__qualname__
+        seed = int(random_state) if random_state is not None else None
+        self._path = f"{seed}/{name}"
+
+    def under(self, name: str) -> Streams:
+        """Return other streams, for a method that is a part of this fit."""
+        found = copy.copy(self)
+        found._path = f"{self._path}/{name}"
+        return found
+
+    def public(self, label: str) -> np.random.Generator:
+        """Return a stream for draws that may be disclosed; a function of the seed."""
+        name = f"public/{label}"
+        if self._coins is None or current() is not None:
+            return self._generator(name)
+        path = self._path.encode() + name.encode()
+        return generator_of(_key_of(self._coins + path))
+
+    def private(self, label: str, *details: int | str | tuple) -> np.random.Generator:
+        """Return a stream for sampling or noise.
+
+        With a seed it is a function of the seed, the class, the label and the details,
+        such as the shape of what is drawn.
+        """
+        return self._generator(f"private/{label}/", details)
+
+    def _generator(self, name: str, details: tuple = ()) -> np.random.Generator:
+        if (audit := current()) is not None:
+            key = audit.key(name)  # of the name alone, whatever the data are
+        elif self.seeded:
+            key = _key_of(f"{self._path}/{name}{details}".encode())
+        else:
+            key = secrets.randbits(128)
+        return generator_of(key)
+
+
+def _key_of(text: bytes) -> int:
+    digest = hashlib.blake2b(text, digest_size=16).digest()
+    return int.from_bytes(digest, "little")
+
+
+def generator_of(key: int) -> np.random.Generator:
+    """Return the stream of a key of 128 bits: AES in counter mode."""
+    return np.random.Generator(randomgen.AESCounter(key=key))
+
+
+def random_words(generator: np.random.Generator, size: int) -> np.ndarray:
+    """Return `size` words of 64 random bits, uint64.
+
+    They are a new array: neither NumPy nor randomgen writes integers into an old one.
+    """
+    bits = generator.bit_generator
+    if isinstance(bits, randomgen.AESCounter):
+        return bits.random_raw(size)
+    # The raw words of other generators may be half empty.
+    return generator.integers(2**64 - 1, size=size, dtype=np.uint64, endpoint=True)
+
+
+def add_integer_gaussian(
+    total: np.ndarray, std: float, generator: np.random.Generator
+) -> np.ndarray:
+    """Add ``floor(N(0, std**2) + 1/2)`` to every entry of an int64 array, in place.
+
+    Notes
+    -----
+    **Guarantees.** For an integer z, ``z + floor(N + 1/2) = floor(z + N + 1/2)``: the
+    result is a function of ``z + N`` alone, so the accounting of the continuous
+    Gaussian holds by post-processing, and no floating-point sum can leak. If the words
+    are uniform and independent, what is added has exactly the law of the rounded
+    Gaussian: where two words and float64 do not decide an integer, further words and
+    longer integers do (docs/theory/exact_release.rst, The theorem). `std` is in grid
+    units; above 2**40 it is refused.
+
+    Normals come in pairs, one random word each. Of the last pair of an array of odd
+    size the second is dropped. The time depends on the size and on the number of
+    second looks, which what the noise is added to does not change.
+    """
+    # Imported here: `import skfdp` does not load numba.
+    from skfdp.kernels.sampling import add_rounded_normals
+
+    if total.dtype != np.int64:
+        raise TypeError(f"total must be int64, got {total.dtype}: sums must be exact.")
+    if not 0 <= std <= MAX_STD:
+        raise ValueError(
+            f"std={std!r} grid units must lie in [0, 2**40]: coarsen the grid."
+        )
+    if not total.flags.c_contiguous:
+        raise ValueError("total must be contiguous: noise is added in place.")
+    flat, std = total.reshape(-1), float(std)
+    unsure = np.empty(_BLOCK_ENTRIES // 2, dtype=np.int64)
+    left_open: list[tuple[int, int, int]] = []
+    for start in range(0, flat.size, _BLOCK_ENTRIES):
+        part = flat[start : start + _BLOCK_ENTRIES]
+        words = random_words(generator, part.size + part.size % 2)
+        n_unsure = add_rounded_normals(part, std, words, unsure)
+        for pair in unsure[:n_unsure].tolist():
+            first, second = words[2 * pair : 2 * pair + 2].tolist()
+            left_open.append((start + 2 * pair, first, second))
+    # After all blocks, so that their words do not depend on what is left open.
+    for entry, first, second in left_open:
+        noise = rounded_pair(
+            std, first, second, lambda n: random_words(generator, n).tolist()
+        )
+        part = flat[entry : entry + 2]
+        part += np.array(noise[: part.size], dtype=np.int64)
+    return total

@@ -1,0 +1,707 @@
+"""Private scores of a fixed model: check, plan, charge, release, report."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from skfdp.addresses import public
+from skfdp.dask_tables import computed, is_collection
+from skfdp.data.arrays import numeric_target
+from skfdp.data.records import MOST_ROWS
+from skfdp.data.target import encode_any
+from skfdp.data.units import FULL_WEIGHT, units_as_weighted, without_group_column
+from skfdp.data.validation import check_choice, check_flag, check_number, without_traps
+from skfdp.mechanisms import noise
+from skfdp.mechanisms.noise import Streams, check_random_state, warn_of_seed
+from skfdp.mechanisms.release import Desk
+from skfdp.privacy.assumptions import (
+    SAME_PARTITIONS,
+    SCORES_BOUNDED,
+    WEIGHTS_ARE_PUBLIC,
+    Assumption,
+    enforced,
+)
+from skfdp.privacy.calibration import PrivacyPlan
+from skfdp.privacy.checks import shown
+from skfdp.privacy.events import Event, PrivacyBudgetError, Relation, check_budget
+from skfdp.privacy.ledger import PrivacyLedger
+from skfdp.privacy.pipelines import report
+from skfdp.privacy.report import PrivacyReport
+from skfdp.queries.statistics import ScoreTable
+from skfdp.solvers.method import Budget
+from skfdp.solvers.parameters import REFUSES, public_count, warn_of_large
+from skfdp.solvers.score import (
+    METRICS,
+    SMALLER,
+    Layout,
+    Model,
+    Origin,
+    Scored,
+    bin_edges,
+    check_methods,
+    check_metrics,
+    holds,
+    loss_bounds,
+    model_of,
+    row_spread,
+    table_of,
+)
+from skfdp.solvers.score_result import SUBJECT, PrivateScore
+
+LABEL = "scores"
+_ASSUMPTIONS = (
+    Assumption(
+        "The model predicts each record by itself: what it says of one does not depend "
+        "on the others.",
+        enforced=False,
+    ),
+    Assumption(
+        "Edges, threshold, loss bounds, metrics and every other parameter of the score "
+        "were chosen without looking at private data.",
+        enforced=False,
+    ),
+    enforced(SCORES_BOUNDED),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    """Parameters of `private_score` that are no tables and no names."""
+
+    epsilon: float
+    delta: float | None
+    metrics: Any
+    neighboring_relation: str | None
+    n_records: int | None
+    confidence: float
+    threshold: float
+    n_bins: int | str
+    loss_bound: float
+    error_bound: float | None
+    on_invalid: str
+    random_state: int | None
+
+    def __post_init__(self):
+        check_number("confidence", self.confidence, high=1)
+        check_number("threshold", self.threshold, high=1)
+        check_number("n_bins", self.n_bins, integral=True, high=513, also=("auto",))
+        check_number("loss_bound", self.loss_bound, high=1e6)
+        check_number("error_bound", self.error_bound, high=1e100, also=(None,))
+        check_number("n_records", self.n_records, integral=True, also=(None,))
+        check_choice("on_invalid", self.on_invalid, ("replace", "raise"))
+        check_random_state(self.random_state)
+
+    @property
+    def raises(self) -> bool:
+        """Whether malformed records are refused."""
+        return self.on_invalid == "raise"
+
+    @property
+    def seeded(self) -> bool:
+        """Whether others can compute the noise: from a seed, or inside of an audit."""
+        return self.random_state is not None or noise.current() is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plan:
+    """Plan of a release: public facts alone."""
+
+    layout: Layout
+    query: ScoreTable
+    schedule: PrivacyPlan
+    event: Event
+    n_records: int
+
+
+@public("skfdp")
+@without_traps()
+def private_score(
+    model: Any,
+    X: Any,
+    y: Any,
+    epsilon: float,
+    delta: float | None = None,
+    *,
+    metrics: Any = None,
+    by: Any = None,
+    groups: Any = None,
+    sample_weight: Any = None,
+    ledger: Any = None,
+    model_is_public: bool = False,
+    neighboring_relation: str | None = None,
+    n_records: int | None = None,
+    confidence: float = 0.95,
+    threshold: float = 0.5,
+    n_bins: int | str = "auto",
+    loss_bound: float = 4.0,
+    error_bound: float | None = None,
+    target_name: str | None = None,
+    names: Any = None,
+    on_invalid: str = "replace",
+    random_state: int | None = None,
+) -> PrivateScore:
+    r"""Score a fitted model on private records, in one release with intervals.
+
+    Parameters
+    ----------
+    model : fitted classifier, regressor or Pipeline
+        With a private fit in it, of which `skfdp.report` can tell; any other model must
+        be declared public.
+    X : array-like of shape (n_samples, n_features)
+        The records, each once unless `groups` are given, as the model takes them. A
+        Dask collection is computed, and has to fit into memory.
+    y : array-like of shape (n_samples,)
+        Their labels or numbers.
+    epsilon : float
+    delta : float, default=None
+        None: that of the model's report, or 1e-5.
+    metrics : str or sequence of str, default=None
+        Of two classes: "accuracy", "confusion_matrix", "roc_auc", "recall",
+        "false_positive_rate", "selection_rate", "log_loss", "brier_score"; the first
+        three by default. Of several: "accuracy", "confusion_matrix", "log_loss",
+        "brier_score"; the first two. Of a regressor: "mean_absolute_error" and
+        "mean_squared_error". All of them are in one release: what is counted is free
+        once one of the others is, but each loss or error makes the noise larger.
+    by : str, int or Series, default=None
+        A **public** column of X, or a Series with a name and the rows of X in their
+        order: scores for each of its values too. They are disjoint parts, and cost what
+        one of them costs.
+    groups : array-like of shape (n_samples,) or str, default=None
+        The person of each row, or the name of the column of a frame X that tells; that
+        column is no feature. All rows of a person are then protected together, and
+        persons count alike, each with the mean over its rows, unless `sample_weight`
+        says otherwise. None: each row is a record of its own.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Public weights of the rows, as in `fit` of the linear estimators: scores are
+        weighted means. The noise grows with the largest weight over the mean one, of
+        persons where there are `groups`: weights of 1 count rows alike, and protect
+        somebody with many of them at the price of noise for all.
+    ledger : str, path or PrivacyLedger, default=None
+        Charged before predictions are made. Scores of records that the model was
+        fitted to must be charged to the ledger of that fit.
+    model_is_public : bool, default=False
+        Declares that the model does not depend on the scored records: an assumption,
+        not checked.
+    neighboring_relation : str, default=None
+        None: that of the model's report, or "replace_one". See :ref:`protected`.
+    n_records : int, default=None
+        Public nominal number of records, for "add_or_remove_one" alone.
+    confidence : float, default=0.95
+        Of each interval by itself.
+    threshold : float, default=0.5
+        Score above which a record counts as predicted positive, the last class of two.
+        Scores are probabilities; of a model without them
+        ``expit(decision_function(X))``, whose 0.5 is the margin 0.
+    n_bins : int or "auto", default="auto"
+        Bins of scores for the ROC curve, even in log odds out to 6. "auto": from 24 to
+        96, by epsilon and the number of records.
+    loss_bound : float, default=4.0
+        Where the log-loss of one record is cut.
+    error_bound : float, default=None
+        Where the absolute error of one record is cut. None: the width of the model's
+        `target_bounds`.
+    target_name : str, default=None
+        None: the name of y, or that in the model's report.
+    names : str, list or dict, default=None
+        Names of the columns for the ledger, as in estimators; None: the names in X, or
+        the parameter of the model.
+    on_invalid : {"replace", "raise"}, default="replace"
+        What happens if a record has no label of the model's classes, or no prediction,
+        because the model refuses it or returns NaN. "replace": it counts as wrong, its
+        losses are the worst ones, and it is in neither class. "raise": an error, after
+        the charge.
+    random_state : int, default=None
+        None: cryptographic randomness. An int: reproducible, **no guarantee**.
+
+    Returns
+    -------
+    score : PrivateScore
+
+    Raises
+    ------
+    ValueError
+        For bad parameters, shapes and public values, or a model that is neither
+        private nor declared public; nothing is charged, no datum is quoted.
+    PrivacyBudgetError
+        If the ledger refuses the charge; nothing is charged or predicted.
+
+    Notes
+    -----
+    **Guarantees.** Given the model, the score is (epsilon, delta)-differentially
+    private for the whole record, its label included, if `random_state` is None:
+
+    * *precondition*: the model predicts each row by itself. Rows are predicted together
+      in one table, whose shape is public, and one by one where the number of rows is
+      private. This cannot be checked on private rows, and is an assumption of the
+      report. A model that scales a batch by its own mean, or that learns as it
+      predicts, breaks it;
+    * a record is in one cell of its group, and has losses within their bounds: see
+      `skfdp.queries.statistics` for the sensitivity,
+      :math:`\sqrt{2 + 5/4 \cdot J}` with J losses if a record is replaced, and
+      :ref:`private-scores` for the proof;
+    * nothing but `by` is treated as public, so that the event is within every public
+      set. Under the replace relations the number of records is public;
+    * with `groups` or `sample_weight` the sensitivity is multiplied by what the rows of
+      one person, or one row, weigh at most (`skfdp.queries.weighted`), with `by` too:
+      what somebody's rows weigh in several parts adds up to no more than in all;
+    * no exception or warning of the model comes out, since it may depend on a row.
+
+    What the whole costs for records that the model was fitted to is in the ledger that
+    both were charged to. Without one, the report states that the records are others.
+
+    Intervals invert normal tests and so hold approximately; :ref:`private-scores` has
+    their coverage in simulations, and where it is off. With `groups` they are about
+    more persons like these, however alike the rows of one person are: they are as wide
+    as if all of them were, and too wide where rows are independent. How much a person
+    weighs is taken to tell nothing of how well its rows are predicted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfdp import DPSGDFClassifier, PrivacyLedger, private_score
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((6000, 3))
+    >>> y = (X[:, 0] + 0.2 * rng.normal(size=6000) > 0.5).astype(int)
+    >>> ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    >>> model = DPSGDFClassifier(
+    ...     bounds=(0, 1), neighboring_relation="replace_special", ledger=ledger
+    ... ).fit(X[:3000], y[:3000])
+    >>> score = private_score(model, X[3000:], y[3000:], 1.0, ledger=ledger)
+    >>> sorted(score.values)
+    ['accuracy', 'roc_auc']
+    >>> low, high = score.intervals["accuracy"]
+    >>> 0.7 < low < score.values["accuracy"] < high < 1
+    True
+    >>> round(ledger.spent(), 2)  # two releases at epsilon 1
+    1.47
+    """
+    settings = _Settings(
+        epsilon=epsilon,
+        delta=delta,
+        metrics=metrics,
+        neighboring_relation=neighboring_relation,
+        n_records=n_records,
+        confidence=confidence,
+        threshold=threshold,
+        n_bins=n_bins,
+        loss_bound=loss_bound,
+        error_bound=error_bound,
+        on_invalid=on_invalid,
+        random_state=random_state,
+    )
+    check_flag("model_is_public", model_is_public)
+    ledger = PrivacyLedger.resolve(ledger)
+    given = X, y, by, groups, sample_weight
+    of_dask = any(map(is_collection, given))
+    if of_dask:
+        X, y, by, groups, sample_weight = computed(*given)
+    X, groups = without_group_column(X, groups)
+    scored_by = model_of(model)
+    y = numeric_target(y) if scored_by.classes is None else y
+    origin = Origin.of(model, bool(model_is_public), ledger)
+    named = origin.target_name if target_name is None else target_name
+    names = origin.names(model) if names is None else names
+    scored = Scored.build(X, y, by, named, names, model)
+    relation = Relation.of(settings.neighboring_relation or origin.neighboring_relation)
+    units = units_as_weighted(sample_weight, groups, scored.n_rows, relation)
+    scored = dataclasses.replace(scored, units=units)
+    assumed = [WEIGHTS_ARE_PUBLIC] * (sample_weight is not None)
+    assumed += [SAME_PARTITIONS] * of_dask
+    return _score(scored_by, scored, origin, settings, ledger, assumed)
+
+
+def _score(
+    model: Model,
+    scored: Scored,
+    origin: Origin,
+    settings: _Settings,
+    ledger: PrivacyLedger | None,
+    assumed: list[str],
+) -> PrivateScore:
+    """Plan, charge, release and report."""
+    _check_types(scored.y, model)
+    budget = _budget(model, scored, origin, settings)
+    plan = _planned(model, scored, settings, budget)
+    warn_of_seed(settings.random_state)
+    warn_of_large(settings.epsilon)
+    subject = SUBJECT + type(model.estimator).__name__
+    receipt = None
+    if ledger is not None:
+        known = Relation.of(plan.event.neighboring_relation).counts_are_public
+        ledger.check_column(scored.columns[: scored.X.shape[1]], None, scored.column)
+        receipt = ledger.charge(
+            (plan.event,),
+            label=subject,
+            plan=plan.schedule,
+            n_rows=scored.n_rows if known else None,
+        )
+    table = _released(model, scored, plan, settings)
+    report = PrivacyReport.from_events(
+        subject=subject,
+        events=(plan.event,),
+        delta=budget.delta,
+        target_epsilon=budget.epsilon,
+        n_records=plan.n_records,
+        feature_names=scored.columns,
+        target_name=scored.facts["target_name"],
+        released=_names(plan.layout, scored),
+        assumptions=(
+            *_ASSUMPTIONS,
+            *origin.assumptions(plan.event.unit),
+            *(Assumption(text, enforced=False) for text in assumed),
+            *(REFUSES,) * settings.raises,
+        ),
+        seeded=settings.seeded,
+        receipts=[receipt],
+    )
+    return _result(model, scored, plan, table, settings, report)
+
+
+def _budget(
+    model: Model, scored: Scored, origin: Origin, settings: _Settings
+) -> Budget:
+    """Return the budget, and what the event says beside it."""
+    delta = origin.delta if settings.delta is None else settings.delta
+    check_budget(settings.epsilon, delta)
+    relation = Relation.of(settings.neighboring_relation or origin.neighboring_relation)
+    facts = {
+        "neighboring_relation": relation.name,
+        "classes_source": None if model.classes is None else "declared",
+        "seeded": settings.seeded,
+        **scored.facts,
+    }
+    units, reach = scored.units, 1.0
+    if units is not None:
+        facts["unit"], reach = units.unit, units.reach
+    return Budget(float(settings.epsilon), float(delta), relation, facts, reach=reach)
+
+
+def _check_types(y: np.ndarray, model: Model) -> None:
+    """Refuse text for numbers, and the other way round, by the type of y alone."""
+    if model.classes is not None:
+        encode_any(y[:0], model.classes)
+    elif y.dtype.kind in "USMmc":
+        raise ValueError(
+            "y holds values that are not numbers: a regressor needs a numeric target."
+        )
+
+
+def _planned(
+    model: Model, scored: Scored, settings: _Settings, budget: Budget
+) -> _Plan:
+    """Return what will be released; a function of public facts."""
+    n_records = _count(scored, settings.n_records, budget)
+    metrics = check_metrics(settings.metrics, model.task)
+    check_methods(model, metrics)
+    threshold = float(settings.threshold)
+    layout = Layout(
+        task=model.task,
+        metrics=metrics,
+        n_classes=0 if model.classes is None else len(model.classes),
+        edges=(threshold,),
+        threshold=threshold,
+        bounds=loss_bounds(model, metrics, settings.loss_bound, settings.error_bound),
+        counts_are_public=budget.relation.counts_are_public,
+    )
+
+    def table(layout: Layout) -> ScoreTable:
+        capacity = n_records
+        if scored.units is not None:
+            capacity = FULL_WEIGHT * scored.n_rows
+        if not layout.counts_are_public:
+            capacity *= MOST_ROWS
+        planned = layout.planned(scored.n_groups)
+        return dataclasses.replace(planned, capacity=capacity)
+
+    query = table(layout)
+    schedule = budget.calibrate(
+        sensitivity=query.sensitivity(budget.relation),
+        clip_norm=query.clip_norm,
+        n_steps=1,
+    )
+    if "roc_auc" in metrics:  # bins change no bound, and so no noise
+        auto = settings.n_bins == "auto"
+        edges = bin_edges(
+            threshold,
+            None if auto else int(settings.n_bins),
+            float(schedule.noise_std[0]),
+            n_records // scored.n_groups,
+        )
+        layout = dataclasses.replace(layout, edges=edges)
+        query = table(layout)
+    event = budget.named(schedule, LABEL)
+    return _Plan(layout, query, schedule, event, n_records)
+
+
+def _count(scored: Scored, n_records: int | None, budget: Budget) -> int:
+    """Return the public number of records; refuse what is at odds with the relation."""
+    name = budget.relation.name
+    if budget.relation.counts_are_public:
+        if n_records is not None:
+            raise ValueError(
+                f"n_records={shown(n_records)} is only for neighboring_relation="
+                "'add_or_remove_one': elsewhere the number of rows is public."
+            )
+        if scored.n_rows == 0:
+            raise ValueError("X holds no record: check what selected the rows.")
+    elif n_records is None:
+        raise ValueError(
+            f"neighboring_relation={name!r} makes the number of rows private: give "
+            "n_records, a public nominal count."
+        )
+    elif scored.by is not None:
+        raise ValueError(
+            f"by={shown(scored.by)} needs a public column, and under "
+            f"neighboring_relation={name!r} nothing of a record is public: use "
+            "'replace_special', which has the same price."
+        )
+    own = scored.n_rows if scored.units is None else scored.units.n_units
+    return public_count(own, n_records, budget.epsilon, budget.delta)
+
+
+def _released(
+    model: Model, scored: Scored, plan: _Plan, settings: _Settings
+) -> np.ndarray:
+    """Predict, and return the noisy table: the only look at private values."""
+    cells, losses = table_of(
+        model, plan.layout, scored.X, scored.y, raises=settings.raises
+    )
+    query = dataclasses.replace(
+        plan.query, cells=cells, losses=losses, group=scored.group
+    )
+    streams = Streams(settings.random_state, "private_score")
+    return Desk((plan.event,), streams, units=scored.units).release(LABEL, query)
+
+
+def _names(layout: Layout, scored: Scored) -> tuple[str, ...]:
+    """Return what the report says that was released."""
+    groups = () if scored.by is None else (f"all of it for each {scored.by}",)
+    return (*layout.metrics, "the noisy table that they follow from", *groups)
+
+
+def _result(
+    model: Model,
+    scored: Scored,
+    plan: _Plan,
+    table: np.ndarray,
+    settings: _Settings,
+    report: PrivacyReport,
+) -> PrivateScore:
+    """Return what follows from the release."""
+    std = float(plan.event.noise_std[0])
+    common = {
+        "confidence": float(settings.confidence),
+        "classes": None if model.classes is None else np.unique(model.classes),
+        "privacy_": report,
+    }
+    weighted = scored.units is not None
+
+    def drawn(group: int | None = None) -> dict[str, float]:
+        """Return what is known of the weights, in a group or in all."""
+        if not weighted:
+            return {}
+        totals = scored.totals(group)
+        return {"shares": float(totals.sum()), "spread": row_spread(totals)}
+
+    groups = {
+        value: PrivateScore.of(
+            plan.layout,
+            table[j],
+            noise_std=std,
+            n_records=scored.sizes[j],
+            **common,
+            **drawn(j),
+        )
+        for j, value in enumerate(scored.groups)
+    }
+    return PrivateScore.of(
+        plan.layout,
+        table.sum(axis=0),
+        noise_std=std * math.sqrt(len(table)),
+        n_records=plan.n_records,
+        by=scored.by,
+        groups=groups,
+        **common,
+        **drawn(),
+    )
+
+
+# Private scorers for scikit-learn's cross-validation and searches.
+
+
+_LEFT_OUT = {"model", "X", "y", "epsilon", "delta", "metrics", "by", "ledger"}
+_LEFT_OUT |= {"model_is_public", "sample_weight"}
+_SETTINGS = frozenset(inspect.signature(private_score).parameters) - _LEFT_OUT
+_SCALARS = frozenset(name for names in METRICS.values() for name in names) - {
+    "confusion_matrix"
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class PrivateScorer:
+    """Scorer that charges a ledger for every score; made by `make_private_scorer`.
+
+    Attributes
+    ----------
+    metrics : str or tuple of str
+    epsilon : float
+    delta : float or None
+    ledger : PrivacyLedger
+    settings : mapping
+        Further parameters of `private_score`.
+    """
+
+    metrics: str | tuple[str, ...]
+    epsilon: float
+    delta: float | None
+    ledger: PrivacyLedger
+    settings: Mapping[str, Any]
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float | dict[str, float]:
+        """Return the noisy score, the larger the better; NaN where undetermined.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            Whose fit was charged to the ledger.
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Raises
+        ------
+        PrivacyBudgetError
+            If the fit was not charged to the ledger, or if it refuses the score.
+        """
+        if not holds(self.ledger, report(estimator)):
+            raise PrivacyBudgetError(
+                f"the ledger of this scorer does not hold the fit of "
+                f"{type(estimator).__name__}: give the estimator (each private step) "
+                "the same ledger."
+            )
+        found = private_score(
+            estimator,
+            X,
+            y,
+            self.epsilon,
+            self.delta,
+            metrics=self.metrics,
+            ledger=self.ledger,
+            **self.settings,
+        ).values
+        signed = {n: -v if n in SMALLER else v for n, v in found.items()}
+        return signed[self.metrics] if isinstance(self.metrics, str) else signed
+
+
+@public("skfdp")
+def make_private_scorer(
+    metrics: Any = "accuracy",
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    ledger: Any = None,
+    **settings: Any,
+) -> PrivateScorer:
+    """Make a scorer for `cross_val_score`, `GridSearchCV` and others of scikit-learn.
+
+    Parameters
+    ----------
+    metrics : str or sequence of str, default="accuracy"
+        Those of `private_score`, without the confusion matrix. Several, in one
+        release, make a scorer of a dictionary. Losses, errors and the false positive
+        rate are negative, since larger is better.
+    epsilon : float
+        Of each score, not of all together.
+    delta : float, default=None
+    ledger : str, path or PrivacyLedger
+        The one of the estimator, which is charged for every fit.
+    **settings : dict
+        Further parameters of `private_score`; `groups` is the name of a column of X,
+        which each fold has.
+
+    Returns
+    -------
+    scorer : PrivateScorer
+        Called with (estimator, X, y). Pickles if its ledger is in a file.
+
+    Raises
+    ------
+    PrivacyBudgetError
+        Without a ledger: nobody would count fits and scores together.
+    ValueError
+        For bad parameters.
+
+    Notes
+    -----
+    **Guarantees.** Every score is charged before it is made, and made only if the
+    ledger holds the fit of the estimator. So the ledger counts all that
+    cross-validation or a search discloses: whatever is chosen by these scores costs
+    nothing more. Test folds are disjoint, but scikit-learn does not tell a scorer
+    which records a fold holds: k scores cost k scores. Folds must be those of public
+    positions, `KFold`: stratified ones, the default of an int `cv` for classifiers,
+    depend on labels.
+
+    Where the ceiling is reached, scikit-learn does what `error_score` says: "raise"
+    ends at once, its default makes the score NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import KFold, cross_val_score
+    >>> from skfdp import DPSGDFClassifier, PrivacyLedger, make_private_scorer, report
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((1500, 3))
+    >>> y = X[:, 0] > 0.5
+    >>> ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
+    >>> scorer = make_private_scorer("accuracy", epsilon=0.5, ledger=ledger)
+    >>> model = DPSGDFClassifier(0.8, bounds=(0, 1), classes=[0, 1], ledger=ledger)
+    >>> scores = cross_val_score(model, X, y, scoring=scorer, cv=KFold(3))
+    >>> bool(scores.min() > 0.5)
+    True
+    >>> report(ledger).n_fits  # three fits and three scores
+    6
+    """
+    if ledger is None:
+        raise PrivacyBudgetError(
+            "ledger=None: a scorer charges every score, and every fit must be charged "
+            "to the same ledger; make PrivacyLedger(epsilon=..., delta=...) and give "
+            "it to the estimator and to the scorer."
+        )
+    check_budget(epsilon, 0.5 if delta is None else delta)
+    unknown = sorted(set(settings) - _SETTINGS)
+    if unknown:
+        raise ValueError(
+            f"{unknown[0]}={shown(settings[unknown[0]])} is no parameter of a private "
+            f"scorer: choose among {', '.join(sorted(_SETTINGS))}."
+        )
+    if not isinstance(settings.get("groups", ""), str):
+        raise ValueError(
+            f"groups={shown(settings['groups'])} must be the name of a column of X: "
+            "the folds of a scorer have rows of their own."
+        )
+    one = isinstance(metrics, str)
+    named = (metrics,) if one else _tuple(metrics)
+    if not named or not all(isinstance(n, str) and n in _SCALARS for n in named):
+        raise ValueError(
+            f"metrics={shown(metrics)} must be some of "
+            f"{', '.join(map(repr, sorted(_SCALARS)))}."
+        )
+    return PrivateScorer(
+        metrics if one else named,
+        float(epsilon),
+        None if delta is None else float(delta),
+        PrivacyLedger.resolve(ledger),
+        dict(settings),
+    )
+
+
+def _tuple(metrics: Any) -> tuple:
+    try:
+        return tuple(metrics)
+    except TypeError:
+        return ()

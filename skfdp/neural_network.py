@@ -1,0 +1,433 @@
+"""Feature-DP networks: part of every record is public (paper 1)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.neural_network import MLPClassifier
+
+from skfdp.addresses import public
+from skfdp.base import PrivateClassifier, PrivateEstimator
+from skfdp.data.encoder import EncodedTable
+from skfdp.data.grid import blocks
+from skfdp.data.input_scaler import RowMap
+from skfdp.data.records import PublicRecords, Records
+from skfdp.data.validation import check_choice, check_number, check_size, without_traps
+from skfdp.privacy.assumptions import Assumption
+from skfdp.privacy.checks import shown
+from skfdp.queries.linear import LOSSES
+from skfdp.queries.network import BACKENDS, DTYPES
+from skfdp.solvers import parameters
+from skfdp.solvers.centring import Centring
+from skfdp.solvers.descent import Descent
+from skfdp.solvers.network import (
+    Network,
+    NetworkDescent,
+    NetworkFit,
+    Pretraining,
+    Settings,
+    hidden_layers,
+)
+from skfdp.solvers.parameters import ASSUMPTIONS, Loop, resolve_row_map, store
+
+_PUBLIC_LOSSES = ("auto", None, "zero", "gaussian", "impute")
+_EXACT_PRODUCTS = Assumption(
+    "Products of small integers by torch are exact: no TensorFloat-32, no "
+    "reduced precision.",
+    enforced=False,
+)
+#: Parameters that do nothing without a loop, and their defaults: setting one of them
+#: asks for a loop.
+_OF_THE_LOOP = {
+    "trained_layers": "auto",
+    "public_loss": "auto",
+    "public_batch_size": None,
+    "private_weight": 1.0,
+    "clip_norm": "auto",
+    "max_iter": "auto",
+    "batch_size": "auto",
+    "learning_rate": "auto",
+    "learning_rate_decay": 1.0,
+    "momentum": 0.9,
+    "average": "last",
+    "noise_decay": 0.75,
+    "radius": None,
+}
+
+
+@public("skfdp")
+class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
+    r"""A ReLU network that protects what is private of each record.
+
+    Some columns, the target, or both may be public; the rest of every record is
+    protected. Hidden layers are rectified, the output is a softmax. Where the target
+    is public, a private linear model comes first, which the network passes on, and by
+    default it takes the whole budget. Else, or with a part of the budget, a loop of
+    noisy gradients trains the network: DP-SGD, or with a `public_loss` Algorithm 1 of
+    paper 1.
+
+    **Five parameters matter**; the others have defaults that were measured on tables
+    and images (:ref:`mlp`).
+
+    ====================  ==========================================================
+    `epsilon`             how much the fit may disclose; networks need a larger one
+    `public_features`     what may be disclosed, with `public_target`: it is free
+    `bounds`              where each column lies
+    `hidden_layer_sizes`  widths of the layers
+    `ledger`              for a second fit on the same data, whenever it will be
+    ====================  ==========================================================
+
+    Parameters
+    ----------
+    epsilon, delta : float, default=1.0, 1e-5
+        The budget of one `fit`. ``epsilon=float("inf")``: no privacy; scikit-learn's
+        `MLPClassifier` with its defaults.
+    hidden_layer_sizes : int or sequence of int, default=(300,)
+        Widths of the hidden layers; empty: a linear model.
+    public_features : None, "all", names, indices, mask, slice or callable, default=None
+        The public columns, as in `FeatureDPLogisticRegression`.
+    public_target : bool, default=False
+        Whether the target is public.
+    pretraining : {"auto", "linear", "class_sums", "public"} or None, default="auto"
+        Where the loop starts. "public": at a network of the public columns and the
+        public target, private columns being 0. "class_sums": the same with private
+        columns drawn given the class, from sums that are released once; needs `bounds`
+        for the private columns. "linear": at a `FeatureDPLogisticRegression`, which
+        two neurons of each hidden layer for each class pass on; it maps the rows, and
+        refuses `feature_bound` and `normalize`. "auto": "linear" if the target is
+        public; where that is refused, layers are too narrow for it, or for a public
+        loss, "class_sums" from 20 classes on and "public" for fewer. None where the
+        target is private.
+    pretraining_share : float or "auto", default="auto"
+        Share of the squared Gaussian-DP budget for the class sums or the linear model;
+        1: no loop. "auto": half for class sums, and all of it for the linear model,
+        which no loop that follows has improved; but half if a parameter is set that
+        only the loop has (from `trained_layers` to `private_weight`, and from
+        `clip_norm` to `radius`).
+    trained_layers : {"auto", "all", "last"}, default="auto"
+        "last": the loop trains the last layer on the frozen others, where a replaced
+        record moves a sum by ``sqrt(2) * clip_norm`` only, if the target is public.
+        "auto": "last" after "class_sums" or "linear" without a public loss.
+    public_loss : {"auto", "zero", "gaussian", "impute"} or None, default="auto"
+        None, also "auto": the whole gradient is private. Others: Algorithm 1, the
+        public loss being that of the public part padded with zeros, with normals, or
+        with draws given the class (after ``pretraining="class_sums"``); drawn once.
+    public_batch_size : int, default=None
+        Uniform public batch of each step; None: all rows.
+    private_weight : float, default=1.0
+        Factor of the private gradient (alpha of paper 1).
+    padding_scale : float, default=1.0
+        Standard deviation of the "gaussian" padding, for columns within [0, 1].
+    neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
+        What changes between neighbouring data sets; see :ref:`protected`.
+    n_records : int, default=None
+        Public nominal count, for "add_or_remove_one" only, where n is private.
+    encoder : DeclaredEncoder, default=None
+        Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
+        the user names them, and `bounds` is left out.
+    bounds : pair, mapping, False or None, default=None
+        Declared public bounds of the columns, clipped and scaled to [0, 1]. False: as
+        they are. None: the same, with a warning.
+    feature_bound : float or "auto", default="auto"
+        L2 bound of a row after `bounds`; longer rows are scaled back. "auto":
+        ``sqrt(n_features) / 2``, and no bound after a linear model. The network meets
+        rows of up to this length.
+    normalize : bool, default=False
+        Scale every non-zero row to the norm `feature_bound`.
+    clip_norm : float or "auto", default="auto"
+        L2 bound of one record's contribution to one gradient sum, all layers together.
+    max_iter : int or "auto", default="auto"
+        Number of noisy steps.
+    batch_size : int, None or "auto", default="auto"
+        Expected private batch, None: every row. "auto": a 16th of the rows, at least
+        1024, for "all" layers; every row for the "last".
+    learning_rate : float or "auto", default="auto"
+        First step size, on the clipped sum over ``q n clip_norm`` (for Algorithm 1 the
+        public gradient is divided by `clip_norm` as well).
+    learning_rate_decay : float, default=1.0
+        Share of the step size that is gone at the end, linearly; 0: constant steps.
+    momentum : float, default=0.9
+    average : {"last", "tail", "uniform"}, default="last"
+        The published iterate.
+    noise_decay : float, default=0.75
+        Exponent of the schedule of the noise over time (full batch only); 0: constant.
+    radius : float, default=None
+        Project all weights onto this L2 ball after each step, paper 1's W.
+    class_weight : dict, default=None
+        Public weights of the classes; the contribution is clipped after weighting. At
+        ``epsilon=inf`` they need scikit-learn 1.7.
+    classes : array-like, default=None
+        The public label set. None: read from y, an assumption of the report if the
+        target is private.
+    backend : {"numpy", "torch"}, default="numpy"
+        The library that multiplies in the loop. Both give the same result, to the last
+        bit.
+    device : str, default=None
+        Of torch, "cuda" for example.
+    dtype : {"float32", "float64"}, default="float32"
+        Of the products in the loop: with "float32" the gradients are those of a network
+        with about 9 bits in each activation, with "float64" 15. The guarantee is the
+        same.
+    target_name : str, default=None
+        Name of the column that y is, or is computed from, if y is not a Series with
+        this name: reports say it, and ledgers compare it.
+    names : str, list or dict, default=None
+        Names of the columns of X in the table that they come from, if X does not say
+        so: one name for all, one for each, or a mapping from column names, patterns or
+        positions. What is computed from one column (its categories, a spline) shares
+        its name. For reports and ledgers, like `target_name`.
+    on_invalid : {"replace", "raise"}, default="replace"
+        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
+        number counts as the middle of its declared bounds; a record that has one in a
+        column without bounds, or no label of `classes`, adds nothing to any release.
+        "raise": the fit is refused, which tells of that record.
+    ledger : str, path or PrivacyLedger, default=None
+        Charged before anything private is read.
+    random_state : int, default=None
+        None: cryptographic randomness. An int: reproducible, **no guarantee**.
+    n_jobs : int, default=None
+        Threads; they do not change the result.
+
+    Attributes
+    ----------
+    coefs_ : list of ndarray of shape (inputs, outputs)
+        Weights, the first on ``row_map_(X)``, in the units of X.
+    intercepts_ : list of ndarray of shape (outputs,)
+    classes_ : ndarray of shape (n_classes,)
+    encoder_ : DeclaredEncoder
+        Only with an `encoder`: the one that was used.
+    row_map_ : RowMap
+        Bounds and norm; the same function in `fit` and `predict`.
+    n_iter_ : int
+        Steps taken.
+    n_layers_ : int
+        Layers, input and output included.
+    privacy_ : PrivacyReport
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+
+    Notes
+    -----
+    **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
+    for the private part of a record under `neighboring_relation`, if `random_state`
+    is None:
+
+    * neighbours share every public column, and the target if that is public; what
+      depends on these and on released sums alone is free, and uses coins of its own;
+    * a record's contribution to a gradient sum is the difference of two gradients,
+      clipped to `clip_norm` after the subtraction; it moves the sum by at most twice
+      that under "replace_one", by `clip_norm` otherwise;
+    * where only the last layer is trained and the target is public, no entry of a
+      contribution can change its sign, and the sum moves by at most
+      ``sqrt(2) * clip_norm``; the same holds of the class sums;
+    * a linear model that comes first has the sensitivities of
+      `FeatureDPLogisticRegression`; passing it on is free;
+    * all releases are one composition, exactly accounted. Activations, errors and
+      weights are integers, every product and sum of them is exact, and so is the sum
+      with the noise. With the torch backend this rests on its float32 products, an
+      assumption of the report.
+
+    Not covered: what chose the parameters, upstream steps, scores on training data.
+
+    References
+    ----------
+    Mahloujifar, Guo, Suh and Chaudhuri (2023), *Machine Learning with Feature
+    Differential Privacy*, Algorithm 1 and section 3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skfdp import FeatureDPMLPClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = FeatureDPMLPClassifier(
+    ...     epsilon=4.0, hidden_layer_sizes=(30,), public_features=slice(0, 32),
+    ...     public_target=True, bounds=(0, 16), random_state=0,
+    ... )
+    >>> model.fit(X, y).privacy_.public_target
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon=1.0,
+        delta=1e-5,
+        *,
+        hidden_layer_sizes=(300,),
+        public_features=None,
+        public_target=False,
+        pretraining="auto",
+        pretraining_share="auto",
+        trained_layers="auto",
+        public_loss="auto",
+        public_batch_size=None,
+        private_weight=1.0,
+        padding_scale=1.0,
+        neighboring_relation="replace_one",
+        n_records=None,
+        encoder=None,
+        bounds=None,
+        feature_bound="auto",
+        normalize=False,
+        clip_norm="auto",
+        max_iter="auto",
+        batch_size="auto",
+        learning_rate="auto",
+        learning_rate_decay=1.0,
+        momentum=0.9,
+        average="last",
+        noise_decay=0.75,
+        radius=None,
+        class_weight=None,
+        classes=None,
+        backend="numpy",
+        device=None,
+        dtype="float32",
+        target_name=None,
+        names=None,
+        on_invalid="replace",
+        ledger=None,
+        random_state=None,
+        n_jobs=None,
+    ):
+        store(self, locals())
+
+    _released = ("coefs_", "intercepts_", "n_iter_")
+    _weights = ("coefs_", "intercepts_")
+    _has_loop = True
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        hidden_layers(self.hidden_layer_sizes)
+        check_choice("public_target", self.public_target, (True, False))
+        check_choice(
+            "pretraining",
+            self.pretraining,
+            ("auto", None, "public", "class_sums", "linear"),
+        )
+        check_number(
+            "pretraining_share",
+            self.pretraining_share,
+            high=1 + 1e-9,
+            also=("auto",),
+        )
+        check_choice("trained_layers", self.trained_layers, ("auto", "all", "last"))
+        check_choice("public_loss", self.public_loss, _PUBLIC_LOSSES)
+        check_number(
+            "public_batch_size", self.public_batch_size, integral=True, also=(None,)
+        )
+        check_size("private_weight", self.private_weight)
+        check_size("padding_scale", self.padding_scale, zero=True)
+        Loop.of(self._given()).check()
+        check_number(
+            "learning_rate_decay",
+            self.learning_rate_decay,
+            high=1 + 1e-9,
+            include_low=True,
+        )
+        check_choice("backend", self.backend, BACKENDS)
+        check_choice("dtype", self.dtype, DTYPES)
+        if self.backend == "torch":
+            from skfdp.queries.network import check_device
+
+            check_device(self.device)
+        elif self.device is not None:
+            raise ValueError(
+                f"device={shown(self.device)} is only for backend='torch': leave it "
+                "out."
+            )
+
+    def _row_map(
+        self,
+        n_features: int,
+        names,
+        mask: np.ndarray,
+        sparse: bool,
+        table: EncodedTable | None,
+    ) -> RowMap:
+        if math.isinf(self.epsilon):
+            return RowMap(feature_bound=math.inf)
+        bounds, bound = self.bounds, self.feature_bound
+        if bound == "auto":
+            bound = parameters.network_row_bound(n_features)
+        if table is not None:
+            bounds, bound = table.bounds, min(bound, table.longest)
+        return resolve_row_map(
+            bounds, bound, self.normalize, n_features, names, public=mask
+        )
+
+    def _method(self, public: PublicRecords) -> NetworkDescent:
+        given, loss = self._given(), LOSSES["log_loss"]
+        hidden, n_jobs = hidden_layers(self.hidden_layer_sizes), self._n_threads()
+        settings = Settings(
+            widths=(public.n_features, *hidden, public.n_outputs),
+            loss=loss,
+            public_loss=None if self.public_loss == "auto" else self.public_loss,
+            padding_scale=self.padding_scale,
+            backend=self.backend,
+            device=self.device,
+            dtype=self.dtype,
+            n_jobs=n_jobs,
+        )
+        return NetworkDescent(
+            settings=settings,
+            loop=Loop.of(given),
+            learning_rate_decay=self.learning_rate_decay,
+            public_batch_size=self.public_batch_size,
+            private_weight=self.private_weight,
+            pretraining=Pretraining(
+                self.pretraining,
+                self.pretraining_share,
+                self.trained_layers,
+                asks_for_loop=any(
+                    given[name] != value for name, value in _OF_THE_LOOP.items()
+                ),
+                maps_rows=bool(self.normalize) or self.feature_bound != "auto",
+            ),
+            linear=Descent(
+                loss=loss,
+                loop=Loop(batch_size=None),
+                centring=Centring("auto", fit_intercept=True),
+                public_model="auto",
+                n_jobs=n_jobs,
+            ),
+        )
+
+    def _without_privacy(self, records: Records) -> NetworkFit:
+        """Fit scikit-learn's network, with its defaults."""
+        public = records.public
+        hidden = hidden_layers(self.hidden_layer_sizes)
+        model = MLPClassifier(hidden, random_state=self.random_state)
+        weights = {}
+        if self.class_weight is not None:  # which scikit-learn knows from 1.7 on
+            weights["sample_weight"] = public.class_weight[records.target]
+        model.fit(records.X, records.target, **weights)
+        network = Network(model.coefs_, model.intercepts_)
+        network = network.spread(model.classes_, public.n_classes)
+        return NetworkFit(network, public.row_map, model.n_iter_)
+
+    def _attributes(self, public: PublicRecords, found: NetworkFit) -> dict[str, Any]:
+        network = found.network
+        return {
+            "classes_": public.classes,
+            "coefs_": network.coefs,
+            "intercepts_": network.intercepts,
+            "n_iter_": found.n_iter,
+            "n_layers_": len(network.coefs) + 1,
+            "row_map_": found.row_map,
+        }
+
+    @property
+    def _assumptions(self) -> tuple[Assumption, ...]:
+        # On the CPU too: some libraries round products if the environment says so.
+        return ASSUMPTIONS + (_EXACT_PRODUCTS,) * (self.backend == "torch")
+
+    @without_traps()
+    def _margins(self, X) -> np.ndarray:
+        X = self._rows_to_predict(X)
+        network = Network(self.coefs_, self.intercepts_)
+        margins = np.empty((len(X), len(self.intercepts_[-1])))
+        for block in blocks(*X.shape):
+            margins[block] = network.margins(self.row_map_(X[block]))
+        return margins[:, 0] if margins.shape[1] == 1 else margins

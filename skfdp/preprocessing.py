@@ -1,0 +1,283 @@
+"""Private centring as a transformer."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+
+from skfdp.addresses import public
+from skfdp.base import PrivateEstimator
+from skfdp.data.grid import blocks
+from skfdp.data.input_scaler import RowMap
+from skfdp.data.records import PublicRecords, Records
+from skfdp.data.validation import check_choice, check_number, check_size, without_traps
+from skfdp.privacy.checks import shown
+from skfdp.solvers import parameters
+from skfdp.solvers.centring import (
+    LARGEST_PUBLIC_SHARE,
+    Centred,
+    ConditionalCentring,
+    PrivateMean,
+)
+from skfdp.solvers.parameters import resolve_row_map, store
+
+# Rounding must not lift a norm above the bound.
+_MARGIN = 1 - 1e-12
+
+
+@public("skfdp")
+class PrivateCenteringTransformer(
+    OneToOneFeatureMixin, TransformerMixin, PrivateEstimator
+):
+    r"""Transformer that centres rows by a private mean, or by a private prediction.
+
+    Without `public_features` the whole row is private and is centred by a released
+    mean. With them the private columns are centred by a linear prediction from the
+    public ones (conditional centring), whose coefficients are released once; public
+    columns are centred exactly and stay public.
+
+    The output rows have a norm of at most `output_bound`. An estimator that follows
+    takes them as they are (``bounds=False``): nothing has to be tuned in between.
+
+    Parameters
+    ----------
+    epsilon, delta : float, default=0.1, 1e-5
+        The budget of one `fit`; it adds to that of the steps that follow
+        (:func:`skfdp.report` of the Pipeline composes them exactly).
+        ``epsilon=float("inf")``: the exact mean or least squares, no privacy.
+    public_features : None, names, indices, mask, slice or callable, default=None
+        The public columns, as in `FeatureDPLogisticRegression`. The steps that follow
+        must have the same ones, or none.
+    neighboring_relation : {"replace_special", "replace_one", "add_or_remove_one"}
+        What changes between neighbouring data sets; see :ref:`protected`. The last one
+        only without `public_features`.
+    n_records : int, default=None
+        Public nominal count, for "add_or_remove_one" only, where n is private.
+    bounds : pair, mapping, False or None, default=None
+        Declared public bounds of the columns; see `DPSGDFClassifier`. Where they cover
+        every private column beside public ones, "replace_one" needs less noise by the
+        factor sqrt(2).
+    feature_bound : float or "auto", default="auto"
+        L2 bound of a row after `bounds`, of its private columns alone if there are
+        public ones; longer ones are scaled back. "auto": 1.0 where nothing is public;
+        else ``sqrt(n_private / 2)``, at least 1 and at most 2: few dense columns keep
+        their length, which shortening would cost them; many columns lose it.
+    normalize : bool or "auto", default="auto"
+        Scale every non-zero row (or its private part) to the norm `feature_bound`.
+        "auto": only where nothing is public.
+    clip_quantile : float, default=None
+        Quantile, between 0 and 1, of the distances of the rows from the released mean.
+        It is released too, output rows that far from the mean have the norm
+        `output_bound`, and longer ones are cut to it. For tables without public
+        columns, whose spread is far from what normalised rows have. None: only the mean
+        is released, and output rows have about that norm.
+    output_bound : float, default=1.0
+        L2 bound of an output row.
+    names : str, list or dict, default=None
+        Names of the columns of X in the table that they come from, if X does not say
+        so: one name for all, one for each, or a mapping from column names, patterns or
+        positions. What is computed from one column (its categories, a spline) shares
+        its name. For reports and ledgers.
+    on_invalid : {"replace", "raise"}, default="replace"
+        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
+        number counts as the middle of its declared bounds; a record that has one in a
+        column without bounds adds nothing to any release. "raise": the fit is refused,
+        which tells of that record.
+    ledger : str, path or PrivacyLedger, default=None
+        Charged before anything private is read.
+    random_state : int, default=None
+        None: cryptographic noise. An int: reproducible, **no guarantee**.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        Of the mapped rows: exact for public columns; for the others released and shrunk
+        toward zero, the prediction where the public columns have their mean.
+    coef_ : ndarray of shape (n_public, n_private)
+        Released slopes of the prediction: private columns, divided by `feature_bound`,
+        per unit of a public column as scaled by `bounds`. Directions that may be noise
+        alone are left out; without public columns it has no rows.
+    scale_ : ndarray of shape (n_features,)
+        Factors of the centred columns for output rows of norm 1: one for all public
+        columns, from them alone, and a released one for all others.
+    public_mask_ : bool ndarray of shape (n_features,)
+    row_map_ : RowMap
+    privacy_ : PrivacyReport
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+
+    Notes
+    -----
+    **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
+    for the private part of a record, if `random_state` is None. There is one Gaussian
+    release, or two that share the budget, in exact integers:
+
+    * without public columns, of the sum of rows of norm at most 1, which moves by at
+      most 1 between neighbours (2 under "replace_one"); with a `clip_quantile` also of
+      a histogram of distances, which moves by at most 1 (sqrt(2) under "replace_one");
+    * with them, of the cross moments of public rows and private ones, both of norm at
+      most 1, and of what the squared private norms lack to 1. Together they move by at
+      most 1 under "replace_special", 2 under "replace_one", and sqrt(2) there if
+      declared bounds make every private column non-negative
+      (:ref:`conditional-centring`).
+
+    The output of `transform` is **not** private: it is the data, centred; each output
+    row depends on its own row and on fitted attributes alone.
+
+    With `public_features` the public output columns are functions of public columns
+    alone, and are bit for bit the same whatever the private ones hold: they may be
+    `public_features` of the next step. Without, rows are scaled by a norm of all their
+    columns, no output column is public, and `skfdp.report` refuses a Pipeline that
+    treats one so. Centred columns have both signs: what follows cannot use that
+    columns are non-negative.
+
+    References
+    ----------
+    Sun, Suresh and Menon (2023), Algorithm 3, steps 1 and 2, and Algorithm 2, steps 2
+    and 4, for `clip_quantile`,
+    https://arxiv.org/abs/2307.11106. Conditional centring joins it with the public
+    features of Mahloujifar, Guo, Suh and Chaudhuri (2023).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfdp import PrivateCenteringTransformer
+    >>> X = np.random.default_rng(0).uniform(2, 3, size=(1000, 4))
+    >>> centre = PrivateCenteringTransformer(bounds=(0, 4), random_state=0)
+    >>> rows = centre.fit_transform(X)
+    >>> bool(np.linalg.norm(rows, axis=1).max() <= 1)
+    True
+
+    The last column follows the first, which is public:
+
+    >>> X[:, 3] = X[:, 0]
+    >>> centre = PrivateCenteringTransformer(
+    ...     10.0,
+    ...     public_features=[0],
+    ...     neighboring_relation="replace_special",
+    ...     bounds=(0, 4),
+    ...     feature_bound=2.0,
+    ...     random_state=0,
+    ... )
+    >>> float(centre.fit(X).coef_[0, 2].round(1))
+    0.5
+    """
+
+    def __init__(
+        self,
+        epsilon=0.1,
+        delta=1e-5,
+        *,
+        public_features=None,
+        neighboring_relation="replace_special",
+        n_records=None,
+        bounds=None,
+        feature_bound="auto",
+        normalize="auto",
+        clip_quantile=None,
+        output_bound=1.0,
+        names=None,
+        on_invalid="replace",
+        ledger=None,
+        random_state=None,
+    ):
+        store(self, locals())
+
+    _released = ("mean_", "coef_", "scale_")
+    _has_target = False
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("clip_quantile", self.clip_quantile, high=1, also=(None,))
+        check_size("output_bound", self.output_bound)
+        check_choice("normalize", self.normalize, (True, False, "auto"))
+
+    def _check_split(self, mask: np.ndarray) -> None:
+        if mask.all():
+            raise ValueError(
+                f"public_features={shown(self.public_features)} names every column: "
+                "there is nothing to centre privately; use StandardScaler."
+            )
+        if mask.any() and self.clip_quantile is not None:
+            raise ValueError(
+                f"clip_quantile={self.clip_quantile!r} is for tables without public "
+                "columns: leave it out, or public_features."
+            )
+        super()._check_split(mask)
+
+    def _row_map(
+        self, n_features: int, names, mask: np.ndarray, sparse: bool, table
+    ) -> RowMap:
+        bound, normalize = self.feature_bound, self.normalize
+        if bound == "auto":
+            n_private = int((~mask).sum())
+            bound = parameters.block_bound(n_private) if mask.any() else 1.0
+        if normalize == "auto":
+            normalize = not mask.any()
+        return resolve_row_map(
+            self.bounds, bound, normalize, n_features, names, public=mask
+        )
+
+    def _method(self, public: PublicRecords) -> PrivateMean | ConditionalCentring:
+        if not public.mask.any():
+            return PrivateMean(self.clip_quantile)
+        return ConditionalCentring(weighted=math.isfinite(self.epsilon))
+
+    def _without_privacy(self, records: Records) -> Centred:
+        return self._method(records.public).exactly(records)
+
+    def _attributes(self, public: PublicRecords, found: Centred) -> dict[str, Any]:
+        return {
+            "row_map_": public.row_map,
+            "public_mask_": public.mask,
+            "mean_": found.mean,
+            "coef_": found.coef,
+            "scale_": found.scale,
+        }
+
+    @without_traps()
+    def transform(self, X):
+        """Centre and scale rows, then scale back those longer than `output_bound`.
+
+        With public columns their part of a row is shortened by itself first, to at
+        most half of the squared norm; then the private part to what that leaves.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        rows : float64 ndarray of shape (n_samples, n_features)
+        """
+        X = self._rows_to_predict(X)
+        rows = np.empty(X.shape)
+        centre = self._centre_blocks if self.public_mask_.any() else self._centre_rows
+        for block in blocks(*X.shape):
+            rows[block] = centre(X[block]) * self.output_bound
+        return rows
+
+    def _centre_rows(self, X: np.ndarray) -> np.ndarray:
+        return _cut((self.row_map_.mapped(X) - self.mean_) * self.scale_, 1.0)
+
+    def _centre_blocks(self, X: np.ndarray) -> np.ndarray:
+        public = self.public_mask_
+        mean, scale = self.mean_, self.scale_
+        U = self.row_map_.part(public).scale(X[:, public]) - mean[public]
+        P = self.row_map_.part(~public).mapped(X[:, ~public]) - mean[~public]
+        P -= U @ self.coef_
+        rows = np.empty(X.shape)
+        shown = _cut(U * scale[public], math.sqrt(LARGEST_PUBLIC_SHARE))
+        room = np.sqrt(1 - np.sum(shown**2, axis=1))
+        rows[:, public] = shown
+        rows[:, ~public] = _cut(P * scale[~public], room)
+        return rows
+
+
+def _cut(rows: np.ndarray, bound: float | np.ndarray) -> np.ndarray:
+    """Shorten rows to norms below the bound, one for all or one for each."""
+    bound = np.broadcast_to(bound, len(rows))
+    return RowMap().mapped(rows / bound[:, None]) * (bound * _MARGIN)[:, None]

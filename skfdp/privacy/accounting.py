@@ -1,0 +1,534 @@
+"""Privacy curves of composed events: closed form where it is exact, PLD elsewhere.
+
+Guarantees
+----------
+* Full-batch Gaussian releases compose exactly to mu-Gaussian-DP with
+  ``mu**2 = sum (sensitivity / noise_std)**2`` (Dong, Roth and Su 2022), whose
+  (epsilon, delta) curve is closed form (Balle and Wang 2018).
+* Poisson-sampled releases are composed as pessimistic privacy loss distributions.
+* A `Selection` by itself has the curve of its theorem; in a composition it is the
+  pessimistic privacy loss distribution through points of that curve.
+* ``compose([event] * k)`` equals k compositions of ``event``.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import special
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import log_ndtr, ndtr, ndtri
+
+from skfdp.privacy import checks
+from skfdp.privacy.events import Event
+from skfdp.privacy.public_sets import Part, together
+
+__all__ = ["Cost", "cost", "curves", "detection_rate", "worst"]
+
+# Bisection within brentq: some curves are flat, or steps, over most of the floats.
+_ITERATIONS = 5_000
+# Where the minimum of a convex bound is looked for first.
+_GRID_POINTS = 25
+
+
+@contextlib.contextmanager
+def tails() -> Iterator[None]:
+    """Let tails vanish, whatever np.seterr and scipy.special.seterr have set."""
+    with np.errstate(under="ignore", over="ignore"), special.errstate(all="ignore"):
+        yield
+
+
+def check_delta(delta: float) -> float:
+    """Return delta as a float; ValueError unless it is strictly between 0 and 1."""
+    expected = "a number strictly between 0 and 1"
+    found = checks.number("delta", delta, expected)
+    if not 0 < found < 1:
+        raise ValueError(f"delta={found!r} must be {expected}: choose it below 1/n.")
+    return found
+
+
+def check_epsilon(epsilon: float) -> float:
+    """Return epsilon as a float; ValueError unless it is at least 0."""
+    expected = "a number of at least 0"
+    found = checks.number("epsilon", epsilon, expected)
+    if not found >= 0:
+        raise ValueError(f"epsilon={found!r} must be {expected}.")
+    return found
+
+
+def _check_mu(mu: float) -> float:
+    expected = "a finite number of at least 0"
+    found = checks.number("mu", mu, expected)
+    if not 0 <= found < math.inf:
+        raise ValueError(f"mu={found!r} must be {expected}.")
+    return found
+
+
+def gdp_delta(epsilon: float, mu: float) -> float:
+    """Smallest delta of a mu-Gaussian-DP mechanism at epsilon.
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0.
+    mu : float
+        Gaussian-DP parameter: sensitivity / standard deviation of the noise; finite, at
+        least 0.
+
+    Returns
+    -------
+    delta : float
+        0 for an infinite epsilon.
+
+    Raises
+    ------
+    ValueError
+        If a number is NaN or out of range.
+
+    References
+    ----------
+    Balle and Wang (2018), Theorem 8, https://arxiv.org/abs/1805.06530.
+    """
+    return _delta(check_epsilon(epsilon), _check_mu(mu))
+
+
+@tails()
+def _delta(epsilon: float, mu: float) -> float:
+    if mu == 0 or epsilon == math.inf:
+        return 0.0
+    upper = ndtr(mu / 2 - epsilon / mu)
+    # exp(epsilon) alone overflows; the product with the tail does not, being at most
+    # the other term up to rounding.
+    log_lower = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+    lower = math.exp(min(0.0, float(log_lower)))
+    return max(0.0, float(upper) - lower)
+
+
+def gdp_epsilon(delta: float, mu: float) -> float:
+    """Smallest epsilon of a mu-Gaussian-DP mechanism at delta, rounded up.
+
+    Examples
+    --------
+    >>> from skfdp.privacy import gdp_epsilon
+    >>> round(gdp_epsilon(1e-5, mu=1 / 3.7306), 3)
+    1.0
+    """
+    delta, mu = check_delta(delta), _check_mu(mu)
+    if _delta(0.0, mu) <= delta:
+        return 0.0
+    # The last factor keeps it above the root where mu squared is rounded.
+    high = (mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta)) + 1e-3) * (1 + 1e-6)
+    if high == math.inf:
+        return math.inf  # beyond the floats
+    return _safe_root(lambda eps: _delta(eps, mu) - delta, high, up=True)
+
+
+def gdp_mu(epsilon: float, delta: float) -> float:
+    """Largest mu whose Gaussian-DP curve passes through (epsilon, delta), rounded down.
+
+    Examples
+    --------
+    >>> from skfdp.privacy import gdp_mu
+    >>> round(1 / gdp_mu(1.0, 1e-5), 4)
+    3.7306
+    """
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    if epsilon == math.inf:
+        raise ValueError("epsilon=inf must be finite here: no mu is too large for it.")
+    if _delta(epsilon, 1e-12) > delta:
+        raise ValueError(
+            f"epsilon={epsilon!r} and delta={delta!r} are too small to calibrate any "
+            "noise for: raise one of them."
+        )
+    high = 1.0
+    while _delta(epsilon, high) < delta:
+        high *= 2
+    return _safe_root(lambda mu: _delta(epsilon, mu) - delta, high, up=False)
+
+
+def _safe_root(excess: Callable[[float], float], high: float, *, up: bool) -> float:
+    """Return the root of a monotone function in [0, high], moved until it is <= 0."""
+    root = brentq(excess, 0.0, high, xtol=1e-15, rtol=1e-14, maxiter=_ITERATIONS)
+    step = 1e-13
+    while excess(root) > 0:
+        root = root * (1 + step) + 1e-15 if up else root * (1 - step)
+        step = min(2 * step, 0.5)
+    return root
+
+
+class PrivacyCurve(Protocol):
+    """The trade-off between epsilon and delta of a composition; an upper bound.
+
+    See :term:`privacy curve`.
+    """
+
+    accountant: str
+
+    @property
+    def mu(self) -> float | None:
+        """Exact Gaussian-DP parameter, None where the composition is not Gaussian."""
+
+    def epsilon(self, delta: float) -> float:
+        """Return the smallest epsilon known to hold at delta."""
+
+    def delta(self, epsilon: float) -> float:
+        """Return the smallest delta known to hold at epsilon."""
+
+
+class GaussianCurve:
+    """Exact curve of full-batch Gaussian releases."""
+
+    accountant = "closed form (Gaussian DP)"
+
+    def __init__(self, mu: float):
+        self.mu = mu
+
+    def epsilon(self, delta: float) -> float:
+        """Return the smallest epsilon that holds at delta."""
+        return gdp_epsilon(delta, self.mu)
+
+    def delta(self, epsilon: float) -> float:
+        """Return the smallest delta that holds at epsilon."""
+        return gdp_delta(epsilon, self.mu)
+
+    @tails()
+    def detection_rate(self, false_alarms: float) -> float:
+        """Return the largest rate of detections at a rate of false alarms."""
+        # The trade-off curve in closed form (Dong, Roth and Su 2022).
+        return float(ndtr(ndtri(false_alarms) + self.mu))
+
+
+class PLDCurve:
+    """Pessimistic curve from a composed privacy loss distribution."""
+
+    mu = None
+
+    def __init__(
+        self, loss_distributions: Sequence[Any], rounding: float, accountant: str
+    ):
+        self._directions = tuple(loss_distributions)
+        self._rounding = rounding
+        self.accountant = accountant
+
+    @tails()
+    def epsilon(self, delta: float) -> float:
+        """Return the smallest epsilon known to hold at delta."""
+        delta = check_delta(delta)
+        if delta <= 2 * self._rounding:
+            raise ValueError(
+                f"delta={delta!r} is below the numerical resolution of this many "
+                f"Poisson-sampled steps, about {2 * self._rounding:.1g}: raise delta, "
+                "take fewer steps, or use full batches, which have a closed form."
+            )
+        return max(
+            float(one.get_epsilon_for_delta(delta - self._rounding))
+            for one in self._directions
+        )
+
+    @tails()
+    def delta(self, epsilon: float) -> float:
+        """Return the smallest delta known to hold at epsilon."""
+        epsilon = check_epsilon(epsilon)
+        return max(self._delta(one, epsilon) for one in self._directions)
+
+    @tails()
+    def detection_rate(self, false_alarms: float) -> float:
+        r"""Return the largest rate of detections at a rate of false alarms.
+
+        A test between two neighbours that raises a false alarm at rate :math:`\alpha`
+        detects at a rate of at most :math:`\delta(e) + \alpha \exp(e)`, for every
+        real e.
+        """
+        return max(self._rate(one, false_alarms) for one in self._directions)
+
+    def _rate(self, direction: Any, false_alarms: float) -> float:
+        def bound(epsilon: float) -> float:  # convex in exp(epsilon)
+            return self._delta(direction, epsilon) + false_alarms * math.exp(epsilon)
+
+        # At the lower end the bound is 1 up to 1e-4, at the upper end at least 1. The
+        # grid comes first because the bound is flat, up to rounding, far from the
+        # minimum.
+        grid = np.linspace(-10.0, -math.log(false_alarms), _GRID_POINTS)
+        best = int(np.argmin([bound(float(epsilon)) for epsilon in grid]))
+        around = grid[max(best - 1, 0)], grid[min(best + 1, _GRID_POINTS - 1)]
+        found = minimize_scalar(
+            bound, bounds=around, method="bounded", options={"xatol": 1e-6}
+        )
+        return min(1.0, max(false_alarms, float(found.fun)))
+
+    def _delta(self, direction: Any, epsilon: float) -> float:
+        """Return delta of one direction, at any real epsilon."""
+        # At an epsilon beyond 700 the factor of what is left is 0, not an overflow.
+        found = float(direction.get_delta_for_epsilon(min(epsilon, 700.0)))
+        return min(1.0, max(0.0, found) + self._rounding)
+
+
+def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurve:
+    """Compose events that protect the same private parts.
+
+    Parameters
+    ----------
+    events : iterable of Event
+        In any order; adaptive composition.
+    accountant : {"auto", "pld"}, default="auto"
+        "auto" takes the closed form where every release is a full-batch Gaussian;
+        "pld" composes privacy loss distributions even there.
+
+    Raises
+    ------
+    ValueError
+        If the events disagree in relation or public set: together they would
+        protect nothing that either of them promises.
+    """
+    events = check_events(events)
+    check_accountant(accountant)
+    return _compose(events, accountant)
+
+
+def detection_bound(events: Sequence[Event], false_alarms: float) -> float:
+    """Return the largest rate of detections at a rate of false alarms.
+
+    It comes from the closed form, or from privacy loss distributions with a finer gap
+    than those that give epsilon: the rate depends on losses near 0.
+    """
+    found = _compose(tuple(events), "auto")
+    if not isinstance(found, GaussianCurve):
+        found = _compose(tuple(events), "pld")
+        # Nearly all losses lie within twice this epsilon, in each direction.
+        spread = 4 * found.epsilon(max(1e-6, 4 * found._rounding))
+        found = _compose(tuple(events), "pld", spread)
+    return found.detection_rate(false_alarms)
+
+
+def _compose(
+    events: tuple[Event, ...], accountant: str, spread: float | None = None
+) -> Any:
+    """Compose events; see `pld.compose` for the spread."""
+    if len({event.protects for event in events}) > 1:
+        raise ValueError(
+            "Events under different neighbouring relations or public sets do not "
+            "compose: use one relation and one public set for all of them."
+        )
+    full_batch = math.fsum(e.mu**2 for e in events if e.mu is not None)
+    sampled = [event for event in events if event.mu is None]
+    if not sampled and (accountant == "auto" or full_batch == 0):
+        return GaussianCurve(math.sqrt(full_batch))
+
+    selections = _selections(sampled)
+    if len(selections) == len(events) == 1 and accountant == "auto":
+        return selections[0][0]
+
+    from skfdp.privacy import pld  # dp_accounting loads when first needed
+
+    steps = [
+        (_step_key(event, std), count)
+        for event in sampled
+        if type(event) is Event
+        for std, count in _grouped(event)
+    ]
+    with tails():
+        return PLDCurve(
+            *pld.compose(
+                steps,
+                full_batch_mu=math.sqrt(full_batch),
+                curves=selections,
+                spread=spread,
+            )
+        )
+
+
+def check_accountant(accountant: str) -> None:
+    """Raise ValueError unless it is the name of one."""
+    if not isinstance(accountant, str) or accountant not in ("auto", "pld"):
+        raise ValueError(
+            f"accountant={checks.brief(accountant)} must be 'auto' or 'pld'."
+        )
+
+
+def check_events(events: Any, name: str = "events") -> tuple[Event, ...]:
+    """Return the items; ValueError unless all of them are events."""
+    expected = "a sequence of Event"
+    if isinstance(events, Iterable) and not isinstance(events, str | bytes | Mapping):
+        with contextlib.suppress(TypeError):  # an array without dimensions
+            events = tuple(events)
+            if all(isinstance(event, Event) for event in events):
+                return events
+    raise ValueError(f"{name}={checks.brief(events)} must be {expected}: [plan.event].")
+
+
+def _selections(events: list[Event]) -> list[tuple[Any, int]]:
+    """Return the curves of events other than a plain `Event`, each with its count."""
+    counts = collections.Counter(event for event in events if type(event) is not Event)
+    return [(event.own_curve(), count) for event, count in counts.items()]
+
+
+def _step_key(event: Event, noise_std: float) -> tuple:
+    """Return what determines the curve of one step, in units of the clip norm."""
+    return (
+        noise_std / event.clip_norm,
+        min(2.0, event.sensitivity / event.clip_norm),
+        event.sampling_rate,
+        event.neighboring_relation,
+    )
+
+
+def _grouped(event: Event) -> list[tuple[float, int]]:
+    if len(event.noise_std) == 1:
+        return [(event.noise_std[0], event.n_steps)]
+    stds, counts = np.unique(event.noise_std, return_counts=True)
+    return list(zip(stds.tolist(), counts.tolist(), strict=True))
+
+
+# The joint cost of events; `public_sets` says what they then protect.
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """The cost of a composition at one delta, and how it was computed."""
+
+    epsilon: float
+    mu: float | None
+    accountant: str
+
+
+@functools.lru_cache(maxsize=256)
+def cost(events: tuple[Event, ...], delta: float, accountant: str = "auto") -> Cost:
+    """Return what the exact composition of all events costs at delta."""
+    curve = compose(_merged(events), accountant=accountant)
+    return Cost(curve.epsilon(delta), curve.mu, curve.accountant)
+
+
+def worst(
+    events: Sequence[Event | None],
+    parts: Sequence[Part | None],
+    delta: float,
+    *,
+    within: Part | None = None,
+    accountant: str = "auto",
+) -> Cost:
+    r"""Return the largest cost that the events have for one record.
+
+    Parameters
+    ----------
+    events : sequence of Event or None
+        None is a fit without privacy, which costs infinity.
+    parts : sequence of Part or None
+        The records that each event concerns; None means all.
+    delta : float
+    within : Part, default=None
+        The record is in this part; None: anywhere.
+    accountant : {"auto", "pld"}, default="auto"
+
+    Returns
+    -------
+    cost : Cost
+        ``mu`` is the largest one, and None unless it is exact for every record.
+
+    Notes
+    -----
+    **Guarantees.** Under the relations ``"replace_one"`` and ``"replace_special"``
+    neighbours have the same records at the same positions with the same public parts,
+    and differ in the private part of record i. Whether i is in a part is the same in
+    both, if parts are fixed by position or by a public column. A release on a part
+    without i has one distribution on both tables, given all that was released before,
+    and so costs nothing; the others compose as ever. Hence whatever is released is
+    (epsilon, delta)-DP for record i with the cost of the events on the parts that
+    hold i, and for every record with the largest of these numbers. The same is so for
+    persons, if every part holds all rows of a person or none: then whether person i is
+    in a part is the same in both tables.
+    """
+    places = (*parts, within)
+    costs = []
+    for group in together(places):
+        if len(parts) not in group:  # no record of `within`
+            continue
+        members = [events[position] for position in group if position < len(parts)]
+        private = tuple(event for event in members if event is not None)
+        if len(private) < len(members):
+            costs.append(Cost(math.inf, None, "none"))
+        else:
+            costs.append(cost(private, delta, accountant))
+    largest = max(costs, key=lambda one: one.epsilon)
+    mus = [one.mu for one in costs]
+    exact = None if None in mus else max(mu for mu in mus if mu is not None)
+    return dataclasses.replace(largest, mu=exact)
+
+
+def curves(
+    events: Sequence[Event], parts: Sequence[Part | None]
+) -> tuple[PrivacyCurve, ...]:
+    """Return the curves that bound what the events have for any record.
+
+    The largest of them at each epsilon or delta holds for every record.
+    """
+    return tuple(compose(group) for group in _groups(events, parts))
+
+
+def _groups(
+    events: Sequence[Event], parts: Sequence[Part | None]
+) -> Iterator[list[Event]]:
+    """Yield, merged, the events of each largest set of parts that share a record."""
+    for group in together(parts):
+        yield _merged(tuple(events[position] for position in group))
+
+
+@functools.lru_cache(maxsize=256)
+def detection_rate(
+    events: tuple[Event, ...], parts: tuple[Part | None, ...], false_alarms: float
+) -> float:
+    """Return the largest rate of detections that the events allow for any record.
+
+    Parameters
+    ----------
+    events : tuple of Event
+    parts : tuple of (Part or None)
+        The records that each event concerns; empty: all.
+    false_alarms : float
+        The rate of false alarms, above 0 and below 1.
+    """
+    if not events:
+        return false_alarms
+    return max(
+        detection_bound(group, false_alarms)
+        for group in _groups(events, parts or (None,) * len(events))
+    )
+
+
+def _merged(events: tuple[Event, ...]) -> list[Event]:
+    """Return fewer events of equal cost: a grid search repeats a few of them often."""
+    merged: list[Event] = []
+    for event, count in collections.Counter(map(_unlabelled, events)).items():
+        # The fields of other kinds mean other things; a schedule that is twice as long
+        # is not the schedule twice.
+        if type(event) is not Event or event.noise_decay:
+            merged += [event] * count
+            continue
+        merged.append(
+            dataclasses.replace(  # by the composition law
+                event,
+                n_steps=event.n_steps * count,
+                noise_std=event.noise_std * (1 if len(event.noise_std) == 1 else count),
+            )
+        )
+    return merged
+
+
+def _unlabelled(event: Event) -> Event:
+    """Return an event of the same cost that says nothing of what is public."""
+    return dataclasses.replace(
+        event,
+        label="",
+        public_features=(),
+        public_target=False,
+        target_name=None,
+        unnamed=(),
+        classes_source=None,
+        seeded=False,
+    )

@@ -1,0 +1,413 @@
+"""Calibration: the least noise that stays within (epsilon, delta)."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from skfdp.addresses import public
+from skfdp.privacy import checks
+from skfdp.privacy.accounting import (
+    PrivacyCurve,
+    check_accountant,
+    check_events,
+    compose,
+    gdp_mu,
+    tails,
+)
+from skfdp.privacy.events import (
+    Event,
+    Relation,
+    check_budget,
+    check_decay,
+    check_fields,
+    check_mapping,
+    check_relation,
+    inverse_squares,
+)
+
+# A plan may leave this share of epsilon unspent; another evaluation costs more.
+_TOLERANCE = 2e-4
+# Sampled steps have at least this noise, in units of the sensitivity.
+_LEAST = 1 / 30
+# The least weight of a step beside the largest.
+_SMALLEST_SHARE = 1e-100
+
+
+@public("skfdp.privacy")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrivacyPlan:
+    """Everything public about a schedule of noisy sums; the result of `calibrate`.
+
+    The event is derived from the fields, so that the noise that is added and the
+    noise that is accounted for cannot disagree.
+
+    Attributes
+    ----------
+    target_epsilon, target_delta : float
+        The budget asked for, `other_events` included.
+    n_steps : int
+        Number of releases.
+    sampling_rate : float
+        Probability per step that a record enters the private batch.
+    clip_norm : float
+        L2 bound of one record's contribution to one private sum.
+    sensitivity : float
+        How far one full-batch private sum moves between neighbours.
+    neighboring_relation : str
+        See :ref:`protected`.
+    noise_multipliers : tuple of float
+        Standard deviation of the noise over `clip_norm`, the :term:`noise multiplier`;
+        one number, or one per step. With `noise_decay` the one of the first step.
+    other_events : tuple of Event
+        Releases that share the budget.
+    accountant : str
+        "auto" or "pld".
+    noise_decay : float
+        As in `Event`: the noise grows from the first step on; 0 is constant noise.
+    """
+
+    target_epsilon: float
+    target_delta: float
+    n_steps: int
+    sampling_rate: float
+    clip_norm: float
+    sensitivity: float
+    neighboring_relation: str
+    noise_multipliers: tuple[float, ...]
+    other_events: tuple[Event, ...] = ()
+    accountant: str = "auto"
+    noise_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_budget(self.target_epsilon, self.target_delta)
+        check_accountant(self.accountant)
+        noise = "a tuple of finite positive numbers"
+        coerced = {
+            "target_epsilon": float(self.target_epsilon),
+            "target_delta": float(self.target_delta),
+            "clip_norm": checks.positive("clip_norm", self.clip_norm),
+            "noise_multipliers": tuple(
+                checks.positive("an entry of noise_multipliers", one)
+                for one in checks.items(
+                    "noise_multipliers", self.noise_multipliers, noise
+                )
+            ),
+            "other_events": check_events(self.other_events, "other_events"),
+        }
+        for name, value in coerced.items():
+            object.__setattr__(self, name, value)
+        event = self.event  # refuses whatever is wrong with the other fields
+        for name in ("n_steps", "sampling_rate", "sensitivity", "noise_decay"):
+            object.__setattr__(self, name, getattr(event, name))
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Noise multiplier of a constant schedule."""
+        if len(self.noise_multipliers) > 1 or self.noise_decay:
+            raise AttributeError(
+                "noise_multiplier is not constant in this plan: read noise_multipliers "
+                "and noise_decay."
+            )
+        return self.noise_multipliers[0]
+
+    @property
+    def noise_std(self) -> np.ndarray:
+        """Standard deviation of the noise of each step, shape (n_steps,)."""
+        return self.event.step_stds
+
+    @property
+    def event(self) -> Event:
+        """The event of the schedule alone, without `other_events`."""
+        inherited: dict[str, Any] = {}
+        if self.other_events:
+            inherited = self.other_events[0].fit_facts
+        return Event(
+            label="steps",
+            noise_std=tuple(s * self.clip_norm for s in self.noise_multipliers),
+            clip_norm=self.clip_norm,
+            sensitivity=self.sensitivity,
+            n_steps=self.n_steps,
+            sampling_rate=self.sampling_rate,
+            neighboring_relation=self.neighboring_relation,
+            noise_decay=self.noise_decay,
+            **inherited,
+        )
+
+    def __repr__(self) -> str:
+        return checks.short_repr(self)
+
+    @functools.cached_property
+    def curve(self) -> PrivacyCurve:
+        """Privacy curve of the whole composition, `other_events` included."""
+        return compose((*self.other_events, self.event), accountant=self.accountant)
+
+    @property
+    def mu(self) -> float | None:
+        """Exact Gaussian-DP parameter of the whole, None where it is not Gaussian."""
+        return self.curve.mu
+
+    def epsilon(self, delta: float) -> float:
+        """Return the epsilon spent by the whole composition at delta."""
+        return self.curve.epsilon(delta)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON-able values, losslessly."""
+        return {
+            **{f.name: getattr(self, f.name) for f in dataclasses.fields(self)},
+            "noise_multipliers": [float(value) for value in self.noise_multipliers],
+            "other_events": [event.to_dict() for event in self.other_events],
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> PrivacyPlan:
+        """Rebuild a plan from `to_dict`; unknown fields are refused."""
+        check_mapping("PrivacyPlan", values)
+        check_fields("PrivacyPlan", cls, values)
+        others = checks.items(
+            "other_events", values.get("other_events", ()), "a list of events"
+        )
+        restored = {"other_events": tuple(map(Event.from_dict, others))}
+        return cls(**{**values, **restored})
+
+
+def calibrate(
+    epsilon: float,
+    delta: float,
+    *,
+    n_steps: int,
+    sampling_rate: float = 1.0,
+    clip_norm: float = 1.0,
+    sensitivity: float | None = None,
+    neighboring_relation: str = "replace_one",
+    noise_decay: float = 0.0,
+    noise_weights: Sequence[float] | None = None,
+    other_events: Sequence[Event] = (),
+    accountant: str = "auto",
+) -> PrivacyPlan:
+    r"""Find the smallest noise whose plan stays at or below (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget of everything together; finite.
+    n_steps : int
+        Number of releases.
+    sampling_rate : float, default=1.0
+        Probability per step that a record enters the batch (Poisson sampling); 1
+        means the full batch.
+    clip_norm : float, default=1.0
+        L2 bound of one record's contribution to one sum.
+    sensitivity : float, default=None
+        The :term:`sensitivity`: how far one sum over the full batch moves between
+        neighbours. None means ``2 * clip_norm`` under "replace_one" and ``clip_norm``
+        otherwise. A smaller number is a claim that the caller must prove.
+    neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
+        See :ref:`protected`.
+    noise_decay : float, default=0.0
+        Schedule of a full-batch plan: ``1 / noise_multiplier[t]**2`` is proportional to
+        ``max(1 - t / n_steps, 1 / (2 n_steps))**noise_decay``. 0 is constant noise.
+    noise_weights : array-like of shape (n_steps,), default=None
+        Any other schedule, instead: ``1 / noise_multiplier[t]**2`` is proportional to
+        ``noise_weights[t]``. Plan, event and ledger then hold a number for each step.
+    other_events : sequence of Event, default=()
+        Releases that share the budget (a private mean, say): one composition, not a
+        split of epsilon.
+    accountant : {"auto", "pld"}, default="auto"
+        "auto" takes the closed form where every release is a full-batch Gaussian.
+
+    Returns
+    -------
+    plan : PrivacyPlan
+
+    Raises
+    ------
+    ValueError
+        For parameters out of range, or if `other_events` already spend the budget.
+
+    Notes
+    -----
+    **Guarantees.** ``plan.epsilon(delta) <= epsilon``, always: the search errs to the
+    safe side and checks the result. Results are memoised on the arguments.
+
+    Examples
+    --------
+    >>> from skfdp import calibrate
+    >>> plan = calibrate(1.0, 1e-5, n_steps=1, neighboring_relation="replace_special")
+    >>> round(plan.noise_multiplier, 3)
+    3.731
+    """
+    check_budget(epsilon, delta)
+    check_relation(neighboring_relation)
+    check_accountant(accountant)
+    n_steps, sampling_rate, clip_norm = _schedule(n_steps, sampling_rate, clip_norm)
+    if sensitivity is None:
+        sensitivity = Relation.of(neighboring_relation).moves(clip_norm)
+    else:
+        sensitivity = checks.positive("sensitivity", sensitivity)
+    noise_decay = checks.number("noise_decay", noise_decay, "a number of at least 0")
+    check_decay(noise_decay, 1.0, n_steps)
+    weights = None
+    if noise_weights is not None:
+        weights = _weights(noise_weights, n_steps)
+    if sampling_rate < 1 and (weights is not None or noise_decay):
+        raise ValueError(
+            f"{'noise_weights' if weights else 'noise_decay'} need the full batch, got "
+            f"sampling_rate={sampling_rate!r}; leave them out for constant noise."
+        )
+    if weights is not None and noise_decay:
+        raise ValueError(
+            f"noise_decay={noise_decay!r} and noise_weights are two schedules: give "
+            "one of them."
+        )
+    return _calibrate(
+        weights,
+        target_epsilon=float(epsilon),
+        target_delta=float(delta),
+        n_steps=n_steps,
+        sampling_rate=sampling_rate,
+        clip_norm=clip_norm,
+        sensitivity=sensitivity,
+        neighboring_relation=neighboring_relation,
+        noise_decay=noise_decay,
+        other_events=check_events(other_events, "other_events"),
+        accountant=accountant,
+    )
+
+
+def _schedule(
+    n_steps: int, sampling_rate: float, clip_norm: float
+) -> tuple[int, float, float]:
+    n_steps = checks.count("n_steps", n_steps)
+    expected = "lie in (0, 1]; 1 means the full batch"
+    rate = checks.number("sampling_rate", sampling_rate, f"a number and {expected}")
+    if not 0 < rate <= 1:
+        raise ValueError(f"sampling_rate={sampling_rate!r} must {expected}.")
+    return n_steps, rate, checks.positive("clip_norm", clip_norm)
+
+
+def _weights(weights: Sequence[float], n_steps: int) -> tuple[float, ...]:
+    expected = f"n_steps={n_steps} finite positive numbers"
+    found = checks.items("noise_weights", weights, expected)
+    if len(found) != n_steps:
+        raise ValueError(f"noise_weights must hold {expected}, got {len(found)}.")
+    one = f"one of {expected}"
+    found = tuple(checks.number("an entry of noise_weights", w, one) for w in found)
+    if not all(0 < weight < math.inf for weight in found):
+        raise ValueError(f"noise_weights must hold {expected}.")
+    if min(found) / max(found) < _SMALLEST_SHARE:
+        raise ValueError(
+            f"noise_weights={min(found)!r} and {max(found)!r} are too far apart: the "
+            "smaller one would need infinite noise."
+        )
+    return found
+
+
+@functools.lru_cache(maxsize=512)
+def _calibrate(weights: tuple[float, ...] | None, **fields: Any) -> PrivacyPlan:
+    """Return the plan with these fields and the least noise."""
+    epsilon, delta = fields["target_epsilon"], fields["target_delta"]
+    n_steps, other_events = fields["n_steps"], fields["other_events"]
+    reach = fields["sensitivity"] / fields["clip_norm"]
+    if other_events and compose(other_events).epsilon(delta) >= epsilon:
+        raise ValueError(
+            f"other_events already spend epsilon={epsilon!r} at delta={delta!r}: raise "
+            "the budget or give them more noise."
+        )
+    # relative[t] is the schedule at scale 1; the search finds the scale.
+    relative = _relative(n_steps, fields["noise_decay"], weights)
+    start = _central_limit_scale(
+        epsilon, delta, n_steps, fields["sampling_rate"], reach, other_events
+    )
+
+    def scaled(scale: float) -> PrivacyPlan:
+        multipliers = tuple((relative * scale).tolist())
+        return PrivacyPlan(noise_multipliers=multipliers, **fields)
+
+    if scaled(start).mu is not None:  # closed form: the start is the answer
+        return _nudge(scaled, start, epsilon, delta)
+    return _search(scaled, start, epsilon, delta, reach * _LEAST)
+
+
+def _relative(
+    n_steps: int, noise_decay: float, weights: tuple[float, ...] | None
+) -> np.ndarray:
+    """Return multipliers that cost what n_steps steps at multiplier 1 cost."""
+    if noise_decay:  # the first one stands for all
+        return np.array(
+            [math.sqrt(inverse_squares(1.0, n_steps, noise_decay) / n_steps)]
+        )
+    shape = np.ones(1) if weights is None else np.array(weights)
+    shape = shape / shape.max()  # so that no sum of finite weights is infinite
+    return np.sqrt(shape.mean() / shape)
+
+
+def _central_limit_scale(
+    epsilon: float,
+    delta: float,
+    n_steps: int,
+    q: float,
+    reach: float,
+    other_events: tuple[Event, ...],
+) -> float:
+    """Return the noise multiplier by Gaussian-DP; exact where q = 1."""
+    spent = math.fsum(e.mu**2 for e in other_events if e.mu is not None)
+    mu = math.sqrt(max(gdp_mu(epsilon, delta) ** 2 - spent, 1e-12))
+    if q == 1:
+        return reach * math.sqrt(n_steps) / mu
+    # mu = q sqrt(T (exp((reach / noise)**2) - 1)): Bu, Dong, Long and Su 2020. In
+    # logarithms: the square of mu / q may be beyond the floats.
+    log_growth = 2 * (math.log(mu) - math.log(q)) - math.log(n_steps)
+    with tails():
+        return reach / math.sqrt(float(np.logaddexp(0.0, log_growth)))
+
+
+def _nudge(
+    scaled: Callable[[float], PrivacyPlan], scale: float, epsilon: float, delta: float
+) -> PrivacyPlan:
+    """Return the first plan at or above scale that stays within the budget."""
+    step = 1e-13
+    while (plan := scaled(scale)).epsilon(delta) > epsilon:
+        scale, step = scale * (1 + step), step * 2
+    return plan
+
+
+def _search(
+    scaled: Callable[[float], PrivacyPlan],
+    start: float,
+    epsilon: float,
+    delta: float,
+    least: float,
+) -> PrivacyPlan:
+    """Solve epsilon(scale) = epsilon by the secant method on log against log.
+
+    Where delta alone covers that a record is ever in a batch, no noise would do: the
+    search ends at `least`.
+    """
+
+    def excess(log_scale: float) -> float:
+        spent = scaled(math.exp(log_scale)).epsilon(delta)
+        return math.log(min(max(spent, 1e-12), 1e12) / epsilon)
+
+    low, high = -math.inf, math.inf  # log scales known to be too small / enough
+    floor = math.log(least)
+    x0 = max(math.log(start), floor)
+    f0, slope = excess(x0), -1.0  # epsilon falls at least about as the scale grows
+    for _ in range(40):
+        low, high = (max(low, x0), high) if f0 > 0 else (low, min(high, x0))
+        if -_TOLERANCE < f0 <= 0 or (f0 <= 0 and x0 == floor):
+            break
+        # Aim just inside the budget, so that the last point is the answer.
+        x1 = x0 - min(max((f0 + _TOLERANCE / 2) / slope, -0.7), 0.7)
+        if not low < x1 < high and math.isfinite(low + high):
+            x1 = (low + high) / 2
+        x1 = max(x1, floor)
+        f1 = excess(x1)
+        slope = min((f1 - f0) / (x1 - x0), -0.1)
+        x0, f0 = x1, f1
+    return _nudge(scaled, math.exp(high if math.isfinite(high) else x0), epsilon, delta)

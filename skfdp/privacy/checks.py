@@ -1,0 +1,195 @@
+"""Refused values in the words of a message."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+import unicodedata
+from collections.abc import Iterable, Mapping, Set
+from typing import Any
+
+import numpy as np
+
+
+def shown(value: Any) -> str:
+    """Return what an error says of a parameter: one short line without an address.
+
+    The text of a Series, an array or a frame goes on for lines and holds values, that
+    of a function holds an address: of such values only the type is told.
+    """
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        text = repr(value)
+        short = len(text) <= 80 and "\n" not in text and " at 0x" not in text
+        return text if short else f"{type(value).__name__}(...)"
+    if _is_plain(value) and len(text := repr(value)) <= 200:
+        return text
+    name = getattr(value, "__name__", None)
+    return f"<{type(value).__name__} {name}>" if name else f"<{type(value).__name__}>"
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the text of a value is short and means the same everywhere."""
+    if isinstance(value, (list, tuple)):
+        return len(value) <= 16 and all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return len(value) <= 16 and all(map(_is_plain, (*value, *value.values())))
+    plain = (str, bytes, numbers.Number, slice, range, set, frozenset)
+    return value is None or isinstance(value, plain)
+
+
+# Checks of numbers, flags, names and columns; nothing is guessed.
+#
+# ``int(2.9)`` is 2, ``float("12")`` is 12 and ``bool("no")`` is true. A fact that an
+# epsilon follows from must not be made out of something else, so each is refused with
+# one sentence (ValueError) unless it is of its type. NumPy's scalars count as Python's.
+
+
+#: More steps or runs than this are refused; below, squares and sums stay finite.
+MOST = 2**53
+# repr() shows so many entries of a tuple.
+_SHOWN = 6
+
+
+def brief(value: Any) -> str:
+    """Return a value for a message: its type, unless it is one short scalar."""
+    value = plain(value)
+    if isinstance(value, int) and abs(value) > 10**60:  # Python refuses to print some
+        return f"a long {_kind(value)}"
+    if value is None or isinstance(value, str | int | float | complex):
+        return repr(value) if len(repr(value)) < 80 else f"a long {_kind(value)}"
+    return f"a {_kind(value)}"
+
+
+def plain(value: Any) -> Any:
+    """Return a scalar of NumPy as one of Python, anything else as it is."""
+    return value.item() if _is_scalar(value) else value
+
+
+def number(name: str, value: Any, expected: str) -> float:
+    """Return a real number, possibly NaN or infinite, as a Python float.
+
+    Parameters
+    ----------
+    name, expected : str
+        For the message: of what, and what it must be instead.
+    value : object
+        Anything; bools, strings and None are not numbers.
+    """
+    real = isinstance(value, numbers.Real)
+    # A timedelta64 calls itself an integer.
+    if real and not isinstance(value, bool | np.timedelta64):
+        try:
+            return float(value)
+        except OverflowError:  # an int beyond the floats
+            pass
+    raise ValueError(f"{name}={brief(value)} must be {expected}.")
+
+
+def positive(name: str, value: Any) -> float:
+    """Return a finite positive number."""
+    expected = "a finite positive number"
+    found = number(name, value, expected)
+    if not 0 < found < math.inf:
+        raise ValueError(f"{name}={brief(value)} must be {expected}.")
+    return found
+
+
+def extended(name: str, value: Any) -> float:
+    """Return a number of at least 0; infinity is the string "inf" in JSON."""
+    expected = 'a number of at least 0, or "inf"'
+    found = math.inf if value == "inf" else number(name, value, expected)
+    if not found >= 0:
+        raise ValueError(f"{name}={found!r} must be {expected}.")
+    return found
+
+
+def count(name: str, value: Any, least: int = 1) -> int:
+    """Return an int of at least `least`."""
+    whole = isinstance(value, numbers.Integral)
+    whole = whole and not isinstance(value, bool | np.timedelta64)
+    if not whole or not least <= int(value) <= MOST:
+        raise ValueError(
+            f"{name}={brief(value)} must be an int of at least {least}, and at most "
+            "2**53."
+        )
+    return int(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return a bool."""
+    found = plain(value)
+    if not isinstance(found, bool):
+        raise ValueError(f"{name}={brief(value)} must be True or False.")
+    return found
+
+
+def text(name: str, value: Any) -> str:
+    """Return a str."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name}={brief(value)} must be a str.")
+    return "".join(value)
+
+
+def spelling(name: str) -> str:
+    """Return the one spelling of a name: composed characters, no outer white space.
+
+    Names are all that a ledger compares. An enumeration of strings counts by its value.
+    """
+    return unicodedata.normalize("NFC", "".join(name)).strip()
+
+
+def items(name: str, values: Any, expected: str) -> tuple[Any, ...]:
+    """Return the items of a tuple, list or array; text, sets and mappings are none."""
+    ordered = isinstance(values, Iterable) and not isinstance(
+        values, str | bytes | bytearray | Mapping | Set
+    )
+    try:
+        return tuple(values) if ordered else _refuse_items(name, values, expected)
+    except TypeError:  # an array without dimensions
+        return _refuse_items(name, values, expected)
+
+
+def columns(name: str, values: Any) -> tuple[str | int, ...]:
+    """Return column names, or positions from 0."""
+    expected = "a tuple of column names or positions"
+    found: list[str | int] = []
+    for value in items(name, values, expected):
+        if isinstance(value, str):
+            found.append(spelling(value))
+            continue
+        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        if not whole or value < 0:
+            raise ValueError(
+                f"{name} holds {brief(value)}, expected {expected}: a str, or an int "
+                "of at least 0."
+            )
+        found.append(int(value))
+    return tuple(found)
+
+
+def short_repr(value: Any) -> str:
+    """Return the repr of a dataclass, with long tuples cut: for people, no key."""
+    shown = []
+    for field in dataclasses.fields(value):
+        entry = getattr(value, field.name)
+        if isinstance(entry, tuple) and len(entry) > _SHOWN:
+            first = ", ".join(map(repr, entry[: _SHOWN - 1]))
+            entry = f"({first}, ..., {entry[-1]!r} [{len(entry)} entries])"
+        else:
+            entry = repr(entry)
+        shown.append(f"{field.name}={entry}")
+    return f"{type(value).__qualname__}({', '.join(shown)})"
+
+
+def _refuse_items(name: str, values: Any, expected: str) -> tuple[Any, ...]:
+    raise ValueError(f"{name}={brief(values)} must be {expected}.")
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether a value is a scalar of NumPy."""
+    return getattr(value, "shape", None) == () and hasattr(value, "item")
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__

@@ -1,1 +1,0 @@
-"""The only way out for a private sum: coins, noise, the release, the descent."""

@@ -1,0 +1,361 @@
+"""The mean whose error follows the spread of the rows: a rough one, then a fine one.
+
+After Huang, Liang and Yi (2021). A rough centre is found column by column in rotated
+rows, in three histograms of all columns; then how far rows are from it; then the mean
+of the rows about it, cut to that distance. What is cut and what the noise follows is
+the spread, and no longer the length of the rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from skfdp.data.input_scaler import MovedRows, Rotation, RowMap, rotated_width
+from skfdp.data.records import PublicRecords, Records
+from skfdp.mechanisms.release import Desk
+from skfdp.privacy import Event
+from skfdp.queries.statistics import (
+    FIRST,
+    LAST,
+    N_BINADES,
+    N_SPECIAL,
+    Binades,
+    BinCounts,
+    RowSum,
+)
+from skfdp.solvers import bounds, parameters
+from skfdp.solvers.bounds import MOST_COUNTS, Told, Window, check_noise
+from skfdp.solvers.method import Budget, Plan
+
+# Shells around a centre: the rule that counts distances by their size.
+
+
+#: Shells of a factor of 2, and how many there are.
+PER_OCTAVE, N_SHELLS = 4, 64
+#: Outer radii of the shells but the last, which has none.
+RADII = 2.0 ** ((np.arange(N_SHELLS) - N_SHELLS + 1) / PER_OCTAVE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shells:
+    """The rule of shells: radii in geometric sequence up to 1, and what is beyond.
+
+    For `queries.bins.BinCounts` of one column, that of the distances over a length
+    that is public or released.
+    """
+
+    n_bins: int = N_SHELLS + 1
+
+    def bins(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Return the shell of each distance, int64; any float64 has exactly one.
+
+        Parameters
+        ----------
+        values : float64 ndarray
+            NaN and infinity are beyond every radius.
+        columns : int ndarray
+            Of no account.
+        """
+        return np.searchsorted(RADII, values, side="left").astype(np.int64)
+
+
+# A quantile of the rows' distances from a centre, from one histogram.
+
+
+#: Label of the event.
+LABEL = "distances"
+#: The quantile where users ask for none: rows beyond it are few, and those within have
+#: a norm of about 1 once it is the unit.
+LEVEL = 0.9
+#: Least and largest shares of ``mu**2`` of one histogram.
+SHARES = 0.005, 0.05
+# Wanted noise in a count, as a share of the records beyond the quantile, and of all:
+# then 32 empty shells are told from an eighth of the records.
+_NOISE, _NOISE_OF_ALL = 1 / 8, 1 / 136
+# Standard deviations of the noise: of what may be nothing.
+_DOUBT = 3.0
+# With more doubt than this share of the records, nothing is seen.
+_MOST_DOUBT = 1 / 4
+
+
+def share(mu: float, n_records: int, level: float = LEVEL) -> float:
+    """Return the share of ``mu**2`` of one histogram, from public numbers."""
+    wanted = min(_NOISE * (1 - level), _NOISE_OF_ALL) * n_records
+    return float(np.clip((1 / (mu * wanted)) ** 2, *SHARES))
+
+
+def event(
+    public: PublicRecords, budget: Budget, share: float, *, n_steps: int = 1
+) -> Event:
+    """Return the event of `n_steps` histograms, each with this share of ``mu**2``."""
+    return event_of_counts(LABEL, 1, public, budget, share, n_steps)
+
+
+def event_of_counts(
+    label: str,
+    n_columns: int,
+    public: PublicRecords,
+    budget: Budget,
+    share: float,
+    n_steps: int,
+) -> Event:
+    """Return the event of `n_steps` counts of all of some columns in bins."""
+    query = BinCounts.planned(n_columns)
+    reach = query.sensitivity(budget.relation)
+    found = budget.event(
+        label,
+        reach / (math.sqrt(share) * budget.mu),
+        clip_norm=query.clip_norm,
+        sensitivity=reach,
+        n_steps=n_steps,
+    )
+    units = public.units
+    check_noise(found, budget, 1.0 if units is None else units.step)
+    return found
+
+
+def released_quantile(
+    rows: MovedRows,
+    level: float,
+    event: Event,
+    stream: str,
+    n_records: int,
+    desk: Desk,
+) -> float:
+    """Return the released quantile of the norms, over ``rows.length``.
+
+    Parameters
+    ----------
+    rows : MovedRows
+        Rows about the centre, over a length that few of them exceed.
+    level : float
+        In (0, 1).
+    event : Event
+    stream : str
+        Name of the noise.
+    n_records : int
+        Public number of records.
+    desk : Desk
+
+    Returns
+    -------
+    quantile : float
+        One of `RADII`: at most 1, and the larger the less the noise leaves to see.
+    """
+    query = BinCounts(rows.lengths()[:, None], Shells())
+    counts = desk.release(LABEL, query, stream=stream)[0]
+    return quantile(counts, level, float(event.noise_std[0]), n_records)
+
+
+def quantile(counts: np.ndarray, level: float, std: float, n_records: int) -> float:
+    """Return the least radius down to which few are seen to be beyond.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_shells + 1,)
+        Noisy.
+    level : float
+    std : float
+        Standard deviation of the noise in each.
+    n_records : int
+
+    Notes
+    -----
+    The walk begins at the largest radius and ends where more than ``1 - level`` of the
+    records may be beyond, or more than may be noise where that is larger: the doubt is
+    three standard deviations of their noisy number, and grows with each shell. So a
+    quantile is too large rather than too small, by about a shell where there are enough
+    records, and one of a lower level where there are not.
+    """
+    beyond, found = 0.0, 1.0
+    for passed, count in enumerate(counts[:0:-1]):
+        beyond += count
+        doubt = _DOUBT * std * math.sqrt(passed + 1)
+        allowed = max((1 - level) * n_records - doubt, doubt)
+        if doubt > _MOST_DOUBT * n_records or beyond > allowed:
+            break
+        found = float(RADII[len(RADII) - 1 - passed])
+    return found
+
+
+#: Labels of the events of the rough centre and of the mean about it.
+ROUGH, MEAN = "rough mean", "mean"
+#: Histograms of the rough centre: of binades, then twice of even bins within.
+N_HISTOGRAMS = 3
+#: Even bins of a column.
+N_EVEN = 32
+#: Public stream of the rotation.
+ROTATION = "rotation"
+# No length is smaller: what is divided by it stays a number.
+_SHORTEST = 1e-150
+
+
+@dataclasses.dataclass(frozen=True)
+class Centre:
+    """A released centre of rows.
+
+    Attributes
+    ----------
+    mean : float64 ndarray of shape (n_columns,)
+    error : float
+        Standard deviation of the noise in each entry.
+    radius : float
+        Released; most rows are within it.
+    """
+
+    mean: np.ndarray
+    error: float
+    radius: float
+
+
+def events(
+    public: PublicRecords,
+    budget: Budget,
+    share: float,
+    histogram_share: float,
+    n_more: int,
+) -> tuple[Event, Event, Event]:
+    """Return the events of the rough centre, of the distances, and of the mean.
+
+    Parameters
+    ----------
+    public : PublicRecords
+    budget : Budget
+    share : float
+        Of ``mu**2``, for the rough centre and the mean, a half each.
+    histogram_share : float
+        Of ``mu**2``, for one histogram of distances.
+    n_more : int
+        Histograms of distances beside the one that is needed here.
+    """
+    width = rotated_width(public.n_private)
+    if math.prod(BinCounts.planned(width).shape) > MOST_COUNTS:
+        raise ValueError(
+            f"centering='adaptive' of {public.n_private} columns needs more counts "
+            "than can be held: use 'gaussian', or fewer columns."
+        )
+    each = share / 2 / N_HISTOGRAMS
+    rough = event_of_counts(ROUGH, width, public, budget, each, N_HISTOGRAMS)
+    reach = RowSum.planned().sensitivity(budget.relation)
+    std = reach / (math.sqrt(share / 2) * budget.mu)
+    mean = budget.event(MEAN, std, sensitivity=reach)
+    n_steps = 1 + n_more
+    radii = event(public, budget, histogram_share, n_steps=n_steps)
+    return rough, radii, mean
+
+
+def released_centre(records: Records, plan: Plan, desk: Desk) -> Centre:
+    """Return the mean of the mapped rows, released about a rough centre.
+
+    Parameters
+    ----------
+    records : Records
+        Dense; every column private.
+    plan : Plan
+        With the events of `events`.
+    desk : Desk
+    """
+    public, mapped = records.public, records.mapped
+    rough, furthest = _rough_centre(records, plan.event(ROUGH), desk)
+    event = plan.event(LABEL)
+    part = released_quantile(
+        MovedRows(mapped, rough, furthest),
+        LEVEL,
+        event,
+        "distances from the rough mean",
+        public.n_records,
+        desk,
+    )
+    radius = max(part * furthest, _SHORTEST)
+    query = RowSum(MovedRows(mapped, rough, radius), RowMap(), public.capacity)
+    found = desk.release(MEAN, query) / public.n_records
+    error = float(plan.event(MEAN).noise_std[0]) / public.n_records
+    moved = parameters.shrunk_mean(found, error)
+    return Centre(rough + radius * moved, radius * error, radius)
+
+
+def _rough_centre(
+    records: Records, event: Event, desk: Desk
+) -> tuple[np.ndarray, float]:
+    """Return the middle of a released box in rotated columns, and half its diagonal."""
+    n_columns, n = records.public.n_private, records.public.n_records
+    std = float(event.noise_std[0])
+    rotation = Rotation.draw(desk.streams.public(ROTATION), n_columns)
+    rows = MovedRows(records.mapped, np.zeros(n_columns), 1.0, rotation)
+    query = BinCounts(rows, Binades())
+    counts = desk.release(ROUGH, query, stream="rough binades")
+    box = boxed(counts, std, n)
+    for number in range(1, N_HISTOGRAMS):
+        rule = bounds.even_bins(box, N_EVEN)
+        query = dataclasses.replace(query, rule=rule)
+        counts = desk.release(ROUGH, query, stream=f"rough bins {number}")
+        box = [
+            narrowed(row, std, rule.edges(column)) for column, row in enumerate(counts)
+        ]
+    low, high = np.array(box).T
+    rough = rotation.back((low + high) / 2)
+    half = math.hypot(*((high - low) / 2))
+    furthest = min(half, _longest(records) + math.hypot(*rough))
+    return rough, max(furthest, _SHORTEST)
+
+
+def _longest(records: Records) -> float:
+    """Return the public bound of the norm of a mapped row, infinite where none is."""
+    row_map, public = records.row_map, records.public
+    if row_map.normalize or row_map.shortens:
+        return 1.0
+    return public.longest_private / row_map.feature_bound
+
+
+def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, float]]:
+    """Return bounds of all rotated columns from their binades.
+
+    After the rotation no column is much longer than the others. So the sizes of all
+    of them together tell how long any may be: that is seen where single columns are
+    lost in the noise, and a column that seems longer is taken for noise.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_columns, n_bins)
+        Noisy, of `Binades`.
+    std : float
+        Standard deviation of the noise in each.
+    n_records : int
+    """
+    width = len(counts)
+    split = N_SPECIAL + N_BINADES
+    sizes = (counts[:, N_SPECIAL:split] + counts[:, split:]).sum(axis=0)
+    window = Window.best(sizes, std * math.sqrt(2 * width))
+    # Rows have a norm of about 1, where nothing is seen.
+    longest = 2 * width**-0.5
+    if window.passes:
+        longest = math.ldexp(1.0, min(window.last + 1, LAST))
+    found = [bounds.rough_bounds(Told(row, std, n_records)) for row in counts]
+    return [
+        (-longest, longest) if pair is None or max(map(abs, pair)) > longest else pair
+        for pair in found
+    ]
+
+
+def narrowed(counts: np.ndarray, std: float, edges: np.ndarray) -> tuple[float, float]:
+    """Return the run of even bins that stands out of the noise, one more on each side.
+
+    All of them where none stands out.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (N_SPECIAL + n_even + 2,)
+        Noisy, of `EvenBins`.
+    std : float
+        Standard deviation of the noise in each.
+    edges : float64 ndarray of shape (n_even + 1,)
+    """
+    window = Window.best(counts[N_SPECIAL + 1 : -1], std)
+    if not window.passes:
+        return float(edges[0]), float(edges[-1])
+    start = max(window.first - FIRST - 1, 0)
+    stop = min(window.last - FIRST + 2, len(edges) - 1)
+    return float(edges[start]), float(edges[stop])

@@ -1,0 +1,658 @@
+"""Bounds and knots from noisy counts: post-processing alone.
+
+What decides is the noise, which is public, and the noisy counts, which are released.
+Bounds that are too wide cost little, and bounds that are too narrow cut what the model
+should learn from: so an interval is widened on little evidence, and made narrower only
+where nearly all records are seen to be inside.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from skfdp.data._basis import spread_knots
+from skfdp.data.input_scaler import RowMap
+from skfdp.data.records import PublicRecords, Records
+from skfdp.mechanisms.release import Desk
+from skfdp.privacy import Event
+from skfdp.privacy import assumptions as sentences
+from skfdp.privacy.assumptions import Assumption, enforced
+from skfdp.queries import MAX_STD
+from skfdp.queries.statistics import (
+    FIRST,
+    INFINITE,
+    LAST,
+    MISSING,
+    N_BINADES,
+    N_SPECIAL,
+    ZERO,
+    Binades,
+    BinCounts,
+    EvenBins,
+)
+from skfdp.solvers.method import Budget, Method, OnStep, Plan
+
+#: Where nothing is seen of a column: what columns that are scaled already have.
+FALLBACK, FALLBACK_OF_SPARSE = (-1.0, 1.0), (0.0, 1.0)
+#: Of a column in which zeros alone are seen.
+OF_ZEROS = (0.0, 1.0)
+#: Chance that a window of empty bins passes in a column; it costs little, because the
+#: bounds of a column of which nothing is seen are as arbitrary.
+CHANCE = 0.05
+#: Share of the records with numbers other than 0 that may be outside.
+MAY_MISS = 0.05
+# Standard deviations of the noise: of what may be nothing.
+_DOUBT = 2.0
+# Most of what knots follow the counts; the rest keeps them apart.
+_MOST_KEPT = 0.9
+# Binades of a window whose lower end is 0: they begin below a quarter of the upper one.
+_NEAR_ZERO = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """The noisy counts of one column, and what is public of them.
+
+    Attributes
+    ----------
+    counts : float64 ndarray of shape (n_bins,)
+    std : float
+        Standard deviation of the noise in each.
+    n_records : int
+        Their sum without noise.
+    """
+
+    counts: np.ndarray
+    std: float
+    n_records: int
+
+    @property
+    def has_zeros(self) -> bool:
+        """Whether more zeros are seen than may be noise."""
+        return bool(self.counts[ZERO] > _DOUBT * self.std)
+
+    @property
+    def n_numbers(self) -> float:
+        """About how many records have a finite number other than 0."""
+        special = self.counts[[MISSING, INFINITE, ZERO]]
+        return self.n_records - float(special[special > _DOUBT * self.std].sum())
+
+    def holds_nearly_all(self, inside: float, noise: float) -> bool:
+        """Whether an interval is seen to hold all numbers but `MAY_MISS` of them.
+
+        Parameters
+        ----------
+        inside : float
+            Noisy count of the numbers within.
+        noise : float
+            Its standard deviation.
+        """
+        spare = MAY_MISS * self.n_numbers - _DOUBT * noise
+        return spare >= 0 and self.n_numbers - inside <= spare
+
+
+def threshold(length: int) -> float:
+    """Return how many standard deviations a window of binades has to reach.
+
+    Parameters
+    ----------
+    length : int
+        Binades in the window.
+
+    Notes
+    -----
+    **Guarantees.** A column has at most ``3 N_BINADES`` windows of each length: of
+    negative numbers, of positive ones, of both. A normal exceeds z with probability at
+    most ``exp(-z**2 / 2) / 2``, and ``1 / (k (k + 1))`` sums to 1 over all lengths k:
+    the chance that a window of empty bins passes is at most ``CHANCE / 2``.
+    """
+    windows = 3 * N_BINADES * length * (length + 1)
+    return math.sqrt(2 * math.log(windows / CHANCE))
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """A run of binades that stands out of the noise.
+
+    Attributes
+    ----------
+    first, last : int
+        Binades, the last one included.
+    total, noise : float
+        Noisy count within, and its standard deviation.
+    """
+
+    first: int
+    last: int
+    total: float
+    noise: float
+
+    @classmethod
+    def best(cls, counts: np.ndarray, std: float) -> Window:
+        """Return the window that most exceeds what may be noise in each of its bins."""
+        gain = np.r_[0.0, np.cumsum(counts - _DOUBT * std)]
+        least = np.minimum.accumulate(gain)[:-1]
+        stop = int(np.argmax(gain[1:] - least)) + 1
+        start = int(np.argmin(gain[:stop]))
+        total, length = float(counts[start:stop].sum()), stop - start
+        return cls(FIRST + start, FIRST + stop - 1, total, std * math.sqrt(length))
+
+    @property
+    def passes(self) -> bool:
+        """Whether this is no window of empty bins; see `threshold`."""
+        length = self.last - self.first + 1
+        return self.total > threshold(length) * self.noise
+
+    def of(self, counts: np.ndarray, std: float) -> Window:
+        """Return the same window over other counts."""
+        part = counts[self.first - FIRST : self.last - FIRST + 1]
+        noise = std * math.sqrt(len(part))
+        return dataclasses.replace(self, total=float(part.sum()), noise=noise)
+
+
+def rough_bounds(told: Told, *, sparse: bool = False) -> tuple[float, float] | None:
+    """Return bounds of a column from its binades, None where nothing stands out.
+
+    Parameters
+    ----------
+    told : Told
+        Counts of `Binades`.
+    sparse : bool, default=False
+        Whether the lower bound has to be 0.
+
+    Returns
+    -------
+    bounds : (float, float) or None
+        Powers of two, or 0. One binade more than those that stand out, unless they are
+        seen to hold nearly all numbers.
+    """
+    split = N_SPECIAL + N_BINADES
+    negative, positive = told.counts[N_SPECIAL:split], told.counts[split:]
+    sides = {1: Window.best(positive, told.std)}
+    if not sparse:
+        sides[-1] = Window.best(negative, told.std)
+    found = {sign: side for sign, side in sides.items() if side.passes}
+    if len(found) == 1 and not sparse:
+        ((sign, side),) = found.items()
+        other = side.of(negative if sign > 0 else positive, told.std)
+        if other.total > _DOUBT * other.noise:
+            found[-sign] = other
+    if not found and not sparse:
+        both = Window.best(negative + positive, math.sqrt(2) * told.std)
+        if both.passes:
+            found = {sign: both.of(c, told.std) for sign, c in _signed(told.counts)}
+    if not found:
+        return OF_ZEROS if told.counts[ZERO] > threshold(1) * told.std else None
+    inside = sum(side.total for side in found.values())
+    noise = math.sqrt(sum(side.noise**2 for side in found.values()))
+    more = 0 if told.holds_nearly_all(inside, noise) else 1
+    ends = {
+        sign: sign * math.ldexp(1.0, min(side.last + more, LAST))
+        for sign, side in found.items()
+    }
+    if len(found) == 1:
+        ((sign, side),) = found.items()
+        is_long = side.last - side.first + 1 >= _NEAR_ZERO
+        near = sparse or is_long or more or told.has_zeros
+        ends[-sign] = 0.0 if near else sign * math.ldexp(1.0, side.first - 1)
+    return ends[-1], ends[1]
+
+
+def _signed(counts: np.ndarray) -> tuple[tuple[int, np.ndarray], ...]:
+    split = N_SPECIAL + N_BINADES
+    return (-1, counts[N_SPECIAL:split]), (1, counts[split:])
+
+
+def fine_bounds(told: Told, edges: np.ndarray) -> tuple[float, float]:
+    """Return the shortest run of even bins that is seen to hold nearly all numbers.
+
+    All of them where none is seen to. Zero stays inside if zeros are seen.
+
+    Parameters
+    ----------
+    told : Told
+        Counts of `EvenBins`.
+    edges : float64 ndarray of shape (n_even + 1,)
+    """
+    numbers = told.counts[N_SPECIAL:]
+    n_even, everywhere = len(edges) - 1, float(numbers.sum())
+    sums = np.r_[0.0, np.cumsum(numbers[1:-1])]
+    low, high = edges[0], edges[-1]
+    for length in range(1, n_even):
+        runs = sums[length:] - sums[:-length]
+        start = int(np.argmax(runs))
+        inside, n_outside = float(runs[start]), n_even + 2 - length
+        if n_outside < length:  # what is outside has less noise, and all are known
+            inside, n_noisy = told.n_numbers - (everywhere - inside), n_outside
+        else:
+            n_noisy = length
+        if told.holds_nearly_all(inside, told.std * math.sqrt(n_noisy)):
+            low, high = edges[start], edges[start + length]
+            break
+    if told.has_zeros:
+        low, high = min(low, 0.0), max(high, 0.0)
+    return float(low), float(high)
+
+
+def knots_between(
+    told: Told, edges: np.ndarray, bounds: tuple[float, float], n_knots: int
+) -> tuple[float, ...]:
+    """Return knots with about equally many records between them, as the noise allows.
+
+    Without evidence they are those of `DeclaredEncoder` for these bounds. What is seen
+    is shrunk toward these by twice what Stein's lemma asks for.
+
+    Parameters
+    ----------
+    told : Told
+        Counts of `EvenBins`.
+    edges : float64 ndarray of shape (n_even + 1,)
+    bounds : (float, float)
+    n_knots : int
+
+    Returns
+    -------
+    knots : tuple of float
+        In ascending order, all different; the bounds are the first and the last.
+    """
+    low, high = bounds
+    usual = spread_knots(low, high, n_knots, "geometric" if low == 0 else "even")
+    inside = (edges[:-1] >= low) & (edges[1:] <= high)
+    counts, left = told.counts[N_SPECIAL + 1 : -1][inside], edges[:-1][inside]
+    kept = 0.0
+    if len(counts) > 1:
+        apart = counts - counts.mean()
+        square = float(apart @ apart)
+        noise = 2 * len(counts) * told.std**2
+        kept = min(_MOST_KEPT, max(0.0, 1 - noise / square)) if square > 0 else 0.0
+    filled = np.maximum(counts, 0.0)
+    if kept and filled.sum() > 0:
+        share = np.r_[0.0, np.cumsum(filled) / filled.sum()]
+        ends = np.r_[left, edges[1:][inside][-1]]
+        even = np.linspace(0.0, 1.0, n_knots)
+        usual = kept * np.interp(even, share, ends) + (1 - kept) * usual
+    usual[0], usual[-1] = low, high
+    return tuple(map(float, usual))
+
+
+def public_bounds(values: np.ndarray, *, sparse: bool) -> tuple[float, float]:
+    """Return the exact bounds of a public column, as far as bounds can be declared.
+
+    A constant column gets 1, or its own size, above its value.
+    """
+    low, high = (0.0, 0.0) if not len(values) else (values.min(), values.max())
+    low, high = (float(np.clip(side, -1e100, 1e100)) for side in (low, high))
+    if sparse:
+        low, high = 0.0, max(high, 0.0)
+    if high - low < max(1e-100, 1e-12 * max(abs(low), abs(high))):
+        low, high = (low, low + max(1.0, abs(low))) if low < 1e99 else (0.0, 1e100)
+    return low, high
+
+
+def even_bins(bounds: list[tuple[float, float]], n_even: int) -> EvenBins:
+    """Return the rule of even bins within some bounds."""
+    low, high = np.array(bounds, dtype=np.float64).reshape(-1, 2).T
+    return EvenBins(low, high, n_even)
+
+
+# The method of private bounds: binades first, then even bins within what they told.
+
+
+#: Labels of the two events.
+BINADES, BINS = "binades", "bins"
+#: Even bins of a column.
+N_EVEN = 32
+#: Share of the squared budget of both that the binades take: without them there are no
+#: bounds, and what the bins add is a factor of 2 or so.
+BINADES_SHARE = 0.7
+#: More counts than that are not held: some 50,000 columns.
+MOST_COUNTS = 2**26
+
+
+@dataclasses.dataclass(frozen=True)
+class FoundBounds:
+    """Released bounds, exact ones of public columns.
+
+    Attributes
+    ----------
+    low, high : float64 ndarray of shape (n_features,)
+        Finite, low < high.
+    knots : tuple of tuple of float
+        Of each column; empty where none were asked for.
+    seen : bool ndarray of shape (n_features,)
+        False where nothing stood out of the noise, and the bounds are the fallback.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    knots: tuple[tuple[float, ...], ...]
+    seen: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class BoundsRelease:
+    """The release of bounds, and of knots between them.
+
+    Attributes
+    ----------
+    n_knots : int or None
+        Of each column; None: no knots are asked for.
+    """
+
+    n_knots: int | None = None
+
+    def prepare(self, public: PublicRecords, budget: Budget) -> None:
+        """Learn nothing: bounds of public columns are exact, and needed at the end."""
+
+    def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
+        """Calibrate the two releases; all of the budget is theirs."""
+        first, _ = events(public, budget, (BINADES_SHARE, 1 - BINADES_SHARE))
+        query = BinCounts.planned(public.n_private)
+        schedule = budget.calibrate(
+            n_steps=1,
+            clip_norm=query.clip_norm,
+            sensitivity=query.sensitivity(budget.relation),
+            other_events=(first,),
+        )
+        second = budget.named(schedule, BINS)
+        check_noise(second, budget, _step(public))
+        return Plan(events=(first, second), schedule=schedule)
+
+    def run(
+        self,
+        records: Records,
+        prepared: None,
+        plan: Plan,
+        desk: Desk,
+        on_step: OnStep,
+    ) -> FoundBounds:
+        """Release the counts of binades, then those of even bins."""
+        first, second = plan.event(BINADES), plan.event(BINS)
+        return released(records, first, second, desk, self.n_knots)
+
+    def exactly(self, records: Records) -> FoundBounds:
+        """Return the bounds of all columns as if they were public."""
+        n_features = records.public.n_features
+        found = _Found.start(records.public, self.n_knots)
+        for place in range(n_features):
+            found.add_exact(place, records.X[:, [place]])
+        return found.whole()
+
+
+def events(
+    public: PublicRecords, budget: Budget, shares: tuple[float, float]
+) -> tuple[Event, Event]:
+    """Return the events of the two releases, which take these shares of ``mu**2``."""
+    query = BinCounts.planned(public.n_private)
+    if math.prod(query.shape) > MOST_COUNTS:
+        raise ValueError(
+            f"bounds of {public.n_private} private columns are more than can be "
+            f"counted: name at most {MOST_COUNTS // query.rule.n_bins} of them, and "
+            "declare the bounds of the others."
+        )
+    reach = query.sensitivity(budget.relation)
+
+    def event(label: str, share: float) -> Event:
+        found = budget.event(
+            label,
+            reach / (math.sqrt(share) * budget.mu),
+            clip_norm=query.clip_norm,
+            sensitivity=reach,
+        )
+        check_noise(found, budget, _step(public))
+        return found
+
+    return event(BINADES, shares[0]), event(BINS, shares[1])
+
+
+def _step(public: PublicRecords) -> float:
+    """Return what one count adds to a sum; see `Units.step`."""
+    return 1.0 if public.units is None else public.units.step
+
+
+def check_noise(event: Event, budget: Budget, step: float = 1.0) -> None:
+    """Raise ValueError where integers cannot carry the noise of the counts."""
+    if event.noise_std[0] > MAX_STD * step:
+        raise ValueError(
+            f"epsilon={budget.epsilon!r} and delta={budget.delta!r} need more noise "
+            "than the grid of the released counts can carry: raise the budget."
+        )
+
+
+def released(
+    records: Records,
+    first: Event,
+    second: Event,
+    desk: Desk,
+    n_knots: int | None = None,
+) -> FoundBounds:
+    """Return the bounds of all columns: released, and exact where they are public.
+
+    Parameters
+    ----------
+    records : Records
+        Their private columns may hold any number; nothing was filled in.
+    first, second : Event
+        Of the binades and of the even bins.
+    desk : Desk
+    n_knots : int, default=None
+    """
+    public = records.public
+    private = np.flatnonzero(~public.mask)
+    X, sparse, n = records.X[:, private], issparse(records.X), public.n_records
+    counts = desk.release(first.label, BinCounts(X, Binades()))
+    std = float(first.noise_std[0])
+    rough = [rough_bounds(Told(row, std, n), sparse=sparse) for row in counts]
+    usual = FALLBACK_OF_SPARSE if sparse else FALLBACK
+    rule = even_bins([usual if r is None else r for r in rough], N_EVEN)
+    counts = desk.release(second.label, BinCounts(X, rule))
+    std = float(second.noise_std[0])
+    found = _Found.start(public, n_knots)
+    for j, place in enumerate(private):
+        found.add(place, Told(counts[j], std, n), rule.edges(j), rough[j] is not None)
+    shown = public.X
+    for j, place in enumerate(np.flatnonzero(public.mask)):
+        found.add_exact(place, shown[:, [j]])
+    return found.whole()
+
+
+@dataclasses.dataclass
+class _Found:
+    """Bounds and knots of the columns so far."""
+
+    n_knots: int | None
+    sparse: bool
+    low: np.ndarray
+    high: np.ndarray
+    seen: np.ndarray
+    knots: dict[int, tuple[float, ...]]
+
+    @classmethod
+    def start(cls, public: PublicRecords, n_knots: int | None) -> _Found:
+        n = public.n_features
+        low, high = np.empty((2, n))
+        return cls(n_knots, public.sparse, low, high, np.ones(n, dtype=bool), {})
+
+    def add(self, place: int, told: Told, edges: np.ndarray, seen: bool) -> None:
+        """Take in a column that was counted."""
+        low, high = float(edges[0]), float(edges[-1])
+        if seen:
+            low, high = fine_bounds(told, edges)
+        if self.sparse:
+            low = 0.0
+        self._put(place, told, edges, (low, high))
+        self.seen[place] = seen
+
+    def add_exact(self, place: int, column) -> None:
+        """Take in a column that may be looked at, shape (n_rows, 1)."""
+        values = (column.data if issparse(column) else np.asarray(column)).ravel()
+        values = values.astype(np.float64)
+        finite = values[np.isfinite(values)]
+        bounds = public_bounds(finite, sparse=self.sparse)
+        rule = EvenBins(*(np.array([side]) for side in bounds), N_EVEN)
+        counts = BinCounts(column, rule).exact_sum(None, None, 1.0)[0]
+        told = Told(counts.astype(np.float64), 0.0, column.shape[0])
+        self._put(place, told, rule.edges(0), bounds)
+
+    def _put(self, place, told, edges, bounds) -> None:
+        self.low[place], self.high[place] = bounds
+        if self.n_knots is not None:
+            own = knots_between(told, edges, bounds, self.n_knots)
+            self.knots[place] = own
+
+    def whole(self) -> FoundBounds:
+        """Return what was found of all columns."""
+        knots = tuple(self.knots.get(j, ()) for j in range(len(self.low)))
+        return FoundBounds(self.low, self.high, knots, self.seen)
+
+
+# The method of fits that do not know their bounds: release them, then fit.
+
+
+#: Stands for bounds that are not released yet: all that a plan may know of them is that
+#: every column will have some.
+UNKNOWN = (0.0, 1.0)
+#: Least and largest shares of ``mu**2`` of the binades, and of the bins.
+BINADES_SHARES, BINS_SHARES = (0.01, 0.2), (0.01, 0.02)
+# Wanted noise in a count, as a share of the records: a quarter of them in one binade
+# stand out, and a twentieth in eight bins is told from none.
+_BINADES_NOISE, _BINS_NOISE = 0.058, 0.009
+# The sentences on declared bounds, and what is said of released ones instead.
+_INSTEAD = {
+    sentences.VALUES_CLIPPED: sentences.VALUES_CLIPPED_RELEASED,
+    sentences.ORTHANT: sentences.ORTHANT_RELEASED,
+}
+
+
+def is_private(bounds: Any) -> bool:
+    """Whether bounds are to be released; asks no array, which would answer by entry."""
+    return isinstance(bounds, str) and bounds == "private"
+
+
+def with_public_bounds(
+    row_map: RowMap, X: np.ndarray | csr_array, public: np.ndarray
+) -> RowMap:
+    """Return a map that has the exact bounds of the public columns.
+
+    Parameters
+    ----------
+    row_map : RowMap
+        Of bounds `UNKNOWN`.
+    X : ndarray or csr_array of shape (n_rows, n_features)
+        Only its public columns are read, which are finite.
+    public : bool ndarray of shape (n_features,)
+    """
+    low, span = row_map.low.copy(), row_map.span.copy()
+    for place in np.flatnonzero(public):
+        column = X[:, [place]]
+        values = column.data if issparse(column) else np.asarray(column)
+        values = values.ravel().astype(np.float64)
+        low[place], high = public_bounds(values, sparse=issparse(X))
+        span[place] = high - low[place]
+    return dataclasses.replace(row_map, low=low, span=span)
+
+
+def told_of_released(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
+    """Return assumptions that speak of released bounds in place of declared ones."""
+    told = (
+        enforced(_INSTEAD[one.text]) if one.text in _INSTEAD else one for one in found
+    )
+    return (*told, enforced(sentences.BOUNDS_RELEASED))
+
+
+def shares(public: PublicRecords, budget: Budget) -> tuple[float, float]:
+    """Return the shares of ``mu**2`` of the two releases, from public numbers."""
+    reach = BinCounts.planned(public.n_private).sensitivity(budget.relation)
+    # The noise of all of the budget, as a share of the records or persons.
+    alone = reach * budget.reach / (budget.mu * public.n_records)
+    wanted = (alone / _BINADES_NOISE) ** 2, (alone / _BINS_NOISE) ** 2
+    binades, bins = np.clip(wanted, *zip(BINADES_SHARES, BINS_SHARES, strict=True))
+    return float(binades), float(bins)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BoundsPrepared:
+    """The preparations of the method that comes after."""
+
+    after: Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BoundsPlan(Plan):
+    """The plan of both: the last releases are those of the method that comes after."""
+
+    after: Plan
+
+
+@dataclasses.dataclass(frozen=True)
+class BoundsFirst:
+    """The release of bounds, and a linear method after it.
+
+    Attributes
+    ----------
+    method : Method
+        Whose plan is one for any bounds.
+
+    Notes
+    -----
+    **Guarantees.** Given what the bounds releases told, the row map is a fixed function
+    of each record, and the same for neighbours. What the method claims of its releases
+    it claims for every row map with bounds, so that it holds given any outcome, and
+    adaptive composition adds both up: the method's plan is calibrated beside the events
+    of the bounds. Its plan sees `UNKNOWN` bounds of private columns and the exact
+    ones of public columns, and is a function of public facts.
+    """
+
+    method: Method
+
+    def _rest(self, public: PublicRecords, budget: Budget) -> Budget:
+        return budget.after(*events(public, budget, shares(public, budget)))
+
+    def prepare(self, public: PublicRecords, budget: Budget) -> BoundsPrepared:
+        """Let the method learn what is public."""
+        found = self.method.prepare(public, self._rest(public, budget))
+        return BoundsPrepared(after=found)
+
+    def plan(
+        self, public: PublicRecords, prepared: BoundsPrepared, budget: Budget
+    ) -> BoundsPlan:
+        """Plan the release of bounds, and the method on what that leaves."""
+        rest = self._rest(public, budget)
+        after = self.method.plan(public, prepared.after, rest)
+        return BoundsPlan(
+            events=(*rest.before, *after.events),
+            schedule=after.schedule,
+            assumptions=after.assumptions,
+            n_steps=after.n_steps,
+            counts_labels=after.counts_labels,
+            after=after,
+        )
+
+    def run(
+        self,
+        records: Records,
+        prepared: BoundsPrepared,
+        plan: BoundsPlan,
+        desk: Desk,
+        on_step: OnStep,
+    ) -> Any:
+        """Release the bounds, map the rows by them, and run the method."""
+        found = released(records, plan.event(BINADES), plan.event(BINS), desk)
+        row_map = dataclasses.replace(
+            records.row_map, low=found.low, span=found.high - found.low
+        )
+
+        def told(step: int, model: Callable[[], Any]) -> bool:
+            return on_step(step, lambda: with_map(model()))
+
+        def with_map(model: Any) -> Any:
+            return dataclasses.replace(model, row_map=row_map)
+
+        mapped = records.bounded_by(row_map)
+        return with_map(self.method.run(mapped, prepared.after, plan.after, desk, told))

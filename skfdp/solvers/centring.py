@@ -1,0 +1,849 @@
+"""The centring and scaling of the loop's rows: exact, or from releases."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.sparse import issparse
+
+from skfdp.data.grid import GRID, blocks, row_blocks, row_of_entries, unit_of_squares
+from skfdp.data.input_scaler import Coordinates, MovedRows, RowMap
+from skfdp.data.records import PublicRecords, Records
+from skfdp.data.validation import check_choice, check_flag, check_number
+from skfdp.mechanisms.release import Desk
+from skfdp.privacy import Event, PrivacyPlan
+from skfdp.queries import MAX_STD, Query
+from skfdp.queries.statistics import CrossSum, RowSum
+from skfdp.solvers import adaptive_centring, parameters
+from skfdp.solvers.method import Budget, OnStep, Plan, existing
+
+#: The norm to which rows and their constant column are cut, over the released quantile
+#: of distances, which is the value of that column.
+LONGEST = math.sqrt(2)
+# A released length is no shorter than this part of the longest row that bounds allow.
+_SHORTEST = 64.0
+# Where distances are counted from a mean of rows of a usual norm of 1: few are beyond.
+_FURTHEST, _FURTHEST_OF_NORMALIZED = 8.0, 2.0
+
+
+def check_centring(given: Mapping[str, Any]) -> None:
+    """Check the parameters of private centring of whole rows."""
+    check_choice("centering", given["centering"], ("gaussian", "adaptive", None))
+    check_number("mean_fraction", given["mean_fraction"], high=1, also=("auto",))
+    level = given["clip_quantile"]
+    check_number("clip_quantile", level, high=1, also=("auto", None))
+    check_flag("clip_features", given["clip_features"])
+    if given["clip_features"] and level is None:
+        raise ValueError(
+            "clip_quantile=None leaves clip_features=True no length to cut rows to: "
+            "leave clip_quantile out, or clip_features."
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Moments:
+    """The mean of the public columns, and the root mean square of what is left."""
+
+    mean: np.ndarray
+    spread: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Centring:
+    """The centring and scaling of rows, so that each block has a known typical norm.
+
+    Public columns are centred and scaled exactly, private ones by a released mean and a
+    released length. Rows are cut here if `clip_features` says so; else long ones meet
+    the clip of a gradient.
+
+    Attributes
+    ----------
+    kind : {"auto", "gaussian", "adaptive"} or None
+        "adaptive" and the last two attributes are for dense tables without public
+        columns.
+    fit_intercept : bool
+        Without an intercept nothing is centred.
+    mean_fraction : float or "auto"
+        Share of the squared budget for the private mean.
+    length : float, "auto" or None
+        Typical norm of the private columns of a row after the bounds; "auto": released.
+        None: the row map gives rows of norm 1.
+    clip_quantile : float, "auto" or None
+        Quantile of the distances from the mean, released to be the unit of rows; None:
+        it is not. "auto": `distances.LEVEL` where Algorithm 2 needs one.
+    clip_features : bool
+        Whether rows longer than the quantile are cut to it, with their constant column.
+    """
+
+    kind: str | None
+    fit_intercept: bool
+    mean_fraction: float | str = "auto"
+    length: float | str | None = None
+    clip_quantile: float | str | None = "auto"
+    clip_features: bool = False
+
+    @property
+    def _centres(self) -> bool:
+        return self.kind is not None and bool(self.fit_intercept)
+
+    @property
+    def _adapts(self) -> bool:
+        return self.kind == "adaptive" and self._centres
+
+    @property
+    def _level(self) -> float | None:
+        """Quantile of the distances that is the unit of rows, None where none is."""
+        if self.clip_quantile != "auto":
+            return self.clip_quantile
+        return adaptive_centring.LEVEL if self._adapts or self.clip_features else None
+
+    def needs_whole_table(self) -> str | None:
+        """Return what cannot be summed over partitions, None where all can."""
+        if self._adapts:
+            return "centering='adaptive'"
+        return None if self._level is None else "clip_quantile or clip_features"
+
+    @property
+    def bias(self) -> float | None:
+        """Value of the constant column that carries the intercept."""
+        if not self.fit_intercept:
+            return None
+        return 1.0 if self.clip_features else parameters.BIAS_FEATURE
+
+    def prepare(self, public: PublicRecords) -> Moments | None:
+        """Return the moments of the public columns, None where there are none."""
+        if public.sparse and (self._adapts or self._level is not None):
+            raise ValueError(
+                "centering='adaptive', clip_quantile and clip_features need a dense X: "
+                "centred rows have no zeros to leave out. Pass X.toarray(), or leave "
+                "them out."
+            )
+        if not public.mask.any():
+            return None
+        return public_moments(public, centre=self._centres)
+
+    def can_learn_mean(self, public: PublicRecords, mu: float) -> bool:
+        """Whether a private mean is worth its share of the budget.
+
+        Parameters
+        ----------
+        public : PublicRecords
+        mu : float
+            Of the whole budget, for releases of sensitivity `clip_norm`.
+        """
+        if not self._centres:
+            return False
+        if self.kind in ("gaussian", "adaptive") or self.mean_fraction != "auto":
+            return True
+        return parameters.can_learn_mean(mu, public.n_effective, public.n_private)
+
+    def events(
+        self, public: PublicRecords, budget: Budget, mu: float, *, mean: bool = True
+    ) -> tuple[Event, ...]:
+        """Return the events of what centres and scales the private columns.
+
+        Parameters
+        ----------
+        public : PublicRecords
+        budget : Budget
+        mu : float
+            Of the whole budget, for releases of sensitivity `clip_norm`.
+        mean : bool, default=True
+            Whether private columns are centred.
+        """
+        if public.mask.all():
+            return ()
+        n, measures = public.n_effective, self._level is not None
+        level = adaptive_centring.LEVEL if self._level is None else self._level
+        share_of_distances = adaptive_centring.share(mu, n, level)
+        if mean and self._adapts:
+            share = self.mean_fraction
+            if share == "auto":  # as much for the rough centre as for the mean
+                share = 2 * parameters.mean_fraction(mu, n, public.n_private)
+            return adaptive_centring.events(
+                public, budget, share, share_of_distances, int(measures)
+            )
+
+        def event(label: str, share: float, query: RowSum) -> Event:
+            reach = query.sensitivity(budget.relation)
+            most = budget.relation.moves(1.0)  # which `mu` is for
+            std = reach / most / (math.sqrt(share) * mu)
+            return budget.event(label, std, sensitivity=reach)
+
+        length, centre, distance = None, None, None
+        if self.length == "auto":
+            share = parameters.number_fraction(mu, n)
+            length = event("row length", share, RowSum.planned())
+        if mean and self._centres:
+            share = self.mean_fraction
+            if share == "auto":
+                share = parameters.mean_fraction(mu, n, public.n_private)
+            centre = event("mean", share, _row_sum(public))
+        if measures:
+            distance = adaptive_centring.event(public, budget, share_of_distances)
+        return existing(length, centre, distance)
+
+    def public_coordinates(
+        self, public: PublicRecords, moments: Moments
+    ) -> Coordinates:
+        """Return the coordinates where every column is public."""
+        scale = 1 / moments.spread if moments.spread > 0 else 1.0
+        return Coordinates.centred(public.row_map, moments.mean, scale, self.bias)
+
+    def coordinates(
+        self,
+        records: Records,
+        moments: Moments | None,
+        plan: Plan,
+        norms: tuple[float, float],
+        desk: Desk,
+        least_mean: float = 0.0,
+    ) -> Coordinates:
+        """Return the coordinates of the loop; releases what was planned for them.
+
+        Parameters
+        ----------
+        records : Records
+        moments : Moments or None
+            What `prepare` returned.
+        plan : Plan
+            With the events of `events`.
+        norms : (float, float)
+            Typical norms of the public and of the private part of a row.
+        desk : Desk
+        least_mean : float, default=0.0
+            Squared norm below which a released mean of rows of norm 1, less its
+            noise, is not subtracted.
+        """
+        public, mask = records.public, records.public.mask
+        if mask.all():
+            return self.public_coordinates(public, moments)
+        if plan.event(adaptive_centring.ROUGH) is not None:
+            centre = adaptive_centring.released_centre(records, plan, desk)
+            furthest = _FURTHEST_OF_NORMALIZED * centre.radius
+            return self._measured(
+                records, plan, desk, centre.mean, furthest, centre.error, centre.radius
+            )
+        unit = self._unit(records, plan.event("row length"), desk)
+        mean, scale, error = np.zeros(mask.size), 1 / unit, 0.0
+        event = plan.event("mean")
+        if event is not None:
+            row_map = public.row_map
+            if self.length is not None:
+                row_map = row_map.within(unit * row_map.feature_bound)
+            recipe = functools.partial(_row_sum_of, row_map=row_map)
+            noise_std = event.noise_std[0] / public.n_records
+            found = desk.release("mean", records.query(recipe)) / public.n_records
+            square = float(found @ found) - found.size * noise_std**2
+            if square >= least_mean or least_mean == 0:
+                found = parameters.shrunk_mean(found, noise_std)
+                mean[~mask], error = found * unit, noise_std * unit
+                scale = parameters.centred_scale(found, noise_std) / unit
+        if self._level is not None:
+            cut = self.length is None
+            furthest = (_FURTHEST_OF_NORMALIZED if cut else _FURTHEST) * unit
+            return self._measured(records, plan, desk, mean, furthest, error)
+        if moments is not None:
+            mean[mask], spread = moments.mean, moments.spread
+            ours, theirs = norms
+            scale = np.where(mask, ours / spread if spread > 0 else 1.0, theirs * scale)
+        return Coordinates.centred(public.row_map, mean, scale, self.bias, error)
+
+    def _measured(
+        self,
+        records: Records,
+        plan: Plan,
+        desk: Desk,
+        mean: np.ndarray,
+        furthest: float,
+        error: float,
+        radius: float = 1.0,
+    ) -> Coordinates:
+        """Return coordinates whose unit is the quantile of the distances from a mean.
+
+        `radius` is the unit where no quantile was planned; see `clip_quantile`.
+        """
+        if self._level is not None:
+            part = adaptive_centring.released_quantile(
+                MovedRows(records.mapped, mean, furthest),
+                self._level,
+                plan.event(adaptive_centring.LABEL),
+                "distances from the mean",
+                records.public.n_records,
+                desk,
+            )
+            radius = part * furthest
+        longest = LONGEST if self.clip_features else math.inf
+        return Coordinates.moved(
+            records.public.row_map, mean, 1 / radius, self.bias, error, longest
+        )
+
+    def _unit(self, records: Records, event: Event | None, desk: Desk) -> float:
+        """Return the typical norm of the private columns of a mapped row."""
+        public = records.public
+        divisor = public.row_map.feature_bound
+        if event is None:
+            return 1.0 if self.length is None else self.length / divisor
+        furthest = public.longest_private
+        if math.isinf(furthest):
+            # Columns without bounds are taken as scaled: most within 2 of zero.
+            furthest = 2 * math.sqrt(public.n_private)
+        lengths = functools.partial(_lengths, furthest=furthest, divisor=divisor)
+        found, error = released_mean(
+            records, lengths, 0.0, furthest, event, "row length", desk
+        )
+        found = max(found, 2 * error, furthest / _SHORTEST)
+        return min(found, furthest) / divisor
+
+
+def _row_sum(
+    public: PublicRecords, X: Any = None, row_map: RowMap | None = None
+) -> RowSum:
+    """Return the sum of the private columns of some rows; of none, for a plan."""
+    nonnegative = public.private_bounded
+    if X is None:
+        return RowSum.planned(nonnegative=nonnegative)
+    return RowSum(X, row_map, public.capacity, nonnegative)
+
+
+def _row_sum_of(records: Records, row_map: RowMap) -> RowSum:
+    """Return the sum of the private columns, cut by a row map; a recipe."""
+    return _row_sum(records.public, records.X, row_map)
+
+
+def _lengths(records: Records, furthest: float, divisor: float) -> np.ndarray:
+    """Return the norms of the private columns in the units of `furthest`."""
+    return divisor * private_lengths(records, furthest / divisor)
+
+
+def private_lengths(records: Records, furthest: float) -> np.ndarray:
+    """Return the norm of the private columns of each mapped row, at most `furthest`.
+
+    The same numbers for dense and CSR rows, to the last bit: squares are rounded up to
+    a unit that makes their sums exact.
+    """
+    public, X = records.public, records.X
+    private = ~public.mask
+    row_map = public.row_map.part(private)
+    unit = unit_of_squares(public.n_private)
+    lengths = np.empty(X.shape[0])
+    with np.errstate(all="ignore"):  # a warning would tell of a private value
+        for block in row_blocks(X):
+            rows = row_map.mapped(X[block][:, private])
+            entries = rows.data if issparse(rows) else rows
+            # An entry beyond `furthest` makes a row that is as long as can be.
+            entries = np.clip(entries / furthest, -1, 1)
+            squares = np.ceil(entries**2 * unit)
+            if issparse(rows):
+                row = row_of_entries(rows)
+                total = np.bincount(row, squares, minlength=rows.shape[0])
+            else:
+                total = squares.sum(axis=1)
+            lengths[block] = furthest * np.minimum(np.sqrt(total / unit), 1)
+    return lengths
+
+
+def released_mean(
+    records: Records,
+    values: Callable[..., np.ndarray],
+    low: float,
+    high: float,
+    event: Event,
+    stream: str,
+    desk: Desk,
+    **per_row: Any,
+) -> tuple[float, float]:
+    """Return the noisy mean of numbers within public bounds, and its noise's std.
+
+    The sum of ``(value - middle) / half`` moves by at most 1 if a value is nulled
+    (counts as the middle), and by at most 2 if it is replaced.
+
+    Parameters
+    ----------
+    records : Records
+    values : callable
+        ``(records, **per_row) -> ndarray of shape (n_rows,)``, as a recipe of
+        `Records.query`.
+    low, high : float
+    event : Event
+    stream : str
+    desk : Desk
+    per_row
+        As for `Records.query`.
+    """
+    half, n = (high - low) / 2, records.public.n_records
+    recipe = functools.partial(_sum_of_numbers, values=values, low=low, high=high)
+    query = records.query(recipe, **per_row)
+    total = desk.release(event.label, query, stream=stream)
+    error = half * event.noise_std[0] / n
+    return (low + high) / 2 + half * float(np.clip(total[0] / n, -1, 1)), error
+
+
+def _sum_of_numbers(records: Records, values, low, high, **per_row: Any) -> RowSum:
+    """Return the sum of numbers in a public interval, as parts of its half."""
+    middle, half = (low + high) / 2, (high - low) / 2
+    unit = (np.clip(values(records, **per_row), low, high) - middle) / half
+    return RowSum(unit[:, None], RowMap(), records.public.capacity)
+
+
+def public_moments(public: PublicRecords, centre: bool) -> Moments:
+    """Return the mean of the public columns and the root mean square of the rest.
+
+    Rows count as their weights say. The same numbers for dense and CSR rows, to the
+    last bit: terms are rounded to a unit that makes their sums exact, whatever the
+    order, and the weights are whole numbers.
+    """
+    weights = None if public.units is None else public.units.weights
+    total = public.n_rows if weights is None else int(weights.sum())
+    unit = unit_of_squares(total)
+    with np.errstate(all="ignore"):
+        low, high = _extremes(public)
+        mean = np.zeros(len(low))
+        if centre:
+            reach = np.maximum(np.abs(low), np.abs(high))
+            reach[reach == 0] = 1.0
+            mean = _sums(public, weights, lambda x, j: np.rint(x / reach[j] * unit))
+            mean *= reach / (unit * total)
+        furthest = np.maximum(high - mean, mean - low)
+        furthest[furthest == 0] = 1.0
+        square = _sums(
+            public,
+            weights,
+            lambda x, j: np.rint(((x - mean[j]) / furthest[j]) ** 2 * unit),
+        )
+        square = float(np.sum(square / unit * furthest**2))
+    spread = math.sqrt(square / total) if square > 0 else 0.0
+    if not (np.isfinite(mean).all() and math.isfinite(spread)):
+        return Moments(np.zeros(len(mean)), 0.0)  # leave the columns as they are
+    return Moments(mean, spread)
+
+
+def _extremes(public: PublicRecords) -> tuple[np.ndarray, np.ndarray]:
+    """Return the smallest and the largest entry of each public column."""
+    low, high = [], []
+    for rows in public.blocks():
+        ends = rows.min(axis=0), rows.max(axis=0)
+        for found, end in zip((low, high), ends, strict=True):
+            found.append(end.toarray().ravel() if issparse(end) else end)
+    return np.min(low, axis=0), np.max(high, axis=0)
+
+
+def _sums(
+    public: PublicRecords,
+    weights: np.ndarray | None,
+    term: Callable[[np.ndarray, Any], np.ndarray],
+) -> np.ndarray:
+    """Return the weighted sums over each column of ``term(entries, their columns)``."""
+    every, first = np.arange(int(public.mask.sum())), 0
+    total, of_zero = np.zeros(len(every)), term(np.zeros(len(every)), every)
+    for rows in public.blocks():
+        own = slice(first, first + rows.shape[0])
+        first = own.stop
+        weight = np.ones(rows.shape[0]) if weights is None else weights[own]
+        if not issparse(rows):
+            total += (term(rows, slice(None)) * weight[:, None]).sum(axis=0)
+            continue
+        of_entries = weight[row_of_entries(rows)]
+        terms = term(rows.data, rows.indices) * of_entries
+        total += np.bincount(rows.indices, terms, len(every))
+        stored = np.bincount(rows.indices, of_entries, len(every))
+        total += (weight.sum() - stored) * of_zero
+    return total
+
+
+# Conditional centring: the prediction of private columns, from one release.
+#
+# The private rows are regressed on ``[1, z]``, where z are the public columns, centred
+# and whitened. Rows of the regression are weighted such that every weighted row has the
+# same norm: no record has more leverage than another, so that the noise, which must
+# hide the record of the largest leverage, is not set by an outlier. All of this is
+# public.
+
+
+#: Public columns get this share of the squared norm of an output row, on average.
+PUBLIC_SHARE = 0.25
+#: No output row has more of it than this: the rest is room for private columns.
+LARGEST_PUBLIC_SHARE = 0.5
+# A slope must exceed its noise by this many standard deviations, and the noise that
+# it adds to a prediction must stay below this squared norm (private rows have 1).
+_SIGNIFICANCE, _MOST_NOISE = 2.0, 0.25
+# Directions of smaller relative variance are rounding.
+_SMALLEST_VARIANCE = 1e-9
+_SHRINK = 1 - 1e-9
+
+
+@dataclasses.dataclass(frozen=True)
+class Regressors:
+    """Public rows ``[1, z]`` with ``z = (u - mean) @ basis``, and their weights.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_public,)
+        Exact mean of the public columns.
+    basis : ndarray of shape (n_public, n_directions)
+        Whitens: every column of z has the standard deviation `spread`, and they are
+        uncorrelated. No directions where every public column is constant.
+    spread : float
+    rows : float64 ndarray of shape (n_rows, 1 + n_directions)
+    weights : float64 ndarray of shape (n_rows,)
+        A weighted row ``weights[i] * rows[i]`` has norm 1; or all are 1.
+    variance : float
+        Of a whole public row, about the mean.
+    """
+
+    mean: np.ndarray
+    basis: np.ndarray
+    spread: float
+    rows: np.ndarray
+    weights: np.ndarray
+    variance: float
+
+    @classmethod
+    def learn(cls, U: np.ndarray, *, weighted: bool) -> Regressors:
+        """Learn from the scaled public columns, float64 of shape (n_rows, n_public).
+
+        `weighted=False` gives ordinary least squares, for fits without privacy.
+        """
+        # Divided by the largest entry, so that squares neither over- nor underflow.
+        size = np.abs(U).max(axis=0)
+        size = np.where(size > 0, size, 1.0)
+        mean = (U / size).mean(axis=0)
+        centred = U / size - mean
+        deviation = centred.std(axis=0)
+        varies = deviation > 1e-12
+        deviation = np.where(varies, deviation, 1.0)
+        centred = np.where(varies, centred, 0.0) / deviation
+        variance, directions = eigh(centred.T @ centred / len(U))
+        kept = variance > _SMALLEST_VARIANCE * max(1, len(variance))
+        basis = directions[:, kept] / np.sqrt(variance[kept])
+        z = centred @ basis
+        norms = np.linalg.norm(z, axis=1)
+        spread = 1 / (np.median(norms) or norms.max() or 1.0)
+        rows = np.column_stack([np.ones(len(U)), spread * z])
+        weights = np.ones(len(U))
+        if weighted:
+            weights = 1 / np.linalg.norm(rows, axis=1)
+        basis = spread * basis / (deviation * size)[:, None]
+        basis[~varies] = 0.0
+        mean = mean * size
+        variance = float(np.sum((U - mean) ** 2) / len(U))
+        return cls(mean, basis, spread, rows, weights, variance)
+
+    @functools.cached_property
+    def grid(self) -> np.ndarray:
+        """Weighted rows as int16, in units of GRID toward zero: norm at most 1."""
+        scaled = self.rows * (self.weights * (_SHRINK / GRID))[:, None]
+        return np.trunc(scaled).astype(np.int16)
+
+    @property
+    def gram(self) -> np.ndarray:
+        """Weighted Gram matrix, shape (1 + n_directions, 1 + n_directions)."""
+        return (self.rows * self.weights[:, None]).T @ self.rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Centre:
+    """The centre of rows, and scales for a norm of at most 1.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_public,)
+        Exact, of the public columns.
+    intercept : ndarray of shape (n_private,)
+        Prediction of the private columns at that mean.
+    coef : ndarray of shape (n_public, n_private)
+        Prediction per unit of a scaled public column.
+    public_scale, private_scale : float
+    """
+
+    mean: np.ndarray
+    intercept: np.ndarray
+    coef: np.ndarray
+    public_scale: float
+    private_scale: float
+
+
+def cross_sum(
+    X_private: np.ndarray, row_map: RowMap, regressors: Regressors, *, nonnegative: bool
+) -> CrossSum:
+    """Return the private sum of the regression.
+
+    Parameters
+    ----------
+    X_private : ndarray of shape (n_rows, n_private)
+    row_map : RowMap
+        Of the private columns alone; see `RowMap.part`.
+    regressors : Regressors
+    nonnegative : bool
+        Whether every private column has declared bounds, never a look at data.
+    """
+    return CrossSum(X_private, row_map, regressors.grid, nonnegative=nonnegative)
+
+
+def exact_sum(
+    X_private: np.ndarray, row_map: RowMap, regressors: Regressors
+) -> np.ndarray:
+    """Return the sum without a grid, for fits without privacy."""
+    private = row_map.mapped(X_private)
+    cross = regressors.rows.T @ private
+    return np.append(cross, len(private) - np.sum(private**2))
+
+
+def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> Centre:
+    """Return what centres rows; post-processing of the released sum.
+
+    Parameters
+    ----------
+    regressors : Regressors
+    statistic : ndarray of shape ((1 + n_directions) * n_private + 1,)
+    noise_std : float
+        Standard deviation of its noise.
+    """
+    n_rows = len(regressors.rows)
+    found = _solve(regressors, statistic, noise_std)
+    rest = found.length - found.intercept @ found.intercept
+    rest -= regressors.spread**2 * np.sum(found.slopes**2)
+    # Noise must not scale rows up: neither that of the length nor of the centre.
+    rest = max(rest, min(1.0, noise_std / n_rows))
+    rest = max(rest, min(0.05, max(found.error, 1e-6)))
+    # z has the variance spread**2 in every direction; u has that of its columns.
+    variance = regressors.variance
+    return Centre(
+        mean=regressors.mean,
+        intercept=found.intercept,
+        coef=regressors.basis @ found.slopes,
+        public_scale=math.sqrt(PUBLIC_SHARE / variance) if variance > 0 else 1.0,
+        private_scale=math.sqrt((1 - PUBLIC_SHARE) / rest),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Solution:
+    """Weights on ``[1, z]``, the mean squared norm of the private rows, the error."""
+
+    intercept: np.ndarray
+    slopes: np.ndarray
+    length: float
+    error: float
+
+
+def _solve(
+    regressors: Regressors, statistic: np.ndarray, noise_std: float
+) -> _Solution:
+    """Solve the weighted least squares, and shrink what does not exceed its noise."""
+    gram, n_rows = regressors.gram, len(regressors.rows)
+    moments = statistic[:-1].reshape(len(gram), -1)
+    n_private = moments.shape[1]
+    total = gram[0, 0]
+    shift = gram[0, 1:] / total
+    # Eliminate the intercept, then one independent vector per principal direction.
+    curvature, directions = eigh(gram[1:, 1:] - np.outer(shift, gram[0, 1:]))
+    curvature = np.maximum(curvature, 1e-12 * total * regressors.spread**2)
+    slopes = directions.T @ (moments[1:] - np.outer(shift, moments[0]))
+    slopes /= curvature[:, None]
+    stds = noise_std * np.sqrt(1 + (directions.T @ shift) ** 2) / curvature
+    noise = regressors.spread**2 * n_private * stds**2
+    factors = _factors(np.sum(slopes**2, axis=1), stds**2, n_private)
+    factors[noise > _MOST_NOISE] = 0.0
+    slopes = directions @ (factors[:, None] * slopes)
+    mean = parameters.shrunk_mean(moments[0] / total, noise_std / total)
+    error = n_private * (noise_std / total) ** 2 + factors**2 @ noise
+    length = min(1.0, 1 - statistic[-1] / n_rows)
+    return _Solution(mean - shift @ slopes, slopes, length, float(error))
+
+
+def _factors(squares: np.ndarray, variances: np.ndarray, size: int) -> np.ndarray:
+    """Return James-Stein factors that are 0 where a vector may be noise alone.
+
+    The squared norm of noise has the mean ``size * variance`` and the standard
+    deviation ``sqrt(2 size) * variance``. Stein's own threshold, the mean, lets half of
+    all empty directions through, and their noise adds up.
+    """
+    threshold = (size + _SIGNIFICANCE * math.sqrt(2 * size)) * variances
+    return np.maximum(0.0, 1 - threshold / np.maximum(squares, np.finfo(float).tiny))
+
+
+# The methods of private centring: a released mean, or a released regression.
+
+
+# No row of norm at most 1 is further from a mean of such rows.
+_FURTHEST_MEAN = 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Centred:
+    """The numbers of `transform`: see the attributes of the transformer."""
+
+    mean: np.ndarray
+    coef: np.ndarray
+    scale: np.ndarray
+
+    def scaled(self, scale: float) -> Centred:
+        """Return the same with another scale, one for all columns."""
+        return dataclasses.replace(self, scale=np.full(self.mean.shape, scale))
+
+
+@dataclasses.dataclass(frozen=True)
+class PrivateMean:
+    """The centring of whole rows by their mean, released once.
+
+    Attributes
+    ----------
+    clip_quantile : float or None
+        Quantile of the distances from the mean, released after it, that output rows of
+        norm 1 have; None: by the length of the mean.
+    """
+
+    clip_quantile: float | None = None
+
+    def prepare(self, public: PublicRecords, budget: Budget) -> None:
+        """Learn nothing: no column is public."""
+
+    def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
+        """Calibrate the release of the mean, beside that of the distances."""
+        query = RowSum.planned(nonnegative=public.private_bounded)
+        if self.clip_quantile is None:
+            return _plan("mean", query, budget)
+        mu = budget.mu / budget.relation.moves(1.0)
+        share = adaptive_centring.share(mu, public.n_effective, self.clip_quantile)
+        event = adaptive_centring.event(public, budget, share)
+        plan = _plan("mean", query, budget.after(event))
+        return dataclasses.replace(plan, events=(event, *plan.events))
+
+    def run(
+        self,
+        records: Records,
+        prepared: None,
+        plan: Plan,
+        desk: Desk,
+        on_step: OnStep,
+    ) -> Centred:
+        """Release the sum of the rows, and how far they are from their mean."""
+        public = records.public
+        bounded = public.private_bounded
+        query = RowSum(records.X, public.row_map, public.capacity, bounded)
+        total = desk.release("mean", query)
+        noise_std = plan.event("mean").noise_std[0] / public.n_records
+        found = self._centred(total / public.n_records, noise_std)
+        if self.clip_quantile is None:
+            return found
+        part = adaptive_centring.released_quantile(
+            MovedRows(records.mapped, found.mean, _FURTHEST_MEAN),
+            self.clip_quantile,
+            plan.event(adaptive_centring.LABEL),
+            "distances from the mean",
+            public.n_records,
+            desk,
+        )
+        return found.scaled(1 / (part * _FURTHEST_MEAN))
+
+    def exactly(self, records: Records) -> Centred:
+        """Return the same without noise."""
+        X, row_map = records.X, records.row_map
+        total = sum(row_map.mapped(X[block]).sum(axis=0) for block in blocks(*X.shape))
+        found = self._centred(total / records.public.n_records, 0.0)
+        if self.clip_quantile is None:
+            return found
+        lengths = MovedRows(records.mapped, found.mean).lengths()
+        return found.scaled(1 / max(np.quantile(lengths, self.clip_quantile), 1e-150))
+
+    @staticmethod
+    def _centred(mean: np.ndarray, noise_std: float) -> Centred:
+        mean = parameters.shrunk_mean(mean, noise_std)
+        scale = np.full(mean.shape, parameters.centred_scale(mean, noise_std))
+        return Centred(mean, np.zeros((0, len(mean))), scale)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PublicRegressors:
+    """The regressors of private columns."""
+
+    regressors: Regressors
+
+
+@dataclasses.dataclass(frozen=True)
+class ConditionalCentring:
+    """The centring of private columns by a prediction, released once.
+
+    Attributes
+    ----------
+    weighted : bool, default=True
+        False gives ordinary least squares, for fits without privacy.
+    """
+
+    weighted: bool = True
+
+    def prepare(self, public: PublicRecords, budget: Budget | None) -> PublicRegressors:
+        """Whiten the public columns."""
+        U = public.row_map.of_public(public.mask).scale(public.X)
+        return PublicRegressors(regressors=Regressors.learn(U, weighted=self.weighted))
+
+    def plan(
+        self, public: PublicRecords, prepared: PublicRegressors, budget: Budget
+    ) -> Plan:
+        """Calibrate the release of the cross moments."""
+        grid = prepared.regressors.grid
+        nothing = np.empty((len(grid), 0))
+        query = CrossSum(nothing, RowMap(), grid, nonnegative=public.private_bounded)
+        return _plan("cross moments", query, budget)
+
+    def run(
+        self,
+        records: Records,
+        prepared: PublicRegressors,
+        plan: Plan,
+        desk: Desk,
+        on_step: OnStep,
+    ) -> Centred:
+        """Release the cross moments of public regressors and private columns."""
+        query = cross_sum(
+            *_private_block(records),
+            prepared.regressors,
+            nonnegative=records.public.private_bounded,
+        )
+        total = desk.release("cross moments", query)
+        noise_std = plan.events[0].noise_std[0]
+        return self._centred(records.public, prepared.regressors, total, noise_std)
+
+    def exactly(self, records: Records) -> Centred:
+        """Return the same without noise."""
+        regressors = self.prepare(records.public, None).regressors
+        total = exact_sum(*_private_block(records), regressors)
+        return self._centred(records.public, regressors, total, 0.0)
+
+    @staticmethod
+    def _centred(
+        public: PublicRecords, regressors: Regressors, total: np.ndarray, std: float
+    ) -> Centred:
+        found, mask = centre(regressors, total, std), public.mask
+        mean = np.empty(len(mask))
+        mean[mask], mean[~mask] = found.mean, found.intercept
+        scale = np.where(mask, found.public_scale, found.private_scale)
+        return Centred(mean, found.coef, scale)
+
+
+def _private_block(records: Records) -> tuple[np.ndarray, RowMap]:
+    private = ~records.public.mask
+    return records.X[:, private], records.row_map.part(private)
+
+
+def _plan(label: str, query: Query, budget: Budget) -> Plan:
+    """Calibrate one release; the query's bounds are functions of public facts."""
+    schedule: PrivacyPlan = budget.calibrate(
+        n_steps=1,
+        clip_norm=query.clip_norm,
+        sensitivity=query.sensitivity(budget.relation),
+    )
+    std = float(schedule.noise_std[0])
+    if std / query.unit(std) > MAX_STD:
+        raise ValueError(
+            f"epsilon={budget.epsilon!r} and delta={budget.delta!r} need more noise "
+            "than the grid of the released sum can carry: raise the budget."
+        )
+    return Plan(events=(budget.named(schedule, label),), schedule=schedule)

@@ -1,0 +1,859 @@
+"""The method of noisy descent: plan it, run it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from skfdp.data.grid import GRID, GridRows, SparseGridRows
+from skfdp.data.input_scaler import Coordinates
+from skfdp.data.records import PublicRecords, Records
+from skfdp.data.target import RECODED
+from skfdp.data.validation import UtilityWarning, warn_caller
+from skfdp.kernels.losses.loss import Loss
+from skfdp.mechanisms.descent import HeavyBall, Walk, descent, warn_of_noise_left
+from skfdp.mechanisms.release import Desk
+from skfdp.privacy import Event, PrivacyPlan, assumptions
+from skfdp.privacy.assumptions import enforced
+from skfdp.privacy.events import Relation
+from skfdp.queries.linear import (
+    LinearQuery,
+    gradient_sensitivity,
+    has_public_signs,
+    label_bound,
+)
+from skfdp.queries.statistics import LabelSum
+from skfdp.queries.weighted import fits_grid
+from skfdp.solvers import parameters, postprocessing, public_model
+from skfdp.solvers.centring import Centring, Moments, Regressors
+from skfdp.solvers.method import Budget, OnStep, Plan, existing
+from skfdp.solvers.parameters import Loop
+from skfdp.solvers.postprocessing import CoefficientNoise, LinearFit
+from skfdp.solvers.public_model import (
+    Padding,
+    resolve_public_model,
+    resolve_public_regression,
+)
+from skfdp.solvers.target_scales import TargetScales
+
+# The public start and the plan of a descent.
+
+
+SIGNED_OR_CENTRED = enforced(assumptions.SIGNED_OR_CENTRED)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DescentStart:
+    """The result of preparing a descent.
+
+    Attributes
+    ----------
+    moments : Moments or None
+        Of the public columns.
+    public_model : PublicModel, PublicRegression or None
+        Margins of a public model, in which the descent starts.
+    offset : ndarray of shape (n_rows, n_outputs) or None
+        Those margins for the training rows.
+    coordinates : Coordinates or None
+        Those of the loop, where every column is public.
+    rows : GridRows, SparseGridRows or None
+        The rows of the loop in them.
+    regressors : Regressors or None
+        Of a padding that predicts private columns.
+    """
+
+    moments: Moments | None = None
+    public_model: Any = None
+    offset: np.ndarray | None = None
+    coordinates: Coordinates | None = None
+    rows: GridRows | SparseGridRows | None = None
+    regressors: Regressors | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DescentPlan(Plan):
+    """The plan of a descent.
+
+    Attributes
+    ----------
+    learning_rate : float
+        First step size, on the clipped sum over ``q n clip_norm``.
+    norms : (float, float)
+        Typical norms of the public and of the private part of a row.
+    orthant : bool
+        The signs of a contribution are public: ``sensitivity = sqrt(2) clip_norm``.
+    label_bound : float or None
+        How far a replaced label moves a sum, where every column is public.
+    centred : DescentPlan or None
+        The plan to follow instead if the released mean is long enough to be subtracted,
+        which takes the signs away: of a smaller clip norm, at the same sensitivity.
+        None: that is not decided by the mean.
+    """
+
+    learning_rate: float
+    norms: tuple[float, float] = (1.0, 1.0)
+    orthant: bool = False
+    label_bound: float | None = None
+    centred: DescentPlan | None = None
+
+    @functools.cached_property
+    def with_signs(self) -> DescentPlan:
+        """The plan of rows that are centred by this one, or else keep public signs.
+
+        With their signs they may be sqrt(2) times as long at the same sensitivity,
+        hence noise.
+        """
+        root, schedule = math.sqrt(2), self.schedule
+        clip_norm = root * schedule.clip_norm
+        multipliers = tuple(one / root for one in schedule.noise_multipliers)
+        *others, event = self.events
+        return dataclasses.replace(
+            self,
+            events=(*others, dataclasses.replace(event, clip_norm=clip_norm)),
+            schedule=dataclasses.replace(
+                schedule, clip_norm=clip_norm, noise_multipliers=multipliers
+            ),
+            assumptions=(SIGNED_OR_CENTRED, *self.assumptions),
+            orthant=True,
+            centred=self,
+        )
+
+
+def bounded_by_labels(
+    public: PublicRecords,
+    loss: Loss,
+    rows: GridRows | SparseGridRows | None,
+    schedule: PrivacyPlan,
+    calibrate: Callable[..., PrivacyPlan],
+) -> tuple[PrivacyPlan, float | None]:
+    """Return the schedule under the bound of labels, and that bound if it is of use.
+
+    Parameters
+    ----------
+    public : PublicRecords
+    loss : Loss
+    rows : GridRows, SparseGridRows or None
+        Of the loop, where they are public.
+    schedule : PrivacyPlan
+        Of any record.
+    calibrate : callable
+        ``calibrate(sensitivity=...)``: the schedule of another sensitivity.
+    """
+    if rows is None:
+        return schedule, None
+    bound = label_bound(public, loss, rows, schedule)
+    if bound >= schedule.sensitivity:
+        return schedule, None
+    return calibrate(sensitivity=bound), bound
+
+
+# The sums of a descent: that of clipped gradients, and those of public losses.
+
+
+def gradients(
+    records: Records,
+    offset: np.ndarray | None = None,
+    rows: GridRows | SparseGridRows | None = None,
+    *,
+    coordinates: Coordinates,
+    at_random: bool,
+    pads: bool,
+    padded: GridRows | SparseGridRows | None,
+    **settings: Any,
+) -> LinearQuery:
+    """Return the sum of gradients of the loop's rows; a recipe of `Records.query`.
+
+    Parameters
+    ----------
+    records : Records
+    offset : float64 ndarray of shape (n_rows, n_outputs), default=None
+        Margins of a public model.
+    rows : GridRows or SparseGridRows, default=None
+        The loop's rows, where all of them is public; None: they are made here.
+    coordinates : Coordinates
+    at_random : bool
+        Whether batches are rows that lie apart: each gets its target beside it.
+    pads : bool
+        Whether there is a public loss that pads.
+    padded : GridRows, SparseGridRows or None
+        Its rows; None: the loop's own, because all columns are public.
+    settings
+        Further arguments of `LinearQuery`.
+    """
+    public = records.public
+    if rows is None:
+        target = records.target if at_random else None
+        rows = coordinates.grid(records.mapped, target)
+    return LinearQuery(
+        rows=rows,
+        target=records.target,
+        n_outputs=public.n_outputs,
+        capacity=public.capacity,
+        class_weight=public.class_weight,
+        padded=rows if pads and padded is None else padded,
+        public_target=public.has_target,
+        offset=offset,
+        units=public.units,
+        **settings,
+    )
+
+
+def public_gradient(
+    method: Any,
+    records: Records,
+    loss: Loss,
+    offset: np.ndarray | None,
+    query: LinearQuery,
+    coordinates: Coordinates,
+    desk: Desk,
+) -> Callable[[np.ndarray], np.ndarray] | None:
+    """Return the exact gradient of the public loss, None where there is none.
+
+    Parameters
+    ----------
+    method : Descent
+    records : Records
+    loss : Loss
+        In the loop's units.
+    offset : float64 ndarray of shape (n_rows, n_outputs) or None
+        Margins of a public model.
+    query : LinearQuery
+    coordinates : Coordinates
+    desk : Desk
+        Gives the coins of public batches.
+    """
+    terms, public = [], records.public
+    if method.padding is not None:
+        coins = desk.streams.public("batch")
+        size = method.public_batch_size
+        terms.append(public_model.padded_gradient(query, coins, size))
+    if method.public_loss is not None:
+        terms.append(
+            public_model.users_gradient(method.public_loss, public, coordinates)
+        )
+    # The mean of rates is released instead: they grow faster than their margins.
+    is_cut = method.scales is not None and loss.name != "poisson"
+    if is_cut and public.has_target:
+        known = records.target, loss, offset
+        terms.append(public_model.clipped_away(query, *known, public, coordinates))
+    return (lambda theta: sum(term(theta) for term in terms)) if terms else None
+
+
+def joins_rows(public: PublicRecords) -> bool:
+    """Whether the loop clips rows together, those of a person who has several."""
+    return public.units is not None and public.units.joint
+
+
+# The class frequencies, released: where a descent with a private target starts.
+
+
+CLASS_COUNTS = "class counts"
+#: Share of records without a declared label beyond which a fit warns.
+MOST_UNDECLARED = 0.05
+
+
+def event(public: PublicRecords, budget: Budget, mu: float) -> Event | None:
+    """Return the event of the counts, None where noise would leave their grid.
+
+    Parameters
+    ----------
+    public : PublicRecords
+    budget : Budget
+    mu : float
+        Of the whole budget, for releases of sensitivity `clip_norm`.
+    """
+    query = LabelSum.planned(public.n_classes, 1.0)
+    sensitivity = query.sensitivity(budget.relation)
+    share = parameters.mean_fraction(mu, public.n_effective, public.n_outputs)
+    noise_std = sensitivity / (math.sqrt(share) * budget.mu)
+    if not fits_grid(query, noise_std, public.units):
+        return None
+    return budget.event(
+        CLASS_COUNTS,
+        noise_std,
+        clip_norm=query.clip_norm,
+        sensitivity=sensitivity,
+    )
+
+
+def counts_labels(events: Iterable[Event]) -> bool:
+    """Whether releases show that records have none of the declared labels."""
+    return any(e.label == CLASS_COUNTS and e.relation.counts_are_public for e in events)
+
+
+def _counts(records: Records) -> LabelSum:
+    """Return the class counts; a recipe."""
+    ones = np.full((len(records.target), 1), round(1 / GRID), dtype=np.int16)
+    rows = GridRows(ones, np.square(ones[:, 0], dtype=np.float64))
+    return LabelSum(rows, records.target, records.public.n_classes, 1.0)
+
+
+def released_log_odds(records: Records, found: Event, desk: Desk) -> np.ndarray:
+    """Return the margins of the released class frequencies, shape (n_outputs,).
+
+    Counts are shrunk toward classes of one size by twice what Stein's lemma asks for:
+    half of all noise would pass at once that, and the noise of a margin that every
+    record shares spoils more than a start at equal classes does.
+
+    Raises
+    ------
+    ValueError
+        If the released counts show that y holds other labels than the declared ones;
+        see `check_counts`.
+    """
+    public = records.public
+    n, n_classes = public.n_records, public.n_classes
+    counts = desk.release(CLASS_COUNTS, records.query(_counts))[:, 0]
+    noise_std = float(found.noise_std[0])
+    check_counts(counts, noise_std, public, found.relation)
+    apart = counts - counts.mean()
+    square = float(apart @ apart)
+    free = n_classes - 1
+    kept = max(0.0, 1 - 2 * free * noise_std**2 / square) if square > 0 else 0.0
+    # No share is known to be below the noise, which may be as large as all of them.
+    least = min(1 / n_classes, max(1.0, noise_std) / n)
+    most = 1 - (n_classes - 1) * least
+    logs = np.log(np.clip(1 / n_classes + kept * apart / n, least, most))
+    return logs[1:] - logs[:1] if n_classes == 2 else logs - logs.mean()
+
+
+def check_counts(
+    counts: np.ndarray, noise_std: float, public: PublicRecords, relation: Relation
+) -> None:
+    """Judge the declared labels by released class counts; free.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_classes,)
+        Released, in records, with noise of standard deviation `noise_std` in each.
+    noise_std : float
+    public : PublicRecords
+    relation : Relation
+
+    Raises
+    ------
+    ValueError
+        If a declared class has no more records than three standard deviations of the
+        noise, and more than four standard deviations of records have no declared label.
+        So it is if scikit-learn has coded the labels as 0, ..., k - 1.
+
+    Notes
+    -----
+    **Guarantees.** A function of released and of public numbers. Where the number of
+    records is private, or the labels were read from y, nothing is judged. Noise alone
+    passes four standard deviations in 1 of 30,000 fits; it would pass three in 1 of
+    740, and where there are few records any class may look empty.
+    """
+    if not relation.counts_are_public or public.classes_source != "declared":
+        return
+    missing, doubt = public.n_records - counts.sum(), math.sqrt(len(counts)) * noise_std
+    if missing <= 4 * doubt:
+        return
+    without = (
+        f"of {public.n_records} {public.unit}s about {missing:.0f} (a released count, "
+        f"with noise of standard deviation {doubt:.0f}) have no label of classes="
+        f"{public.classes.tolist()!r}"
+    )
+    if not public.private_bounded:
+        without += ", or a missing value in a column without bounds"
+    empty = int(counts.argmin())
+    if counts[empty] <= 3 * noise_std:
+        raise ValueError(
+            f"{without}, and class {public.classes.tolist()[empty]!r} has about "
+            f"{counts[empty]:.0f} (noise {noise_std:.0f}). {RECODED}"
+        )
+    if missing > MOST_UNDECLARED * public.n_records:
+        warn_caller(
+            f"{without}; they count for nothing: declare every label that can occur.",
+            UtilityWarning,
+        )
+
+
+# The noise of a descent: a warning before it, and what it leaves in coefficients.
+
+
+def warn_of_little(s2n: float, n: int, d: int, usual: str) -> None:
+    """Warn, before anything is charged, of a budget that can teach next to nothing.
+
+    Parameters
+    ----------
+    s2n : float
+        Signal-to-noise index.
+    n, d : int
+        Numbers of records and columns.
+    usual : str
+        What the model will predict.
+    """
+    if s2n < 2:
+        warn_caller(
+            f"the budget is small for n={n} records and {d} features "
+            f"(signal-to-noise index {s2n:.2g} < 2): expect little more than "
+            f"{usual}.",
+            UtilityWarning,
+        )
+
+
+def grown(step: np.ndarray, scaled: np.ndarray) -> np.ndarray:
+    """Return what each column of a released step was multiplied by, if by more than 1.
+
+    A factor below 1 is an estimate from the step itself, as noisy as the step is: it
+    takes noise away on average, and not for sure.
+
+    Parameters
+    ----------
+    step : ndarray of shape (n_outputs, n_columns)
+    scaled : ndarray of shape (n_outputs, n_columns)
+        The step after every factor.
+    """
+    if len(step) > 1:  # nothing depends on a sum over the classes
+        step, scaled = step - step.mean(axis=0), scaled - scaled.mean(axis=0)
+    square = (step**2).sum(axis=0)
+    factor = (step * scaled).sum(axis=0) / np.where(square > 0, square, 1.0)
+    return np.broadcast_to(np.maximum(factor, 1.0), step.shape)
+
+
+def noise_of(
+    left: np.ndarray,
+    path: tuple[np.ndarray, np.ndarray, np.ndarray],
+    coordinates: Coordinates,
+    public: PublicRecords,
+    counts: Event | None,
+) -> CoefficientNoise:
+    """Return the noise of the coefficients, as large as it can be.
+
+    That of the intercept also has what earlier releases add to it, as if the steps,
+    which make up for that, did nothing: the error of the private mean, and of the log
+    odds at which the descent starts.
+
+    Parameters
+    ----------
+    left : ndarray
+        Standard deviation of the noise that the steps leave in each weight.
+    path : tuple of three ndarrays of shape (n_outputs, n_columns)
+        The weights at the start, at the end of the steps, and as they are published.
+    coordinates : Coordinates
+    public : PublicRecords
+    counts : Event or None
+        Of the log odds in the last column of the start.
+    """
+    start, ended, theta = path
+    left = left * grown(ended - start, theta - start)
+    weights = (theta[:, : public.mask.size] * coordinates.scale)[:, ~public.mask]
+    variance = coordinates.mean_error**2 * (weights**2).sum(axis=1)
+    if counts is not None:
+        std = float(counts.noise_std[0]) / public.n_records
+        variance = variance + _of_log_odds(coordinates.bias * start[:, -1], std)
+    return CoefficientNoise.of_independent(left, coordinates, np.sqrt(variance))
+
+
+def _of_log_odds(margins: np.ndarray, std: float) -> np.ndarray:
+    """Return the variances of log odds of class frequencies with this noise."""
+    if len(margins) == 1:  # a half of the difference of two counts
+        share = 1 / (1 + np.exp(-margins))
+        return (std / (share * (1 - share))) ** 2 / 2
+    share = np.exp(margins - margins.max())
+    own, n_classes = (std * share.sum() / share) ** 2, len(share)
+    return own * (1 - 2 / n_classes) + own.sum() / n_classes**2
+
+
+#: What a report says where the bounds hold; the code enforces all of it.
+ORTHANT = assumptions.enforced(assumptions.ORTHANT)
+LABEL = assumptions.enforced(assumptions.LABEL)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Descent:
+    """Noisy descent of a linear model: DP-SGD, DPSGD-F, Algorithm 1 of paper 1.
+
+    Attributes
+    ----------
+    loss : Loss
+    loop : Loop
+        With a number of rows, or None, as `batch_size`.
+    centring : Centring
+    penalty : float or None
+        s of ``s / 2 |w|**2`` per record; None: none. A regression asks `scales`.
+    scales : TargetScales or None
+        Of a regression.
+    padding : Padding or None
+        Of a public loss that pads private columns.
+    public_loss : callable or None
+        A public loss of the user's own: its gradients in coef and intercept.
+    public_batch_size : int or None
+    private_weight : float
+        Factor of the private gradient.
+    public_model : "auto", classifier, regressor or None
+        Where to start from.
+    n_jobs : int
+    """
+
+    loss: Loss
+    loop: Loop
+    centring: Centring
+    penalty: float | None = None
+    scales: TargetScales | None = None
+    padding: Padding | None = None
+    public_loss: Callable | None = None
+    public_batch_size: int | None = None
+    private_weight: float = 1.0
+    public_model: Any = None
+    n_jobs: int = 1
+
+    # -- in public -------------------------------------------------------------------
+    def prepare(self, public: PublicRecords, budget: Budget) -> DescentStart:
+        """Learn what is public: moments, a model of the public part, label rows."""
+        if self.padding is not None and joins_rows(public):
+            raise ValueError(
+                f"public_loss={self.padding.kind!r} pads record by record, and with "
+                "groups the rows of a person are clipped together: leave public_loss "
+                "out, or keep one row of each person by max_rows_per_person=1."
+            )
+        found: dict[str, Any] = {"moments": self.centring.prepare(public)}
+        if self.padding is not None:
+            found["regressors"] = self.padding.prepare(public)
+        if self._labels_alone(public):
+            coordinates = self.centring.public_coordinates(public, found["moments"])
+            found["coordinates"] = coordinates
+            if budget.relation.replaces:
+                found["rows"] = coordinates.grid(
+                    public.X if public.sparse else public.mapped
+                )
+        model = self._public_model(public, budget)
+        if model is not None:
+            margins = model.training_margins(public.rows(), public.target, public.units)
+            if not np.isfinite(margins).all():
+                raise ValueError(
+                    f"public_model={self.public_model!r} predicts margins that are not "
+                    "finite: fit it on rows like those of row_map_, or scale it down."
+                )
+            found |= {"public_model": model, "offset": margins}
+        return DescentStart(**found)
+
+    def _labels_alone(self, public: PublicRecords) -> bool:
+        """Whether this is label-DP of a classifier: the loop's rows are public."""
+        return self.scales is None and bool(public.mask.all())
+
+    def _public_model(self, public: PublicRecords, budget: Budget) -> Any:
+        """Return the public model to start from; it needs a public target."""
+        spec, automatic = self.public_model, isinstance(self.public_model, str)
+        if spec is None or public.mask.all():
+            return None
+        if automatic and (not public.has_target or self.padding is not None):
+            return None
+        if automatic and not parameters.starts_at_public_model(
+            budget.mu, public.n_records, public.n_classes, public.n_private
+        ):
+            return None
+        if self.scales is not None:
+            centred = self.scales.fit_intercept or not automatic
+            return resolve_public_regression(spec, public) if centred else None
+        return resolve_public_model(spec, public)
+
+    def plan(
+        self, public: PublicRecords, prepared: DescentStart, budget: Budget
+    ) -> DescentPlan:
+        """Resolve every "auto" and calibrate the noise."""
+        replaced = budget.mu / budget.relation.moves(1.0)
+        signed = self._has_signs(public)
+        learns = self.centring.can_learn_mean(public, replaced)
+        orthant = signed and not learns
+        reach = gradient_sensitivity(budget.relation, 1.0, orthant=orthant)
+        # The rules of `defaults` are for sensitivity clip_norm.
+        mu, n = budget.mu / reach, public.n_records
+        s2n = parameters.signal_to_noise(mu, n, public.n_features, public.n_outputs)
+        if prepared.public_model is None:
+            usual = "the majority class" if self.scales is None else "the mean target"
+            warn_of_little(s2n, n, public.n_features, usual)
+        others = self._other_events(public, prepared, budget, mu, orthant)
+        rate, n_steps = self.loop.schedule(
+            n, parameters.n_steps(s2n), parameters.N_EPOCHS
+        )
+        clip = self._clip_norm(s2n)
+        # A person's rows are clipped together, and move a sum as one record's row does.
+        calibrate = functools.partial(
+            dataclasses.replace(budget, reach=1.0).calibrate,
+            n_steps=n_steps,
+            sampling_rate=rate,
+            clip_norm=clip,
+            noise_decay=self.loop.noise_decay,
+            other_events=others,
+        )
+        schedule = calibrate(sensitivity=reach * clip)
+        automatic = self._learning_rate(public, mu, schedule, prepared.public_model)
+        chosen = self.loop.learning_rate
+        learning_rate = automatic if chosen == "auto" else chosen
+        # A penalty, or a ball, bounds what the noise can do.
+        if not self._is_penalised and self.loop.radius is None:
+            # Longer steps make larger weights, no worse ones: the loss bends them.
+            steps = min(learning_rate, automatic) * self._decay(schedule)
+            noise = self._noise_in_gradients(schedule, public)
+            warn_of_noise_left(Walk(steps, self.loop.momentum, noise).outcome()[1])
+        schedule, bound = bounded_by_labels(
+            public, self.loss, prepared.rows, schedule, calibrate
+        )
+        plan = DescentPlan(
+            events=(*others, budget.named(schedule, "descent")),
+            schedule=schedule,
+            assumptions=(ORTHANT,) * orthant + (LABEL,) * (bound is not None),
+            n_steps=schedule.n_steps,
+            counts_labels=counts_labels(others),
+            learning_rate=learning_rate,
+            norms=self._norms(public, prepared, s2n),
+            orthant=orthant,
+            label_bound=bound,
+        )
+        decides = signed and learns and budget.relation.replaces and rate == 1
+        if decides and self.loop.clip_norm == "auto":
+            signs = math.sqrt(2) * mu, plan.with_signs.schedule, prepared.public_model
+            rate = self._learning_rate(public, *signs) if chosen == "auto" else chosen
+            return dataclasses.replace(plan.with_signs, learning_rate=rate)
+        return plan
+
+    def _has_signs(self, public: PublicRecords) -> bool:
+        """Whether gradients keep public signs, unless a mean is subtracted."""
+        return (
+            self.centring.kind not in ("gaussian", "adaptive")
+            and self.padding is None
+            and not joins_rows(public)
+            and has_public_signs(public, self.loss)
+        )
+
+    def _other_events(
+        self,
+        public: PublicRecords,
+        prepared: DescentStart,
+        budget: Budget,
+        mu: float,
+        orthant: bool,
+    ) -> tuple[Event, ...]:
+        """Return what is released before the loop, and after it."""
+        target, rate, counts, cross, scale = None, None, None, None, None
+        if self.scales is not None:
+            has_model = prepared.public_model is not None
+            target = self.scales.event(public, budget, mu, has_public_model=has_model)
+            rate = self.scales.rate_event(public, budget, mu)
+        measured = postprocessing.is_measured(self, public)
+        if measured and self._starts_at_frequencies(public, prepared):
+            counts = event(public, budget, mu)
+        centring = self.centring.events(public, budget, mu, mean=not orthant)
+        if self.padding is not None:
+            cross = self.padding.event(public, prepared.regressors, budget)
+        if measured:
+            scale = postprocessing.event(public, budget, self.loss, mu)
+        return existing(target, counts, *centring, cross, scale, rate)
+
+    def _starts_at_frequencies(
+        self, public: PublicRecords, prepared: DescentStart
+    ) -> bool:
+        """Whether the start is at class frequencies that have to be released."""
+        known = public.has_target or prepared.public_model is not None
+        return self.centring.bias is not None and not known
+
+    @property
+    def _is_penalised(self) -> bool:
+        if self.scales is not None:
+            return self.scales.alpha is not None
+        return self.penalty is not None
+
+    def _clip_norm(self, s2n: float) -> float:
+        if self.loop.clip_norm != "auto":
+            return self.loop.clip_norm
+        return parameters.clip_norm(s2n, regression=self.scales is not None)
+
+    def _learning_rate(
+        self, public: PublicRecords, mu: float, schedule: PrivacyPlan, model: Any
+    ) -> float:
+        rate = parameters.learning_rate(
+            mu,
+            public.n_records,
+            schedule.n_steps,
+            clip_norm=schedule.clip_norm,
+            momentum=self.loop.momentum,
+            curvature=self.loss.curvature,
+            regression=self.scales is not None,
+        )
+        if self._is_shrunk:
+            blocks = postprocessing.target_blocks(public.mask, model is not None)
+            rate *= postprocessing.pull(mu, public.n_records, blocks)
+        return rate
+
+    @staticmethod
+    def _decay(schedule: PrivacyPlan) -> np.ndarray:
+        """Return the step sizes over the first."""
+        return 1 - np.arange(schedule.n_steps) / schedule.n_steps
+
+    def _noise_in_gradients(
+        self, schedule: PrivacyPlan, public: PublicRecords
+    ) -> np.ndarray:
+        """Return the standard deviation of the noise in each step's gradient."""
+        clipped = schedule.sampling_rate * public.n_records * schedule.clip_norm
+        return self.private_weight * schedule.noise_std / clipped
+
+    def needs_whole_table(self) -> str | None:
+        """Return what cannot be summed over partitions, None where all can."""
+        if self.padding is not None:
+            return f"public_loss={self.padding.kind!r}"
+        return self.centring.needs_whole_table()
+
+    # -- at the desk -----------------------------------------------------------------
+    def run(
+        self,
+        records: Records,
+        prepared: DescentStart,
+        plan: DescentPlan,
+        desk: Desk,
+        on_step: OnStep,
+    ) -> LinearFit:
+        """Release the scales and means that were planned, then descend."""
+        loss, target_map, offset = self.loss, None, prepared.offset
+        if self.scales is not None:
+            event = plan.event("target scale")
+            target_map = self.scales.released(records, event, desk, offset)
+            records, loss = self.scales.scaled(records, target_map, loss)
+            prepared = dataclasses.replace(prepared, offset=target_map.margins(offset))
+        public = records.public
+        counts = plan.event(CLASS_COUNTS)
+        if counts is not None:
+            log_odds = released_log_odds(records, counts, desk)
+        coordinates = self._coordinates(records, prepared, plan, desk)
+        if plan.centred is not None and coordinates.mean[~public.mask].any():
+            plan = plan.centred
+        query = self._query(records, loss, coordinates, prepared, plan, desk)
+        start = np.zeros(query.shape)
+        if counts is not None:
+            start[:, -1] = log_odds / coordinates.bias
+
+        def found(theta: np.ndarray, n_iter: int) -> LinearFit:
+            coef, intercept = coordinates.fold(theta)
+            return LinearFit(coef, intercept, n_iter, prepared.public_model, target_map)
+
+        rule = self._rule(public, plan, query, coordinates, target_map)
+        theta, n_iter = descent(
+            desk,
+            query,
+            rule,
+            n_records=public.n_records,
+            average=self.loop.average,
+            private_weight=self.private_weight,
+            public_gradient=public_gradient(
+                self, records, loss, prepared.offset, query, coordinates, desk
+            ),
+            on_step=lambda step, theta: on_step(step, lambda: found(theta, step + 1)),
+            start=start,
+        )
+        path, made = (start, theta), (rule, query, coordinates, n_iter)
+        theta, noise = self._told(path, made, records, prepared, plan, desk)
+        return dataclasses.replace(found(theta, n_iter), noise=noise)
+
+    def _told(
+        self, path, made, records, prepared, plan, desk
+    ) -> tuple[np.ndarray, CoefficientNoise]:
+        """Return the start plus what is worth taking of the path, and its noise."""
+        (start, theta), public = path, records.public
+        rule, query, coordinates, n_iter = made
+        event = plan.event(postprocessing.LABEL)
+        has_model = prepared.public_model is not None
+        if event is not None:
+            bias = self.centring.bias
+            blocks = postprocessing.logit_blocks(public, plan.norms, has_model, bias)
+            walk = self._walk(public, plan)
+            theta = postprocessing.scaled(
+                theta,
+                start,
+                query,
+                prepared.offset,
+                public,
+                blocks,
+                walk,
+                bias,
+                event,
+                desk,
+            )
+        blocks = postprocessing.target_blocks(public.mask, has_model)
+        if self._is_shrunk:
+            walk, clip = self._walk(public, plan), plan.schedule.clip_norm
+            theta = postprocessing.shrunk(theta, blocks, walk, clip)
+        event = plan.event("mean rate")
+        if self.scales is not None and event is not None:
+            theta = self.scales.calibrated(
+                theta, records, coordinates, prepared.offset, blocks, event, desk
+            )
+        stds = self._noise_in_gradients(plan.schedule, public)[:n_iter]
+        left = rule.noise_left(stds, self.loop.average)
+        counts, path = plan.event(CLASS_COUNTS), (*path, theta)
+        return theta, noise_of(left, path, coordinates, public, counts)
+
+    def _norms(
+        self, public: PublicRecords, prepared: DescentStart, s2n: float
+    ) -> tuple[float, float]:
+        """Return the typical norms of the two blocks of a row."""
+        has_model, n_private = prepared.public_model is not None, public.n_private
+        if self.scales is not None or not 0 < n_private < public.n_features:
+            return parameters.block_norms(has_model)
+        columns = public.n_features - n_private, n_private
+        return parameters.block_norms(has_model, s2n, columns)
+
+    def _coordinates(self, records, prepared, plan, desk) -> Coordinates:
+        if prepared.coordinates is not None:
+            return prepared.coordinates
+        least = 0.0 if plan.centred is None else parameters.LEAST_SQUARED_MEAN
+        return self.centring.coordinates(
+            records, prepared.moments, plan, plan.norms, desk, least
+        )
+
+    def _query(
+        self, records, loss, coordinates, prepared, plan: DescentPlan, desk
+    ) -> LinearQuery:
+        public = records.public
+        padded, pads = None, self.padding is not None
+        if pads and not public.mask.all():
+            event = plan.event("cross moments")
+            known = prepared.regressors, event, coordinates
+            padded = self.padding.rows(records, *known, desk)
+        recipe = functools.partial(
+            gradients,
+            coordinates=coordinates,
+            at_random=plan.schedule.sampling_rate < 1,
+            pads=pads,
+            padded=padded,
+            loss=loss,
+            clip_norm=plan.schedule.clip_norm,
+            orthant=plan.orthant,
+            label_bound=plan.label_bound,
+            n_jobs=self.n_jobs,
+        )
+        return records.query(recipe, offset=prepared.offset, rows=prepared.rows)
+
+    def _rule(
+        self, public, plan: DescentPlan, query, coordinates, target_map
+    ) -> HeavyBall:
+        """Return how to step along a released gradient, and on the penalty."""
+        loop, rate, n_steps = self.loop, plan.learning_rate, plan.schedule.n_steps
+        strength, curvature = self.penalty, None
+        if self.scales is not None:
+            strength = self.scales.penalty(target_map, public.total_weight)
+        if strength is not None:
+            curvature = coordinates.penalty_curvature(strength) / query.clip_norm
+            curvature = np.ascontiguousarray(np.broadcast_to(curvature, query.shape))
+            if loop.average == "last":
+                rate = parameters.learning_rate_of_penalised(
+                    rate, n_steps, momentum=loop.momentum, curvature=curvature
+                )
+        return HeavyBall(rate, loop.momentum, n_steps, loop.radius, curvature=curvature)
+
+    @property
+    def _is_shrunk(self) -> bool:
+        """Whether a regression's released weights are shrunk by their known noise."""
+        free = not self._is_penalised and self.loop.radius is None
+        return self.scales is not None and free and self.loop.average == "last"
+
+    def _walk(self, public: PublicRecords, plan: DescentPlan) -> Walk:
+        """Return the step sizes, the momentum, and the noise in each gradient."""
+        rates = plan.learning_rate * self._decay(plan.schedule)
+        noise = self._noise_in_gradients(plan.schedule, public)
+        return Walk(rates, self.loop.momentum, noise)

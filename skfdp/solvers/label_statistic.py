@@ -1,0 +1,787 @@
+"""The error of a model from a label statistic: noise, and the chance of the labels.
+
+The rows are public, so that the curvature of the loss is, and so is the variance of the
+labels that the model predicts. All of it is post-processing of the one release.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from skfdp.data.grid import GRID, GridRows, blocks
+from skfdp.data.records import PublicRecords, Records
+from skfdp.data.validation import UtilityWarning, warn_caller
+from skfdp.kernels.losses.loss import Loss
+from skfdp.mechanisms.descent import warn_of_divergence
+from skfdp.mechanisms.release import Desk
+from skfdp.privacy.checks import shown
+from skfdp.privacy.events import Relation
+from skfdp.queries.statistics import LabelSum
+from skfdp.queries.weighted import fits_grid
+from skfdp.solvers import descent, whitening
+from skfdp.solvers.method import Budget, OnStep, Plan
+from skfdp.solvers.postprocessing import (
+    FIRST_ORDER,
+    MOST_ENTRIES,
+    CoefficientNoise,
+    Fold,
+    LinearFit,
+    matrix_of,
+)
+from skfdp.solvers.whitening import LONGEST_ROW, WeightedRows, Whitening
+
+# The loss of label-DP, given the released label statistic; all of it public.
+#
+# .. math:: \frac1n \sum_i w_i a(\theta \phi_i) - \langle \theta, S \rangle / n
+#           + \theta^\top P \theta / 2
+
+
+#: The scale of the prior that is expected, and the spread of its logarithm.
+USUAL, SPREAD = 1 / 3, math.log(10)
+#: Fits whose curvature gives the penalty of the next.
+ROUNDS = 2
+#: Constant terms beyond which the barrier is linear.
+FAR = 30.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Barrier:
+    r"""A penalty that keeps noisy class frequencies away from zero.
+
+    Let p be the frequency of a class, known up to noise of standard deviation s, and c
+    the constant term of its margin. If all frequencies are equally likely before, the
+    density of c is highest where ``(p - noisy p) p (1 - p) = s**2 (1 - 2 p)``. So
+    without features the penalty is ``s**2 (exp(c) + exp(-c))``: a noisy frequency of
+    zero becomes s. It vanishes with the noise.
+
+    Attributes
+    ----------
+    bias : float
+        Value of the constant column.
+    strength : float
+    """
+
+    bias: float
+    strength: float
+
+    @classmethod
+    def of(
+        cls, bias: float | None, noise_std: float, weight: float, n_outputs: int
+    ) -> Barrier | None:
+        """Return the barrier of a statistic with this noise per record, if any.
+
+        `weight` is the mean of the records' weights.
+        """
+        if bias is None:
+            return None
+        # The statistic tells ``bias * mean weight * p``. With many classes the slope
+        # is s**2 / p, and the sum of exp(c) is about their number.
+        strength = (noise_std / bias) ** 2 / weight * n_outputs
+        return cls(bias, strength)
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the penalty of the weights of the constant column, and its slope."""
+        c = self.bias * theta
+        c = np.r_[c, -c] if len(c) == 1 else c - c.mean()
+        # Linear far out, where exp would overflow.
+        power = np.exp(-np.maximum(c, -FAR))
+        value = self.strength * float((power * (1 + np.maximum(0.0, -FAR - c))).sum())
+        slope = -self.strength * self.bias * power
+        return value, slope[:1] - slope[1:] if len(theta) == 1 else slope - slope.mean()
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    """``mean w a(theta phi) - <theta, S> / n + theta' P theta / 2``.
+
+    Attributes
+    ----------
+    rows : float ndarray of shape (n_rows, n_columns)
+        Public rows ``w_i phi_i``.
+    weight : ndarray of shape (n_rows,)
+        w, times what the row counts in the mean.
+    loss : Loss
+    penalty : ndarray of shape (n_columns, n_columns)
+        P, per record.
+    barrier : Barrier or None
+        Of the weights of the last column.
+    n_records : float or None
+        n, what the mean divides by; None: the number of rows.
+    """
+
+    rows: np.ndarray
+    weight: np.ndarray
+    loss: Loss
+    penalty: np.ndarray
+    barrier: Barrier | None = None
+    n_records: float | None = None
+
+    @property
+    def n(self) -> float:
+        """What the mean divides by."""
+        return len(self.rows) if self.n_records is None else self.n_records
+
+    def minimise(
+        self, statistic: np.ndarray, start: np.ndarray | None, max_iter: int
+    ) -> tuple[np.ndarray, int]:
+        """Return theta and the iterations; statistic is S / n, shaped like theta."""
+        shape = statistic.shape
+
+        def value_and_gradient(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            theta = flat.reshape(shape)
+            pulled = theta @ self.penalty
+            value, gradient = self._mean(theta)
+            value += np.vdot(theta, pulled) / 2 - np.vdot(theta, statistic)
+            gradient += pulled - statistic
+            if self.barrier is not None:
+                more, slope = self.barrier(theta[:, -1])
+                value += more
+                gradient[:, -1] += slope
+            return value, gradient.ravel()
+
+        found = minimize(
+            value_and_gradient,
+            np.zeros(shape).ravel() if start is None else start.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": max_iter, "maxfun": 10**7, "ftol": 1e-10, "gtol": 1e-7},
+        )
+        return found.x.reshape(shape), int(found.nit)
+
+    def gradient(self, theta: np.ndarray) -> np.ndarray:
+        """Return the gradient of ``mean w a``: the statistic that theta expects."""
+        return self._mean(theta)[1]
+
+    def curvature(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return diagonals: of the Hessian, and of the variance of S / n by chance.
+
+        Without the penalty, and the mean over the outputs.
+        """
+        hessian, variance = np.zeros((2, self.rows.shape[1]))
+        for block, margins in self._margins(theta):
+            spread = _label_variance(margins)
+            squares = self.rows[block].astype(np.float64) ** 2
+            hessian += (spread / self.weight[block]) @ squares
+            variance += spread @ squares
+        return hessian / self.n, variance / self.n**2
+
+    def _margins(self, theta: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        weights = theta.T.astype(self.rows.dtype)
+        for block in blocks(*self.rows.shape):
+            margins = (self.rows[block] @ weights).astype(np.float64)
+            yield block, margins / self.weight[block][:, None]
+
+    def _mean(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = 0.0, np.zeros(theta.shape)
+        for block, margins in self._margins(theta):
+            value += self.weight[block] @ _log_partition(margins)
+            residual = self.loss.target_free_residual(margins)
+            gradient += residual.astype(self.rows.dtype).T @ self.rows[block]
+        return value / self.n, gradient / self.n
+
+
+def _log_partition(margins: np.ndarray) -> np.ndarray:
+    """Return a: log-sum-exp less the mean margin; over +-m/2 for one output."""
+    if margins.shape[1] == 1:
+        return np.logaddexp(margins[:, 0] / 2, -margins[:, 0] / 2)
+    largest = margins.max(axis=1)
+    total = np.exp(margins - largest[:, None]).sum(axis=1)
+    return largest + np.log(total) - margins.mean(axis=1)
+
+
+def _label_variance(margins: np.ndarray) -> np.ndarray:
+    """Return the variance of a centred label, the mean over the outputs."""
+    if margins.shape[1] == 1:
+        return 0.25 - np.tanh(margins[:, 0] / 2) ** 2 / 4
+    odds = np.exp(margins - margins.max(axis=1)[:, None])
+    square = (odds**2).sum(axis=1) / odds.sum(axis=1) ** 2
+    return (1 - square) / margins.shape[1]
+
+
+def denoised(statistic: np.ndarray) -> np.ndarray:
+    """Project S onto what is known of it: its sum over the classes is zero."""
+    if len(statistic) == 1:
+        return statistic
+    return statistic - statistic.mean(axis=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Prior:
+    """A normal prior of the weights, whose scale the release chooses, for free.
+
+    Attributes
+    ----------
+    variance : ndarray of shape (n_columns,)
+        Of a weight, up to the scale.
+    varying : bool ndarray of shape (n_columns,)
+        The columns to which the scale applies: not the constant one.
+    noise_std : float
+        Of the released statistic, per record.
+
+    Notes
+    -----
+    Near the null model, the one of the constant column alone, what the statistic has
+    beyond it is linear in the weights, ``A theta`` per record, up to the noise of the
+    release and the chance of the labels: both of known variance, N together. So each
+    entry is normal of variance ``A**2 t T + N``, and the scale t is the mode of its
+    posterior. Its logarithm has a wide prior, which only matters where the noise drowns
+    everything.
+
+    The penalty ``N / (A t T)`` makes the best linear estimate of the weights. A and N
+    are then taken at the model that was found: labels that are nearly certain tell
+    little more about the weights, but the noise stays what it is. The scale is never
+    fitted to the weights that were found: they are the larger the noisier they are, and
+    such rounds do not end.
+    """
+
+    variance: np.ndarray
+    varying: np.ndarray
+    noise_std: float
+
+    def minimise(
+        self, objective: Objective, statistic: np.ndarray, max_iter: int
+    ) -> tuple[np.ndarray, int, Objective]:
+        """Return theta, the iterations and what was minimised; statistic is S / n."""
+        theta, steps = self._null(objective, statistic), 0
+        found = objective.curvature(theta)
+        beyond = statistic - objective.gradient(theta)
+        variance = self.variance * self._scale(beyond, *found)
+        for last in (False,) * ROUNDS + (True,):
+            first, chance = found
+            penalty = (self.noise_std**2 + chance) / (first * variance)
+            penalty = np.where(self.varying, penalty, 0.0)
+            tried = dataclasses.replace(objective, penalty=np.diag(penalty))
+            theta, n_iter = tried.minimise(statistic, theta, max_iter if last else 100)
+            found, steps = objective.curvature(theta), steps + n_iter
+        return theta, steps, tried
+
+    def _null(self, objective: Objective, statistic: np.ndarray) -> np.ndarray:
+        """Return the model of the constant column alone."""
+        theta, constant = np.zeros(statistic.shape), ~self.varying
+        if constant.any():
+            rows, none = objective.rows[:, constant], np.zeros((1, 1))
+            alone = dataclasses.replace(objective, rows=rows, penalty=none)
+            theta[:, constant], _ = alone.minimise(statistic[:, constant], None, 100)
+        return theta
+
+    def _scale(
+        self, statistic: np.ndarray, first: np.ndarray, chance: np.ndarray
+    ) -> float:
+        """Return t, given what the statistic has beyond the null model."""
+        free = self.varying
+        scales = np.geomspace(1e-3, 1e3, 61)
+        signal = (first**2 * self.variance)[free]
+        expected = self.noise_std**2 + chance[free] + scales[:, None] * signal
+        # The entries of many classes sum to zero.
+        n_outputs = max(1, len(statistic) - 1)
+        squares = (statistic[:, free] ** 2).sum(axis=0)
+        loss = (n_outputs * np.log(expected) + squares / expected).sum(axis=1)
+        loss += (np.log(scales / USUAL) / SPREAD) ** 2
+        return float(scales[np.argmin(loss)])
+
+
+#: Weights of all outputs together beyond which only the diagonal of the curvature is
+#: looked at, and nothing is said of the chance of the labels.
+MOST_WEIGHTS = 600
+#: Products that the curvature may cost; of more rows an even part is looked at.
+MOST_PRODUCTS = 3e8
+#: Newton steps to the weights without the penalty, and the share of a weight's error
+#: that the last one may be.
+NEWTON_STEPS, NEGLIGIBLE = 25, 1e-3
+# A longer step leads to weights that are infinite.
+_FARTHEST = 1e6
+#: Variance of the error of a log odds, the mean over the records, beyond which its law
+#: is not the normal one of the first order: intervals were seen to cover 98 %.
+MOST_SPREAD = 0.1
+
+
+def noise_of(
+    objective: Objective,
+    statistic: np.ndarray,
+    theta: np.ndarray,
+    noise_std: float,
+    fold: Fold,
+    is_complete: Callable[[], bool],
+) -> CoefficientNoise:
+    """Return the noise in the minimiser, and what is known without the penalty.
+
+    Parameters
+    ----------
+    objective : Objective
+        With the penalty of `theta`.
+    statistic : ndarray of shape (n_outputs, n_columns)
+        S / n.
+    theta : ndarray of shape (n_outputs, n_columns)
+        The minimiser.
+    noise_std : float
+        Of an entry of S / n.
+    fold : callable
+        Returns (coef, intercept) of weights.
+    is_complete : callable
+        Returns whether the columns of the objective span those of X. It is called of
+        few columns alone.
+
+    Notes
+    -----
+    The minimiser moves by the inverse Hessian times what S / n moves by. With H the
+    curvature of the loss, P that of the penalty and V the variance of the labels, the
+    noise has the covariance ``(H + P)**-1 s**2 (H + P)**-1``, and the weights without
+    the penalty ``H**-1 (s**2 + V) H**-1``, if the probabilities are those of a linear
+    model; else it is the covariance around the best linear model, with the variance of
+    the labels of the fitted one.
+    """
+    if not np.isfinite(theta).all():  # told by an error, once there are coefficients
+        columns = matrix_of(fold, theta.shape[1])
+        return CoefficientNoise(
+            np.full((len(theta), len(columns)), np.nan), FIRST_ORDER
+        )
+    if theta.size > MOST_WEIGHTS:
+        return _of_diagonal(objective, theta, noise_std, fold)
+    curvature = Curvature.of(objective, len(theta))
+    penalty = _penalty_of(objective, theta)
+    hessian, _ = curvature(theta)
+    solver = _inverse(hessian + penalty)
+    noise = CoefficientNoise.of_weights(
+        _by_output(noise_std**2 * solver @ curvature.noise @ solver, theta.shape),
+        fold,
+        FIRST_ORDER,
+    )
+    J = matrix_of(fold, theta.shape[1])
+    if len(theta) * len(J) ** 2 > MOST_ENTRIES or not is_complete():
+        return noise
+    found = _unpenalised(objective, curvature, statistic, theta, noise_std)
+    if found is None:
+        return noise
+    free, error = found
+    coef, intercept = fold(free)
+    axes, sizes, _ = np.linalg.svd(J[:-1])
+    rank = int((sizes > 1e-9 * sizes.max(initial=0.0)).sum())
+    return dataclasses.replace(
+        noise,
+        estimate=np.column_stack([coef, intercept]),
+        error=J @ _by_output(error, theta.shape) @ J.T,
+        free=axes[:, rank:],
+    )
+
+
+def _of_diagonal(
+    objective: Objective, theta: np.ndarray, noise_std: float, fold: Fold
+) -> CoefficientNoise:
+    """Return the noise of many weights, as if their directions were apart.
+
+    The columns are principal directions, so that the curvature is nearly diagonal.
+    """
+    n_outputs, n_columns = theta.shape
+    every = max(1, round(len(objective.rows) * theta.size / MOST_PRODUCTS))
+    weight = objective.weight[::every]
+    rows = objective.rows[::every] / weight[:, None]
+    margins = rows @ theta.T.astype(rows.dtype)
+    if n_outputs == 1:
+        spread = (0.25 - np.tanh(margins / 2) ** 2 / 4).T
+    else:
+        share = np.exp(margins - margins.max(axis=1, keepdims=True))
+        share /= share.sum(axis=1, keepdims=True)
+        spread = (share * (1 - share)).T
+    n_looked_at = objective.n * len(rows) / len(objective.rows)
+    hessian = (spread * weight) @ rows**2 / n_looked_at
+    hessian += np.diagonal(objective.penalty)
+    if objective.barrier is not None:
+        hessian[:, -1] += _bend(objective.barrier, theta[:, -1])
+    free = 1 - 1 / n_outputs if n_outputs > 1 else 1.0
+    variances = free * noise_std**2 / np.maximum(hessian, 1e-300) ** 2
+    J = matrix_of(fold, n_columns)
+    return CoefficientNoise(variances @ (J**2).T, FIRST_ORDER)
+
+
+@dataclasses.dataclass(frozen=True)
+class Curvature:
+    """The Hessian of the mean loss and the variance of S / n by the labels' chance.
+
+    Attributes
+    ----------
+    rows : float64 ndarray of shape (n_rows, n_columns)
+        phi, without the weights.
+    weight : ndarray of shape (n_rows,)
+    n_records : float
+        What a mean over all records divides by; the rows may be a part of them.
+    n_rows : int
+        Number of rows that these are a part of.
+    n_outputs : int
+    """
+
+    rows: np.ndarray
+    weight: np.ndarray
+    n_records: float
+    n_rows: int
+    n_outputs: int
+
+    @classmethod
+    def of(cls, objective: Objective, n_outputs: int) -> Curvature:
+        """Return the curvature of an objective, from a part of many rows."""
+        n_rows, n_columns = objective.rows.shape
+        most = MOST_PRODUCTS / (n_columns * n_outputs) ** 2
+        part = slice(None, None, max(1, round(n_rows / max(most, 1.0))))
+        weight = objective.weight[part]
+        rows = objective.rows[part].astype(np.float64) / weight[:, None]
+        return cls(rows, weight, objective.n, n_rows, n_outputs)
+
+    @property
+    def noise(self) -> np.ndarray:
+        """Covariance of the noise over its variance: of a class less the mean."""
+        n, p = self.n_outputs, self.rows.shape[1]
+        if n == 1:
+            return np.eye(p)
+        return np.kron(np.eye(n) - 1 / n, np.eye(p))
+
+    def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the Hessian and the variance, as `noise` is laid out."""
+        margins = self.rows @ theta.T
+        if self.n_outputs == 1:
+            share = 0.25 - np.tanh(margins[:, 0] / 2) ** 2 / 4
+            return self._sums(share)
+        share = np.exp(margins - margins.max(axis=1, keepdims=True))
+        share /= share.sum(axis=1, keepdims=True)
+        n, p = self.n_outputs, self.rows.shape[1]
+        hessian, variance = np.zeros((2, n, p, n, p))
+        for k in range(n):
+            for m in range(k, n):
+                own = share[:, k] * ((k == m) - share[:, m])
+                hessian[k, :, m], variance[k, :, m] = self._sums(own)
+                hessian[m, :, k], variance[m, :, k] = (
+                    hessian[k, :, m],
+                    variance[k, :, m],
+                )
+        # Nothing depends on a sum over the classes; this keeps it where it is.
+        size = np.trace(hessian[0, :, 0]) / p
+        level = np.einsum("km,ij->kimj", np.full((n, n), 1 / n), size * np.eye(p))
+        return (hessian + level).reshape(n * p, n * p), variance.reshape(n * p, n * p)
+
+    def margin_variance(self, covariances: np.ndarray) -> float:
+        """Return the variance of a margin, the mean over rows and outputs."""
+        moments = self.rows.T @ self.rows / len(self.rows)
+        return float(np.einsum("kij,ij->", covariances, moments)) / self.n_outputs
+
+    def _sums(self, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        own = self.n_records * len(self.rows) / self.n_rows
+        once = (self.rows * (spread * self.weight)[:, None]).T @ self.rows
+        twice = (self.rows * (spread * self.weight**2)[:, None]).T @ self.rows
+        return once / own, twice / (own * self.n_records)
+
+
+def _penalty_of(objective: Objective, theta: np.ndarray) -> np.ndarray:
+    """Return the curvature of penalty and barrier, laid out as the Hessian."""
+    n, p = theta.shape
+    own = objective.penalty
+    bend = np.zeros(n)
+    if objective.barrier is not None:
+        bend = _bend(objective.barrier, theta[:, -1])
+    each = np.stack([own + np.diag(np.r_[np.zeros(p - 1), one]) for one in bend])
+    out = np.zeros((n, p, n, p))
+    for k in range(n):
+        out[k, :, k] = each[k]
+    return out.reshape(n * p, n * p)
+
+
+def _bend(barrier: Barrier, theta: np.ndarray) -> np.ndarray:
+    """Return the second derivatives of a barrier, by differences of its slope."""
+    step = 1e-4 / barrier.bias
+    out = np.empty(len(theta))
+    for k in range(len(theta)):
+        moved = np.zeros(len(theta))
+        moved[k] = step
+        ahead, behind = barrier(theta + moved)[1][k], barrier(theta - moved)[1][k]
+        out[k] = max(0.0, (ahead - behind) / (2 * step))
+    return out
+
+
+def _unpenalised(
+    objective: Objective,
+    curvature: Curvature,
+    statistic: np.ndarray,
+    theta: np.ndarray,
+    noise_std: float,
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the weights without penalty and their covariance, None if there are none.
+
+    Newton's method from the penalised weights; a statistic with much noise may ask for
+    infinite weights, and then nothing is known.
+    """
+    theta = theta.copy()
+    for _ in range(NEWTON_STEPS):
+        hessian, variance = curvature(theta)
+        values = np.linalg.eigvalsh(hessian)
+        if not values[0] > 1e-10 * values[-1]:
+            return None
+        inverse = _inverse(hessian)
+        error = inverse @ (noise_std**2 * curvature.noise + variance) @ inverse
+        step = inverse @ (statistic - objective.gradient(theta)).ravel()
+        size = np.abs(step / np.sqrt(np.diagonal(error))).max()
+        if not np.abs(step).max() < _FARTHEST:
+            return None
+        theta = theta + step.reshape(theta.shape)
+        if size < NEGLIGIBLE:
+            spread = curvature.margin_variance(_by_output(error, theta.shape))
+            return (theta, error) if spread <= MOST_SPREAD else None
+    return None
+
+
+def _inverse(matrix: np.ndarray) -> np.ndarray:
+    # A penalty of zero may leave directions free that the rows do not have.
+    return np.linalg.pinv(matrix, hermitian=True)
+
+
+def _by_output(covariance: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """Return the covariances of the weights of each output."""
+    n, p = shape
+    joint = covariance.reshape(n, p, n, p)
+    return np.stack([joint[k, :, k] for k in range(n)])
+
+
+# The method of one label statistic: label-DP with every column public.
+
+
+_ROOT2 = math.sqrt(2)
+#: The only values that one release can do.
+_ONE_SHOT_VALUES = {
+    "class_weight": (None,),
+    "public_loss": ("auto", None),
+    "public_model": ("auto", None),
+    "batch_size": ("auto", None),
+}
+#: The values of the loop's own parameters that do not ask for the loop.
+_NOT_ASKED = {
+    "clip_norm": "auto",
+    "learning_rate": "auto",
+    "momentum": 0.9,
+    "average": "last",
+    "noise_decay": 0.75,
+    "radius": None,
+    "centering": "auto",
+    "private_weight": 1.0,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PublicGeometry:
+    """The public rows of the statistic.
+
+    Attributes
+    ----------
+    whitening : Whitening
+    rows : WeightedRows
+    n_labels : int
+        Rows of the statistic. Two classes have one, the difference of their sums, or
+        both sums where a label is replaced: the noise in the difference is the same,
+        and the sum of both counts the records with a declared label.
+    """
+
+    whitening: Whitening
+    rows: WeightedRows
+    n_labels: int
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelStatistic:
+    """One release of the label statistic, then a public optimiser.
+
+    Attributes
+    ----------
+    loss : Loss
+    C : float or "auto"
+        Inverse penalty; "auto": chosen from the release.
+    max_iter : int
+        Of the public optimiser.
+    fit_intercept : bool
+    """
+
+    loss: Loss
+    C: float | str
+    max_iter: int
+    fit_intercept: bool
+
+    def prepare(self, public: PublicRecords, budget: Budget) -> PublicGeometry:
+        """Learn the basis in which the statistic is released; reads no label."""
+        n_labels = public.n_classes if budget.relation.replaces else public.n_outputs
+        query = LabelSum.planned(public.n_outputs, LONGEST_ROW)
+        std = public.reach * query.sensitivity(budget.relation) / budget.mu
+        noise = std / public.row_shares.sum() / math.sqrt(_curvature(public.n_classes))
+        # That of class frequencies with a Dirichlet distribution of parameter 3.
+        mean_prior = 1 / (3 * public.n_classes + 1) if self.fit_intercept else None
+        found = Whitening.learn(public.mapped, mean_prior, noise, public.shares)
+        rows = found.grid(public.mapped, public.shares)
+        if rows.first_moment**2 * found.prior[0] < noise**2:
+            warn_caller(
+                f"the budget is small for n={public.n_records} {public.unit}s: the "
+                "noise is louder "
+                "than what the strongest direction of X is expected to tell; expect "
+                "little more than the majority class.",
+                UtilityWarning,
+            )
+        return PublicGeometry(whitening=found, rows=rows, n_labels=n_labels)
+
+    def plan(
+        self, public: PublicRecords, prepared: PublicGeometry, budget: Budget
+    ) -> Plan:
+        """Calibrate the one release."""
+        query = LabelSum.planned(prepared.n_labels, prepared.rows.bound)
+        schedule = budget.calibrate(
+            n_steps=1,
+            clip_norm=query.clip_norm,
+            sensitivity=query.sensitivity(budget.relation),
+        )
+        event = budget.named(schedule, "label statistic")
+        counts = prepared.whitening.bias is not None and prepared.n_labels > 1
+        return Plan(
+            events=(event,),
+            schedule=schedule,
+            counts_labels=counts and budget.relation.counts_are_public,
+        )
+
+    def needs_whole_table(self) -> None:
+        """Return None: the one release is a sum."""
+
+    def run(
+        self,
+        records: Records,
+        prepared: PublicGeometry,
+        plan: Plan,
+        desk: Desk,
+        on_step: OnStep,
+    ) -> LinearFit:
+        """Release the statistic once, then optimise in public."""
+        public, rows = records.public, prepared.rows
+        recipe = functools.partial(
+            _statistic, n_labels=prepared.n_labels, bound=rows.bound
+        )
+        query = records.query(recipe, rows=rows.grid)
+        released = desk.release("label statistic", query)
+        shares, found = public.row_shares, prepared.whitening
+        n, weight = float(shares.sum()), rows.weight * shares
+        noise_std = float(plan.schedule.noise_std[0]) / n
+        if plan.counts_labels:
+            # The last column of a row is the same in all rows but for its weight.
+            counted = n / float(shares @ rows.grid.values[:, -1] * GRID)
+            descent.check_counts(
+                released[:, -1] * counted,
+                noise_std * n * counted,
+                public,
+                plan.events[0].relation,
+            )
+        if len(released) == 2:
+            statistic, noise_std = (released[1:] - released[:1]) / 2, noise_std / _ROOT2
+        else:
+            statistic = denoised(released)
+        strength = 0.0 if self.C == "auto" else 1 / (self.C * records.total_weight)
+        bound = public.row_map.feature_bound
+        objective = Objective(
+            rows.floats(),
+            weight,
+            self.loss,
+            whitening.user_penalty(found, strength, bound),
+            Barrier.of(found.bias, noise_std, weight.sum() / n, public.n_outputs),
+            n,
+        )
+        if self.C == "auto":
+            variance = found.prior / _curvature(public.n_classes)
+            prior = Prior(variance, found.varying, noise_std)
+            theta, n_iter, objective = prior.minimise(
+                objective, statistic / n, self.max_iter
+            )
+        else:
+            theta, n_iter = objective.minimise(statistic / n, None, self.max_iter)
+        warn_of_divergence(theta)
+        coef, intercept = found.fold(theta, public.row_map)
+        noise = noise_of(
+            objective,
+            statistic / n,
+            theta,
+            noise_std,
+            functools.partial(found.fold, row_map=public.row_map),
+            # The labels of one person's rows need not be independent.
+            lambda: not public.has_persons and found.spans(public.mapped),
+        )
+        return LinearFit(coef, intercept, n_iter, noise=noise)
+
+
+def _statistic(
+    records: Records, rows: GridRows, n_labels: int, bound: float
+) -> LabelSum:
+    """Return the label statistic of public rows; a recipe."""
+    return LabelSum(rows, records.target, n_labels, bound)
+
+
+def takes_one_shot(
+    given: dict[str, Any], public: PublicRecords, relation: Relation, mu: float
+) -> bool:
+    """Return whether ``solver="auto"`` is "one-shot"; looks at public facts alone.
+
+    Parameters
+    ----------
+    given : dict
+        The parameters of the estimator.
+    public : PublicRecords
+    relation : Relation
+    mu : float
+        Of the budget.
+
+    Raises
+    ------
+    ValueError
+        If ``solver="one-shot"`` was asked for and cannot be.
+    """
+    if given["solver"] not in ("auto", "one-shot"):
+        return False
+    reason = _refusal(given, public, relation, mu)
+    if given["solver"] == "auto":
+        asked = {name: given[name] for name in _NOT_ASKED}
+        return reason is None and asked == _NOT_ASKED
+    if reason is not None:
+        raise ValueError(reason)
+    return True
+
+
+def _refusal(
+    given: dict[str, Any], public: PublicRecords, relation: Relation, mu: float
+) -> str | None:
+    """Return why the fit cannot be done in one shot, None where it can."""
+    if not public.mask.all() or public.has_target:
+        return (
+            "solver='one-shot' is label-DP: it needs public_features='all' and "
+            "public_target=False; choose 'dp-gd' otherwise."
+        )
+    if public.sparse:
+        return (
+            "sparse X is not supported by solver='one-shot', which needs a dense X to "
+            "learn from: choose 'dp-gd', or reduce the columns first (TruncatedSVD)."
+        )
+    for name, wanted in _ONE_SHOT_VALUES.items():
+        value = given[name]
+        if not any(value is choice or value == choice for choice in wanted):
+            return (
+                f"{name}={shown(value)} is not for solver='one-shot', which releases "
+                "one statistic of the labels: choose 'dp-gd'."
+            )
+    query = LabelSum.planned(public.n_outputs, LONGEST_ROW)
+    if not fits_grid(query, query.sensitivity(relation) / mu, public.units):
+        return (
+            f"epsilon={given['epsilon']!r} and delta={given['delta']!r} need more "
+            "noise than the grid of the label statistic can carry: choose "
+            "solver='dp-gd', or raise the budget."
+        )
+    return None
+
+
+def _curvature(n_classes: int) -> float:
+    """Return the variance of a label if the classes are of one size.
+
+    It is also the curvature of the loss, as of any canonical one, where every weight
+    is zero.
+    """
+    return (1 - 1 / n_classes) / n_classes

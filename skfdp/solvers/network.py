@@ -1,0 +1,995 @@
+"""The method of a network: what it starts from, its plan, its loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPClassifier
+
+from skfdp.data.grid import GridRows
+from skfdp.data.input_scaler import Coordinates, RowMap
+from skfdp.data.records import PublicRecords, Records
+from skfdp.data.validation import UtilityWarning, warn_caller
+from skfdp.kernels.losses.loss import Loss
+from skfdp.mechanisms.descent import HeavyBall, Walk, descent, warn_of_noise_left
+from skfdp.mechanisms.release import Desk
+from skfdp.privacy import Event, PrivacyPlan
+from skfdp.privacy.checks import shown
+from skfdp.queries.linear import LinearQuery, gradient_sensitivity
+from skfdp.queries.network import WIDEST, MLPQuery, Rows, precision
+from skfdp.queries.statistics import ClassSum
+from skfdp.solvers import parameters
+from skfdp.solvers.descent import Descent, DescentPlan, DescentStart
+from skfdp.solvers.method import Budget, OnStep, Plan
+from skfdp.solvers.parameters import Loop
+from skfdp.solvers.postprocessing import LinearFit
+from skfdp.solvers.public_model import drawn_rows, padded_gradient
+
+# The settings of a network, and what it learns from before its loop.
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The settings of the query of a network.
+
+    Attributes
+    ----------
+    widths : tuple of int
+        Of every layer, the input's without a constant.
+    loss : Loss
+    public_loss : {"zero", "gaussian", "impute"} or None
+    padding_scale : float
+    backend, device, dtype : str
+    n_jobs : int
+    """
+
+    widths: tuple[int, ...]
+    loss: Loss
+    public_loss: str | None
+    padding_scale: float
+    backend: str
+    device: str | None
+    dtype: str
+    n_jobs: int
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """Widths of the hidden layers."""
+        return self.widths[1:-1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The choice, from public facts.
+
+    Attributes
+    ----------
+    pretraining : {"linear", "class_sums", "public"} or None
+    share : float or None
+        Of ``mu**2``, for what is released before the loop; 1: there is no loop.
+    trained_layers : {"all", "last"}
+    """
+
+    pretraining: str | None
+    share: float | None
+    trained_layers: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Pretraining:
+    """The start that was asked for.
+
+    Attributes
+    ----------
+    kind : {"auto", "linear", "class_sums", "public"} or None
+    share : float or "auto"
+    trained_layers : {"auto", "all", "last"}
+    asks_for_loop : bool
+        Whether a parameter is set that only the loop has.
+    maps_rows : bool
+        Whether the user set how rows are mapped, which a linear model does by itself.
+    """
+
+    kind: str | None
+    share: float | str
+    trained_layers: str
+    asks_for_loop: bool
+    maps_rows: bool
+
+    def choose(self, public: PublicRecords, settings: Settings) -> Choice:
+        """Return what to learn from, or raise ValueError for what does not fit."""
+        chosen, plain = self.kind, settings.public_loss is None
+        sums_fit = public.has_target and public.private_bounded
+        shows_columns = public.has_target and public.mask.any()
+        refusal = self._refusal_of_linear(public, settings)
+        if chosen == "auto":
+            chosen = None
+            if plain and refusal is None:
+                chosen = "linear"
+            elif sums_fit and public.n_classes >= parameters.MANY_CLASSES:
+                chosen = "class_sums"
+            elif shows_columns:
+                chosen = "public"
+        if chosen == "linear" and refusal is not None:
+            raise ValueError(f"pretraining='linear' {refusal}")
+        if chosen == "class_sums" and not sums_fit:
+            raise ValueError(
+                "pretraining='class_sums' sums private columns by public class: it "
+                "needs public_target=True and bounds for every private column."
+            )
+        if chosen == "public" and not shows_columns:
+            raise ValueError(
+                "pretraining='public' learns from public columns: it needs "
+                "public_target=True and public_features."
+            )
+        if settings.public_loss == "impute" and chosen != "class_sums":
+            raise ValueError(
+                "public_loss='impute' draws private columns given the class: it needs "
+                "pretraining='class_sums'."
+            )
+        releases = chosen in parameters.PRETRAINING_SHARES
+        share = self._share(chosen) if releases else None
+        return Choice(chosen, share, self._layers(chosen, settings))
+
+    def _share(self, pretraining: str) -> float:
+        if self.share != "auto":
+            return min(1.0, float(self.share))
+        share = parameters.PRETRAINING_SHARES[pretraining]
+        return min(share, 0.5) if self.asks_for_loop else share
+
+    def _refusal_of_linear(
+        self, public: PublicRecords, settings: Settings
+    ) -> str | None:
+        """Return why a network cannot start at a linear model, None if it can."""
+        least = 2 * settings.widths[-1]
+        if not public.has_target or min(settings.hidden, default=0) < least:
+            return (
+                "starts from a linear model, which two neurons for each output pass "
+                "on: it needs public_target=True and hidden layers of at least "
+                f"{least} neurons."
+            )
+        if self.maps_rows:
+            return (
+                "maps the rows as FeatureDPLogisticRegression does: it needs "
+                "normalize=False and feature_bound='auto'."
+            )
+        if self._share("linear") < 1 and not public.bounded.all():
+            return (
+                "with a loop needs bounds for every column: declare them, or set "
+                "pretraining_share=1.0 and no parameter of the loop."
+            )
+        return None
+
+    def _layers(self, pretraining: str | None, settings: Settings) -> str:
+        layers, public_loss = self.trained_layers, settings.public_loss
+        whole = not settings.hidden or public_loss is not None
+        if layers == "auto":
+            releases = pretraining in parameters.PRETRAINING_SHARES
+            return "last" if releases and not whole else "all"
+        # Inputs may be negative, activations may not: the bound of the sensitivity.
+        if layers == "last" and (whole or pretraining is None):
+            raise ValueError(
+                "trained_layers='last' needs hidden layers that were pretrained and no "
+                f"public loss, got pretraining={pretraining!r} and "
+                f"public_loss={public_loss!r}."
+            )
+        return layers
+
+
+# ReLU networks without any privacy: starting points, synthetic rows, margins.
+
+
+_BATCH = 200
+_ROWS_OF_A_CALL = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """Weights of a ReLU network in scikit-learn's layout.
+
+    Attributes
+    ----------
+    coefs : list of ndarray of shape (inputs, outputs)
+    intercepts : list of ndarray of shape (outputs,)
+    """
+
+    coefs: list
+    intercepts: list
+
+    def hidden(self, rows: np.ndarray) -> np.ndarray:
+        """Return the activations of the last hidden layer, float64."""
+        for coef, intercept in zip(self.coefs[:-1], self.intercepts[:-1], strict=True):
+            rows = np.maximum(rows @ coef + intercept, 0.0)
+        return rows
+
+    def margins(self, rows: np.ndarray) -> np.ndarray:
+        """Return the margins, shape (n_rows, n_outputs)."""
+        return self.hidden(rows) @ self.coefs[-1] + self.intercepts[-1]
+
+    def blind(self, columns: np.ndarray) -> Network:
+        """Return the network with zero weights on some input columns."""
+        first = self.coefs[0].copy()
+        first[columns] = 0.0
+        return Network([first, *self.coefs[1:]], self.intercepts)
+
+    def to_theta(self, input_bias: float) -> np.ndarray:
+        """Return one vector; `input_bias` is the constant that the input layer sees."""
+        biases = [input_bias] + [1.0] * (len(self.coefs) - 1)
+        return np.concatenate(
+            [
+                np.column_stack([coef.T, intercept / bias]).ravel()
+                for coef, intercept, bias in zip(
+                    self.coefs, self.intercepts, biases, strict=True
+                )
+            ]
+        )
+
+    @classmethod
+    def from_matrices(cls, matrices, input_bias: float) -> Network:
+        """Build a network from matrices whose last column meets a constant."""
+        biases = [input_bias] + [1.0] * (len(matrices) - 1)
+        return cls(
+            [matrix[:, :-1].T.copy() for matrix in matrices],
+            [
+                matrix[:, -1] * bias
+                for matrix, bias in zip(matrices, biases, strict=True)
+            ],
+        )
+
+    @classmethod
+    def passing_on(cls, coef, intercept, hidden, generator) -> Network:
+        """Return a network whose margins are those of a linear model.
+
+        Two neurons of each hidden layer carry a margin, its positive and its negative
+        part. The others are drawn, and nothing listens to them yet.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_outputs, n_inputs)
+        intercept : ndarray of shape (n_outputs,)
+        hidden : tuple of int
+            Widths of the hidden layers, each at least ``2 * n_outputs``.
+        generator : Generator
+            A public stream.
+        """
+        n_outputs, n_inputs = coef.shape
+        pair = 2 * n_outputs
+        drawn = glorot((n_inputs, *hidden, n_outputs), generator)
+        coefs, intercepts = drawn.coefs, drawn.intercepts
+        coefs[0][:, :pair] = np.hstack([coef.T, -coef.T])
+        intercepts[0][:pair] = np.r_[intercept, -intercept]
+        for weights, constant in zip(coefs[1:-1], intercepts[1:-1], strict=True):
+            weights[:, :pair] = np.eye(len(weights), pair)
+            constant[:pair] = 0.0
+        coefs[-1][:] = 0.0
+        coefs[-1][:pair] = np.vstack([np.eye(n_outputs), -np.eye(n_outputs)])
+        intercepts[-1][:] = 0.0
+        return cls(coefs, intercepts)
+
+    def spread(self, classes: np.ndarray, n_classes: int) -> Network:
+        """Return the network with an output for every class, seen or not."""
+        if len(classes) == n_classes:
+            return self
+        coef = np.zeros((len(self.coefs[-1]), n_classes))
+        intercept = np.full(n_classes, -10.0)
+        if len(classes) == 2:
+            coef[:, classes[1]] = self.coefs[-1][:, 0]
+            intercept[classes] = 0.0, self.intercepts[-1][0]
+        else:
+            coef[:, classes] = self.coefs[-1]
+            intercept[classes] = self.intercepts[-1]
+        return Network([*self.coefs[:-1], coef], [*self.intercepts[:-1], intercept])
+
+    def on_mapped_rows(self, row_map: RowMap) -> Network:
+        """Return the network that meets ``row_map(X)`` in place of bounded rows."""
+        first, offset = row_map.coefficients(self.coefs[0].T * row_map.feature_bound)
+        return Network(
+            [first.T, *self.coefs[1:]],
+            [self.intercepts[0] + offset, *self.intercepts[1:]],
+        )
+
+
+def glorot(widths: tuple[int, ...], generator: np.random.Generator) -> Network:
+    """Draw starting weights as scikit-learn's `MLPClassifier` does."""
+    coefs, intercepts = [], []
+    for inputs, outputs in zip(widths, widths[1:], strict=False):
+        bound = np.sqrt(6 / (inputs + outputs))
+        coefs.append(generator.uniform(-bound, bound, (inputs, outputs)))
+        intercepts.append(generator.uniform(-bound, bound, outputs))
+    return Network(coefs, intercepts)
+
+
+def trained(
+    draw: Callable[[], np.ndarray],
+    target: np.ndarray,
+    n_classes: int,
+    hidden: tuple[int, ...],
+    *,
+    n_epochs: int,
+    generator: np.random.Generator,
+) -> Network:
+    """Train a network without privacy on rows that may be disclosed.
+
+    Parameters
+    ----------
+    draw : callable
+        Returns rows, for each epoch anew.
+    target : int64 ndarray of shape (n_rows,)
+        Public class of each row.
+    n_classes : int
+    hidden : tuple of int
+    n_epochs : int
+    generator : Generator
+        A public stream.
+    """
+    seed = int(generator.integers(2**31))
+    model = MLPClassifier(
+        hidden, batch_size=min(_BATCH, len(target)), random_state=seed
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for count in _passes_of_calls(n_epochs, len(target)):
+            rows = np.vstack([draw() for _ in range(count)]).astype(np.float32)
+            labels = np.tile(target, count)
+            model.partial_fit(rows, labels, classes=np.arange(n_classes))
+    return Network(
+        [coef.astype(np.float64) for coef in model.coefs_],
+        [intercept.astype(np.float64) for intercept in model.intercepts_],
+    )
+
+
+def _passes_of_calls(n_epochs: int, n_rows: int) -> list[int]:
+    """Return how many passes over few rows share a call, for each call.
+
+    scikit-learn checks the rows, the labels and the classes in every call, which on a
+    dozen rows takes a hundred times as long as a step.
+    """
+    together = min(n_epochs, math.ceil(_ROWS_OF_A_CALL / n_rows))
+    calls, rest = divmod(n_epochs, together)
+    return [together] * calls + [rest] * (rest > 0)
+
+
+def shrunk_class_means(
+    sums: np.ndarray, counts: np.ndarray, noise_std: float
+) -> np.ndarray:
+    """Shrink noisy class sums to means: toward the grand mean, by the known noise.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (n_classes, n_columns)
+        Released sums of columns in [0, 1].
+    counts : ndarray of shape (n_classes,)
+        Public class sizes.
+    noise_std : float
+        Standard deviation of the noise of each sum.
+
+    Returns
+    -------
+    means : ndarray of shape (n_classes, n_columns), in [0, 1]
+    kept : float
+        Share of the classes' differences that the shrinkage left, on average over the
+        records: 0 where the sums are noise.
+    """
+    grand = sums.sum(axis=0) / max(counts.sum(), 1)
+    sizes = np.maximum(counts, 1)[:, None]
+    means, noise = sums / sizes, (noise_std / sizes) ** 2
+    spread = np.maximum(((means - grand) ** 2).mean(axis=1, keepdims=True) - noise, 0.0)
+    keep = spread / np.maximum(spread + noise, 1e-300)
+    kept = float((keep[:, 0] * counts).sum() / max(counts.sum(), 1))
+    return np.clip(grand + keep * (means - grand), 1e-3, 1.0), kept
+
+
+# The start of a network's loop: class means, pretraining, the query.
+
+
+@dataclasses.dataclass(frozen=True)
+class StartOfLoop:
+    """A query, the iterate to start at, and how to read an iterate.
+
+    Attributes
+    ----------
+    query : MLPQuery or LinearQuery
+    start : ndarray of the query's shape
+    network : callable
+        ``iterate -> Network`` on bounded rows.
+    """
+
+    query: MLPQuery | LinearQuery
+    start: np.ndarray
+    network: Callable[[np.ndarray], Network]
+
+
+def start_of_loop(
+    settings: Settings,
+    records: Records,
+    choice: Choice,
+    means: np.ndarray | None,
+    weights: tuple[np.ndarray, np.ndarray] | None,
+    clip_norm: float,
+    desk: Desk,
+) -> StartOfLoop:
+    """Pretrain on what is public or released, and build the query of the loop.
+
+    Parameters
+    ----------
+    settings : Settings
+    records : Records
+    choice : Choice
+    means : ndarray of shape (n_classes, n_private) or None
+        Released means of the private columns.
+    weights : (coef, intercept) or None
+        A released linear model on bounded columns.
+    clip_norm : float
+    desk : Desk
+    """
+    public = records.public
+    network, draw = _first_network(
+        settings, public, choice.pretraining, means, weights, desk
+    )
+    bound = public.row_map.feature_bound
+    # The constant of the input layer is 1 for rows up to that length, on the grid.
+    coordinates = Coordinates.centred(
+        public.row_map, np.zeros(public.n_features), 1.0, min(1.0, 1 / bound)
+    )
+    input_bias = coordinates.bias * bound
+    query = _query(settings, records, coordinates, means, clip_norm, desk)
+    theta = network.to_theta(input_bias)
+    if choice.trained_layers == "last":
+        return _last_layer(query, theta, network, draw)
+    return StartOfLoop(
+        query,
+        theta,
+        lambda theta: Network.from_matrices(query.split(theta), input_bias),
+    )
+
+
+def on_bounded_columns(
+    coef: np.ndarray, intercept: np.ndarray, row_map: RowMap
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights for columns that the declared bounds scaled to [0, 1].
+
+    Parameters
+    ----------
+    coef, intercept : ndarray
+        On ``row_map(X)``.
+    row_map : RowMap
+    """
+    if row_map.span is None:
+        return coef, intercept
+    bounded = np.isfinite(row_map.span)
+    return (
+        coef * np.where(bounded, row_map.span, 1.0),
+        intercept + coef @ np.where(bounded, row_map.low, 0.0),
+    )
+
+
+def class_means(
+    records: Records, bound: float, event: Event, desk: Desk
+) -> np.ndarray | None:
+    """Release the class sums once; return means of the bounded private columns.
+
+    None where the released sums turn out to be noise.
+
+    Parameters
+    ----------
+    records : Records
+    bound : float
+        L2 bound of the private columns of a row.
+    event : Event
+        Of the class sums.
+    desk : Desk
+    """
+    public = records.public
+    private, row_map = ~public.mask, public.row_map
+    sides = (None, None)
+    if row_map.span is not None:
+        sides = row_map.low[private], row_map.span[private]
+    sums = ClassSum(
+        GridRows.build(records.X[:, private], RowMap(*sides, bound).mapped),
+        records.target,
+        public.n_classes,
+        public.private_bounded,
+    )
+    total = desk.release(event.label, sums)
+    noise_std = event.noise_std[0]
+    counts = np.bincount(records.target, minlength=public.n_classes)
+    means, kept = shrunk_class_means(total * bound, counts, noise_std * bound)
+    return means if kept > parameters.LEAST_KEPT else None
+
+
+def _first_network(settings, public: PublicRecords, pretraining, means, weights, desk):
+    """Return a network that saw public facts and releases alone, and its rows."""
+    generator = desk.streams.public("network")
+    if pretraining is None:
+        return glorot(settings.widths, generator), None
+
+    def draw() -> np.ndarray:
+        return synthetic_rows(public, means, generator)
+
+    if weights is not None:
+        return Network.passing_on(*weights, settings.hidden, generator), draw
+    network = trained(
+        draw,
+        public.target,
+        public.n_classes,
+        settings.hidden,
+        n_epochs=parameters.pretraining_epochs(len(public.target)),
+        generator=generator,
+    )
+    if means is None:
+        # What they were initialised to would pass private columns on as noise.
+        network = network.blind(~public.mask)
+    return network, draw
+
+
+def synthetic_rows(
+    public: PublicRecords, means: np.ndarray | None, generator, batch=slice(None)
+) -> np.ndarray:
+    """Return bounded rows: public columns, and private ones drawn given the class.
+
+    Without means the private columns are zero.
+    """
+    target, mask = public.target[batch], public.mask
+    wide = np.zeros((len(target), public.n_features))
+    wide[:, mask] = public.X[batch]
+    rows = public.row_map.scale(wide)
+    rows[:, ~mask] = 0.0
+    if means is not None:
+        chances = means[target]
+        rows[:, ~mask] = generator.random(chances.shape) < chances
+    return public.row_map.shorten(rows) * public.row_map.feature_bound
+
+
+def _query(
+    settings: Settings,
+    records: Records,
+    coordinates: Coordinates,
+    means: np.ndarray | None,
+    clip_norm: float,
+    desk: Desk,
+) -> MLPQuery:
+    public, widths = records.public, settings.widths
+    bits = precision(settings.dtype, max(widths) + 1)
+    bound = public.row_map.feature_bound
+    rows = Rows.build(coordinates.grid(records.mapped), bound, bits.activation)
+    padded = None
+    if settings.public_loss is not None:
+        generator = desk.streams.public("padding")
+        grid = _padding(settings, public, coordinates, means, generator)
+        padded = Rows.build(grid, bound, bits.activation)
+    return MLPQuery(
+        rows=rows,
+        target=records.target,
+        loss=settings.loss,
+        widths=(widths[0] + 1, *widths[1:]),
+        bias=1.0,
+        clip_norm=clip_norm,
+        capacity=public.capacity,
+        class_weight=public.class_weight,
+        precision=bits,
+        padded=padded,
+        public_target=public.has_target,
+        backend=settings.backend,
+        device=settings.device,
+        n_jobs=settings.n_jobs,
+    )
+
+
+def _padding(
+    settings: Settings,
+    public: PublicRecords,
+    coordinates: Coordinates,
+    means: np.ndarray | None,
+    generator: np.random.Generator,
+) -> GridRows:
+    """Return the rows of the public loss."""
+    if settings.public_loss != "impute":
+        scale = settings.padding_scale if settings.public_loss == "gaussian" else 0.0
+        return drawn_rows(public, coordinates, scale, generator)
+
+    def imputed(index: np.ndarray) -> np.ndarray:
+        drawn = synthetic_rows(public, means, generator, index[:, 0])
+        return drawn / public.row_map.feature_bound
+
+    return GridRows.build(
+        np.arange(len(public.target))[:, None],
+        imputed,
+        bias=coordinates.bias,
+        n_features=public.n_features,
+    )
+
+
+def _last_layer(
+    query: MLPQuery, theta: np.ndarray, network: Network, draw
+) -> StartOfLoop:
+    """Return a loop over the last layer, on the activations of the frozen others.
+
+    They are scaled by one number, from synthetic rows, to norms of about 1.
+    """
+    hidden = network.hidden(draw())
+    scale = math.sqrt(float(np.einsum("ij,ij->", hidden, hidden)) / len(hidden) + 1)
+    linear = LinearQuery(
+        rows=query.last_inputs(theta, scale),
+        target=query.target,
+        loss=query.loss,
+        n_outputs=query.widths[-1],
+        clip_norm=query.clip_norm,
+        capacity=query.capacity,
+        class_weight=query.class_weight,
+        orthant=True,  # what the sensitivity of the last layer rests on
+        n_jobs=query.n_jobs,
+    )
+
+    def read(last: np.ndarray) -> Network:
+        return Network(
+            [*network.coefs[:-1], last[:, :-1].T / scale],
+            [*network.intercepts[:-1], last[:, -1] / scale],
+        )
+
+    return StartOfLoop(linear, query.split(theta)[-1] * scale, read)
+
+
+def hidden_layers(hidden_layer_sizes) -> tuple[int, ...]:
+    """Return the widths of the hidden layers, or raise ValueError."""
+    sizes = hidden_layer_sizes
+    if isinstance(sizes, numbers.Integral) and not isinstance(sizes, bool):
+        sizes = (sizes,)
+    valid = isinstance(sizes, (tuple, list, np.ndarray)) and all(
+        isinstance(size, numbers.Integral) and 1 <= size <= WIDEST for size in sizes
+    )
+    if not valid:
+        raise ValueError(
+            f"hidden_layer_sizes={shown(hidden_layer_sizes)} must be an int or a "
+            f"sequence of ints from 1 to {WIDEST}."
+        )
+    return tuple(int(size) for size in sizes)
+
+
+_LINEAR = "linear model"
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkFit:
+    """A network on ``row_map(X)``."""
+
+    network: Network
+    row_map: RowMap
+    n_iter: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkStart:
+    """The result of preparing a network.
+
+    Attributes
+    ----------
+    choice : Choice
+    linear_public : PublicRecords or None
+        The table as the linear model meets it.
+    linear : DescentStart or None
+        What the linear model prepared.
+    """
+
+    choice: Choice
+    linear_public: PublicRecords | None = None
+    linear: DescentStart | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkPlan(Plan):
+    """The plan of a network.
+
+    Attributes
+    ----------
+    row_map : RowMap
+        Of the rows that the network meets.
+    linear : DescentPlan or None
+        Of the linear model that comes first.
+    learning_rate : float
+        First step size, on the clipped sum over ``q n clip_norm``; 0: no loop.
+    """
+
+    row_map: RowMap
+    linear: DescentPlan | None = None
+    learning_rate: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkDescent:
+    """A network: a start that is learnt before, then a loop of noisy gradients.
+
+    Attributes
+    ----------
+    settings : Settings
+        What the query of the loop is built from.
+    loop : Loop
+    learning_rate_decay : float
+    public_batch_size : int or None
+    private_weight : float
+    pretraining : Pretraining
+    linear : Descent
+        The linear model to start from.
+    """
+
+    settings: Settings
+    loop: Loop
+    learning_rate_decay: float
+    public_batch_size: int | None
+    private_weight: float
+    pretraining: Pretraining
+    linear: Descent
+
+    # -- in public -------------------------------------------------------------------
+    def prepare(self, public: PublicRecords, budget: Budget) -> NetworkStart:
+        """Choose what to start from, and prepare the linear model."""
+        choice = self.pretraining.choose(public, self.settings)
+        if choice.pretraining != "linear":
+            return NetworkStart(choice=choice)
+        row_map = dataclasses.replace(
+            public.row_map,
+            feature_bound=private_bound(public),
+            public=public.mask if public.mask.any() else None,
+        )
+        own = dataclasses.replace(public, row_map=row_map)
+        found = self.linear.prepare(own, self._linear_budget(budget, choice.share))
+        return NetworkStart(choice=choice, linear_public=own, linear=found)
+
+    def plan(
+        self, public: PublicRecords, prepared: NetworkStart, budget: Budget
+    ) -> NetworkPlan:
+        """Resolve every "auto" and calibrate the noise."""
+        choice, row_map = prepared.choice, public.row_map
+        linear, first, schedule = None, (), None
+        if choice.pretraining == "class_sums":
+            schedule = self._plan_of_sums(public, budget, choice.share)
+            first = (budget.named(schedule, "class sums"),)
+        if choice.pretraining == "linear":
+            own = prepared.linear_public
+            own_budget = self._linear_budget(budget, choice.share)
+            linear = self.linear.plan(own, prepared.linear, own_budget)
+            schedule = linear.schedule
+            first = tuple(
+                dataclasses.replace(event, label=f"{_LINEAR}: {event.label}")
+                for event in linear.events
+            )
+            # Rows that the network shortened would meet other weights than were
+            # trained.
+            longest = math.sqrt(public.n_features)
+            row_map = dataclasses.replace(row_map, feature_bound=longest)
+            if choice.share == 1:
+                row_map = own.row_map
+        plan = NetworkPlan(
+            events=first,
+            schedule=schedule,
+            assumptions=() if linear is None else linear.assumptions,
+            n_steps=0,
+            row_map=row_map,
+            counts_labels=linear is not None and linear.counts_labels,
+            linear=linear,
+        )
+        if choice.share == 1:
+            return plan
+        schedule = self._plan_of_loop(public, choice.trained_layers, first, budget)
+        rate = self._learning_rate(public, choice.trained_layers, schedule)
+        if choice.pretraining is None and not public.has_target:
+            self._warn_of_chance(public, schedule, rate)
+        self._warn_of_noise(public, schedule, rate)
+        return dataclasses.replace(
+            plan,
+            events=(*first, budget.named(schedule, "descent")),
+            schedule=schedule,
+            n_steps=schedule.n_steps,
+            learning_rate=rate,
+        )
+
+    def _linear_budget(self, budget: Budget, share: float) -> Budget:
+        """Return the budget of the linear model."""
+        found = budget.share(share)
+        if found.epsilon <= 0:
+            raise ValueError(
+                f"pretraining_share={self.pretraining.share!r} of "
+                f"epsilon={budget.epsilon!r} is nothing for the linear model: raise "
+                "one of them."
+            )
+        return found
+
+    @staticmethod
+    def _plan_of_sums(
+        public: PublicRecords, budget: Budget, share: float
+    ) -> PrivacyPlan:
+        """Return the plan of the class sums, in units of rows of norm 1."""
+        query = ClassSum.planned(nonnegative=public.private_bounded)
+        # Rounding may not push the sums alone above the budget.
+        std = query.sensitivity(budget.relation) / (math.sqrt(share) * budget.mu)
+        return PrivacyPlan(
+            target_epsilon=budget.epsilon,
+            target_delta=budget.delta,
+            n_steps=1,
+            sampling_rate=1.0,
+            clip_norm=query.clip_norm,
+            sensitivity=query.sensitivity(budget.relation),
+            neighboring_relation=budget.relation.name,
+            noise_multipliers=(std * (1 + 1e-12),),
+        )
+
+    def _plan_of_loop(
+        self, public: PublicRecords, layers: str, others: tuple, budget: Budget
+    ) -> PrivacyPlan:
+        n, clip = public.n_records, self.loop.clip_norm
+        if clip == "auto":
+            clip = {
+                "all": parameters.NETWORK_CLIP,
+                "last": parameters.LAST_LAYER_CLIP,
+            }[layers]
+        # Of the last layer alone: activations are not negative, and a public target
+        # fixes the signs of the errors.
+        signs = layers == "last" and public.has_target
+        reach = gradient_sensitivity(budget.relation, 1.0, orthant=signs)
+        automatic = parameters.network_batch(n) if layers == "all" else None
+        rate, n_steps = self.loop.with_batch(automatic).schedule(
+            n, parameters.NETWORK_STEPS, parameters.NETWORK_EPOCHS
+        )
+        return budget.calibrate(
+            n_steps=n_steps,
+            sampling_rate=rate,
+            clip_norm=clip,
+            sensitivity=reach * clip,
+            noise_decay=self.loop.noise_decay,
+            other_events=others,
+        )
+
+    def _learning_rate(
+        self, public: PublicRecords, layers: str, schedule: PrivacyPlan
+    ) -> float:
+        if self.loop.learning_rate != "auto":
+            return self.loop.learning_rate
+        n, momentum = public.n_records, self.loop.momentum
+        first = float(schedule.noise_std[0]) / schedule.clip_norm
+        if layers == "last" and schedule.sampling_rate == 1:
+            # mu of the loop for sensitivity clip_norm, as the rule wants it
+            mu = math.sqrt(float((schedule.clip_norm**2 / schedule.noise_std**2).sum()))
+            return parameters.last_layer_learning_rate(
+                mu,
+                n,
+                self.settings.widths[-2] + 1,
+                public.n_classes,
+                schedule.n_steps,
+                momentum,
+            )
+        return parameters.network_learning_rate(
+            first, schedule.sampling_rate * n, schedule.n_steps, momentum
+        )
+
+    def _warn_of_noise(
+        self, public: PublicRecords, schedule: PrivacyPlan, rate: float
+    ) -> None:
+        """Warn where the schedule leaves little but noise in the weights."""
+        if self.loop.radius is not None:  # a ball bounds what the noise can do
+            return
+        steps = np.arange(schedule.n_steps) / schedule.n_steps
+        expected = schedule.sampling_rate * public.n_records * schedule.clip_norm
+        walk = Walk(
+            rate * (1 - self.learning_rate_decay * steps),
+            self.loop.momentum,
+            self.private_weight * schedule.noise_std / expected,
+        )
+        warn_of_noise_left(walk.outcome()[1])
+
+    def _warn_of_chance(
+        self, public: PublicRecords, schedule: PrivacyPlan, rate: float
+    ) -> None:
+        """Warn where the random start says more than the budget can teach."""
+        pace = (1 - self.learning_rate_decay / 2) / (1 - self.loop.momentum)
+        hidden, widths = self.settings.hidden, self.settings.widths
+        index = parameters.network_index(rate * schedule.n_steps * pace, widths)
+        if index < 2:
+            warn_caller(
+                f"the budget is small for a network of hidden layers {hidden} with "
+                f"a private target, {public.n_records} records and {widths[0]} "
+                f"features (signal-to-noise index {index:.2g} < 2): unless the classes "
+                "lie far apart, expect little more than chance, which its random start "
+                "decides. FeatureDPLogisticRegression needs far less.",
+                UtilityWarning,
+            )
+
+    # -- at the desk -----------------------------------------------------------------
+    def run(
+        self,
+        records: Records,
+        prepared: NetworkStart,
+        plan: NetworkPlan,
+        desk: Desk,
+        on_step: OnStep,
+    ) -> NetworkFit:
+        """Release what comes first, then descend."""
+        linear, weights = None, None
+        if plan.linear is not None:
+            linear = self._linear_model(records, prepared, plan, desk)
+        records = records.mapped_by(plan.row_map)
+        if linear is not None and plan.n_steps == 0:
+            generator = desk.streams.public("network")
+            model = linear.coef, linear.intercept
+            network = Network.passing_on(*model, self.settings.hidden, generator)
+            return NetworkFit(network, plan.row_map, 0)
+        if linear is not None:
+            row_map = prepared.linear_public.row_map
+            weights = on_bounded_columns(linear.coef, linear.intercept, row_map)
+        event, means = plan.event("class sums"), None
+        if event is not None:
+            bound = private_bound(records.public)
+            means = class_means(records, bound, event, desk)
+        loop = start_of_loop(
+            self.settings,
+            records,
+            prepared.choice,
+            means,
+            weights,
+            1.0 if plan.n_steps == 0 else plan.schedule.clip_norm,
+            desk,
+        )
+
+        def found(theta: np.ndarray, n_iter: int) -> NetworkFit:
+            network = loop.network(theta).on_mapped_rows(plan.row_map)
+            return NetworkFit(network, plan.row_map, n_iter)
+
+        if plan.n_steps == 0:
+            return found(loop.start, 0)
+        return found(*self._descend(records.public, plan, loop, desk, on_step, found))
+
+    def _linear_model(self, records, prepared, plan, desk: Desk) -> LinearFit:
+        """Release the linear model, at a desk for its own events."""
+        found = self.linear.run(
+            dataclasses.replace(records, public=prepared.linear_public),
+            prepared.linear,
+            plan.linear,
+            desk.within(_LINEAR, desk.streams.under(_LINEAR)),
+            lambda step, found: False,
+        )
+        return found.whole(records.public.mask)
+
+    def _descend(
+        self,
+        public: PublicRecords,
+        plan: NetworkPlan,
+        loop: StartOfLoop,
+        desk: Desk,
+        on_step: OnStep,
+        found: Callable[[np.ndarray, int], NetworkFit],
+    ) -> tuple[np.ndarray, int]:
+        own, query, gradient = self.loop, loop.query, None
+        if query.padded is not None:
+            coins = desk.streams.public("batch")
+            gradient = padded_gradient(query, coins, self.public_batch_size)
+        return descent(
+            desk,
+            query,
+            HeavyBall(
+                plan.learning_rate,
+                own.momentum,
+                plan.n_steps,
+                own.radius,
+                self.learning_rate_decay,
+            ),
+            n_records=public.n_records,
+            average=own.average,
+            private_weight=self.private_weight,
+            public_gradient=gradient,
+            on_step=lambda step, theta: on_step(step, lambda: found(theta, step + 1)),
+            start=loop.start,
+        )
+
+
+def private_bound(public: PublicRecords) -> float:
+    """Return a guess of the norm of the private columns of a row, within [0, 1]."""
+    mean_square = None
+    if public.row_map.span is not None and public.mask.any():
+        n_public = int(public.mask.sum())
+        squares = (float((rows**2).sum()) for rows in public.blocks())
+        mean_square = sum(squares) / (public.n_rows * n_public)
+    return parameters.sums_bound(public.n_private, mean_square)

@@ -1,0 +1,710 @@
+r"""The rules behind every "auto", from public and released numbers only.
+
+The rules were found on ten data sets and checked on eleven others; the page "The loop
+and its defaults" of the documentation tells how, and what each part is worth.
+
+Notation: ``n`` rows (public), ``d`` features, ``m`` columns of weights (1 for two
+classes, else one per class), ``mu`` the Gaussian-DP parameter of the budget for
+sensitivity ``clip_norm`` (half of the budget's own mu where a replaced record moves a
+sum by ``2 * clip_norm``). Rows of the loop have a typical norm of 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from skfdp.data.input_scaler import RowMap, resolve_bounds
+from skfdp.data.validation import (
+    UtilityWarning,
+    check_choice,
+    check_clip_norm,
+    check_flag,
+    check_n_jobs,
+    check_number,
+    check_size,
+    is_auto,
+    warn_caller,
+)
+from skfdp.mechanisms.descent import AVERAGES
+from skfdp.mechanisms.noise import check_random_state
+from skfdp.privacy.assumptions import VALUES_CLIPPED, Assumption, enforced
+from skfdp.privacy.checks import shown
+from skfdp.privacy.events import PrivacyWarning, Relation, check_budget
+
+#: Value of the constant feature that carries the intercept.
+BIAS_FEATURE = 0.1
+#: Fewest and most steps of the full-batch loop.
+LEAST_STEPS, MOST_STEPS = 200, 1000
+#: Expected batch and passes over the data of the Poisson loop.
+BATCH_SIZE, N_EPOCHS = 4096, 20
+#: From here on classes are many: class sums pay in networks.
+MANY_CLASSES = 20
+#: Largest share of ``mu**2`` for a mean.
+MOST_FOR_MEAN = 0.15
+#: Least norm of the public columns beside a public model that has seen them already.
+LEAST_PUBLIC_NORM = 0.25
+# What no gradient exceeds, the residuals of a classifier being bounded.
+_LARGEST_CLIP = 100.0
+# Below this clip norm most residuals are cut: the loss is no steeper to step on.
+_CAP_CLIP = 0.6
+# Steps on a penalised weight end within exp(-8) of the way from where they began.
+_TIME_CONSTANTS = 8.0
+# Standard deviation of the noise that the loop leaves in one weight: the largest that
+# a logit tolerates; a prediction in units of the target's spread tolerates less.
+_WEIGHT_NOISE, _WEIGHT_NOISE_OF_TARGETS = 1.5, 0.75
+
+
+def signal_to_noise(mu: float, n: float, d: int, m: int) -> float:
+    """Signal-to-noise index of one whole-budget gradient, ``mu n / sqrt(d m)``."""
+    return mu * n / math.sqrt(d * m)
+
+
+def mean_fraction(mu: float, n: float, d: int) -> float:
+    """Share of ``mu**2`` for the private mean: an error of about 1/4, where it pays."""
+    return float(np.clip(16 * d / (mu * n) ** 2, 0.02, MOST_FOR_MEAN))
+
+
+def can_learn_mean(mu: float, n: float, d: int) -> bool:
+    """Whether the largest share for the mean buys an error of at most 1/2.
+
+    With less, little is left of the mean after its shrinkage.
+    """
+    return d / (MOST_FOR_MEAN * (mu * n) ** 2) <= 0.25
+
+
+#: A mean of rows of norm 1 that is shorter than the root of this is not subtracted
+#: where their signs are worth a sqrt(2): that lengthens the rest by 1.15 at most.
+LEAST_SQUARED_MEAN = 0.25
+
+
+def number_fraction(mu: float, n: float, size: float = 1.0) -> float:
+    """Share of ``mu**2`` for one number about all records, as `mean_fraction`."""
+    return float(np.clip(16 * size / (mu * n) ** 2, 0.005, MOST_FOR_MEAN))
+
+
+def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
+    """James-Stein shrinkage toward zero: free, and zero where the mean is noise.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (d,)
+        The released mean.
+    noise_std : float
+        Standard deviation of its noise per coordinate.
+    """
+    square = float(mean @ mean)
+    if square == 0:
+        return mean
+    error = mean.size * noise_std**2
+    # The mean of rows cut to norm 1 is no longer: what exceeds it is noise, too.
+    return mean * min(max(0.0, 1 - error / square), 1 / (1 + error))
+
+
+def centred_scale(mean: np.ndarray, noise_std: float = 0.0) -> float:
+    """Factor that gives centred unit rows a norm of about 1 again.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (d,)
+        The released mean.
+    noise_std : float, default=0.0
+        Standard deviation of its noise per coordinate. The error of the mean, about
+        ``sqrt(d) noise_std`` long, is scaled like the rows, and must not become longer
+        than a row.
+    """
+    error = max(mean.size * noise_std**2, 1e-6)
+    return 1 / math.sqrt(max(1 - float(mean @ mean), min(0.05, error)))
+
+
+def block_bound(n_private: int) -> float:
+    """Bound of the norm of private columns in [0, 1] beside public ones.
+
+    About the norm of a typical row of a few dense columns, so that it is not cut: its
+    length is one direction of few. Of many columns the cut takes little, and one-hot
+    columns are seldom longer than 2.
+    """
+    return float(np.clip(math.sqrt(n_private / 2), 1.0, 2.0))
+
+
+def n_steps(s2n: float) -> int:
+    """Return the steps of the full-batch loop: a large signal has more to reach.
+
+    The noise of the whole loop does not depend on their number.
+    """
+    steps = LEAST_STEPS * (s2n / 1000) ** (1 / 3)
+    return int(np.clip(steps, LEAST_STEPS, MOST_STEPS))
+
+
+def clip_norm(s2n: float, *, regression: bool = False) -> float:
+    """Clip norm: a small one pulls harder, a large one is unbiased.
+
+    It grows with the signal until it cuts nothing but rows a hundred times as long as
+    usual: beyond that, residuals would fall between the integers.
+
+    Parameters
+    ----------
+    s2n : float
+        See `signal_to_noise`.
+    regression : bool, default=False
+        Residuals of targets of spread 1 have no bound, and cutting many of them biases
+        the mean: the clip norm grows with the signal without a plateau. Beyond 4 it
+        cuts next to nothing and the noise grows with it: it grows more slowly there.
+    """
+    if regression:
+        clip = 0.8 * math.sqrt(s2n / 128)
+        return max(0.1, clip if clip < 4 else math.sqrt(4 * clip))
+    if s2n > 1000:
+        return min(0.8 * math.sqrt(s2n / 1000), _LARGEST_CLIP)
+    return float(np.clip(0.8 * math.sqrt(s2n / 128), 0.1, 0.8))
+
+
+def learning_rate(
+    mu: float,
+    n: float,
+    n_steps: int,
+    *,
+    clip_norm: float,
+    momentum: float,
+    curvature: float,
+    regression: bool = False,
+) -> float:
+    """First step size, on the clipped sum over ``n * clip_norm``.
+
+    Below the cap the noise that accumulates in a weight has a standard deviation of
+    1.5 whatever the problem (0.75 in a regression); the cap keeps heavy-ball steps on
+    the unclipped loss stable, and is lower for losses of higher curvature than the
+    softmax. A small clip norm does not lower the cap in proportion: nearly all
+    residuals are cut there, and the loss is nearly linear.
+    """
+    pace = 2 * (1 - momentum) / n_steps
+    cap = float(np.clip(2.5 * n * pace, 10, 40)) * min(1.0, 0.5 / curvature)
+    noise = _WEIGHT_NOISE_OF_TARGETS if regression else _WEIGHT_NOISE
+    return min(noise * mu * n * pace, cap * max(clip_norm, _CAP_CLIP))
+
+
+def learning_rate_of_penalised(
+    rate: float, n_steps: int, *, momentum: float, curvature: np.ndarray
+) -> np.ndarray:
+    """First step size of each weight beside a penalty: no more than it needs.
+
+    The steps take a weight of curvature D through ``sum of rate_t D / (1 - momentum)``
+    time constants. `_TIME_CONSTANTS` of them leave nothing of the start, exp(-8). With
+    more of them the last iterate follows the last releases alone, which are the
+    noisiest, and forgets those before.
+
+    Parameters
+    ----------
+    rate : float
+        First step size of a weight without a penalty, decaying linearly to 0.
+    curvature : ndarray
+        D of the penalty ``sum of D theta**2 / 2``, in the units of the gradient.
+    """
+    pace = 2 * (1 - momentum) / n_steps
+    return np.minimum(rate, _TIME_CONSTANTS * pace / np.maximum(curvature, 1e-300))
+
+
+def block_norms(
+    has_public_model: bool, s2n: float = 0.0, columns: tuple[int, int] = (1, 1)
+) -> tuple[float, float]:
+    """Typical norms of the public and of the private part of a row that has both.
+
+    What a block carries is between what one column does and what all of its columns
+    would if each told something of its own: it counts as the root of their number.
+    Beside a public model the public columns only carry what depends on both parts, of
+    which a large signal can tell more.
+
+    Parameters
+    ----------
+    has_public_model : bool
+    s2n : float, default=0.0
+        See `signal_to_noise`.
+    columns : (int, int), default=(1, 1)
+        Number of public and of private columns; by default both blocks are alike.
+    """
+    if not has_public_model:
+        ours, theirs = (math.sqrt(number) for number in columns)
+        share = ours / (ours + theirs)
+        return math.sqrt(share), math.sqrt(1 - share)
+    ours = float(
+        np.clip(LEAST_PUBLIC_NORM * math.sqrt(s2n / 32), LEAST_PUBLIC_NORM, 0.5)
+    )
+    return ours, math.sqrt(1 - ours**2)
+
+
+def starts_at_public_model(mu: float, n: float, n_classes: int, n_private: int) -> bool:
+    """Whether a descent with a public target starts at a model of the public part.
+
+    With many classes and a large budget the start is far from the joint model and is
+    left too slowly (measured on generated baskets of 100 classes).
+
+    Parameters
+    ----------
+    mu : float
+        The budget's own Gaussian-DP parameter.
+    """
+    many = n_classes >= MANY_CLASSES
+    return not many or mu * n * math.sqrt(2 / n_classes / max(1, n_private)) < 50
+
+
+def completion_bound(n_columns: int, bounded: bool) -> float:
+    """L2 bound of the private columns where the user knows none.
+
+    Columns within [0, 1] have a root mean square of about 1/2 or less; others are
+    taken to have about 1.
+    """
+    return max(1.0, math.sqrt(n_columns) * (0.5 if bounded else 1.0))
+
+
+def completion_covariance(n_classes: int, n_columns: int, bounded: bool) -> bool:
+    """Whether the correlation within classes is worth half of ``mu**2``.
+
+    With many classes their means hold most of the dependence, and the class sums need
+    the budget. Unbounded columns need it for their variance.
+    """
+    return (n_classes < 10 or not bounded) and n_columns <= 512
+
+
+def n_draws(n: int) -> int:
+    """Completions of each record: several where records are few."""
+    return int(np.clip(math.ceil(10_000 / n), 1, 5))
+
+
+# -- networks ------------------------------------------------------------------------
+#: Passes over the rows of a network's Poisson loop, and steps on full batches.
+NETWORK_EPOCHS, NETWORK_STEPS = 10, 100
+#: Class sums that keep less than this of their differences are noise: not used.
+LEAST_KEPT = 0.03
+#: Clip norm of all layers together, and of the last layer alone.
+NETWORK_CLIP, LAST_LAYER_CLIP = 1.0, 0.3
+
+
+def network_row_bound(n_features: int) -> float:
+    """L2 bound of a network's rows: columns in [0, 1] are 1/2 in the square mean."""
+    return max(1.0, math.sqrt(n_features) / 2)
+
+
+def pretraining_epochs(n: int) -> int:
+    """Return the passes over synthetic rows: 160,000 rows, but 3 to 800 passes.
+
+    160,000 rows are 800 steps of 200 rows. Fewer rows than 200 make one step a pass,
+    and as many steps.
+    """
+    return min(max(3, math.ceil(160_000 / n)), 800)
+
+
+def sums_bound(n_private: int, mean_square: float | None) -> float:
+    """L2 bound of the private columns of a row in the class sums.
+
+    Parameters
+    ----------
+    n_private : int
+        Private columns, in [0, 1].
+    mean_square : float or None
+        Mean square of the public columns in [0, 1], a guess for the private ones; None
+        without public columns.
+    """
+    guess = 0.25 if not mean_square else 1.5 * mean_square
+    return math.sqrt(n_private * min(guess, 1.0))
+
+
+def network_batch(n: int) -> int:
+    """Return a network's expected Poisson batch: 1/16 of the rows, at least 1024."""
+    return min(n, max(math.ceil(n / 16), 1024))
+
+
+#: Shares of ``mu**2`` that are released before a network's loop.
+PRETRAINING_SHARES = {"class_sums": 0.5, "linear": 1.0}
+
+
+def network_learning_rate(
+    noise_multiplier: float, expected: float, n_steps: int, momentum: float
+) -> float:
+    """First step of a network's loop, on the clipped sum over ``q n clip_norm``.
+
+    The noise that accumulates in a weight has a standard deviation of 0.03, about as
+    large as a weight of a fresh layer of a few hundred inputs, and no step is above 1.
+    """
+    noise = noise_multiplier / expected * math.sqrt(n_steps / 3) / (1 - momentum)
+    return min(1.0, 0.03 / noise)
+
+
+def network_index(reach: float, widths: tuple[int, ...]) -> float:
+    """Signal-to-noise index of a network that starts at random.
+
+    The spread of the margins between rows that the loop can teach, over the spread that
+    the random start has already. The signal is that of `signal_to_noise`: `reach` is
+    ``mu n`` times the noise that the loop leaves in a weight, up to ``sqrt(3)/2``. For
+    rows in [0, 1], and gradients ``sqrt(2)`` times as long as their rows:
+
+    * a quarter of a row's squared length differs between rows, in d directions; where
+      the classes lie one standard deviation apart, in one of them, and half of the
+      neurons are open, a margin moves by ``|gradient| * reach / (16 d)``;
+    * half of the row's length differs between rows, and reaches the margin of a random
+      network times the root of its gain: rectified layers pass ``out / (in + out)`` of
+      the squared length on, the last one ``2 / (in + out)``.
+
+    Parameters
+    ----------
+    reach : float
+        How far the loop moves along a gradient of norm `clip_norm` that all rows share.
+    widths : tuple of int
+        Of every layer, the input's first.
+    """
+    pairs = list(zip(widths, widths[1:], strict=False))
+    gain = math.prod(out / (inputs + out) for inputs, out in pairs[:-1])
+    gain *= 2 / sum(pairs[-1])
+    taught = math.sqrt(2) * reach / (16 * widths[0])
+    return taught / (0.5 * math.sqrt(gain))
+
+
+def last_layer_learning_rate(
+    mu: float, n: float, d: int, n_classes: int, n_steps: int, momentum: float
+) -> float:
+    """First step of a loop on the last layer, ``mu`` that of the loop alone.
+
+    ``kappa`` is the standard deviation that the noise leaves in a weight, up to a
+    constant: small where a class has few records for its budget.
+    """
+    index = math.sqrt(2) * mu * n * (2 / n_classes) / math.sqrt(d)
+    kappa = index / 10 if index < 10 else min(max(index / 50, 1.0), 2.0)
+    return kappa * mu * n * 2 * (1 - momentum) / n_steps
+
+
+# The parameters of estimators: their checks, and what they resolve to.
+
+
+#: What the guarantee takes for granted beyond what the events tell.
+ASSUMPTIONS = (
+    Assumption(
+        "Bounds, clip norm and every other constructor parameter were chosen without "
+        "looking at private data.",
+        enforced=False,
+    ),
+    enforced(VALUES_CLIPPED),
+)
+
+
+#: Of estimators that refuse malformed private values.
+REFUSES = Assumption(
+    "on_invalid='raise': no private value is missing, infinite or an undeclared label, "
+    "and that a fit happened at all may tell so.",
+    enforced=False,
+)
+
+
+#: Epsilon beyond which a fit warns.
+MOST_EPSILON = 10.0
+
+#: Divisor of columns without bounds, which are taken to be scaled: the loop's integers
+#: reach twice as far.
+UNBOUNDED_REACH = 8.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Loop:
+    """The parameters of a loop of noisy steps, under the names of the estimators'.
+
+    Attributes
+    ----------
+    clip_norm : float or "auto"
+    max_iter : int or "auto"
+    batch_size : int, None or "auto"
+        Expected private batch; None: every row. "auto" is for the estimator to resolve.
+    learning_rate : float or "auto"
+    momentum : float
+    average : {"last", "tail", "uniform"}
+    noise_decay : float
+    radius : float or None
+    """
+
+    clip_norm: float | str = "auto"
+    max_iter: int | str = "auto"
+    batch_size: int | str | None = "auto"
+    learning_rate: float | str = "auto"
+    momentum: float = 0.9
+    average: str = "last"
+    noise_decay: float = 0.75
+    radius: float | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Loop:
+        """Return the loop that the parameters of an estimator ask for."""
+        return cls(
+            **{field.name: given[field.name] for field in dataclasses.fields(cls)}
+        )
+
+    def check(self) -> None:
+        """Raise ValueError for a parameter out of range."""
+        auto = ("auto",)
+        check_clip_norm(self.clip_norm)
+        check_number("max_iter", self.max_iter, integral=True, also=auto)
+        check_number("batch_size", self.batch_size, integral=True, also=("auto", None))
+        check_size("learning_rate", self.learning_rate, also=auto)
+        check_number("momentum", self.momentum, high=1, include_low=True)
+        check_number("noise_decay", self.noise_decay, high=10, include_low=True)
+        check_size("radius", self.radius, also=(None,))
+        check_choice("average", self.average, AVERAGES)
+
+    def with_batch(self, automatic: int | None) -> Loop:
+        """Return the loop whose batch is no longer "auto"."""
+        if self.batch_size != "auto":
+            return self
+        return dataclasses.replace(self, batch_size=automatic)
+
+    def schedule(
+        self, n_records: int, n_steps: int, n_epochs: int
+    ) -> tuple[float, int]:
+        """Return the sampling rate and the number of steps.
+
+        Parameters
+        ----------
+        n_records : int
+        n_steps : int
+            Steps on full batches, where `max_iter` is "auto".
+        n_epochs : int
+            Passes over the records on smaller ones.
+        """
+        batch = self.batch_size
+        rate = 1.0 if batch is None else min(1.0, batch / n_records)
+        if self.max_iter != "auto":
+            return rate, int(self.max_iter)
+        return rate, n_steps if rate == 1 else math.ceil(n_epochs / rate)
+
+
+def linear_loop(given: Mapping[str, Any], n_records: int) -> Loop:
+    """Return the loop of a linear estimator, its batch resolved."""
+    sampled = given.get("solver") == "dp-sgd"
+    batch = min(n_records, BATCH_SIZE) if sampled else None
+    return Loop.of(given).with_batch(batch)
+
+
+def store(estimator: Any, arguments: Mapping[str, Any]) -> None:
+    """Store the arguments of a constructor: ``store(self, locals())``.
+
+    The signature stays the one list of the parameters and their defaults.
+    """
+    vars(estimator).update({k: v for k, v in arguments.items() if k != "self"})
+
+
+@functools.cache
+def shown_parameters(estimator_class: type) -> frozenset[str]:
+    """Return the names that `get_params` shows: those of the own constructor."""
+    return frozenset(_named(estimator_class.__init__)) - {"self"}
+
+
+@functools.cache
+def parameters_of(estimator_class: type) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of an estimator by name, those of its bases included.
+
+    A user's subclass may leave some to its base, or pass them on as ``**parameters``.
+    """
+    found: dict[str, inspect.Parameter] = {}
+    for one in reversed(estimator_class.__mro__):
+        if "__init__" in vars(one) and one is not object:
+            found |= _named(one)
+    return found
+
+
+def _named(function: Callable) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a function that have a name of their own."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    given = inspect.signature(function).parameters
+    return {name: p for name, p in given.items() if p.kind in kinds}
+
+
+def declared_by(model: Any, name: str) -> Any:
+    """Return the parameter of any model that `get_params` shows; None: it has none."""
+    shown_ones = getattr(model, "get_params", None)
+    return shown_ones(deep=False).get(name) if callable(shown_ones) else None
+
+
+def check_privacy_parameters(given: Mapping[str, Any]) -> None:
+    """Check what private estimators share: budget, relation, bounds, seed."""
+    check_budget(given["epsilon"], given["delta"], allow_infinite=True)
+    relation = Relation.of(given["neighboring_relation"])
+    check_size("feature_bound", given["feature_bound"], also=("auto",))
+    check_random_state(given["random_state"])
+    if "on_invalid" in given:
+        check_choice("on_invalid", given["on_invalid"], ("replace", "raise"))
+    if "normalize" in given and not is_auto(given["normalize"]):
+        check_flag("normalize", given["normalize"])
+    if "n_jobs" in given:
+        check_n_jobs(given["n_jobs"])
+    n_records = given.get("n_records")
+    if not relation.counts_are_public:
+        if n_records is None:
+            raise ValueError(
+                f"neighboring_relation={relation.name!r} makes the number of rows "
+                "private: give n_records, a public nominal count."
+            )
+        check_number("n_records", n_records, integral=True)
+    elif n_records is not None:
+        raise ValueError(
+            f"n_records={shown(n_records)} is only for neighboring_relation="
+            "'add_or_remove_one': elsewhere the number of rows is public."
+        )
+
+
+def warn_of_large(epsilon: float) -> None:
+    """Warn, before anything is charged, of an epsilon that protects little."""
+    if MOST_EPSILON < epsilon < math.inf:
+        odds = math.exp(min(epsilon, 700.0))
+        warn_caller(
+            f"epsilon={epsilon!r} is above {MOST_EPSILON:g} and protects little: a "
+            f"result may be {odds:.2g} times as likely with one person's values as "
+            "with others. Values from 0.1 to 3 are usual.",
+            PrivacyWarning,
+        )
+
+
+def check_split(
+    mask: np.ndarray, public_target: bool, relation: Relation, public_loss: Any
+) -> None:
+    """Refuse public parts where whole records come and go, and a table of nothing else.
+
+    Parameters
+    ----------
+    mask : bool ndarray of shape (n_features,)
+        The public columns.
+    public_target : bool
+    relation : Relation
+    public_loss : object
+        "auto" or None: there is none.
+    """
+    if mask.all() and public_target:
+        raise ValueError(
+            "public_features names every column and public_target=True: there is "
+            "nothing to protect; use a scikit-learn estimator."
+        )
+    if relation.counts_are_public:
+        return
+    if mask.any() or public_target:
+        raise ValueError(
+            f"neighboring_relation={relation.name!r} adds whole records, so nothing "
+            "of them can be public: use 'replace_one' or 'replace_special'."
+        )
+    if not (public_loss is None or public_loss == "auto"):
+        # An exact average over the rows would tell how many there are.
+        raise ValueError(
+            f"public_loss={shown(public_loss)} takes exact averages over the rows, "
+            f"whose number is private under neighboring_relation={relation.name!r}: "
+            "leave it out, or use 'replace_one'."
+        )
+
+
+def public_count(
+    n_rows: int, n_records: int | None, epsilon: float, delta: float
+) -> int:
+    """Return n where it is public, else the declared `n_records`; warn of delta."""
+    n_public = n_rows if n_records is None else int(n_records)
+    if math.isfinite(epsilon) and delta >= 1 / n_public:
+        warn_caller(
+            f"delta={delta!r} is not below 1/n = {1 / n_public:.3g}: such a "
+            "delta would allow to publish a record at random.",
+            UserWarning,
+        )
+    return n_public
+
+
+def resolve_row_map(
+    bounds: Any,
+    feature_bound: float | str,
+    normalize: bool,
+    n_features: int,
+    names: Sequence[str] | None,
+    sparse: bool = False,
+    *,
+    public: np.ndarray,
+    shortens: bool = True,
+    longest: float | None = None,
+) -> RowMap:
+    """Return the row map of the declared bounds.
+
+    Parameters
+    ----------
+    public : bool ndarray of shape (n_features,)
+        Columns of which nobody is told that they have no bounds.
+    shortens : bool, default=True
+        False: rows keep their length, for linear models. Rows that are to be
+        normalised do not.
+    longest : float, default=None
+        Norm that no row exceeds, where that does not follow from the bounds.
+    """
+    low, span = resolve_bounds(bounds, n_features, names)
+    if bounds is None:
+        warn_of_no_bounds(public)
+    warn_of_unscaled(span, public, names)
+    if longest is None and span is not None and np.isfinite(span).all():
+        longest = math.sqrt(n_features)
+    shortens = shortens or bool(normalize)
+    if not shortens:
+        feature_bound = UNBOUNDED_REACH if longest is None else _divisor(longest)
+    elif feature_bound == "auto":
+        # Columns without bounds are taken as scaled.
+        feature_bound = 1.0 if longest is None else longest
+    row_map = RowMap(
+        low, span, float(feature_bound), bool(normalize), shortens=shortens
+    )
+    if sparse:
+        row_map.check_sparse()
+    return row_map
+
+
+def warn_of_no_bounds(public: np.ndarray) -> None:
+    """Warn that no bounds are declared, and say what follows; of public facts."""
+    n_private = int((~public).sum())
+    declare = "bounds=(low, high) or a mapping by column"
+    if not n_private:
+        text = (
+            "bounds=None: no column bounds are declared, and columns of unequal scale "
+            f"train badly; pass {declare}, or False if the columns are scaled already."
+        )
+    else:
+        text = (
+            "bounds=None: expect no better than chance, because no column bounds are "
+            f"declared for {n_private} private column(s): columns of unequal scale "
+            "train badly, and a row with a missing value counts for nothing. Declare "
+            f"{declare}, or encoder=DeclaredEncoder(...) where the estimator takes "
+            "one, or use the bounds that private_bounds releases; bounds=False is for "
+            "columns that are scaled already."
+        )
+    warn_caller(text, UtilityWarning)
+
+
+def warn_of_unscaled(
+    span: np.ndarray | None, public: np.ndarray, names: Sequence[str] | None
+) -> None:
+    """Warn if bounds cover other columns than all private ones; of public facts."""
+    if span is None or not (left := ~public & np.isinf(span)).any():
+        return
+    places = np.flatnonzero(left).tolist()
+    columns = places if names is None else [str(names[i]) for i in places]
+    listed = ", ".join(map(repr, columns[:5])) + ", ..." * (len(columns) > 5)
+    warn_caller(
+        f"bounds leave {len(columns)} private column(s) as they are: {listed}; columns "
+        "of unequal scale train badly, and a row with a missing value there counts for "
+        "nothing, so declare theirs too, (0, 1) for columns of zeros and ones.",
+        UtilityWarning,
+    )
+
+
+def _divisor(longest: float) -> float:
+    """Return a power of two by which no row is longer than 2, if it is not above 16.
+
+    Shorter rows are those that the integers of the fast loop can hold. Of very many
+    columns few are large, as a rule, and each keeps the resolution of 1/16.
+    """
+    return 2.0 ** float(np.clip(math.ceil(math.log2(longest / 2)), 0, 4))
+
+
+def forget(estimator: Any) -> None:
+    """Delete what an earlier fit left, so that a failed fit leaves nothing."""
+    for name in [v for v in vars(estimator) if v.endswith("_") and v[0] != "_"]:
+        delattr(estimator, name)

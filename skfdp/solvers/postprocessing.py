@@ -1,0 +1,755 @@
+"""The scale of released logits: expected from the noise, then measured.
+
+A descent of logits leaves noise in its weights. How much of the result is noise depends
+on the data, and a scale that is too large makes probabilities worse than those of the
+start. So the weights are first multiplied by what a prior and the known noise tell
+(empirical Bayes, free), and then by a number that one cheap release measures: the slope
+of the loss along the step at two points. A number needs d times less budget than d
+weights, so what is measured is known where the weights are mostly noise still.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from skfdp.data.input_scaler import Coordinates, RowMap
+from skfdp.data.records import PublicRecords
+from skfdp.data.target import TargetMap
+from skfdp.kernels.losses.loss import Loss
+from skfdp.mechanisms.descent import Walk
+from skfdp.mechanisms.release import Desk
+from skfdp.privacy import Event
+from skfdp.queries import derived
+from skfdp.queries.linear import LinearQuery
+from skfdp.queries.statistics import TemperatureSum
+from skfdp.solvers import parameters
+from skfdp.solvers.method import Budget
+from skfdp.solvers.public_model import PublicModel, PublicRegression
+
+LABEL = "temperature"
+#: Where the slope along the step is measured, the step being 1 long.
+POINTS = (0.2, 1.0)
+#: Where to cut the margins of the step, over their expected root mean square.
+REACH = 0.7
+#: Temperatures to weigh up, and curvatures of the loss along the step over the usual.
+_TEMPERATURES = np.linspace(0.0, 1.2, 61)
+_CURVATURES = np.geomspace(0.1, 2.0, 30)
+# Noise of a slope, over its usual change along the step, that leaves no hope.
+_HOPELESS = 4.0
+# Prior standard deviation of a logit: what weights are expected to explain, and those
+# of public columns beside a public model.
+_SPREAD, _SPREAD_SEEN = 1.5, 0.6
+# Of several classes the weights of each are larger than half of a difference.
+_OF_SEVERAL = 1.5
+# Prior standard deviation of the intercept's distance from the start.
+_INTERCEPT_SPREAD = 0.3
+
+
+@dataclasses.dataclass(frozen=True)
+class LogitBlock:
+    """Columns of the loop whose weights are expected to be of one size.
+
+    Attributes
+    ----------
+    columns : int ndarray
+    square : float
+        Mean square of an entry.
+    spread : float
+        Prior standard deviation of a weight.
+    """
+
+    columns: np.ndarray
+    square: float
+    spread: float
+
+
+def label_variance(margins: np.ndarray, shares: np.ndarray | None = None) -> float:
+    """Return the variance of a label, a mean over classes, that margins tell.
+
+    Parameters
+    ----------
+    margins : ndarray of shape (n_rows, n_outputs)
+        Where the descent starts: of a public model, or released log odds.
+    shares : float64 ndarray of shape (n_rows,), default=None
+        How often each row counts in the mean; None: once.
+    """
+    several = margins.shape[1] > 1
+    odds = margins - margins.max(axis=1, keepdims=True) if several else margins
+    odds = np.exp(np.minimum(odds, 700.0))
+    share = odds / (odds.sum(axis=1, keepdims=True) if several else 1 + odds)
+    if shares is not None:
+        shares = np.broadcast_to(shares[:, None], share.shape)
+    return max(float(np.average(share * (1 - share), weights=shares)), 1e-9)
+
+
+def logit_blocks(
+    public: PublicRecords,
+    norms: tuple[float, float],
+    has_model: bool,
+    bias: float | None,
+) -> list[LogitBlock]:
+    """Return the private columns, the public ones, and the intercept."""
+    mask = public.mask
+    several = _OF_SEVERAL if public.n_outputs > 1 else 1.0
+    found = []
+    for columns, norm, seen in ((~mask, norms[1], False), (mask, norms[0], True)):
+        if not columns.any():
+            continue
+        # What a model of public columns has seen already has little left to tell.
+        spread = _SPREAD_SEEN if has_model and seen else _SPREAD
+        norm = norm if mask.any() and not mask.all() else 1.0
+        square = norm**2 / columns.sum()
+        found.append(LogitBlock(np.flatnonzero(columns), square, several * spread))
+    if bias is not None:
+        spread = several * _INTERCEPT_SPREAD / bias
+        found.append(LogitBlock(np.array([mask.size]), bias**2, spread))
+    return found
+
+
+def expected(
+    step: np.ndarray,
+    blocks: list[LogitBlock],
+    walk: Walk,
+    variance: float,
+    clip_norm: float,
+) -> np.ndarray:
+    """Return the released step, each block times the part that is not noise.
+
+    Parameters
+    ----------
+    step : ndarray of shape (n_outputs, n_columns)
+        What the descent added to its start.
+    blocks : list of Block
+    walk : Walk
+    variance : float
+        Of a label at the start, over the records: the curvature of the loss.
+    clip_norm : float
+        What the gradients of `walk` are divided by.
+    """
+    found = step - step.mean(axis=0) if len(step) > 1 else step.copy()
+    cut = min(1.0, clip_norm / math.sqrt(variance))
+    for block in blocks:
+        weights = found[:, block.columns]
+        free = weights.size * (1 - 1 / len(step) if len(step) > 1 else 1.0)
+        gain, noise = walk.outcome(variance * block.square * cut / clip_norm)
+        gain = max(gain, 1e-9)
+        found[:, block.columns] = weights * _kept(
+            float(np.vdot(weights, weights)) / free, free, gain, noise, block.spread
+        )
+    return found
+
+
+def _kept(
+    square: float, free: float, gain: float, noise: float, spread: float
+) -> float:
+    """Return E[weight] over the released one; the prior's variance is learnt too.
+
+    A released weight is ``gain * weight + noise``. The variance of the weights has a
+    prior guess, ``spread**2`` with an error as large, and an estimate from the released
+    ones; they are averaged by their variances.
+    """
+    prior, error = spread**2, (noise / gain) ** 2
+    estimate = square / gain**2 - error
+    of_estimate = 2 / free * (prior + error) ** 2
+    of_prior = prior**2
+    variance = (estimate / of_estimate + prior / of_prior) / (
+        1 / of_estimate + 1 / of_prior
+    )
+    variance = max(variance, 0.0)
+    if variance == 0:
+        return 0.0
+    return min(1.0, gain * variance / (gain**2 * variance + noise**2))
+
+
+def is_measured(method: Any, public: PublicRecords) -> bool:
+    """Whether the scale is measured: of the log loss, unless users shaped it.
+
+    Parameters
+    ----------
+    method : Descent
+    public : PublicRecords
+    """
+    weight = public.class_weight
+    return (
+        method.scales is None
+        and method.loss.name == "log_loss"
+        and (weight is None or bool((weight == 1).all()))
+        and (method.penalty, method.padding, method.public_loss) == (None, None, None)
+        and (method.private_weight, method.loop.radius) == (1.0, None)
+        and method.loop.average == "last"
+    )
+
+
+def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event:
+    """Return the event of the measurement.
+
+    Parameters
+    ----------
+    public : PublicRecords
+    budget : Budget
+    loss : Loss
+    mu : float
+        Of the whole budget, for releases of sensitivity `clip_norm`.
+    """
+    query = TemperatureSum.planned(loss, public.n_classes, len(POINTS))
+    sensitivity = query.sensitivity(budget.relation)
+    share = parameters.mean_fraction(mu, public.n_effective, 4)
+    return budget.event(
+        LABEL,
+        sensitivity / (math.sqrt(share) * budget.mu),
+        clip_norm=query.clip_norm,
+        sensitivity=sensitivity,
+    )
+
+
+def expected_reach(step: np.ndarray, blocks: list[LogitBlock]) -> float:
+    """Return where to cut the margins of a step: `REACH` of their expected size."""
+    square = sum(
+        float((step[:, block.columns] ** 2).sum()) * block.square for block in blocks
+    )
+    return REACH * math.sqrt(square) if square > 0 else 1.0
+
+
+def temperature(
+    slopes: np.ndarray,
+    noise_std: float,
+    n_records: int,
+    reach: float,
+    variance: float,
+) -> float:
+    """Return the mean of the posterior of the factor of a step.
+
+    The slope of the loss along the step is taken to be linear in the factor a, ``H (a -
+    a_0)``. The factor a_0 has a half-normal prior around 0, where the start is, the
+    narrower the less the noise leaves to see; the curvature H one that is flat in its
+    logarithm.
+
+    Parameters
+    ----------
+    slopes : ndarray of shape (2,)
+        Released, at `POINTS`.
+    noise_std : float
+        Of each.
+    n_records : int
+    reach : float
+        Of the query.
+    variance : float
+        Of a label at the start: what the curvature is about.
+    """
+    usual = variance * n_records * reach / REACH
+    # Where the slopes tell nothing, nothing is taken: the prior would be a bet.
+    width = 1 / math.hypot(1, noise_std / (_HOPELESS * usual))
+    best, curvature = _TEMPERATURES[:, None], usual * _CURVATURES[None]
+    log = -((best / width) ** 2) / 2 + 0 * curvature
+    for point, slope in zip(POINTS, slopes, strict=True):
+        log = log - ((curvature * (point - best) - slope) / noise_std) ** 2 / 2
+    weight = np.exp(log - log.max()).sum(axis=1)
+    return float(weight @ _TEMPERATURES / weight.sum())
+
+
+def scaled(
+    theta: np.ndarray,
+    start: np.ndarray,
+    query: LinearQuery,
+    offset: np.ndarray | None,
+    public: PublicRecords,
+    blocks: list[LogitBlock],
+    walk: Walk,
+    bias: float | None,
+    event: Event,
+    desk: Desk,
+) -> np.ndarray:
+    """Return the start plus as much of the descent's step as is worth taking.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n_outputs, n_columns)
+        Where the descent ended.
+    start : ndarray of shape (n_outputs, n_columns)
+    query : LinearQuery
+        Of the descent.
+    offset : float64 ndarray of shape (n_rows, n_outputs) or None
+        Margins of a public model.
+    public : PublicRecords
+    blocks : list of Block
+    walk : Walk
+    bias : float or None
+        Value of the constant column; None: no intercept.
+    event : Event
+        Of the measurement.
+    desk : Desk
+    """
+    margins = offset
+    if margins is None:  # an intercept or zero, the same for every record
+        margins = start[None, :, -1] * (bias or 0.0)
+    of_rows = offset is not None
+    variance = label_variance(margins, public.shares if of_rows else None)
+    step = expected(theta - start, blocks, walk, variance, query.clip_norm)
+    reach = expected_reach(step, blocks)
+    recipe = functools.partial(
+        _slopes, n_classes=public.n_classes, start=start, step=step, reach=reach
+    )
+    slopes = desk.release(LABEL, derived(query, recipe))
+    noise_std = float(event.noise_std[0])
+    factor = temperature(slopes, noise_std, public.n_records, reach, variance)
+    return start + factor * step
+
+
+def _slopes(query: LinearQuery, n_classes, start, step, reach) -> TemperatureSum:
+    """Return the slopes along a step, over the rows of the descent; a recipe."""
+    return TemperatureSum(
+        rows=query.rows,
+        target=query.target,
+        loss=query.loss,
+        n_classes=n_classes,
+        start=start,
+        step=step,
+        points=POINTS,
+        reach=reach,
+        capacity=query.capacity,
+        offset=query.offset,
+    )
+
+
+# The shrinkage of released weights by the noise that is known to be in them.
+#
+# A regression starts where it is right already: at the mean of the target, or at a
+# model of its public part. Where the budget is small the released weights are mostly
+# noise, and predictions are better with less of them. Functions of public and released
+# numbers: nothing here costs privacy.
+
+
+#: How much of the start's squared error the columns are expected to explain: all of
+#: them beyond the mean; private ones beyond a model of public ones; and public ones
+#: beside them, which that model has seen.
+SHARE, PRIVATE_SHARE, PUBLIC_SHARE = 0.5, 0.1, 0.02
+# Margins of rates beyond this are as good as infinite.
+_LARGEST = 99.0
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetBlock:
+    """A block of columns.
+
+    Attributes
+    ----------
+    columns : bool ndarray of shape (n_features,)
+    square : float
+        Mean squared norm of its part of a row of the loop.
+    share : float
+        How much of the start's squared error it is expected to explain.
+    """
+
+    columns: np.ndarray
+    square: float
+    share: float
+
+
+def kept(block: TargetBlock, walk: Walk, clip_norm: float) -> float:
+    """Return the share of the block's weights to keep.
+
+    The block's part of a prediction is a signal of variance `share`, in squared units
+    of the residuals, and noise. The share of the sum with the least expected error is
+    signal over signal and noise. Columns of a block count as independent and equal:
+    correlated ones have less noise in predictions.
+    """
+    n_columns = int(block.columns.sum())
+    mean_square = block.square / max(1, n_columns)
+    # Residuals that the clip cuts do not pull harder as the weight grows.
+    slope = math.erf(clip_norm / math.sqrt(2)) / clip_norm
+    noise = block.square * walk.outcome(slope * mean_square)[1] ** 2
+    return block.share / (block.share + noise)
+
+
+def target_blocks(public: np.ndarray, has_public_model: bool) -> list[TargetBlock]:
+    """Return the blocks of columns that are shrunk by themselves.
+
+    Parameters
+    ----------
+    public : bool ndarray of shape (n_features,)
+    has_public_model : bool
+    """
+    if public.all() or not public.any():
+        return [TargetBlock(np.ones(len(public), dtype=bool), 1.0, SHARE)]
+    norms = parameters.block_norms(has_public_model)
+    ours, theirs = SHARE, SHARE
+    if has_public_model:
+        ours, theirs = PUBLIC_SHARE, PRIVATE_SHARE
+    return [
+        TargetBlock(public, norms[0] ** 2, ours),
+        TargetBlock(~public, norms[1] ** 2, theirs),
+    ]
+
+
+def pull(mu: float, n: float, blocks: list[TargetBlock]) -> float:
+    """Return the factor of the first step size: below 1 where little can be learnt.
+
+    Without curvature, a step of size rate leaves noise of about ``rate / (mu n)`` in a
+    weight and takes it ``rate / d`` of the way. If the d columns explain `share`, the
+    best rate, in units of that for a large budget, is about ``share mu n / d``.
+
+    Parameters
+    ----------
+    mu : float
+        Of the whole budget, for releases of sensitivity `clip_norm`.
+    n : float
+        Number of records.
+    blocks : list of Block
+        The last one decides, the private one.
+    """
+    block = blocks[-1]
+    return min(1.0, block.share * mu * n / max(1, int(block.columns.sum())))
+
+
+def shrunk(
+    theta: np.ndarray, blocks: list[TargetBlock], walk: Walk, clip_norm: float
+) -> np.ndarray:
+    """Return weights, shape (1, n_columns), each block times the share to keep."""
+    theta = theta.copy()
+    for block in blocks:
+        theta[:, : len(block.columns)][:, block.columns] *= kept(block, walk, clip_norm)
+    return theta
+
+
+def variance(theta: np.ndarray, blocks: list[TargetBlock]) -> float:
+    """Return the variance of the margins that weights give to rows of typical size.
+
+    Columns of a block count as independent and equal.
+    """
+    total = 0.0
+    for block in blocks:
+        own = theta[0, : len(block.columns)][block.columns]
+        total += block.square * float(own @ own) / max(1, len(own))
+    return total
+
+
+def rate_level(
+    start: np.ndarray,
+    variance: float,
+    most: float,
+    mean: float,
+    shares: np.ndarray | None = None,
+) -> tuple[float, float]:
+    """Return by how much margins are above their start, from their mean rate.
+
+    Rates ``exp(start + level + z)``, z normal of this variance, are cut at `most`
+    before their mean is taken.
+
+    Parameters
+    ----------
+    start : ndarray of shape (n_rows,)
+        Public.
+    variance : float
+    most : float
+    mean : float
+        Of the cut rates, between 0 and `most`.
+    shares : float64 ndarray of shape (n_rows,), default=None
+        How often each row counts in the mean; None: once.
+
+    Returns
+    -------
+    level : float
+    slope : float
+        Of `mean` in it.
+    """
+    # Equal margins once: without a public model all are.
+    margins, which = np.unique(np.minimum(start, _LARGEST), return_inverse=True)
+    counts = np.bincount(which, shares)
+    weights = counts / counts.sum()
+    std = max(math.sqrt(variance), 1e-6)
+
+    def rates(level: float) -> tuple[float, float]:
+        """Return the means of those that are not cut, and of those that are."""
+        mid = margins + level
+        room = (math.log(most) - mid) / std
+        below = np.exp(np.minimum(mid + std**2 / 2, _LARGEST)) * ndtr(room - std)
+        return float(weights @ below), most * float(weights @ ndtr(-room))
+
+    low, high = -_LARGEST, _LARGEST
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if sum(rates(middle)) > mean else (middle, high)
+    return middle, rates(middle)[0]
+
+
+# The noise in released coefficients: what is known of it without the data.
+#
+# Functions of the plan, of public columns and of released numbers: nothing here costs
+# privacy.
+
+
+#: Entries of the covariances that a model keeps, at most: 16 MB.
+MOST_ENTRIES = 2_000_000
+#: What is known: the law of the noise; the same to first order, given the penalty that
+#: was chosen; or a noise that the true one does not exceed.
+EXACT, FIRST_ORDER, UPPER_BOUND = "exact", "first order", "upper bound"
+# Share of a combination beyond what the columns determine that is rounding.
+_UNDETERMINED = 1e-6
+
+#: Returns (coef, intercept) of weights of shape (n_rows, n_columns), linearly.
+Fold = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+@dataclasses.dataclass(frozen=True)
+class CoefficientNoise:
+    """The covariance of the noise in the weights of a released linear model.
+
+    The rows and columns of a covariance are those of ``[coef, intercept]``, in the
+    units of `coef_` and `intercept_`.
+
+    Attributes
+    ----------
+    covariance : ndarray
+        Of shape (n_outputs, n_features + 1, n_features + 1); or, if only variances are
+        kept, of shape (n_outputs, n_features + 1).
+    kind : {"exact", "first order", "upper bound"}
+        "exact": the noise is normal with this covariance, whatever the data. "first
+        order": to first order in the noise, for the curvature of public or released
+        numbers, given the penalty that was chosen. "upper bound": the noise without
+        curvature, which no loss of constant curvature exceeds. The Notes of
+        `HeavyBall.noise_left` say what is proved.
+    independent : bool
+        Whether the noises of two coefficients are independent, so that variances tell
+        all of them.
+    estimate : ndarray of shape (n_outputs, n_features + 1) or None
+        The weights without the pull of the penalty, from the same release. None where
+        their error is not known.
+    error : ndarray of shape (n_outputs, n_features + 1, n_features + 1) or None
+        Covariance of `estimate`: noise and the chance of the labels.
+    free : ndarray of shape (n_features, n_directions) or None
+        Directions of norm 1 in which the coefficients of `estimate` could move without
+        a change of any margin: X does not determine what a combination has of them.
+    """
+
+    covariance: np.ndarray
+    kind: str
+    independent: bool = False
+    estimate: np.ndarray | None = None
+    error: np.ndarray | None = None
+    free: np.ndarray | None = None
+
+    @property
+    def std(self) -> np.ndarray:
+        """Standard deviations, shape (n_outputs, n_features + 1)."""
+        return np.sqrt(_diagonals(self.covariance))
+
+    def std_of(self, combinations: np.ndarray) -> np.ndarray:
+        """Return the noise in linear combinations of the coefficients.
+
+        Parameters
+        ----------
+        combinations : ndarray of shape (n_combinations, n_features)
+            Their weights.
+
+        Returns
+        -------
+        std : ndarray of shape (n_outputs, n_combinations)
+            NaN where only the variances of dependent noises are kept.
+        """
+        n_features = combinations.shape[1]
+        if self.covariance.ndim == 3:
+            own = self.covariance[:, :n_features, :n_features]
+            return np.sqrt(_quadratic(combinations, own))
+        if not self.independent:
+            return np.full((len(self.covariance), len(combinations)), np.nan)
+        return np.sqrt(self.covariance[:, :n_features] @ (combinations**2).T)
+
+    def error_of(self, combinations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the unpenalised combinations, and the error of each.
+
+        Parameters
+        ----------
+        combinations : ndarray of shape (n_combinations, n_features)
+
+        Returns
+        -------
+        estimate, std : ndarray of shape (n_outputs, n_combinations)
+            NaN where the columns of X do not determine a combination, as they do not
+            for one weight of a block whose columns sum to 1.
+        """
+        shape, n_features = (
+            (len(self.covariance), len(combinations)),
+            combinations.shape[1],
+        )
+        if self.estimate is None:
+            return np.full(shape, np.nan), np.full(shape, np.nan)
+        error = self.error[:, :n_features, :n_features]
+        estimate = self.estimate[:, :n_features] @ combinations.T
+        std = np.sqrt(_quadratic(combinations, error))
+        moved = np.abs(combinations @ self.free).max(axis=1, initial=0.0)
+        unknown = moved > _UNDETERMINED * np.linalg.norm(combinations, axis=1)
+        estimate[:, unknown] = std[:, unknown] = np.nan
+        return estimate, std
+
+    def scaled(self, factor: float) -> CoefficientNoise:
+        """Return the noise of a model whose margins are multiplied by a number."""
+        changed = {"covariance": self.covariance * factor**2}
+        if self.estimate is not None:
+            changed |= {
+                "estimate": self.estimate * factor,
+                "error": self.error * factor**2,
+            }
+        return dataclasses.replace(self, **changed)
+
+    def mapped(
+        self,
+        to: Callable[[np.ndarray], np.ndarray],
+        of_variances: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> CoefficientNoise:
+        """Return the noise of other coefficients, which are linear in these.
+
+        Parameters
+        ----------
+        to : callable
+            Returns coefficients of shape (n_rows, n_others), given some of shape
+            (n_rows, n_features).
+        of_variances : callable, default=None
+            Returns variances of such coefficients, given those of independent ones.
+            None: they are computed from the matrix of the map.
+
+        Returns
+        -------
+        noise : CoefficientNoise
+            With covariances where these have few entries, else with variances alone,
+            for which no matrix of all coefficients by all coefficients is built.
+        """
+        own, n_features = self.covariance, self.covariance.shape[1] - 1
+        n_others = to(np.zeros((1, n_features))).shape[1]
+        small = len(own) * (n_others + 1) ** 2 <= MOST_ENTRIES
+        if own.ndim == 2 and not small and of_variances is not None:
+            variances = np.column_stack([of_variances(own[:, :-1]), own[:, -1]])
+            return CoefficientNoise(variances, self.kind)
+        W = to(np.eye(n_features)).T
+        J = np.block([[W, np.zeros((len(W), 1))], [np.zeros((1, n_features)), 1.0]])
+        if own.ndim == 2:
+            own = own[:, None] * np.eye(n_features + 1)
+        if not small:
+            return CoefficientNoise(_quadratic(J, own), self.kind)
+        changed = {"covariance": J @ own @ J.T, "independent": False}
+        if self.estimate is not None:
+            free = W @ self.free
+            size = np.linalg.norm(free, axis=0)
+            kept = size > _UNDETERMINED * max(size.max(initial=0.0), 1e-300)
+            changed |= {
+                "estimate": self.estimate @ J.T,
+                "error": J @ self.error @ J.T,
+                "free": free[:, kept] / size[kept],
+            }
+        return dataclasses.replace(self, **changed)
+
+    @classmethod
+    def of_independent(
+        cls, std: np.ndarray, coordinates: Coordinates, of_mean: np.ndarray
+    ) -> CoefficientNoise:
+        """Return the noise of a descent, as large as it can be.
+
+        Parameters
+        ----------
+        std : ndarray of shape (n_outputs, n_columns)
+            Of each weight of the loop, independent of one another.
+        coordinates : Coordinates
+            Of the loop.
+        of_mean : ndarray of shape (n_outputs,)
+            Standard deviation of what earlier releases add to the intercept.
+        """
+        n_columns = std.shape[1]
+        # fold is linear, and pull its adjoint: what a weight does to each coefficient
+        # (one each), and to the intercept.
+        ones, none = np.ones((1, len(coordinates.mean))), np.zeros(1)
+        to_coef = coordinates.pull(ones, none)[0, : len(coordinates.mean)]
+        to_intercept = coordinates.pull(0 * ones, none + 1)[0]
+        coef = (std[:, : len(to_coef)] * to_coef) ** 2
+        intercept = std**2 @ to_intercept[:n_columns] ** 2 + of_mean**2
+        variances = np.column_stack([coef, intercept])
+        return cls(variances, UPPER_BOUND, independent=True)
+
+    @classmethod
+    def of_weights(
+        cls, covariances: np.ndarray, fold: Fold, kind: str
+    ) -> CoefficientNoise:
+        """Return the noise of weights of known covariance.
+
+        Parameters
+        ----------
+        covariances : ndarray of shape (n_outputs, n_columns, n_columns)
+        fold : callable
+            Returns (coef, intercept) of weights of shape (n_rows, n_columns).
+        kind : str
+        """
+        J = matrix_of(fold, covariances.shape[1])
+        if len(covariances) * len(J) ** 2 <= MOST_ENTRIES:
+            return cls(J @ covariances @ J.T, kind)
+        return cls(_quadratic(J, covariances), kind)
+
+
+def matrix_of(fold: Fold, n_columns: int) -> np.ndarray:
+    """Return a fold as a matrix, of shape (n_features + 1, n_columns)."""
+    coef, intercept = fold(np.eye(n_columns))
+    return np.column_stack([coef, intercept]).T
+
+
+def _quadratic(rows: np.ndarray, matrices: np.ndarray) -> np.ndarray:
+    """Return ``r' M r`` for each matrix and row, not below 0."""
+    found = np.stack([((rows @ one) * rows).sum(axis=1) for one in matrices])
+    return np.maximum(found, 0.0)
+
+
+def _diagonals(covariance: np.ndarray) -> np.ndarray:
+    if covariance.ndim == 2:
+        return covariance
+    return np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0.0)
+
+
+# The result of the methods of linear models.
+
+
+#: A stronger penalty, per record, changes nothing any more: every weight is zero.
+STRONGEST = 1e30
+
+
+@dataclasses.dataclass(frozen=True)
+class LinearFit:
+    """A linear model on mapped rows, beside a public model if there is one.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_outputs, n_features)
+    intercept : ndarray of shape (n_outputs,)
+    n_iter : int
+    public_model : PublicModel, PublicRegression or None
+        Not within the weights yet.
+    target_map : TargetMap or None
+        The units of the margins, of regressors.
+    noise : CoefficientNoise or None
+        Of `coef` and `intercept`; None: nothing is known, or the fit is on its way.
+    row_map : RowMap or None
+        The map of the rows, where its bounds were released; None: it was known before.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    n_iter: int
+    public_model: PublicModel | PublicRegression | None = None
+    target_map: TargetMap | None = None
+    noise: CoefficientNoise | None = None
+    row_map: RowMap | None = None
+
+    def whole(self, public: np.ndarray) -> LinearFit:
+        """Return the fit with the public model within the weights, if it is linear.
+
+        Parameters
+        ----------
+        public : bool ndarray of shape (n_features,)
+            The public columns of `coef`.
+        """
+        if self.public_model is None:
+            return self
+        coef, intercept = self.public_model.add_to(self.coef, self.intercept, public)
+        return dataclasses.replace(self, coef=coef, intercept=intercept)

@@ -1,0 +1,727 @@
+"""A model of the public part: the offset that private descent starts from."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn import config_context
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from skfdp.data.grid import GridRows, SparseGridRows, squared_norms
+from skfdp.data.input_scaler import Coordinates
+from skfdp.data.records import PublicRecords, Records
+from skfdp.data.target import TargetMap
+from skfdp.data.units import Units
+from skfdp.data.validation import users_state
+from skfdp.kernels.losses.loss import Loss
+from skfdp.mechanisms.release import Desk, uniform_batch
+from skfdp.privacy import Event
+from skfdp.privacy.checks import shown
+from skfdp.queries.statistics import CrossSum
+from skfdp.solvers import centring, parameters
+from skfdp.solvers.centring import Regressors
+from skfdp.solvers.method import Budget
+
+#: Log-probabilities below this one are raised to it: a public model may be certain,
+#: and wrong.
+FLOOR = -12.0
+N_FOLDS = 5
+NOT_FITTED = (
+    "public_model is not fitted, and cannot be fitted on a private target: fit it on "
+    "other data, or set public_target=True if the target is public."
+)
+# Inverse penalty of the default model on standardised columns.
+_C = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class PublicModel:
+    """Margins as a function of the public columns, and nothing else.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+        Those of the private model.
+    estimator : classifier or None
+        Fitted on the public columns of ``row_map(X)``; None: the class frequencies.
+    linear : (ndarray of shape (n_outputs, n_public), ndarray of shape (n_outputs,))
+        The same margins as weights and intercept, None where they are not linear.
+    prefitted : bool
+        Whether the margins of the training rows need no cross-validation.
+    """
+
+    classes: np.ndarray
+    estimator: Any
+    linear: tuple[np.ndarray, np.ndarray] | None
+    prefitted: bool = False
+
+    def margins(self, rows: np.ndarray) -> np.ndarray:
+        """Return margins of shape (n_rows, n_outputs), zero on average over classes.
+
+        Parameters
+        ----------
+        rows : float64 ndarray of shape (n_rows, n_public)
+            Public columns of ``row_map(X)``.
+        """
+        if self.linear is not None:
+            coef, intercept = self.linear
+            return rows @ coef.T + intercept
+        found = self.estimator.predict_proba(named(self.estimator, rows))
+        return self._margins_of(found)
+
+    def training_margins(
+        self, rows: np.ndarray, labels: np.ndarray | None, units: Units | None = None
+    ) -> np.ndarray:
+        """Return margins of rows that the estimator was fitted on, out of fold.
+
+        A model is too sure of its own training rows, and would leave nothing to learn
+        from the private columns; a linear one too where it has as many weights as
+        there are rows. Public data alone: cross-validation is free.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_public)
+        labels : int64 ndarray of shape (n_rows,) or None
+            None where the target is private; the model was fitted elsewhere then.
+        units : Units, default=None
+            The weights of the rows, and whose they are: no fold has some of the rows of
+            a person, and not the others.
+        """
+        if self.prefitted or labels is None or np.bincount(labels).max() < N_FOLDS:
+            return self.margins(rows)
+        folds = folds_of(units, N_FOLDS)
+        if folds is None:
+            return self.margins(rows)
+        # Such imports are a tenth of the first fit of an estimator that needs none.
+        from sklearn.model_selection import cross_val_predict
+
+        weights = weights_of(self.estimator, units)
+        with warnings.catch_warnings(), passed(weights):
+            warnings.simplefilter("ignore", RuntimeWarning)  # of folds without a class
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = cross_val_predict(
+                clone(self.estimator),
+                rows,
+                self.classes[labels],
+                cv=folds,
+                method="predict_proba",
+                params=weights,
+            )
+        return self._margins_of(found)
+
+    def _margins_of(self, found: np.ndarray) -> np.ndarray:
+        probability = np.zeros((len(found), len(self.classes)))
+        places = np.searchsorted(self.classes, self.estimator.classes_)
+        probability[:, places] = found
+        with np.errstate(divide="ignore"):
+            logs = np.maximum(np.log(probability), FLOOR)
+        if len(self.classes) == 2:
+            return logs[:, 1:] - logs[:, :1]
+        return logs - logs.mean(axis=1, keepdims=True)
+
+    def add_to(
+        self, coef: np.ndarray, intercept: np.ndarray, public: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (coef, intercept) of both models; unchanged where it is not linear."""
+        if self.linear is None:
+            return coef, intercept
+        coef = coef.copy()
+        coef[:, public] += self.linear[0]
+        return coef, intercept + self.linear[1]
+
+
+def weights_of(estimator: Any, units: Units | None) -> dict[str, np.ndarray]:
+    """Return the arguments of `fit` that weigh the rows, where an estimator takes them.
+
+    Those of a Pipeline are those of its steps; without a weight for any step, or with
+    an estimator that knows none, rows count alike.
+    """
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils.validation import has_fit_parameter
+
+    if units is None:
+        return {}
+    steps = [("", estimator)]
+    if isinstance(estimator, Pipeline):
+        steps = [(f"{name}__", step) for name, step in estimator.steps]
+    name = "sample_weight"
+    return {
+        prefix + name: units.shares
+        for prefix, step in steps
+        if hasattr(step, "fit") and has_fit_parameter(step, name)
+    }
+
+
+def passed(arguments: dict) -> contextlib.AbstractContextManager:
+    """Return a context in which arguments reach the steps that they name.
+
+    Where users have turned on the routing of metadata, steps would have to ask first.
+    """
+    if not arguments:
+        return contextlib.nullcontext()
+    return config_context(enable_metadata_routing=False)
+
+
+def folds_of(units: Units | None, n_folds: int, splitter: Any = None) -> Any:
+    """Return what splits rows into folds, None where there are too few persons.
+
+    Parameters
+    ----------
+    units : Units or None
+        With persons: their rows stay together.
+    n_folds : int
+    splitter : splitter of scikit-learn, default=None
+        Without persons; None: that of scikit-learn for `n_folds`.
+    """
+    from sklearn.model_selection import KFold
+
+    if units is None or units.persons is None:
+        return n_folds if splitter is None else splitter
+    if units.n_units < n_folds:
+        return None
+    folds = KFold(n_folds, shuffle=True, random_state=0)
+    persons = np.zeros(units.n_units)
+    return [
+        tuple(np.flatnonzero(np.isin(units.persons, part)) for part in parts)
+        for parts in folds.split(persons)
+    ]
+
+
+def is_fitted(estimator: Any) -> bool:
+    """Return whether scikit-learn calls an estimator fitted."""
+    try:
+        check_is_fitted(estimator)
+    except (NotFittedError, TypeError):
+        return False
+    return True
+
+
+def resolve_public_model(spec: Any, public: PublicRecords) -> PublicModel:
+    """Return the fitted public model.
+
+    Parameters
+    ----------
+    spec : "auto" or classifier
+        "auto": logistic regression on standardised columns. A classifier that is not
+        fitted yet is cloned and fitted on the public columns and the public target.
+    public : PublicRecords
+    """
+    classes, codes = public.classes, public.target
+    if isinstance(spec, str):
+        counts = np.bincount(codes, public.shares, minlength=len(classes))
+        if not public.mask.any() or (counts == 0).any():
+            return _frequencies(classes, counts, int(public.mask.sum()))
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        scaler = StandardScaler(with_mean=not public.sparse)
+        spec = make_pipeline(scaler, LogisticRegression(C=_C, max_iter=1000))
+    prefitted = is_fitted(spec)
+    if not prefitted:
+        if not public.has_target:
+            raise ValueError(NOT_FITTED)
+        weights = weights_of(spec, public.units)
+        with passed(weights):
+            spec = clone(spec).fit(public.rows(), classes[codes], **weights)
+    unknown = set(spec.classes_.tolist()) - set(classes.tolist())
+    if unknown:
+        raise ValueError(
+            f"public_model knows the labels {sorted(unknown)!r}, which are not in "
+            f"`classes`={classes.tolist()!r}: fit it on the same labels."
+        )
+    check_width(spec, public)
+    return PublicModel(classes, spec, _linear(spec, classes), prefitted)
+
+
+def check_width(spec: Any, public: PublicRecords) -> None:
+    """Refuse a fitted model of other columns than the public ones."""
+    n_public = int(public.mask.sum())
+    if public.encoding is not None:  # it sees encoded columns as the table has them
+        n_public = public.encoding.encoded.shape[1]
+    known = getattr(spec, "n_features_in_", n_public)
+    if known != n_public:
+        raise ValueError(
+            f"public_model was fitted on {known} column(s), but {n_public} are public: "
+            "fit it on the public columns of row_map_(X) alone, in their order."
+        )
+
+
+def check_public_model(spec: Any, public_target: bool) -> None:
+    """Refuse what cannot be a public model."""
+    if spec is None or (isinstance(spec, str) and spec == "auto"):
+        return
+    usable = hasattr(spec, "fit") and is_classifier(spec)
+    if not usable or not hasattr(spec, "predict_proba"):
+        raise ValueError(
+            f"public_model={shown(spec)} must be 'auto', None or a classifier with "
+            "predict_proba."
+        )
+    if not public_target and not is_fitted(spec):
+        raise ValueError(NOT_FITTED)
+
+
+def _frequencies(classes: np.ndarray, counts: np.ndarray, width: int) -> PublicModel:
+    logs = np.log((counts + 1) / (counts.sum() + len(counts)))
+    intercept = logs[1:] - logs[:1] if len(classes) == 2 else logs - logs.mean()
+    linear = np.zeros((len(intercept), width)), intercept
+    return PublicModel(classes, None, linear, prefitted=True)
+
+
+def _linear(
+    estimator: Any, classes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return weights and intercept of a logistic regression, scaled or not."""
+    from sklearn.linear_model import LogisticRegression
+
+    found = linear_weights(estimator, (LogisticRegression,))
+    if found is None or len(estimator.classes_) != len(classes):
+        return None
+    return found
+
+
+def linear_weights(
+    estimator: Any, kinds: tuple[type, ...]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return weights and intercept of a fitted linear model, scaled or not.
+
+    Parameters
+    ----------
+    estimator : estimator
+    kinds : tuple of classes
+        Whose `coef_` and `intercept_` are the margins.
+
+    Returns
+    -------
+    found : (ndarray of shape (n_outputs, n_columns), ndarray of shape (n_outputs,))
+        None for another model, or a pipeline of anything but a scaler and such a model.
+    """
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    steps = [estimator]
+    if isinstance(estimator, Pipeline):
+        steps = [step for _, step in estimator.steps]
+    model, scalers = steps[-1], steps[:-1]
+    plain = isinstance(model, kinds) and len(scalers) <= 1
+    if not plain or not all(isinstance(step, StandardScaler) for step in scalers):
+        return None
+    coef = np.atleast_2d(model.coef_)
+    intercept = np.broadcast_to(model.intercept_, len(coef))
+    for scaler in scalers:
+        if scaler.scale_ is not None:
+            coef = coef / scaler.scale_
+        if scaler.with_mean:
+            intercept = intercept - coef @ scaler.mean_
+    return coef, np.array(intercept)
+
+
+def named(estimator: Any, rows: np.ndarray) -> Any:
+    """Return rows under the column names that a fitted estimator expects."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return rows
+    import pandas as pd  # the estimator was fitted on a frame
+
+    return pd.DataFrame(rows, columns=names)
+
+
+# A regression on the public part: the offset that a private regression starts from.
+
+
+# Penalties of the default model on standardised columns, compared by leaving one out.
+_ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
+# That of the default model of counts, a share of one record.
+_ALPHA_OF_COUNTS = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class PublicRegression:
+    """Margins as a function of the public columns, and nothing else.
+
+    Attributes
+    ----------
+    target_map : TargetMap
+        The link and the declared bounds of the target. Margins are predictions, or
+        their logarithms, in the units of the target.
+    estimator : regressor or None
+        Fitted on the public columns of ``row_map(X)``; None: the mean.
+    linear : (ndarray of shape (1, n_public), ndarray of shape (1,)) or None
+        The same margins as weights and intercept, None where they are not linear.
+    prefitted : bool
+        Whether the margins of the training rows need no cross-validation.
+    """
+
+    target_map: TargetMap
+    estimator: Any
+    linear: tuple[np.ndarray, np.ndarray] | None
+    prefitted: bool = False
+
+    def margins(self, rows: np.ndarray) -> np.ndarray:
+        """Return margins of shape (n_rows, 1).
+
+        Parameters
+        ----------
+        rows : float64 ndarray of shape (n_rows, n_public)
+            Public columns of ``row_map(X)``.
+        """
+        if self.linear is not None:
+            coef, intercept = self.linear
+            return rows @ coef.T + intercept
+        return self._margins_of(self.estimator.predict(named(self.estimator, rows)))
+
+    def training_margins(
+        self, rows: np.ndarray, target: np.ndarray | None, units: Units | None = None
+    ) -> np.ndarray:
+        """Return margins of rows that the estimator was fitted on, out of fold.
+
+        What a model leaves of its own training targets is too little, and the scale of
+        the target is taken from it. Public data alone: cross-validation is free.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_public)
+        target : float64 ndarray of shape (n_rows,) or None
+            None where the target is private; the model was fitted elsewhere then.
+        units : Units, default=None
+            The weights of the rows, and whose they are: no fold has some of the rows of
+            a person, and not the others.
+        """
+        if self.prefitted or target is None or len(target) < 2 * N_FOLDS:
+            return self.margins(rows)
+        # Such imports are a tenth of the first fit of an estimator that needs none.
+        from sklearn.model_selection import KFold, cross_val_predict
+
+        # Rows may come in the order of their targets.
+        folds = folds_of(units, N_FOLDS, KFold(N_FOLDS, shuffle=True, random_state=0))
+        if folds is None:
+            return self.margins(rows)
+        y = np.clip(target, self.target_map.low, self.target_map.high)
+        weights = weights_of(self.estimator, units)
+        with warnings.catch_warnings(), passed(weights):
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = cross_val_predict(
+                clone(self.estimator),
+                rows,
+                y,
+                cv=folds,
+                params=weights,
+            )
+        return self._margins_of(found)
+
+    def _margins_of(self, found: np.ndarray) -> np.ndarray:
+        found = np.asarray(found, dtype=np.float64).reshape(-1, 1)
+        if self.target_map.log:
+            return np.log(np.maximum(found, math.exp(FLOOR)))
+        return found
+
+    def add_to(
+        self, coef: np.ndarray, intercept: np.ndarray, public: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (coef, intercept) of both models; unchanged where it is not linear."""
+        if self.linear is None:
+            return coef, intercept
+        coef = coef.copy()
+        coef[:, public] += self.linear[0]
+        return coef, intercept + self.linear[1]
+
+
+def resolve_public_regression(spec: Any, public: PublicRecords) -> PublicRegression:
+    """Return the fitted public model of a regression.
+
+    Parameters
+    ----------
+    spec : "auto" or regressor
+        "auto": ridge regression on standardised columns, its penalty chosen by leaving
+        one out, or `PoissonRegressor` for a log link; the mean where no column is
+        public. A regressor that is not fitted yet is cloned and fitted on the public
+        columns and the public target, within its bounds.
+    public : PublicRecords
+    """
+    units, y = public.target_map, public.target
+    if y is not None:
+        y = np.clip(y, units.low, units.high)
+    automatic = isinstance(spec, str)
+    if automatic and (not public.mask.any() or (units.log and not y.any())):
+        mean = float(np.average(y, weights=public.shares))
+        return _constant(units, mean, int(public.mask.sum()))
+    if automatic:
+        spec = _default(public)
+    prefitted = is_fitted(spec)
+    if not prefitted:
+        if y is None:
+            raise ValueError(NOT_FITTED)
+        weights = weights_of(spec, public.units)
+        with passed(weights):
+            spec = clone(spec).fit(public.rows(), y, **weights)
+    check_width(spec, public)
+    return PublicRegression(units, spec, _linear_regression(spec, units.log), prefitted)
+
+
+def check_public_regression(spec: Any, public_target: bool) -> None:
+    """Refuse what cannot be a public model of a regression."""
+    if spec is None or (isinstance(spec, str) and spec == "auto"):
+        return
+    if not (hasattr(spec, "fit") and is_regressor(spec)):
+        raise ValueError(
+            f"public_model={shown(spec)} must be 'auto', None or a regressor."
+        )
+    if not public_target and not is_fitted(spec):
+        raise ValueError(NOT_FITTED)
+
+
+def _default(public: PublicRecords) -> Any:
+    from sklearn.linear_model import PoissonRegressor, RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if public.target_map.log:
+        strength = _ALPHA_OF_COUNTS / public.n_records
+        model = PoissonRegressor(alpha=strength, max_iter=1000)
+    else:
+        model = RidgeCV(alphas=_ALPHAS)
+    return make_pipeline(StandardScaler(with_mean=not public.sparse), model)
+
+
+def _constant(units: TargetMap, mean: float, width: int) -> PublicRegression:
+    if units.log:
+        mean = math.log(max(mean, math.exp(FLOOR)))
+    linear = np.zeros((1, width)), np.array([mean])
+    return PublicRegression(units, None, linear, prefitted=True)
+
+
+def _linear_regression(
+    estimator: Any, log: bool
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return weights and intercept of the margins, where they are linear."""
+    from sklearn.linear_model import LinearRegression, PoissonRegressor, Ridge, RidgeCV
+
+    linear = (PoissonRegressor,) if log else (LinearRegression, Ridge, RidgeCV)
+    return linear_weights(estimator, linear)
+
+
+# Exact gradients of public losses: of padded rows, and of the user's own.
+
+
+Gradient = Callable[[np.ndarray], np.ndarray]
+
+
+def padded_gradient(
+    query: Any, coins: np.random.Generator, size: int | None
+) -> Gradient:
+    """Return the mean gradient over a public batch of padded rows, of theta.
+
+    Parameters
+    ----------
+    query : LinearQuery or MLPQuery
+        With padded rows.
+    coins : Generator
+        Public.
+    size : int or None
+        Of a batch; None: all rows.
+    """
+    return lambda theta: query.public_gradient(
+        theta, uniform_batch(coins, query.n_rows, size)
+    )
+
+
+def users_gradient(
+    public_loss: Callable, public: PublicRecords, coordinates: Coordinates
+) -> Gradient:
+    """Return the gradient of a loss that a user wrote, of theta."""
+    X_public = public.X.astype(np.float64)
+
+    def gradient(theta: np.ndarray) -> np.ndarray:
+        coef, intercept = coordinates.fold(theta)
+        with users_state():
+            found = public_loss(coef, intercept, X_public, public.labels)
+        return coordinates.pull(*_checked(found, coef, intercept))
+
+    return gradient
+
+
+def clipped_away(
+    query: Any,
+    target: np.ndarray,
+    loss: Loss,
+    offset: np.ndarray | None,
+    public: PublicRecords,
+    coordinates: Coordinates,
+) -> Gradient:
+    """Return about what the clip takes off the first gradient of a public target.
+
+    The residuals at the start are public then, and so is the gradient along the public
+    columns and the intercept: only how much of it the clip cuts is not. What it cuts of
+    rows whose private part is 1 long is given back. Else clipping pulls skewed targets
+    from the mean toward the median. As the clip norm grows, nothing is cut, and nothing
+    given back.
+
+    Parameters
+    ----------
+    query : LinearQuery
+        Of a regression.
+    target : float64 ndarray of shape (n_rows,)
+        Public, in the loop's units.
+    loss : Loss
+    offset : float64 ndarray of shape (n_rows, 1) or None
+        Margins of a public model.
+    public : PublicRecords
+    coordinates : Coordinates
+        Released, or functions of public columns.
+    """
+    mask, bias = public.mask, coordinates.bias or 0.0
+    start = np.zeros((len(target), 1)) if offset is None else offset
+    residual = loss.residual(start, target)[:, 0] * public.row_shares
+    mean = coordinates.mean[mask]
+    scale = np.broadcast_to(coordinates.scale, mask.shape)[mask]
+    by_column, by_bias, first = np.zeros(len(mean)), 0.0, 0
+    for rows in public.blocks():
+        own = residual[first : first + rows.shape[0]]
+        first += rows.shape[0]
+        centred = ((rows.toarray() if issparse(rows) else rows) - mean) * scale
+        length = np.sqrt(1 + bias**2 + squared_norms(centred)) * np.abs(own)
+        lost = own * (1 - query.clip_norm / np.maximum(length, query.clip_norm))
+        by_column += lost @ centred
+        by_bias += bias * lost.sum()
+    gradient = np.zeros(query.shape)
+    gradient[0, : len(mask)][mask] = by_column / public.n_records
+    if coordinates.bias is not None:
+        gradient[0, -1] = by_bias / public.n_records
+    return lambda theta: gradient
+
+
+def _checked(gradients, coef: np.ndarray, intercept: np.ndarray) -> tuple:
+    """Return what a callable public loss returned as two finite arrays."""
+    try:
+        by_coef, by_intercept = (np.asarray(part, np.float64) for part in gradients)
+        found = (
+            np.broadcast_to(by_coef, coef.shape),
+            np.broadcast_to(by_intercept, intercept.shape),
+        )
+    except (TypeError, ValueError):
+        found = None
+    if found is None:
+        raise ValueError(
+            "public_loss must return the gradients in coef and in intercept, two "
+            f"arrays of shapes {coef.shape} and {intercept.shape}; the charge for "
+            "this fit stays."
+        )
+    if not all(np.isfinite(part).all() for part in found):
+        raise ValueError(
+            "public_loss returned a gradient that is not finite: clip it, or lower "
+            "learning_rate so that coef stays small; the charge for this fit stays."
+        )
+    return found
+
+
+# Paddings of private columns for the public loss of Algorithm 1.
+
+
+PADDINGS = ("zero", "gaussian", "impute")
+#: Share of mu**2 for the cross moments of "impute".
+IMPUTE_SHARE = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Padding:
+    """Rows with something public in place of private columns.
+
+    Attributes
+    ----------
+    kind : {"zero", "gaussian", "impute"}
+        "impute": what a released regression predicts from all that is public.
+    scale : float
+        Standard deviation of the "gaussian" padding.
+    """
+
+    kind: str
+    scale: float
+
+    def prepare(self, public: PublicRecords) -> Regressors | None:
+        """Return the regressors of "impute": public columns, and labels if public."""
+        if self.kind != "impute" or public.mask.all():
+            return None
+        U = public.row_map.of_public(public.mask).scale(public.X)
+        if public.has_target:
+            labels = public.target[:, None] == np.arange(public.n_classes)
+            U = np.hstack([U, labels.astype(np.float64)])
+        return Regressors.learn(U, weighted=True)
+
+    def event(
+        self, public: PublicRecords, regressors: Regressors | None, budget: Budget
+    ) -> Event | None:
+        """Return the event of the release that "impute" needs."""
+        if regressors is None:
+            return None
+        query = CrossSum.planned(nonnegative=public.private_bounded)
+        sensitivity = query.sensitivity(budget.relation)
+        return budget.event(
+            "cross moments",
+            sensitivity / (math.sqrt(IMPUTE_SHARE) * budget.mu),
+            sensitivity=sensitivity,
+        )
+
+    def rows(
+        self,
+        records: Records,
+        regressors: Regressors | None,
+        event: Event | None,
+        coordinates: Coordinates,
+        desk: Desk,
+    ) -> GridRows | SparseGridRows:
+        """Return the rows of the loop with the padding in place of private columns.
+
+        "zero" and "gaussian" draw in public; "impute" releases the cross moments once.
+        """
+        public = records.public
+        if event is None:
+            scale = self.scale if self.kind == "gaussian" else 0.0
+            return drawn_rows(
+                public, coordinates, scale, desk.streams.public("padding")
+            )
+        private = ~public.mask
+        # For the cross moments alone: rows of the loop are not cut.
+        most = parameters.block_bound(public.n_private) * public.row_map.feature_bound
+        bound = min(most, public.longest_private)
+        query = centring.cross_sum(
+            records.X[:, private],
+            public.row_map.part(private).within(bound),
+            regressors,
+            nonnegative=public.private_bounded,
+        )
+        found = desk.release("cross moments", query)
+        centre = centring.centre(regressors, found, event.noise_std[0])
+
+        def fill(rows: np.ndarray) -> np.ndarray:
+            predicted = centre.intercept + (rows - centre.mean) @ centre.coef
+            return predicted * bound  # not yet divided out
+
+        known = public.X
+        if public.has_target:
+            labels = public.target[:, None] == np.arange(public.n_classes)
+            known = np.hstack([known, labels.astype(known.dtype)])
+        return coordinates.padded_grid(known, public.mask, fill)
+
+
+def drawn_rows(
+    public: PublicRecords,
+    coordinates: Coordinates,
+    scale: float,
+    generator: np.random.Generator,
+) -> GridRows | SparseGridRows:
+    """Return the rows of the loop whose private columns hold N(0, scale**2)."""
+
+    def fill(rows: np.ndarray) -> np.ndarray:
+        # drawn even at scale 0, so that both paddings share later public draws
+        return scale * generator.standard_normal((len(rows), public.n_private))
+
+    return coordinates.padded_grid(public.X, public.mask, fill)

@@ -1,0 +1,1250 @@
+"""Metrics of private scores: the table that they need, and what they make of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from scipy.special import expit, ndtr
+
+from skfdp.data._values import check_names, check_no_path
+from skfdp.data.arrays import shaped_target
+from skfdp.data.columns import column_names, name_facts, target_name
+from skfdp.data.target import encode_any, number
+from skfdp.data.units import Units
+from skfdp.data.validation import is_missing, unmasked, without_traps
+from skfdp.privacy.assumptions import FIT_IN_LEDGER, Assumption, enforced
+from skfdp.privacy.checks import shown, spelling
+from skfdp.privacy.ledger import PrivacyLedger
+from skfdp.privacy.pipelines import report
+from skfdp.privacy.report import PrivacyReport
+from skfdp.queries.statistics import SQUARES, ScoreTable
+from skfdp.solvers.parameters import declared_by
+
+# Confidence intervals of bounded numbers that are estimated with known variance.
+#
+# A noisy share may lie outside [0, 1]. Cutting the usual interval there would leave it
+# empty now and then, and cutting the estimate first would cover too often. The
+# intervals here invert tests of every value in [0, 1], each with the variance that it
+# would have itself (as Wilson's do), whose acceptance regions are ordered by likelihood
+# ratios (as those of Feldman and Cousins 1998,
+# https://doi.org/10.1103/PhysRevD.57.3873, are). They are never empty, and their
+# coverage is that of the normal law.
+
+
+# Candidate values, and how often they are drawn closer around an end that was found:
+# ends are exact to 65**-4, which is 6e-8.
+_N_VALUES, _N_ROUNDS = 65, 4
+# A variance of 0 is that of a value that the estimate must equal.
+_LEAST = 1e-200
+
+
+def bounded_interval(
+    estimate: float,
+    variance: Callable[[np.ndarray], np.ndarray],
+    confidence: float,
+) -> tuple[float, float]:
+    """Return a confidence interval of a number in [0, 1].
+
+    Parameters
+    ----------
+    estimate : float
+        Normal around the number, if unclipped.
+    variance : callable
+        Variance of the estimate for each value of an array that the number may have.
+    confidence : float
+
+    Returns
+    -------
+    low, high : float
+        Of the values that are not rejected.
+    """
+    nearest = min(max(estimate, 0.0), 1.0)
+
+    def end(furthest: float) -> float:
+        kept, rejected = nearest, furthest
+        for _ in range(_N_ROUNDS):
+            values = np.linspace(kept, rejected, _N_VALUES)
+            inside = np.flatnonzero(_accepted(values, estimate, variance, confidence))
+            last = int(inside[-1]) if len(inside) else 0
+            kept, rejected = values[last], values[min(last + 1, _N_VALUES - 1)]
+        return float(rejected)
+
+    return end(0.0), end(1.0)
+
+
+def _accepted(
+    values: np.ndarray,
+    estimate: float,
+    variance: Callable[[np.ndarray], np.ndarray],
+    confidence: float,
+) -> np.ndarray:
+    """Return which values are not rejected."""
+    std = np.sqrt(np.maximum(variance(values), _LEAST))
+    low, high = -values / std, (1 - values) / std
+    moved = (estimate - values) / std
+    return rarity(moved, low, high) <= confidence
+
+
+def rarity(moved: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    r"""Return how probable it is that a standard normal is less surprising.
+
+    Parameters
+    ----------
+    moved : ndarray
+        What was seen.
+    low, high : ndarray
+        Distances, at most and at least 0, to the ends of what the mean may be.
+
+    Returns
+    -------
+    rarity : ndarray
+        Probability of ``{t : t**2 - d(t)**2 <= c}``, where d is the distance of t to
+        [low, high] and c what that is for `moved`: twice a logarithm of the ratio of
+        the largest likelihood and that of the mean 0.
+    """
+    beyond = np.maximum(np.maximum(moved - high, low - moved), 0.0)
+    level = np.maximum(moved**2 - beyond**2, 0.0)
+    root = np.sqrt(level)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        beyond_low = np.where(low < 0, (level + low**2) / (2 * low), -np.inf)
+        beyond_high = np.where(high > 0, (level + high**2) / (2 * high), np.inf)
+    lower = np.where(-root >= low, -root, beyond_low)
+    upper = np.where(root <= high, root, beyond_high)
+    return ndtr(upper) - ndtr(lower)
+
+
+# Estimates of metrics from a noisy table, with intervals for noise and sampling.
+#
+# The truth that an interval is about is that of the population: what the metric would
+# be on very many records like the scored ones. All of it is computed from released
+# numbers and public facts.
+
+
+#: What bins tell of the order in the next one, and in the one after; see `auc_kernel`.
+_WITHIN = (7 / 60, -1 / 60)
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """One number of a score, in the units of its metric; NaN where undetermined."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def undetermined(cls) -> Estimate:
+        """Return the estimate of what the release says nothing about."""
+        return cls(math.nan, math.nan, math.nan)
+
+    @classmethod
+    def of(cls, estimate: float, variance, confidence: float) -> Estimate:
+        """Return a number in [0, 1] and its interval."""
+        low, high = bounded_interval(estimate, variance, confidence)
+        return cls(min(max(estimate, 0.0), 1.0), low, high)
+
+    def scaled(self, factor: float) -> Estimate:
+        """Return the same in other units."""
+        return Estimate(self.value * factor, self.low * factor, self.high * factor)
+
+
+@dataclasses.dataclass(frozen=True)
+class NoisyTable:
+    """The released table of one group of records.
+
+    Attributes
+    ----------
+    cells : float64 ndarray of shape (n_cells,)
+        Counts with noise.
+    losses : float64 ndarray of shape (n_losses, 2)
+        Sums of losses and of weighted squares, with noise.
+    noise_std : float
+        Standard deviation of the noise of each entry.
+    n_records : float or None
+        Number of records, or the sum of their shares where rows have weights; None
+        where it is private.
+    confidence : float
+    spread : float, default=1.0
+        How many times the variance is that rows of equal weights would have, drawn one
+        by one: `row_spread` has a bound.
+    """
+
+    cells: np.ndarray
+    losses: np.ndarray
+    noise_std: float
+    n_records: float | None
+    confidence: float
+    spread: float = 1.0
+
+    @property
+    def noise(self) -> float:
+        """Variance of the noise of each entry."""
+        return self.noise_std**2
+
+    @property
+    def counts(self) -> np.ndarray:
+        """The counts, made to add up to the number of records where it is public."""
+        if self.n_records is None:
+            return self.cells
+        excess = self.cells.sum() - self.n_records
+        return self.cells - excess / len(self.cells)
+
+    def share(self, chosen: np.ndarray) -> Estimate:
+        """Return the share of all records that is in some cells.
+
+        Parameters
+        ----------
+        chosen : bool ndarray of shape (n_cells,)
+        """
+        n, size = self.n_records, int(chosen.sum())
+        if n is None:
+            return self.ratio(chosen, np.ones_like(chosen))
+        if n == 0:
+            return Estimate.undetermined()
+        # The noise that is left once the counts add up to n.
+        noise = self.noise * (size - size**2 / len(chosen)) / n**2
+        found = float(self.counts[chosen].sum() / n)
+        return Estimate.of(found, lambda a: self._drawn(a) / n + noise, self.confidence)
+
+    def _drawn(self, a: np.ndarray) -> np.ndarray:
+        """Return the variance that drawing gives a share a, times their number."""
+        return self.spread * a * (1 - a)
+
+    def ratio(self, chosen: np.ndarray, among: np.ndarray) -> Estimate:
+        """Return the share of some cells among others, whose number is noisy.
+
+        Tested is ``chosen - a * among = 0`` for each a, whose noise is normal: the
+        interval of a quotient by Fieller (1954).
+        """
+        within, total = int(chosen.sum()), float(self.cells[among].sum())
+        if not total > 0:
+            return Estimate.undetermined()
+        others = int(among.sum()) - within
+
+        def variance(a: np.ndarray) -> np.ndarray:
+            noise = self.noise * (within * (1 - a) ** 2 + others * a**2)
+            return self._drawn(a) / total + noise / total**2
+
+        found = float(self.cells[chosen].sum() / total)
+        return Estimate.of(found, variance, self.confidence)
+
+    def mean_loss(self, j: int) -> Estimate:
+        """Return the mean of one loss, in units of its bound."""
+        n = self.n_records
+        total = float(self.cells.sum()) if n is None else n
+        if not total > 0:
+            return Estimate.undetermined()
+        noisy_cells = len(self.cells) if n is None else 0
+        found, square = self.losses[j] / [total, SQUARES * total]
+        # The square of a noisy mean is too large by the variance of its noise.
+        own = square - found**2 + self.noise / total**2
+        own = self.spread * max(own, 0.0) / max(1.0, 1 - 1 / total)
+
+        def variance(a: np.ndarray) -> np.ndarray:
+            noise = self.noise * (1 + noisy_cells * a**2) / total**2
+            return np.minimum(own, self._drawn(a)) / total + noise
+
+        return Estimate.of(float(found), variance, self.confidence)
+
+    def auc(self, negatives: np.ndarray, positives: np.ndarray) -> Estimate:
+        """Return the area under the ROC curve.
+
+        Parameters
+        ----------
+        negatives, positives : int ndarray of shape (n_bins,)
+            Their cells, by increasing score.
+
+        Notes
+        -----
+        With counts p and q and the kernel A of `auc_kernel`, the area is
+        ``p A q / (sum(p) sum(q))``. Tested is ``p (A - a) q = 0`` for each a.
+
+        Whether scores in one bin are ties or have an order there, nobody can tell from
+        the counts. The value takes them to be in order; the interval holds what either
+        would give.
+        """
+        p, q = self.cells[negatives], self.cells[positives]
+        if not (p.sum() > 0 and q.sum() > 0):
+            return Estimate.undetermined()
+        ordered, tied = (
+            self._auc(p, q, auc_kernel(len(p), within)) for within in (_WITHIN, ())
+        )
+        low, high = min(ordered.low, tied.low), max(ordered.high, tied.high)
+        return Estimate(ordered.value, low, high)
+
+    def _auc(self, p: np.ndarray, q: np.ndarray, kernel: np.ndarray) -> Estimate:
+        """Return the area that one kernel gives, and its interval."""
+        pairs = float(p.sum() * q.sum())
+        # Each part is a quadratic function of a: three values tell it.
+        places = np.array([0.0, 0.5, 1.0])
+        parts = [self._auc_variance(p, q, kernel - one) for one in places]
+        curves = np.polyfit(places, np.array(parts) / pairs**2, 2)
+
+        def variance(a: np.ndarray) -> np.ndarray:
+            noise, least, sampling = np.vander(a, 3).dot(curves).T
+            drawn = self.spread * np.maximum(sampling, 0.0)
+            return np.maximum(noise, least) + drawn
+
+        return Estimate.of(float(p @ kernel @ q / pairs), variance, self.confidence)
+
+    def _auc_variance(
+        self, p: np.ndarray, q: np.ndarray, kernel: np.ndarray
+    ) -> tuple[float, float, float]:
+        """Return the variance by noise, the least that it can be, and by sampling."""
+        s2, squares = self.noise, kernel**2
+        of_p, of_q = kernel @ q, p @ kernel
+        least = s2**2 * squares.sum()
+        noise = s2 * (of_p @ of_p + of_q @ of_q) - least
+        # DeLong, DeLong and Clarke-Pearson 1988, freed of the squares of the noise.
+        sampling = p @ (of_p**2 - s2 * squares.sum(axis=1))
+        sampling += q @ (of_q**2 - s2 * squares.sum(axis=0))
+        return noise, least, sampling
+
+
+def row_spread(totals: np.ndarray) -> float:
+    r"""Return a bound of how much the drawing of whole persons adds to a variance.
+
+    Parameters
+    ----------
+    totals : float64 ndarray of shape (n_persons,)
+        The sum T of the shares of each person's rows: public.
+
+    Notes
+    -----
+    What a person adds to an error is :math:`\sum_r s_r z_r` over rows with shares s and
+    deviations z, and by Cauchy and Schwarz
+    :math:`(\sum_r s_r z_r)^2 \le T \sum_r s_r z_r^2`, with equality if all of a
+    person's rows deviate alike. If how much a person weighs tells nothing of how its
+    rows deviate, the sum of the right sides over all persons is
+    :math:`\sum T^2 / \sum T` times what it is for rows that are drawn one by one.
+    """
+    whole = float(totals.sum())
+    return float(totals @ totals) / whole if whole > 0 else 1.0
+
+
+def auc_kernel(n_bins: int, within: tuple[float, ...] = _WITHIN) -> np.ndarray:
+    r"""Return how much a pair of a negative and a positive in two bins counts.
+
+    Parameters
+    ----------
+    n_bins : int
+    within : tuple of float
+        What pairs in bins at distance 1, 2, ... count more than 1 in the right order,
+        and less than 0 in the wrong one. () takes scores in one bin for ties.
+
+    Notes
+    -----
+    1 if the positive is in a later bin, 1/2 in the same. Within a bin positives are
+    later on average, because densities go on changing, and the counts of the bins
+    around tell how. Let the densities be waves of frequency :math:`\omega` (radians a
+    bin). A bin averages them, which multiplies by
+    :math:`\sin(\omega/2) / (\omega/2)`; the area of all pairs divides their product by
+    :math:`i \omega`. So its kernel of counts has the Fourier transform
+    :math:`\omega / (4 i \sin^2(\omega/2)) = (1/\omega + \omega/12 + \omega^3/240 +
+    \dots) / i`, while that of ties is :math:`\cot(\omega/2) / 2i = (1/\omega -
+    \omega/12 - \omega^3/720 - \dots) / i`. The difference,
+    :math:`(\omega/6 + \omega^3/180)/i`, is that of 7/60 at distance 1 and -1/60 at
+    distance 2, up to :math:`\omega^5`.
+    """
+    kernel = np.triu(np.ones((n_bins, n_bins)), 1) + np.eye(n_bins) / 2
+    for distance, weight in enumerate(within, start=1):
+        ahead = np.eye(n_bins, k=distance)
+        kernel += weight * (ahead - ahead.T)
+    return kernel
+
+
+TWO, SEVERAL, NUMBERS = "two classes", "several classes", "numbers"
+#: Of tables of counts: shares of records, and the counts themselves.
+_RATES = ("recall", "false_positive_rate", "selection_rate")
+_LOSSES = ("log_loss", "brier_score")
+_ERRORS = ("mean_absolute_error", "mean_squared_error")
+METRICS = {
+    TWO: ("accuracy", "confusion_matrix", "roc_auc", *_RATES, *_LOSSES),
+    SEVERAL: ("accuracy", "confusion_matrix", *_LOSSES),
+    NUMBERS: _ERRORS,
+}
+DEFAULTS = {
+    TWO: ("accuracy", "confusion_matrix", "roc_auc"),
+    SEVERAL: ("accuracy", "confusion_matrix"),
+    NUMBERS: _ERRORS,
+}
+#: Those that are the better, the smaller.
+SMALLER = (*_LOSSES, *_ERRORS, "false_positive_rate")
+#: Bins are even in log odds, out to these: rare classes have scores near 0.
+FURTHEST = 6.0
+_FEWEST, _MOST = 24, 96
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """The cells and losses of the scored records; public facts alone.
+
+    Attributes
+    ----------
+    task : str
+        One of `METRICS`.
+    metrics : tuple of str
+    n_classes : int
+    edges : tuple of float
+        Scores that part the bins of two classes; a score on an edge is below it.
+    threshold : float
+        The edge above which two classes are predicted positive.
+    bounds : mapping from str to float
+        What losses and errors are cut to, in their units, by metric.
+    counts_are_public : bool
+        Whether the number of records is known.
+    """
+
+    task: str
+    metrics: tuple[str, ...]
+    n_classes: int
+    edges: tuple[float, ...]
+    threshold: float
+    bounds: dict[str, float]
+    counts_are_public: bool
+
+    @property
+    def counts(self) -> str:
+        """What is counted: "bins", "pairs", "right", "records" or "nothing"."""
+        tabled = set(self.metrics) - {"accuracy", *_LOSSES, *_ERRORS}
+        if tabled:
+            return "bins" if self.task == TWO else "pairs"
+        if "accuracy" in self.metrics:
+            return "right"
+        return "nothing" if self.counts_are_public else "records"
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins of two classes."""
+        return len(self.edges) + 1
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells; the last one is for records that cannot be scored."""
+        return {
+            "bins": 2 * self.n_bins + 1,
+            "pairs": self.n_classes**2 + 1,
+            "right": 2,
+            "records": 1,
+            "nothing": 0,
+        }[self.counts]
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """Metrics that are means of losses, in the order of the table."""
+        return tuple(name for name in self.metrics if name in self.bounds)
+
+    def planned(self, n_groups: int) -> ScoreTable:
+        """Return the table of no records."""
+        return ScoreTable.planned(self.n_cells, len(self.losses), n_groups)
+
+    # -- private: what one record is, a function of that record -----------------------
+    def cells(
+        self, codes: np.ndarray, scores: np.ndarray, labels: np.ndarray
+    ) -> np.ndarray:
+        """Return the cell of each record; private.
+
+        Parameters
+        ----------
+        codes : int64 ndarray of shape (n_rows,)
+            Class of each record, -1 where it has none.
+        scores : float64 ndarray of shape (n_rows,)
+            Of two classes, NaN where there is none.
+        labels : int64 ndarray of shape (n_rows,)
+            Predicted class, -1 where there is none.
+        """
+        last = np.full(len(codes), self.n_cells - 1)
+        if self.counts in ("records", "nothing"):
+            return np.zeros(len(codes), dtype=np.int64)
+        known = codes >= 0
+        if self.task == TWO:
+            known &= ~np.isnan(scores)
+            labels = (scores > self.threshold).astype(np.int64)
+            place = codes * self.n_bins + np.searchsorted(self.edges, scores)
+        else:
+            known &= labels >= 0
+            place = codes * self.n_classes + labels
+        if self.counts == "right":
+            return np.where(known & (labels == codes), 0, last)
+        return np.where(known, place, last)
+
+    def losses_of_classes(
+        self, codes: np.ndarray, probabilities: np.ndarray
+    ) -> np.ndarray:
+        """Return the losses of each record in units of their bounds; private.
+
+        Parameters
+        ----------
+        codes : int64 ndarray of shape (n_rows,)
+        probabilities : float64 ndarray of shape (n_rows, n_classes)
+
+        Returns
+        -------
+        losses : float64 ndarray of shape (n_rows, n_losses)
+            1, the worst, for a record without class or probabilities.
+        """
+        valid = (codes >= 0) & np.isfinite(probabilities).all(axis=1)
+        chances = np.clip(probabilities, 0.0, 1.0)
+        rows, codes = np.arange(len(codes)), np.maximum(codes, 0)
+        found = {}
+        if "log_loss" in self.losses:
+            found["log_loss"] = -np.log(chances[rows, codes])
+        if "brier_score" in self.losses:
+            right = np.zeros(chances.shape)
+            right[rows, codes] = 1.0
+            square = ((chances - right) ** 2).sum(axis=1)
+            found["brier_score"] = square / 2 if self.task == TWO else square
+        return self._in_units(found, valid)
+
+    def losses_of_numbers(self, target: np.ndarray, predicted: np.ndarray):
+        """Return the errors of each record in units of their bounds; private."""
+        error = np.abs(predicted - target)
+        found = {"mean_absolute_error": error, "mean_squared_error": error**2}
+        return self._in_units(found, np.isfinite(error))
+
+    def _in_units(self, found: dict[str, np.ndarray], valid: np.ndarray) -> np.ndarray:
+        """Return losses over their bounds, cut to [0, 1]."""
+        columns = [found[name] / self.bounds[name] for name in self.losses]
+        losses = np.array(columns).reshape(len(columns), len(valid)).T
+        return np.where(valid[:, None], np.clip(losses, 0.0, 1.0), 1.0)
+
+    # -- of released numbers ----------------------------------------------------------
+    def estimates(self, table: NoisyTable) -> dict[str, Estimate]:
+        """Return the estimate of every metric but the confusion matrix."""
+        found = {}
+        for name in self.metrics:
+            if name in self.bounds:
+                mean = table.mean_loss(self.losses.index(name))
+                found[name] = mean.scaled(self.bounds[name])
+            elif name == "roc_auc":
+                found[name] = table.auc(*np.arange(2 * self.n_bins).reshape(2, -1))
+            elif name != "confusion_matrix":
+                found[name] = self._share(name, table)
+        return found
+
+    def _share(self, name: str, table: NoisyTable) -> Estimate:
+        """Return a metric that is a share of records."""
+        if self.counts == "right":
+            return table.share(np.array([True, False]))
+        if self.counts == "pairs":
+            right = np.append(np.eye(self.n_classes, dtype=bool).ravel(), False)
+            return table.share(right)
+        actual, above = self._sides()
+        if name == "accuracy":
+            return table.share((actual == above) & (actual >= 0))
+        if name == "selection_rate":
+            return table.share(above == 1)
+        side = actual == (name == "recall")
+        return table.ratio(side & (above == 1), side)
+
+    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the class of each cell of bins, and that predicted there; -1: none."""
+        upper = np.arange(self.n_bins) > self.edges.index(self.threshold)
+        actual = np.append(np.repeat([0, 1], self.n_bins), -1)
+        return actual, np.append(np.tile(upper, 2).astype(int), -1)
+
+    def confusion_matrix(self, table: NoisyTable) -> np.ndarray | None:
+        """Return noisy counts of actual by predicted class, None if not asked for."""
+        if "confusion_matrix" not in self.metrics:
+            return None
+        counts = table.counts
+        if self.counts == "pairs":
+            return counts[:-1].reshape(self.n_classes, self.n_classes)
+        actual, above = self._sides()
+        return np.array(
+            [
+                [counts[(actual == i) & (above == j)].sum() for j in (0, 1)]
+                for i in (0, 1)
+            ]
+        )
+
+
+def check_metrics(metrics: Any, task: str) -> tuple[str, ...]:
+    """Return the metrics that are asked for, each once."""
+    if metrics is None:
+        return DEFAULTS[task]
+    named = [metrics] if isinstance(metrics, str) else metrics
+    known = METRICS[task]
+    try:
+        found = tuple(dict.fromkeys(named))
+    except TypeError:
+        found = ()
+    if not found or not all(isinstance(n, str) and n in known for n in found):
+        raise ValueError(
+            f"metrics={shown(metrics)} must be some of {', '.join(map(repr, known))} "
+            f"for a model of {task}."
+        )
+    return found
+
+
+def bin_edges(
+    threshold: float, n_bins: int | None, noise_std: float, n_records: int
+) -> tuple[float, ...]:
+    """Return the edges of the bins of scores, the threshold among them.
+
+    Parameters
+    ----------
+    threshold : float
+        Within (0, 1).
+    n_bins : int or None
+        Before the threshold is added; 1: the threshold alone. None follows from public
+        numbers: as many as leave the noise of the number of right predictions below
+        the variance n / 8 that sampling gives it, from 24 to 96.
+    noise_std : float
+        Of a count.
+    n_records : int
+    """
+    if n_bins is None:
+        wanted = n_records / max(4 * noise_std**2, 1e-300)
+        n_bins = 2 * math.floor(min(max(wanted, _FEWEST), _MOST) / 2)
+    steps = np.arange(1, n_bins) - n_bins / 2
+    edges = {float(edge) for edge in expit(2 * FURTHEST / n_bins * steps)}
+    return tuple(sorted(edges | {float(threshold)}))
+
+
+# Predictions of a fixed model, record by record, whatever the records hold.
+
+
+_WITHHELD = (
+    "the model failed on these records; its message is withheld because it may quote "
+    "the data: try it on made-up records of the same shape to see it."
+)
+_REFUSED = (
+    "on_invalid='raise': a record has no label of the model's classes, or no "
+    "prediction; the charge is kept; score with on_invalid='replace' instead."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """The model that is scored, and how it tells its predictions; public facts.
+
+    Attributes
+    ----------
+    estimator : object
+    task : str
+    classes : ndarray of shape (n_classes,) or None
+    by : str
+        Name of the method that gives scores of two classes: "predict_proba",
+        "decision_function" or "predict".
+    """
+
+    estimator: Any
+    task: str
+    classes: np.ndarray | None
+    by: str
+
+    def needs(self, layout: Layout) -> tuple[str, ...]:
+        """Return the names of the methods that a table needs."""
+        if self.task == NUMBERS:
+            return ("predict",)
+        found = ["predict_proba"] * bool(layout.losses)
+        if layout.counts in ("bins", "pairs", "right"):
+            found.append(self.by)
+        return tuple(dict.fromkeys(found))
+
+
+@without_traps()
+def table_of(
+    model: Model, layout: Layout, X: Any, y: np.ndarray, *, raises: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cell and the losses of each record; private.
+
+    Parameters
+    ----------
+    model : Model
+    layout : Layout
+    X : table
+        Anything that `rows_of` takes.
+    y : ndarray of shape (n_rows,)
+    raises : bool
+        Whether to refuse records without a label or a prediction.
+
+    Returns
+    -------
+    cells : int64 ndarray of shape (n_rows,)
+    losses : float64 ndarray of shape (n_rows, n_losses)
+
+    Notes
+    -----
+    **Guarantees.** If the model predicts each row by itself, then the cell and the
+    losses of a record are a function of that record, of its position and of the number
+    of records; of that record alone where the number is private. No exception of the
+    model and no warning comes out. A row that it refuses has no prediction; the others
+    are predicted in a table of the same shape, in which another row stands in for it,
+    so that not a bit of theirs depends on it.
+    """
+    alone = not layout.counts_are_public
+    outputs = {
+        name: predicted(getattr(model.estimator, name), X, len(y), alone=alone)
+        for name in model.needs(layout)
+    }
+    if model.task == NUMBERS:
+        numbers = _numbers(outputs["predict"], (len(y),))
+        target = _real(y)
+        invalid = ~np.isfinite(numbers) | ~np.isfinite(target)
+        cells = np.zeros(len(y), dtype=np.int64)
+        losses = layout.losses_of_numbers(target, numbers)
+    else:
+        codes, invalid, cells, losses = _of_classes(model, layout, outputs, y)
+    if raises and invalid.any():
+        raise ValueError(_REFUSED)
+    return cells, losses
+
+
+def _of_classes(
+    model: Model, layout: Layout, outputs: dict[str, np.ndarray | list], y: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Return codes, invalid records, cells and losses of a classifier."""
+    labels = encode_any(y, model.classes)
+    codes = labels.codes.copy()
+    if labels.missing is not None:
+        codes[labels.missing] = -1
+    n_rows, n_classes = len(y), len(model.classes)
+    # Columns are those of `classes_`, codes those of the sorted labels.
+    order = np.argsort(np.argsort(model.classes, kind="stable"), kind="stable")
+    scores, guesses = np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64)
+    chances = np.zeros((n_rows, n_classes))
+    if "predict_proba" in outputs:
+        given = _numbers(outputs["predict_proba"], (n_rows, n_classes))
+        chances[:, order] = given
+        scores = chances[:, -1]
+    if "decision_function" in outputs:
+        margins = _numbers(outputs["decision_function"], (n_rows,))
+        scores = expit(margins if order[-1] == 1 else -margins)
+    if "predict" in outputs:
+        if outputs["predict"].shape != (n_rows,):
+            raise RuntimeError(_WITHHELD)
+        found = encode_any(outputs["predict"], model.classes)
+        guesses = found.codes.copy()
+        if found.missing is not None:
+            guesses[found.missing] = -1
+        if model.task == TWO:
+            scores = np.where(guesses < 0, math.nan, guesses)
+    invalid = (codes < 0) | (guesses < 0) | ~np.isfinite(scores)
+    invalid |= ~np.isfinite(chances).all(axis=1)
+    scores = np.where(np.isfinite(scores), scores, math.nan)
+    cells = layout.cells(codes, scores, guesses)
+    losses = layout.losses_of_classes(codes, chances)
+    return codes, invalid, cells, losses
+
+
+def predicted(
+    call: Callable[[Any], Any], X: Any, n_rows: int, *, alone: bool = False
+) -> np.ndarray:
+    """Return what a method predicts for each row; None for rows that it refuses.
+
+    Parameters
+    ----------
+    call : callable
+    X : table
+    n_rows : int
+    alone : bool, default=False
+        Whether to predict each row in a table of its own, because the number of rows is
+        private: products of matrices round by the shape of the table.
+
+    Returns
+    -------
+    found : ndarray of shape (n_rows, ...)
+        Of type object where rows were refused, or are alone.
+    """
+    everyone, result = np.arange(n_rows), np.full(n_rows, None, dtype=object)
+    if alone or n_rows == 0:
+        for row in everyone:
+            found = _attempt(call, rows_of(X, everyone[row : row + 1]))
+            result[row] = None if found is None else found[0]
+        return result
+    # A copy, as where rows stand in: equal memory makes equal bits.
+    found = _attempt(call, rows_of(X, everyone))
+    if found is not None:
+        return found
+    passing = _passing(call, X, n_rows)
+    if not passing.any():
+        return result
+    stand_in = np.flatnonzero(passing)[0]
+    found = _attempt(call, rows_of(X, np.where(passing, everyone, stand_in)))
+    if found is None:
+        raise RuntimeError(_WITHHELD)
+    for row in np.flatnonzero(passing).tolist():
+        result[row] = found[row]
+    return result
+
+
+def _passing(call: Callable[[Any], Any], X: Any, n_rows: int) -> np.ndarray:
+    """Return which rows are predicted, by halving what is refused.
+
+    Rows are tried in a table of the public size, repeated as often as it takes: a model
+    that refuses short tables must not lose the rows beside one that it refuses.
+    """
+    passing, left = np.ones(n_rows, dtype=bool), [np.arange(n_rows)]
+    while left:
+        rows = left.pop()
+        if _attempt(call, rows_of(X, np.resize(rows, n_rows))) is not None:
+            continue
+        if len(rows) == 1:
+            passing[rows] = False
+            continue
+        left += np.array_split(rows, 2)
+    return passing
+
+
+def _attempt(call: Callable[[Any], Any], X: Any) -> np.ndarray | None:
+    """Return the predictions of some rows, None if there are not as many."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = np.asarray(call(X))
+            fits = found.ndim > 0 and len(found) == n_rows_of(X)
+        except Exception:  # whatever a user's model raises; it may quote the data
+            return None
+    return found if fits else None
+
+
+def rows_of(X: Any, rows: np.ndarray) -> Any:
+    """Return some rows of a table, in a new table."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X.take(rows) if hasattr(X, "schema") and hasattr(X, "take") else X[rows]
+
+
+def n_rows_of(X: Any) -> int:
+    """Return the number of rows of a table."""
+    return int(X.shape[0])
+
+
+def _numbers(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return predictions as floats, NaN where there is none."""
+    if found.dtype.kind in "biuf" and found.shape == shape:
+        return found.astype(np.float64)
+    if found.dtype.kind in "biuf" and found.size == math.prod(shape):
+        return found.astype(np.float64).reshape(shape)
+    result = np.full(shape, math.nan)
+    if found.dtype.kind == "O" and found.ndim == 1:
+        for row, value in enumerate(found):
+            numbers = np.asarray(math.nan if value is None else value)
+            if numbers.dtype.kind in "biuf" and numbers.size == math.prod(shape[1:]):
+                result[row] = numbers.reshape(shape[1:])
+        return result
+    raise RuntimeError(_WITHHELD)
+
+
+def _real(y: np.ndarray) -> np.ndarray:
+    """Return a target as floats, NaN where an entry is no number."""
+    if y.dtype.kind in "biuf":
+        return y.astype(np.float64)
+    real = (float, np.floating)  # may be infinite
+    found = [float(one) if isinstance(one, real) else number(one) for one in y]
+    return np.array(found, dtype=np.float64)
+
+
+def model_of(estimator: Any) -> Model:
+    """Return how a fitted model tells its predictions, or raise ValueError."""
+    if not hasattr(estimator, "predict"):
+        raise ValueError(
+            f"model={shown(estimator)} has no predict: pass a fitted classifier or "
+            "regressor, or a Pipeline that ends with one."
+        )
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        return Model(estimator, NUMBERS, None, "predict")
+    if isinstance(classes, list) or np.ndim(classes) != 1 or len(classes) < 2:
+        raise ValueError(
+            "model has several targets or fewer than two classes: score a model of one "
+            "target."
+        )
+    classes = np.asarray(classes)
+    if len(classes) > 2:
+        return Model(estimator, "several classes", classes, "predict")
+    for name in ("predict_proba", "decision_function"):
+        if hasattr(estimator, name):
+            return Model(estimator, TWO, classes, name)
+    return Model(estimator, TWO, classes, "predict")
+
+
+# The public facts of a table that is scored: its shape, its names, its groups.
+
+
+@dataclasses.dataclass(frozen=True)
+class Scored:
+    """A table of records to be scored.
+
+    Attributes
+    ----------
+    X : table
+        Private.
+    y : ndarray of shape (n_rows,)
+        Private.
+    columns : tuple of str or int
+        Names of all columns, that of the groups among them.
+    facts : dict
+        What the event says of names.
+    group : int64 ndarray of shape (n_rows,)
+        Public.
+    groups : tuple
+        Values of the groups; empty without.
+    by : str, int or None
+    units : Units or None
+        Weights of the rows, and the persons they belong to; None: each row is a record
+        and counts as one.
+    """
+
+    X: Any
+    y: np.ndarray
+    columns: tuple[str | int, ...]
+    facts: dict[str, Any]
+    group: np.ndarray
+    groups: tuple
+    by: str | int | None
+    units: Units | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; private under "add_or_remove_one"."""
+        return len(self.y)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of rows of the released table."""
+        return max(1, len(self.groups))
+
+    def column(self, place: int) -> list:
+        """Return the values of a public column of the table."""
+        return _column(self.X, place)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of records, or persons, in each group; public if there are groups."""
+        group, units = self.group, self.units
+        if units is not None and units.persons is not None:
+            pairs = np.unique(np.column_stack([group, units.persons]), axis=0)
+            group = pairs[:, 0]
+        return np.bincount(group, minlength=self.n_groups).tolist()
+
+    def totals(self, group: int | None = None) -> np.ndarray:
+        """Return the sum of the shares of each person's rows, in one group or in all.
+
+        Parameters
+        ----------
+        group : int or None
+
+        Returns
+        -------
+        totals : float64 ndarray of shape (n_units,)
+            Public.
+        """
+        chosen = slice(None) if group is None else self.group == group
+        if self.units is None:
+            return np.ones(self.n_rows)[chosen]
+        shares, persons = self.units.shares[chosen], self.units.persons
+        if persons is None:
+            return shares
+        return np.bincount(persons[chosen], shares, minlength=self.units.n_units)
+
+    @classmethod
+    def build(cls, X: Any, y: Any, by: Any, named: Any, names: Any, model: Any):
+        """Check what is public of a table, or raise ValueError; quotes no datum.
+
+        Parameters
+        ----------
+        X, y, by, names
+            As the user gave them.
+        named : str or None
+            Name of the target, where the user or the model gives it.
+        model : object
+            The fitted estimator.
+        """
+        X = _table(X)
+        n_rows, n_columns = n_rows_of(X), int(X.shape[1])
+        y_name = target_name(named, y)
+        y = shaped_target(y, n_rows)
+        own = _own_names(X)
+        _check_columns(model, n_columns, own)
+        columns = column_names(names, own, n_columns)
+        group, groups = np.zeros(n_rows, dtype=np.int64), ()
+        mask, by_name = np.zeros(n_columns, dtype=bool), None
+        if by is not None:
+            values, by_name = _groups(X, by, columns, own)
+            group, groups = _coded(values, n_rows)
+            if by_name not in columns:
+                columns = (*columns, by_name)
+            # Columns of one name are one column of the table.
+            mask = np.array([name == by_name for name in columns])
+        facts = name_facts(columns, mask, target=y_name)
+        return cls(X, y, columns, facts, group, groups, by_name)
+
+
+def _table(X: Any) -> Any:
+    """Return X as something whose rows can be taken."""
+    check_no_path(X)
+    check_names(X)
+    if issparse(X):
+        return X.tocsr()
+    if not hasattr(X, "columns") and not hasattr(X, "schema"):
+        X = unmasked(X)
+        # The type of a list is that of no cell.
+        listed = isinstance(X, (list, tuple))
+        X = np.array(X, dtype=object) if listed else np.asarray(X)
+    if len(getattr(X, "shape", ())) != 2:
+        raise ValueError(
+            f"X=<{type(X).__name__}> must be a table with rows and columns."
+        )
+    return X
+
+
+def _own_names(X: Any) -> list[str] | None:
+    """Return the names of the columns, None if they are no strings."""
+    labels = getattr(X, "columns", None)
+    if labels is None or callable(labels):
+        return None
+    if hasattr(X, "column_names"):  # pyarrow, whose columns are the data
+        labels = X.column_names
+    labels = list(labels)
+    return labels if all(isinstance(label, str) for label in labels) else None
+
+
+def _check_columns(model: Any, n_columns: int, own: list[str] | None) -> None:
+    """Refuse another table than the model was fitted to, by public facts."""
+    wanted = getattr(model, "n_features_in_", None)
+    if wanted is not None and wanted != n_columns:
+        raise ValueError(
+            f"X has {n_columns} columns, the model was fitted to {wanted}: pass the "
+            "columns that it was fitted to."
+        )
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and own is not None and list(names) != own:
+        raise ValueError(
+            "X has other column names, or another order, than the table that the model "
+            "was fitted to: pass X[list(model.feature_names_in_)]."
+        )
+
+
+def _groups(
+    X: Any, by: Any, columns: tuple, own: list[str] | None
+) -> tuple[list, str | int]:
+    """Return the group of each record, and the name of what tells it."""
+    name = getattr(by, "name", None)
+    if isinstance(name, str) and spelling(name) and hasattr(by, "__len__"):
+        return list(by), spelling(name)
+    if isinstance(by, str) and own is not None and by in own:
+        place = own.index(by)
+    elif isinstance(by, int) and not isinstance(by, bool) and 0 <= by < len(columns):
+        place = by
+    else:
+        raise ValueError(
+            f"by={shown(by)} must be the name or the position of a public column of X, "
+            "or a Series with a name."
+        )
+    return _column(X, place), columns[place]
+
+
+def _column(X: Any, place: int) -> list:
+    """Return one column of a table."""
+    if issparse(X):
+        return X[:, [place]].toarray()[:, 0].tolist()
+    if hasattr(X, "iloc"):
+        return X.iloc[:, place].tolist()
+    column = X.column(place) if hasattr(X, "column_names") else X[:, place]
+    return column.to_list() if hasattr(column, "to_list") else column.tolist()
+
+
+def _coded(values: list, n_rows: int) -> tuple[np.ndarray, tuple]:
+    """Return the group of each record, and the groups; they are public."""
+    if len(values) != n_rows:
+        raise ValueError(
+            f"by has {len(values)} entries and X {n_rows} rows: give one for each."
+        )
+    if any(map(is_missing, values)):
+        raise ValueError(
+            "by holds missing values: give their records a group of their own."
+        )
+    found = dict.fromkeys(values)
+    try:
+        ordered = sorted(found)
+    except TypeError:  # of several types
+        ordered = list(found)
+    place = {value: code for code, value in enumerate(ordered)}
+    return np.array([place[value] for value in values], dtype=np.int64), tuple(ordered)
+
+
+# The origin of a scored model: what its own report says, and who counts it.
+
+
+_DELTA, _RELATION = 1e-5, "replace_one"
+#: Of a score whose model was declared public.
+MODEL_IS_PUBLIC = Assumption(
+    "The model is public, as was declared: it does not depend on the scored records.",
+    enforced=False,
+)
+#: Of a score without the ledger of the fit, by unit; a report of both counts both.
+OTHERS = {
+    "record": Assumption(
+        "The scored records are others than those that the model was fitted to: no "
+        "ledger is shared with that fit, so that together they may cost more.",
+        enforced=False,
+    ),
+    "person": Assumption(
+        "The scored rows are of other persons than those whose rows the model was "
+        "fitted to: no ledger is shared with that fit, so that together they may cost "
+        "more.",
+        enforced=False,
+    ),
+}
+_AS_REPORTED = Assumption(
+    "The model depends on its records through what its own report counts, and through "
+    "nothing else.",
+    enforced=False,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """Origin of a model.
+
+    Attributes
+    ----------
+    report : PrivacyReport or None
+        None of a model that is declared public and has none.
+    is_public : bool
+    is_charged : bool
+        Whether the ledger of the score holds the fit.
+    """
+
+    report: PrivacyReport | None
+    is_public: bool
+    is_charged: bool
+
+    @classmethod
+    def of(cls, model: Any, is_public: bool, ledger: PrivacyLedger | None) -> Origin:
+        """Return the origin of a model, or refuse one that is not private.
+
+        Raises
+        ------
+        ValueError
+            If no report tells what the model depends on, and it is not declared public.
+        """
+        try:
+            found, why = report(model), ""
+        except ValueError as error:
+            found, why = None, str(error)
+        if found is not None and math.isinf(found.epsilon):
+            why = "its fit was without privacy (epsilon=inf)"
+        elif found is not None and found.leaks:
+            leak = found.leaks[0]
+            why = f"step {leak.step} learnt from private {leak.learns} without privacy"
+        if why and not is_public:
+            raise ValueError(
+                f"model ({type(model).__name__}) is not the result of a private fit: "
+                f"{why.rstrip('.')}; if it does not depend on the scored records, "
+                "declare model_is_public=True."
+            )
+        charged = found is not None and holds(ledger, found)
+        return cls(found, is_public, charged)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the report is of a fit with privacy, and of no leak beside it."""
+        found = self.report
+        return found is not None and math.isfinite(found.epsilon) and not found.leaks
+
+    @property
+    def delta(self) -> float:
+        """Delta of the score where none is given."""
+        return _DELTA if self.report is None else self.report.delta
+
+    @property
+    def neighboring_relation(self) -> str:
+        """Relation of the score where none is given."""
+        found = None if self.report is None else self.report.neighboring_relation
+        return found or _RELATION
+
+    @property
+    def target_name(self) -> str | None:
+        """Name of the target in the model's report."""
+        return None if self.report is None else self.report.target_name
+
+    @staticmethod
+    def names(model: Any) -> Any:
+        """Return the parameter `names` of the model; that of a step is of its rows."""
+        return None if hasattr(model, "steps") else declared_by(model, "names")
+
+    def assumptions(self, unit: str) -> tuple[Assumption, ...]:
+        """Return what the guarantee of the score takes for granted of the model.
+
+        Parameters
+        ----------
+        unit : {"record", "person"}
+            Of the score.
+        """
+        if self.is_public:
+            return (MODEL_IS_PUBLIC,)
+        if self.is_charged:
+            return enforced(FIT_IN_LEDGER), _AS_REPORTED
+        own = None if self.report is None else self.report.unit
+        return (OTHERS["person" if "person" in (unit, own) else "record"],)
+
+
+def holds(ledger: PrivacyLedger | None, fit: PrivacyReport) -> bool:
+    """Whether a ledger was charged for a fit: it has the receipts and the events."""
+    if ledger is None or not fit.events:
+        return False
+    try:
+        ledger.check_report(fit)
+    except ValueError:
+        return False
+    return True
+
+
+# Metrics that a model has something to say of, and the bounds of their losses.
+
+
+def check_methods(model: Model, metrics: tuple[str, ...]) -> None:
+    """Refuse metrics of what the model does not tell."""
+    losses = {"log_loss", "brier_score"} & set(metrics)
+    if losses and not hasattr(model.estimator, "predict_proba"):
+        raise ValueError(
+            f"metrics={sorted(losses)[0]!r} needs predict_proba, which the model has "
+            "not: choose accuracy or roc_auc."
+        )
+    if "roc_auc" in metrics and model.by == "predict":
+        raise ValueError(
+            "metrics='roc_auc' needs predict_proba or decision_function, which the "
+            "model has not: choose accuracy, confusion_matrix or recall."
+        )
+
+
+def loss_bounds(
+    model: Model,
+    metrics: tuple[str, ...],
+    loss_bound: float,
+    error_bound: float | None,
+) -> dict[str, float]:
+    """Return the bounds of the losses that are asked for, in their own units."""
+    if model.task == NUMBERS:
+        bound = error_bound
+        if bound is None:
+            bound = _width(model.estimator)
+        found = {"mean_absolute_error": bound, "mean_squared_error": bound**2}
+    else:
+        brier = 1.0 if model.task == TWO else 2.0
+        found = {"log_loss": loss_bound, "brier_score": brier}
+    return {name: float(found[name]) for name in metrics if name in found}
+
+
+def _width(estimator: Any) -> float:
+    """Return the width of the declared bounds of a regressor's target."""
+    while hasattr(estimator, "steps"):
+        estimator = estimator.steps[-1][1]
+    bounds = declared_by(estimator, "target_bounds")
+    if bounds is None:
+        raise ValueError(
+            "error_bound=None: the model declares no target_bounds; give the largest "
+            "absolute error of one record, in the units of the target."
+        )
+    low, high = map(float, bounds)
+    return high - low

@@ -1,0 +1,771 @@
+"""The scales of a regression: of the target, of the rows, and of the penalty."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+from scipy.optimize import minimize
+
+from skfdp.data.grid import (
+    GRID,
+    GridRows,
+    blocks,
+    row_blocks,
+    row_products,
+    squared_norms,
+)
+from skfdp.data.input_scaler import Coordinates, RowMap
+from skfdp.data.records import PublicRecords, Records
+from skfdp.data.target import SPREAD, TargetMap, exact_map
+from skfdp.data.units import FULL_WEIGHT, Units
+from skfdp.data.validation import UtilityWarning, warn_caller
+from skfdp.kernels.losses.loss import Loss
+from skfdp.mechanisms.descent import warn_of_divergence
+from skfdp.mechanisms.release import Desk
+from skfdp.privacy import Event
+from skfdp.privacy.events import Relation
+from skfdp.queries.linear import huber
+from skfdp.queries.statistics import RowSum, TargetSum
+from skfdp.solvers import parameters, postprocessing
+from skfdp.solvers.centring import Centring, Moments, released_mean
+from skfdp.solvers.method import Budget, OnStep, Plan, existing
+from skfdp.solvers.postprocessing import (
+    EXACT,
+    FIRST_ORDER,
+    STRONGEST,
+    CoefficientNoise,
+    LinearFit,
+)
+
+# The part of the declared bounds that holds the targets, from one noisy histogram.
+#
+# The noise of a mean grows with the width of the interval that its numbers are cut to.
+# Bounds that are sure to hold are wide. So a coarse histogram is released first, and
+# the mean then within the bins that hold all records but what could be noise, and one
+# more on either side. As the budget grows, nothing is cut.
+
+
+N_BINS = 16
+# A histogram of more noise than that, as a share of the records, tells nothing.
+_MOST_NOISE = 0.16
+# Standard deviations of the noise that may be no records. One even bin too many costs
+# little; one that is twice as wide as those before doubles the noise.
+_DOUBT, _DOUBT_OF_DOUBLING = 2.0, 3.0
+
+
+def pays(noise_std: float, n_records: int) -> bool:
+    """Return whether a histogram with this noise in its counts tells anything."""
+    return noise_std / n_records < _MOST_NOISE
+
+
+def edges(bounds: TargetMap) -> np.ndarray:
+    """Return N_BINS + 1 public edges: even, or doubling from the lower bound."""
+    width = bounds.high - bounds.low
+    if not bounds.log:
+        return bounds.low + width * np.arange(N_BINS + 1) / N_BINS
+    doubling = width * 2.0 ** (np.arange(N_BINS + 1) - N_BINS)
+    return bounds.low + np.r_[0.0, doubling[1:]]
+
+
+def released_window(records: Records, event: Event, desk: Desk) -> tuple[float, float]:
+    """Return the interval that holds the targets, from one release.
+
+    A record counts in one bin: its row is a unit vector, hence the sum of the rows
+    moves by at most 1 if a record is nulled (it counts in none), and by at most 2 if it
+    is replaced.
+
+    Parameters
+    ----------
+    records : Records
+    event : Event
+    desk : Desk
+    """
+    public = records.public
+    bounds = public.target_map
+    found = edges(bounds)
+    query = records.query(_in_bins)
+    counts = desk.release(event.label, query, stream="target histogram")
+    noise_std = event.noise_std[0] / public.n_records
+    # Counts have no gap between the lower bound and the mean.
+    first, last = filled(counts / public.n_records, noise_std, upward=bounds.log)
+    return float(found[max(0, first - 1)]), float(found[min(N_BINS, last + 1)])
+
+
+def _in_bins(records: Records) -> RowSum:
+    """Return the histogram of the targets within their bounds; a recipe."""
+    bounds = records.public.target_map
+    target = np.clip(records.target, bounds.low, bounds.high)
+    bins = np.searchsorted(edges(bounds)[1:-1], target, side="right")
+    return RowSum(np.eye(N_BINS)[bins], RowMap(), records.public.capacity)
+
+
+def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, int]:
+    """Return the first bin, and that after the last, that hold all but noise.
+
+    From the largest bin on, the larger neighbour is taken in, until what is left of all
+    records is less than the noise of the sum.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (n_bins,)
+        Noisy shares of the records.
+    noise_std : float
+        Of each.
+    upward : bool
+        Start at the first bin instead.
+    """
+    first = 0 if upward else int(shares.argmax())
+    last = first + 1
+    noise_std *= _DOUBT_OF_DOUBLING if upward else _DOUBT
+    while 1 - shares[first:last].sum() > noise_std * math.sqrt(last - first):
+        below = shares[first - 1] if first > 0 else -math.inf
+        above = shares[last] if last < len(shares) else -math.inf
+        if max(below, above) == -math.inf:
+            break
+        first, last = (first - 1, last) if below > above else (first, last + 1)
+    return first, last
+
+
+#: Wanted error of means of targets, and of counts and rates, over half their interval.
+TARGET_ERROR, RATE_ERROR = 0.1, 0.05
+#: Huber's threshold over the spread of the target, as in `HuberRegressor`.
+HUBER_THRESHOLD = 1.35
+# Where means and mean absolute deviations lie within the width of an interval: any mean
+# is as likely; the deviation of normals four spreads wide on either side is a tenth,
+# that of even targets a quarter.
+_SPREAD_OF_MEANS = 12**-0.5
+_DEVIATION, _SPREAD_OF_DEVIATIONS = 0.15, 0.1
+# About how far clips and noise move the logarithm of a mean rate.
+_DISPLACED = 0.5
+# Parts of the declared width, and of the spread, below which a threshold of Huber's
+# loss leaves hardly a target in its squared part.
+_TINY_WIDTH, _TINY_SPREAD = 1000, 100
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetScales:
+    """The scales for targets of spread 1 and rows of mean length 1.
+
+    Attributes
+    ----------
+    fit_intercept : bool
+    huber_threshold : float or "auto"
+        In units of the target; "auto": `HUBER_THRESHOLD`. Only the Huber loss reads it.
+    alpha : float or None
+        Penalty in units of the target; None: none.
+    """
+
+    fit_intercept: bool
+    huber_threshold: float | str
+    alpha: float | None
+
+    def penalty(self, target_map: TargetMap, total: float) -> float | None:
+        """Return s of the penalty ``s / 2 |w|**2`` of a mean loss, in the loop's units.
+
+        Parameters
+        ----------
+        target_map : TargetMap
+        total : float
+            What the losses are multiplied by in a sum: the rows, or their weights.
+        """
+        if self.alpha is None:
+            return None
+        # |w|**2 and the loss both scale with the square of the unit, but for a log
+        # link, where w does not scale and the loss does linearly.
+        if target_map.log:
+            return min(self.alpha / target_map.scale, STRONGEST)
+        return min(self.alpha / total, STRONGEST)
+
+    def keeps_unit(self, target_map: TargetMap) -> bool:
+        """Whether the target keeps its unit: a scale of rates is an intercept."""
+        return target_map.log and not self.fit_intercept
+
+    def event(
+        self,
+        public: PublicRecords,
+        budget: Budget,
+        mu: float,
+        share: float | None = None,
+        *,
+        has_public_model: bool = False,
+    ) -> Event | None:
+        """Return the event of the target's scales, None where they are public.
+
+        Each of its releases takes `share` of ``mu**2``; None: by a rule.
+        """
+        n = public.n_records
+        if public.has_target or self.keeps_unit(public.target_map):
+            return None
+        n_means = 1 if has_public_model or public.target_map.log else 2
+        if share is None:
+            share = self._share(public, mu, has_public_model, n_means)
+        target = budget.event(
+            "target scale",
+            math.sqrt(1 / share) / mu,
+            sensitivity=budget.relation.moves(1.0),
+            n_steps=n_means,
+        )
+        if not has_public_model and pays(target.noise_std[0], n):
+            target = dataclasses.replace(target, n_steps=n_means + 1)
+        return target
+
+    def _share(
+        self, public: PublicRecords, mu: float, has_public_model: bool, n_means: int
+    ) -> float:
+        """Return the share of ``mu**2`` of one of the target's releases."""
+        log, n = public.target_map.log, public.n_effective
+        blocks = postprocessing.target_blocks(public.mask, has_public_model)
+        # Where the columns can teach next to nothing, the target has the budget.
+        room = (0.4 if log else 0.6) * (1 - postprocessing.pull(mu, n, blocks))
+        most = max(0.15, room / (n_means + 1))
+        return _share(mu, n, RATE_ERROR if log else TARGET_ERROR, most=most)
+
+    def rate_event(
+        self, public: PublicRecords, budget: Budget, mu: float
+    ) -> Event | None:
+        """Return the event of the mean rate, None where there is no such number."""
+        if not public.target_map.log or not self.fit_intercept:
+            return None
+        share = _share(mu, public.n_effective, RATE_ERROR, 0.01, 0.2)
+        return budget.event(
+            "mean rate",
+            1 / (math.sqrt(share) * mu),
+            sensitivity=budget.relation.moves(1.0),
+        )
+
+    def calibrated(
+        self,
+        theta: np.ndarray,
+        records: Records,
+        coordinates: Coordinates,
+        offset: np.ndarray | None,
+        blocks: list[postprocessing.TargetBlock],
+        event: Event,
+        desk: Desk,
+    ) -> np.ndarray:
+        """Return the weights with the intercept at which the mean rate is right.
+
+        Clipped gradients pull the rates of skewed counts from their mean toward their
+        median, and noise in weights moves them all. The mean of the counts is known, or
+        released; that of the rates is released here, and the intercept takes up the
+        difference.
+
+        Rates are cut at a multiple of the mean that noise allows. It grows with the
+        root of the budget, so that the error of the mean falls with it. What it cuts is
+        taken to be what it cuts of lognormal rates around those of the public model.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (1, n_columns)
+        records : Records
+        coordinates : Coordinates
+        offset : ndarray of shape (n_rows, 1) or None
+            Margins of a public model, in the loop's units.
+        blocks : list of Block
+            Of the columns.
+        event : Event
+            Of the mean rate.
+        desk : Desk
+        """
+        public = records.public
+        most = max(2.0, 0.5 / math.sqrt(_error(1.0, event, public)))
+        coef, intercept = coordinates.fold(theta)
+        rates = functools.partial(
+            _rates, coef=coef[0], intercept=intercept[0], most=most
+        )
+        found, error = released_mean(
+            records, rates, 0.0, most, event, "mean rate", desk, offset=offset
+        )
+        start = np.zeros(records.n_rows) if offset is None else offset[:, 0]
+        found = min(max(found, 2 * error), max(1.0, most - 2 * error))
+        variance = postprocessing.variance(theta, blocks)
+        level, slope = postprocessing.rate_level(
+            start, variance, most, found, public.shares
+        )
+        # The less the noise tells, the more the weights are taken at their word.
+        told = (_DISPLACED * slope) ** 2
+        kept = told / (told + error**2)
+        theta = theta.copy()
+        theta[:, -1] -= kept * (level + variance / 2) / coordinates.bias
+        return theta
+
+    def exactly(self, records: Records, margins: np.ndarray | None = None) -> TargetMap:
+        """Return the map of a target that may be looked at.
+
+        Parameters
+        ----------
+        records : Records
+        margins : ndarray of shape (n_rows, 1), default=None
+            Of a public model, in the units of the target or its logarithm.
+        """
+        start = records.public.target_map
+        if self.keeps_unit(start):
+            return start
+        return exact_map(
+            records.target, start, self.fit_intercept, margins, records.public.shares
+        )
+
+    def released(
+        self,
+        records: Records,
+        event: Event | None,
+        desk: Desk,
+        margins: np.ndarray | None = None,
+    ) -> TargetMap:
+        """Return the map of the target, from released numbers where it is private.
+
+        Parameters
+        ----------
+        records : Records
+        event : Event or None
+            None: the target is public.
+        desk : Desk
+        margins : ndarray of shape (n_rows, 1), default=None
+            Of a public model, in the units of the target or its logarithm.
+        """
+        if event is None:
+            return self.exactly(records, margins)
+        start = records.public.target_map
+        low, high = start.low, start.high
+        y = functools.partial(_targets, bounds=start)
+
+        def mean_of(values, low, high, stream, **per_row) -> tuple[float, float]:
+            return released_mean(
+                records, values, low, high, event, stream, desk, **per_row
+            )
+
+        if event.n_steps > (1 if start.log or margins is not None else 2):
+            low, high = released_window(records, event, desk)
+        if start.log:
+            mean, error = mean_of(y, low, high, "target mean")
+            return dataclasses.replace(start, scale=max(mean, 2 * error))
+        centre, furthest, span = 0.0, high - low, high - low
+        if margins is None:
+            mean, error = mean_of(y, low, high, "target mean")
+            mean = _expected(mean, error, (low + high) / 2, _SPREAD_OF_MEANS * span)
+            centre = mean if self.fit_intercept else 0.0
+            furthest = max(high - centre, centre - low)
+        distances = functools.partial(
+            _distances, bounds=start, centre=centre, low=low, high=high
+        )
+        spread, error = mean_of(
+            distances, 0.0, furthest, "target spread", margins=margins
+        )
+        spread = _expected(
+            spread, error, _DEVIATION * span, _SPREAD_OF_DEVIATIONS * span
+        )
+        spread = max(spread, error)
+        return dataclasses.replace(start, centre=centre, scale=SPREAD * spread)
+
+    def scaled(
+        self, records: Records, target_map: TargetMap, loss: Loss
+    ) -> tuple[Records, Loss]:
+        """Return the table with its target in the loop's units, and the loss there."""
+        if loss.name == "huber":
+            loss = huber(self._huber_threshold(target_map))
+        return records.with_target(target_map), loss
+
+    def _huber_threshold(self, target_map: TargetMap) -> float:
+        """Return where the loss turns linear, in the loop's units."""
+        threshold = self.huber_threshold
+        if threshold == "auto":
+            return HUBER_THRESHOLD
+        # Without bounds the spread is exact: the target is public, or there is no
+        # privacy.
+        if math.isinf(target_map.high) and threshold < target_map.scale / _TINY_SPREAD:
+            _warn_of_absolute_loss(threshold, "a hundredth of the target's spread")
+        return threshold / target_map.scale
+
+
+def warn_of_huber_threshold(threshold: float | str, bounds: tuple | None) -> None:
+    """Warn of a threshold that is tiny beside the declared bounds; of parameters alone.
+
+    Parameters
+    ----------
+    threshold : float or "auto"
+    bounds : (float, float) or None
+    """
+    if threshold == "auto" or bounds is None:
+        return
+    low, high = map(float, bounds)
+    if threshold < (high - low) / _TINY_WIDTH:
+        _warn_of_absolute_loss(
+            threshold,
+            f"a thousandth of the width of target_bounds=({low:g}, {high:g})",
+        )
+
+
+def _warn_of_absolute_loss(threshold: float, size: str) -> None:
+    """Warn that Huber's loss is hardly ever squared."""
+    warn_caller(
+        f"huber_threshold={float(threshold):g} is below {size}: Huber's loss is then "
+        "an absolute error in nearly all rows, which learns little under noise; leave "
+        "'auto', 1.35 times the target's spread, or give the size of usual errors in "
+        "the target's units.",
+        UtilityWarning,
+    )
+
+
+def _targets(records: Records, bounds: TargetMap) -> np.ndarray:
+    """Return the targets within their declared bounds."""
+    return np.clip(records.target, bounds.low, bounds.high)
+
+
+def _distances(
+    records: Records, bounds: TargetMap, centre, low, high, margins=None
+) -> np.ndarray:
+    """Return how far targets are from their centre, or from margins within bounds."""
+    if margins is not None:
+        return np.abs(_targets(records, bounds) - np.clip(margins[:, 0], low, high))
+    return np.abs(_targets(records, bounds) - centre)
+
+
+def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:
+    """Return the fitted rates over that of the loop's unit, at most `most`."""
+    rates = np.empty(records.n_rows)
+    start = np.zeros(records.n_rows) if offset is None else offset[:, 0]
+    with np.errstate(all="ignore"):  # a warning would tell of a private value
+        for block in row_blocks(records.X):
+            rows = records.public.row_map(records.X[block])
+            margins = row_products(rows, coef) + intercept + start[block]
+            # NaN counts as the mean.
+            cut = np.nan_to_num(margins).clip(-99.0, math.log(most))
+            rates[block] = np.exp(cut)
+    return rates
+
+
+def _share(
+    mu: float, n_records: int, error: float, least: float = 0.02, most: float = 0.15
+) -> float:
+    """Return the share of ``mu**2`` for a mean in [-1, 1] of this error, in bounds."""
+    return float(np.clip((error * mu * n_records) ** -2.0, least, most))
+
+
+def _expected(found: float, error: float, middle: float, spread: float) -> float:
+    """Return what a noisy number is expected to be, given where such numbers lie."""
+    return middle + (found - middle) * spread**2 / (spread**2 + error**2)
+
+
+def _error(span: float, event: Event, public: PublicRecords) -> float:
+    """Return the standard deviation of what `released_mean` returns."""
+    return span / 2 * event.noise_std[0] / public.n_records
+
+
+# The common part of regressions from one release: scales, coordinates.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PublicMoments:
+    """Moments of the public columns, None where they are not needed."""
+
+    moments: Moments | None
+
+
+@dataclasses.dataclass(frozen=True)
+class OneRelease:
+    """A regression that releases one sum beside the scales and the private mean.
+
+    Attributes
+    ----------
+    loss : Loss
+    centring : Centring
+    scales : TargetScales
+    max_iter : int
+        Of a public optimiser.
+    """
+
+    loss: Loss
+    centring: Centring
+    scales: TargetScales
+    max_iter: int = 1000
+
+    #: Of the event.
+    label = ""
+
+    def _bounds(self, relation: Relation) -> tuple[float, float]:
+        """Return clip norm and sensitivity of the release."""
+        raise NotImplementedError
+
+    def _norms(self, public: PublicRecords) -> tuple[float, float]:
+        """Return the typical norms of the public and of the private part of a row."""
+        return parameters.block_norms(has_public_model=False)
+
+    def _solve(
+        self,
+        records: Records,
+        loss: Loss,
+        coordinates: Coordinates,
+        plan: Plan,
+        target_map: TargetMap,
+        desk: Desk,
+    ) -> tuple[np.ndarray, int, np.ndarray]:
+        """Release the sum and return theta, shape (1, n_columns), and iterations.
+
+        Last the covariance of its noise, shape (n_columns, n_columns), to first order
+        and given the penalty.
+        """
+        raise NotImplementedError
+
+    def prepare(self, public: PublicRecords, budget: Budget) -> PublicMoments:
+        """Return the moments of the public columns."""
+        return PublicMoments(moments=self.centring.prepare(public))
+
+    def plan(
+        self, public: PublicRecords, prepared: PublicMoments, budget: Budget
+    ) -> Plan:
+        """Calibrate the one release, beside the mean and the scales."""
+        mu = budget.mu / budget.relation.moves(1.0)
+        target = self.scales.event(public, budget, mu)
+        others = existing(target, *self.centring.events(public, budget, mu))
+        clip_norm, sensitivity = self._bounds(budget.relation)
+        schedule = budget.calibrate(
+            n_steps=1,
+            clip_norm=clip_norm,
+            sensitivity=sensitivity,
+            other_events=others,
+        )
+        event = budget.named(schedule, self.label)
+        return Plan(events=(*others, event), schedule=schedule)
+
+    def run(
+        self,
+        records: Records,
+        prepared: PublicMoments,
+        plan: Plan,
+        desk: Desk,
+        on_step: OnStep,
+    ) -> LinearFit:
+        """Release the scales and the mean, then the sum; solve in public."""
+        found = self.scales.released(records, plan.event("target scale"), desk)
+        records, loss = self.scales.scaled(records, found, self.loss)
+        norms = self._norms(records.public)
+        coordinates = self.centring.coordinates(
+            records, prepared.moments, plan, norms, desk
+        )
+        theta, n_iter, covariance = self._solve(
+            records, loss, coordinates, plan, found, desk
+        )
+        warn_of_divergence(theta)
+        coef, intercept = coordinates.fold(theta)
+        noise = CoefficientNoise.of_weights(
+            covariance[None], coordinates.fold, self._kind
+        )
+        return LinearFit(coef, intercept, n_iter, target_map=found, noise=noise)
+
+    @property
+    def _kind(self) -> str:
+        """What is known of the noise."""
+        return FIRST_ORDER
+
+
+# The method of one target statistic: label-DP for squared error and Poisson.
+#
+# Every column is public and only the target is private, so that the private part of a
+# weighted canonical GLM is linear in the weights,
+#
+#     sum of weight_i a(w . x_i) - w . S,        S = sum of weight_i x_i y_i,
+#
+# and S is released once. The weights are public, ``min(1, reach / |x_i|)``, and bound
+# the contributions without bending the model. Reaches grow with the signal, more slowly
+# than the noise falls, so that the limit of a large budget is the unweighted model.
+
+
+#: Penalties to compare, over the noise per record.
+PENALTIES = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+#: Targets beyond this many spreads, or counts beyond this many means, are clipped, and
+#: rows beyond this many mean lengths weigh less, where the signal is small.
+TARGET_REACH, COUNT_REACH, ROW_REACH = 2.0, 10.0, 1.0
+# Rows have a norm of at most 1 up to rounding; this covers the rounding.
+_SHRINK = 1 - 1e-9
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetStatistic(OneRelease):
+    """The method of one target statistic."""
+
+    label = "target statistic"
+
+    def needs_whole_table(self) -> str | None:
+        """Return what cannot be summed over partitions, None where all can."""
+        return self.centring.needs_whole_table()
+
+    def _bounds(self, relation: Relation) -> tuple[float, float]:
+        query = TargetSum.planned()
+        return query.clip_norm, query.sensitivity(relation)
+
+    def _solve(
+        self,
+        records: Records,
+        loss: Loss,
+        coordinates: Coordinates,
+        plan: Plan,
+        target_map: TargetMap,
+        desk: Desk,
+    ) -> tuple[np.ndarray, int, np.ndarray]:
+        shares, units = records.public.row_shares, records.public.units
+        n = float(shares.sum())
+        table = records.public
+        rows = coordinates.grid(table.X if table.sparse else table.mapped)
+        # The noise is that of a sum of unit vectors, so that this is mu n per column.
+        signal = n / float(plan.schedule.noise_std[0]) / rows.n_columns
+        low, high = _target_reach(target_map, self.scales.fit_intercept, signal)
+        middle, half = (high + low) / 2, (high - low) / 2
+        reach = _row_reach(rows, signal)
+        short = _shortened(rows, reach)
+        recipe = functools.partial(
+            _statistic,
+            middle=middle,
+            half=half,
+            capacity=FULL_WEIGHT * rows.n_rows,
+        )
+        total = desk.release(self.label, records.query(recipe, rows=short))
+        public = _sum_of(short, units)
+        statistic = (half * total[0] + middle * GRID * public) * reach / n
+        model = PublicPart(rows, loss, reach, shares)
+        strength = self.scales.penalty(target_map, records.public.total_weight)
+        std = reach * half * float(plan.schedule.noise_std[0]) / n
+        if strength is None:
+            theta, n_iter, penalty = _choose(model, statistic, std, self.max_iter)
+        else:
+            # A noisy statistic may ask for infinite weights; this keeps them finite.
+            penalty = coordinates.penalty_curvature(strength) + 1e-8
+            start = np.zeros(len(statistic))
+            theta, n_iter = model.minimise(statistic, penalty, start, self.max_iter)
+        inverse = np.linalg.inv(model.hessian(theta) + np.diag(penalty))
+        return theta[None], n_iter, std**2 * inverse @ inverse
+
+    @property
+    def _kind(self) -> str:
+        # The weights are linear in the statistic.
+        fixed = self.loss.name == "squared_error" and self.scales.alpha is not None
+        return EXACT if fixed else FIRST_ORDER
+
+
+def _statistic(
+    records: Records, rows: GridRows, middle: float, half: float, capacity: int
+) -> TargetSum:
+    """Return the target statistic of public rows; a recipe."""
+    return TargetSum(rows, (records.target - middle) / half, capacity)
+
+
+def _target_reach(
+    units: TargetMap, fit_intercept: bool, signal: float
+) -> tuple[float, float]:
+    """Return the bounds of the target in the loop's units; they are public."""
+    low, high = units(np.array([units.low, units.high]))
+    grown = math.sqrt(signal / 20)
+    if units.log:
+        return low, min(high, max(COUNT_REACH, grown)) if fit_intercept else high
+    reach = max(TARGET_REACH, grown)
+    return max(low, -reach), min(high, reach)
+
+
+def _row_reach(rows: GridRows, signal: float) -> float:
+    """Return the length beyond which rows weigh less; the rows are public."""
+    longest = math.sqrt(float(rows.squared_norms.max())) * rows.unit
+    return min(max(ROW_REACH, (signal / 100) ** (1 / 3)), max(longest, ROW_REACH))
+
+
+def _shortened(rows: GridRows, reach: float) -> GridRows:
+    """Return the rows times their weights over the reach, at most of norm 1."""
+
+    def short(values: np.ndarray) -> np.ndarray:
+        x = values * rows.unit
+        length = np.maximum(np.sqrt(squared_norms(x)), reach)
+        return x * (_SHRINK / length)[:, None]
+
+    return GridRows.build(rows.values, short)
+
+
+def _sum_of(rows: GridRows, units: Units | None) -> np.ndarray:
+    """Return the exact sum of rows in units of `GRID`, as the desk weighs them."""
+    total = np.zeros(rows.values.shape[1], dtype=np.int64)
+    for block in blocks(*rows.values.shape):
+        weights = np.ones(1, dtype=np.int64) if units is None else units.weights[block]
+        total += (rows.values[block] * weights[:, None]).sum(axis=0)
+    return total if units is None else total * units.step
+
+
+class PublicPart:
+    """``mean of weight a(w . x)`` over public rows, and its minimisers.
+
+    Parameters
+    ----------
+    rows : GridRows
+    loss : Loss
+        Squared error or Poisson: a is its value at target 0.
+    reach : float
+        Length beyond which rows weigh less.
+    shares : float64 ndarray of shape (n_rows,)
+        How often each row counts in the mean.
+    """
+
+    def __init__(self, rows: GridRows, loss: Loss, reach: float, shares: np.ndarray):
+        self._rows, self._loss = rows, loss
+        length = np.sqrt(rows.squared_norms) * rows.unit
+        self._weight = reach / np.maximum(reach, length) * shares / shares.sum()
+
+    def _blocks(self, theta: np.ndarray):
+        for block in blocks(*self._rows.values.shape):
+            x = self._rows.values[block] * self._rows.unit
+            yield x, (x @ theta)[:, None], self._weight[block], np.zeros(len(x))
+
+    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the mean and its gradient."""
+        value, gradient = 0.0, np.zeros(len(theta))
+        for x, margins, weight, zeros in self._blocks(theta):
+            value += float(weight @ self._loss.value(margins, zeros))
+            gradient += (weight * self._loss.residual(margins, zeros)[:, 0]) @ x
+        return value, gradient
+
+    def hessian(self, theta: np.ndarray) -> np.ndarray:
+        """Return the mean of weight a'' x x'; a'' is 1, or the rate of a Poisson."""
+        total = np.zeros((len(theta), len(theta)))
+        for x, margins, weight, zeros in self._blocks(theta):
+            if self._loss.name == "poisson":
+                weight = weight * self._loss.residual(margins, zeros)[:, 0]
+            total += (x * weight[:, None]).T @ x
+        return total
+
+    def minimise(
+        self, statistic: np.ndarray, penalty: np.ndarray, start: np.ndarray, most: int
+    ) -> tuple[np.ndarray, int]:
+        """Minimise ``mean - w . statistic + sum of penalty w**2 / 2``."""
+
+        def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = self.value_and_gradient(theta)
+            value += float(penalty @ theta**2) / 2 - float(theta @ statistic)
+            return value, gradient + penalty * theta - statistic
+
+        options = {"maxiter": most, "maxfun": 10**7, "ftol": 1e-12, "gtol": 1e-8}
+        found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+        return found.x, int(found.nit)
+
+
+def _choose(
+    model: PublicPart, statistic: np.ndarray, noise_std: float, most: int
+) -> tuple[np.ndarray, int, np.ndarray]:
+    """Choose the penalty by Stein's lemma, for free; returned last.
+
+    For Gaussian noise Z in the statistic S, ``E <w(S), Z> = std**2 E div w(S)`` (Stein
+    1981), and the divergence is the trace of the inverse Hessian. So the risk of w on
+    the exact statistic has an unbiased estimate, from released numbers. That estimate
+    is noisy itself, so penalties below ``std**2`` are left out: they would fit weights
+    of size 1, the largest to be expected for a target of spread 1.
+    """
+    d = len(statistic)
+    best, chosen, least = np.zeros(d), np.zeros(d), np.inf
+    theta, steps = np.zeros(d), 0
+    for factor in sorted(PENALTIES, reverse=True):
+        penalty = np.full(d, max(factor * noise_std, noise_std**2))
+        theta, n_iter = model.minimise(statistic, penalty, theta, most)
+        steps += n_iter
+        inverse = np.linalg.inv(model.hessian(theta) + np.diag(penalty))
+        risk = model.value_and_gradient(theta)[0] - float(theta @ statistic)
+        risk += noise_std**2 * float(np.trace(inverse))
+        if risk < least:
+            best, chosen, least = theta, penalty, risk
+    return best, steps, chosen

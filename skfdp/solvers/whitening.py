@@ -1,0 +1,384 @@
+r"""The public map of label-DP: a basis for the rows, and the weights of records.
+
+With every column public and only the target private, the private part of a weighted
+canonical GLM's loss is linear in the weights of the model,
+
+.. math:: \sum_i w_i a(\theta^\top \phi_i) - \langle \theta, S \rangle, \qquad
+          S = \sum_i w_i \phi_i \otimes (e_{y_i} - \bar e),
+
+so S is released once and everything after it is post-processing. The basis of phi and
+the weights of the records come from public rows and the level of the noise, for free.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+from scipy.linalg import eigh
+from sklearn.utils.extmath import randomized_svd
+
+from skfdp.data._basis import shares_of_norm
+from skfdp.data.grid import GRID, GridRows, blocks
+from skfdp.data.input_scaler import PublicRows, RowMap
+
+MOST_DIRECTIONS = 1024
+#: More columns than this: a randomised PCA, not the covariance of all of them.
+MOST_COLUMNS = 4096
+#: Share of the target's variance that `water_filling` expects a model to explain.
+EXPLAINED = 0.5
+#: How many times its own variance the chance of the labels counts there, and the rows
+#: beyond which it counts no less: what a linear model misses does not vanish with n.
+CHANCE, CHANCE_ROWS = 10.0, 5000
+#: Share of the squared norm that the constant column has at least.
+LEAST_BIAS = 0.04
+#: Quantiles of the public norms among which the bound of the rows is chosen.
+LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.97, 1.0)
+#: Public rows that the choice looks at, and the rounds that fit shares to the bound.
+SAMPLE_ROWS, ROUNDS = 4096, 3
+#: No row on the grid is longer than this.
+LONGEST_ROW = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedRows:
+    """Public rows of a weighted loss, each as it enters the statistic.
+
+    Attributes
+    ----------
+    grid : GridRows
+        ``w_i phi_i``, the constant column included.
+    weight : float64 ndarray of shape (n_rows,)
+        w, in (0, 1].
+    shares : float64 ndarray of shape (n_rows,), default=None
+        How often each record counts, beside w; None: once.
+    """
+
+    grid: GridRows
+    weight: np.ndarray
+    shares: np.ndarray | None = None
+
+    @property
+    def bound(self) -> float:
+        """The exact bound of the norms on the grid, rounded up."""
+        return math.sqrt(self.grid.squared_norms.max()) * GRID * (1 + 1e-12)
+
+    @property
+    def first_moment(self) -> float:
+        """``mean w_i x_i**2`` of the strongest direction."""
+        column = self.grid.values[:, 0] * GRID
+        return float(np.average(column**2 / self.weight, weights=self.shares))
+
+    def floats(self) -> np.ndarray:
+        """Return ``w_i phi_i`` times the shares in float32.
+
+        Exact without shares, because the grid has 15 bits.
+        """
+        rows = np.empty(self.grid.values.shape, dtype=np.float32)
+        for block in blocks(*rows.shape):
+            rows[block] = self.grid.values[block] * np.float32(GRID)
+            if self.shares is not None:
+                rows[block] *= self.shares[block, None].astype(np.float32)
+        return rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Whitening:
+    """Public map from mapped rows to phi: centred, rotated, scaled.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_features,)
+    basis : ndarray of shape (n_features, n_directions)
+        Principal directions, scaled by `water_filling`, over the bound of the rows.
+    bias : float or None
+        Value of the constant last column; None: no intercept.
+    prior : ndarray of shape (n_columns,)
+        Variance of the weights that `water_filling` expects, for a loss whose
+        curvature is 1.
+    """
+
+    mean: np.ndarray
+    basis: np.ndarray
+    bias: float | None
+    prior: np.ndarray
+
+    @classmethod
+    def learn(
+        cls,
+        rows: PublicRows,
+        mean_prior: float | None,
+        noise: float,
+        shares: np.ndarray | None = None,
+    ):
+        """Learn the map from public rows.
+
+        Parameters
+        ----------
+        rows : PublicRows
+            Of shape (n_rows, n_features).
+        mean_prior : float or None
+            Prior variance of the target's mean over the target's variance; None: no
+            intercept, and the rows are not centred.
+        noise : float
+            See `water_filling`.
+        shares : float64 ndarray of shape (n_rows,), default=None
+            How often each row counts in the means; None: once.
+        """
+        fit_intercept = mean_prior is not None
+        rows = _Scaled.of(rows)
+        n_rows, n_features = rows.shape
+        shares = np.ones(n_rows) if shares is None else shares
+        n_records = float(shares.sum())
+        mean = np.zeros(n_features)
+        if fit_intercept:
+            for block in blocks(*rows.shape):
+                mean += (rows[block] * shares[block, None]).sum(axis=0) / n_records
+        variance, directions = _principal(rows, mean, shares)
+        kept = variance > 1e-12 * variance[0]
+        variance, directions = variance[kept], directions[:, kept]
+        prior = EXPLAINED * variance / (variance.sum() or 1.0)
+        directions = directions / np.sqrt(variance)
+        if fit_intercept:  # the constant column, as a direction beside the others
+            prior = np.r_[prior, mean_prior]
+        elif not kept.any():  # nothing to learn from
+            prior, directions = np.ones(1), np.zeros((n_features, 1))
+        part = slice(None, None, -(-n_rows // SAMPLE_ROWS))
+        some = rows[part]
+        squares = ((some - mean) @ directions) ** 2
+        if fit_intercept:
+            squares = np.c_[squares, np.ones(len(squares))]
+        least = LEAST_BIAS if fit_intercept else 0.0
+        counts = shares[part], n_records
+        level, share = _shares(squares, prior, noise, counts, least)
+        scale = np.sqrt(share)
+        kept = share[: directions.shape[1]] > 0
+        basis = directions[:, kept] * scale[: len(kept)][kept]
+        bias = scale[-1] if fit_intercept else 0.0
+        norms = np.concatenate(
+            [
+                _norms((rows[block] - mean) @ basis, bias)
+                for block in blocks(*rows.shape)
+            ]
+        )
+        radius = np.quantile(norms, level) or norms.max() or 1.0
+        return cls(
+            mean / rows.unit,
+            basis / radius * rows.unit,
+            bias / radius if fit_intercept else None,
+            (prior / np.where(share > 0, share, 1.0))[share > 0] * radius**2,
+        )
+
+    def grid(self, rows: PublicRows, shares: np.ndarray | None = None) -> WeightedRows:
+        """Return phi of the rows, times ``min(1, 1 / |phi|)``, on the grid."""
+        bias, weights = 0.0 if self.bias is None else self.bias, []
+
+        def weighted(block: np.ndarray) -> np.ndarray:
+            phi = (block - self.mean) @ self.basis
+            weight = 1 / np.maximum(1.0, _norms(phi, bias))
+            weights.append(weight)
+            if self.bias is not None:
+                phi = np.c_[phi, np.full(len(phi), bias)]
+            return phi * weight[:, None]
+
+        n_columns = self.basis.shape[1] + (self.bias is not None)
+        grid = GridRows.build(rows, weighted, n_features=n_columns)
+        return WeightedRows(grid, np.concatenate(weights), shares)
+
+    def spans(self, rows: PublicRows) -> bool:
+        """Whether the basis has every direction in which public rows vary."""
+        axes, _ = np.linalg.qr(self.basis)
+        total = left = 0.0
+        for block in blocks(*rows.shape):
+            centred = rows[block] - self.mean
+            total += float((centred**2).sum())
+            left += float(((centred - centred @ axes @ axes.T) ** 2).sum())
+        return left <= 1e-9 * total
+
+    @property
+    def varying(self) -> np.ndarray:
+        """Whether each column of phi is one of the basis, not the constant one."""
+        return np.arange(len(self.prior)) < self.basis.shape[1]
+
+    def weights(self, theta: np.ndarray) -> np.ndarray:
+        """Return the weights on mapped rows."""
+        return theta[:, : self.basis.shape[1]] @ self.basis.T
+
+    def fold(self, theta: np.ndarray, row_map: RowMap) -> tuple[np.ndarray, np.ndarray]:
+        """Return (coef, intercept) on ``row_map(X)``."""
+        weights = self.weights(theta)
+        coef, offset = row_map.coefficients(weights)
+        intercept = offset - weights @ self.mean
+        if self.bias is not None:
+            intercept = intercept + self.bias * theta[:, -1]
+        return coef, intercept
+
+
+@dataclasses.dataclass(frozen=True)
+class _Scaled:
+    """Public rows times a power of two, so that no square over- or underflows."""
+
+    rows: PublicRows
+    unit: float
+
+    @classmethod
+    def of(cls, rows: PublicRows) -> _Scaled:
+        peaks = [np.abs(rows[block]).max(initial=0) for block in blocks(*rows.shape)]
+        return cls(rows, math.ldexp(1.0, -math.frexp(max(peaks))[1]))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.shape
+
+    def __getitem__(self, block: slice) -> np.ndarray:
+        return self.rows[block] * self.unit
+
+
+def _norms(phi: np.ndarray, bias: float) -> np.ndarray:
+    """Return the norms of rows with the constant column."""
+    return np.sqrt(np.einsum("ij,ij->i", phi, phi) + bias**2)
+
+
+def _principal(
+    rows: PublicRows, mean: np.ndarray, shares: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return variances, largest first, and the directions as columns."""
+    n_rows, n_features = rows.shape
+    n_records, root = float(shares.sum()), np.sqrt(shares)[:, None]
+    if n_features > MOST_DIRECTIONS and n_rows <= min(n_features, MOST_COLUMNS):
+        return _principal_of_few(rows, mean, shares)
+    if n_features > MOST_COLUMNS:
+        centred = np.empty(rows.shape, dtype=np.float32)
+        for block in blocks(*rows.shape):
+            centred[block] = (rows[block] - mean) * root[block]
+        _, scale, directions = randomized_svd(
+            centred, min(MOST_DIRECTIONS, n_rows), random_state=0
+        )
+        return scale.astype(np.float64) ** 2 / n_records, directions.T.astype(
+            np.float64
+        )
+    covariance = np.zeros((n_features, n_features))
+    for block in blocks(*rows.shape):
+        centred = rows[block] - mean
+        centred *= root[block]
+        covariance += centred.T @ centred / n_records
+    first = max(0, n_features - MOST_DIRECTIONS)
+    variance, directions = eigh(covariance, subset_by_index=(first, n_features - 1))
+    return variance[::-1], directions[:, ::-1]
+
+
+def _principal_of_few(
+    rows: PublicRows, mean: np.ndarray, shares: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `_principal` does, of fewer rows than columns.
+
+    From the products of the rows with each other: those of the columns, such as one
+    for each of thousands of categories, are more.
+    """
+    n_rows, n_features = rows.shape
+    centred = np.empty(rows.shape)
+    for block in blocks(*rows.shape):
+        centred[block] = (rows[block] - mean) * np.sqrt(shares[block, None])
+    first = max(0, n_rows - MOST_DIRECTIONS)
+    squares, sides = eigh(centred @ centred.T, subset_by_index=(first, n_rows - 1))
+    kept = squares > 1e-10 * squares[-1]
+    if not kept.any():  # rows that are all alike
+        return np.zeros(1), np.zeros((n_features, 1))
+    squares, sides = squares[kept][::-1], sides[:, kept][:, ::-1]
+    return squares / float(shares.sum()), centred.T @ (sides / np.sqrt(squares))
+
+
+def water_filling(prior: np.ndarray, noise: float, n_records: float) -> np.ndarray:
+    """Share out the squared norm of the rows among the directions.
+
+    Parameters
+    ----------
+    prior, noise
+        See `shares_of_norm`.
+    n_records : float
+
+    Returns
+    -------
+    share : ndarray of shape (n_directions,)
+        Zero for the directions that are left out.
+    """
+    return shares_of_norm(prior, noise, _chance(n_records))
+
+
+def _chance(n_records: float) -> float:
+    """Return c of `water_filling`."""
+    return CHANCE / min(n_records, CHANCE_ROWS)
+
+
+def _shares(
+    squares: np.ndarray,
+    prior: np.ndarray,
+    noise: float,
+    counts: tuple[np.ndarray, float],
+    least: float,
+) -> tuple[float, np.ndarray]:
+    r"""Choose the bound of the rows, and with it the shares of the directions.
+
+    A bound R gives the records the weights ``w = min(1, R / |phi|)`` and the release
+    the noise ``R noise``. In direction j, of mean square 1 before its share a_j, the
+    statistic then tells ``A_j = mean w x_j**2`` times the correlation, up to
+    ``R**2 noise**2 / a_j`` and the chance ``B_j / n``, ``B_j = mean w**2 x_j**2``. So
+    the best linear estimates explain
+
+    .. math:: \sum_j v_j^2 / (v_j + (B_j / n + R^2 noise^2 / a_j) / A_j^2)
+
+    of the target's variance. Without noise every weight is 1 at the best, because
+    ``A_j**2 <= B_j``: the bound grows with the signal up to the longest row.
+
+    Parameters
+    ----------
+    squares : ndarray of shape (n_some, n_directions)
+        ``x_j**2`` of public rows.
+    prior, noise
+        See `water_filling`.
+    counts : (ndarray of shape (n_some,), float)
+        How often these rows count, and n, the total over all rows.
+    least : float
+        Share that the last direction has at least.
+
+    Returns
+    -------
+    level : float
+        The quantile of the norms that is the bound.
+    share : ndarray of shape (n_directions,)
+    """
+    best, (own, n_records) = -np.inf, counts
+    for level in LEVELS:
+        loud = noise
+        for _ in range(ROUNDS):
+            share = water_filling(prior, loud, n_records)
+            share[-1] = max(least, share[-1])
+            share /= share.sum()
+            norms = np.sqrt(squares @ share)
+            radius = np.quantile(norms, level) or norms.max() or 1.0
+            weight = 1 / np.maximum(1.0, norms / radius)
+            first = (own * weight) @ squares / own.sum()
+            # What the weights take from the signal is as good as noise.
+            loud = noise * radius / max(first @ share, 1e-300)
+        second = (own * weight**2) @ squares / own.sum()
+        kept = share > 0
+        a, v, A, B = share[kept], prior[kept], first[kept], second[kept]
+        A = np.maximum(A, 1e-300)
+        spoilt = (B / n_records + (radius * noise) ** 2 / a) / A**2
+        explained = (v**2 / (v + spoilt)).sum()
+        if explained > best:
+            best, found = explained, (level, share)
+    return found
+
+
+def user_penalty(whitening: Whitening, strength: float, feature_bound: float):
+    """Return P of ``strength / 2 |w|**2``, w the weights of the bounded columns."""
+    directions = whitening.basis / feature_bound
+    n_columns = directions.shape[1] + (whitening.bias is not None)
+    penalty = np.zeros((n_columns, n_columns))
+    size = directions.shape[1]
+    penalty[:size, :size] = strength * directions.T @ directions
+    # The noisy statistic may ask for an infinite intercept; this keeps it finite.
+    penalty += 1e-8 * np.eye(n_columns)
+    return penalty
