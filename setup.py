@@ -40,6 +40,7 @@ EXTRAS["lint"] = [
     "mypy>=1.13",
     "codespell>=2.4",
     "import-linter>=2.17",
+    "pre-commit>=4.0",
 ]
 EXTRAS["docs"] = [
     "sphinx>=9.0",

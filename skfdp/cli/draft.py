@@ -109,8 +109,9 @@ def _settings(
     if arguments.public_target:
         column, read = rows[arguments.target], numbers[arguments.target]
         labels = sorted({text_of(value) for value in column.tolist()} - {None})
-        if are_numbers([*{text_of(value) for value in read.tolist()} - {None}]):
-            bounds = _toml(list(look_at(column, read).bounds or ()))
+        shown = look_at(column, read).bounds
+        if shown and are_numbers([*{text_of(one) for one in read.tolist()} - {None}]):
+            bounds = _toml(list(shown))
         else:
             classes = _toml(labels)
     yield f"classes = {classes}"
@@ -125,13 +126,13 @@ def _public(name: str, found: Observed, n_rows: int) -> str:
     if found.bounds is None and found.categories is None:
         reason = f"{found.n_values} different texts in {n_rows} rows"
         reason += ": names or identifiers?"
-        reason += f" {found.foreign_hint}" * bool(found.foreign_hint)
+        reason += f" {found.text_hint}" * bool(found.text_hint)
         return _line(name, {"role": "ignore"}, reason)
     entry: dict[str, Any] = {"role": "public"}
     comment = ""
     if found.categories is not None:
         entry["categories"] = list(found.categories)
-        comment = found.foreign_hint
+        comment = found.text_hint
     else:
         entry["bounds"] = list(found.bounds or ())
         if found.unread:

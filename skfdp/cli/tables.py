@@ -748,6 +748,8 @@ _MOST_CATEGORIES, _ROWS_OF_A_CATEGORY = 1000, 10
 # So many different whole numbers, one for each row, are numbers of records.
 _RUNNING = 20
 _DATE = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?")
+# Codes that read as numbers: "01067", "1E50", whole numbers that no float64 is sure of.
+_CODE = re.compile(r"0[0-9]+|[0-9]+[eE][0-9]+|[0-9]{16,}")
 _WORDS = {
     *("name", "vorname", "nachname", "surname", "firstname", "lastname", "username"),
     *("email", "mail", "phone", "telefon", "mobile", "address", "adresse", "anschrift"),
@@ -778,6 +780,8 @@ class Observed:
         decimal mark, with thousands marks or with a percent sign.
     running : bool
         Whether each row has a whole number of its own.
+    codes : bool
+        Whether a value is written as a code, so that the column is text.
     """
 
     bounds: tuple[Any, Any] | None
@@ -786,6 +790,17 @@ class Observed:
     unread: int = 0
     foreign_numbers: int = 0
     running: bool = False
+    codes: bool = False
+
+    @property
+    def text_hint(self) -> str:
+        """What the user should check in a column that became text; empty if nothing."""
+        if self.codes:
+            return (
+                "some values look like codes (leading zeros, an exponent or more than "
+                "15 digits), so that it is text: if it holds numbers, declare bounds."
+            )
+        return self.foreign_hint
 
     @property
     def foreign_hint(self) -> str:
@@ -814,7 +829,8 @@ def look_at(column: pd.Series, numbers: pd.Series | None = None) -> Observed:
     All values that are not missing are numbers or dates, or else they are categories,
     if there are few enough: every category is the name of a column in the model and in
     the report, where names of people do not belong. If there are more, and most of them
-    are numbers, the others count as missing.
+    are numbers, the others count as missing. A column with a code is text, whatever
+    else it holds, unless its type is that of numbers with fractions.
     """
     spelt = column.map(text_of, na_action="ignore")
     there = spelt.notna().to_numpy()
@@ -838,6 +854,11 @@ def look_at(column: pd.Series, numbers: pd.Series | None = None) -> Observed:
     known = read[~np.isnan(read)]
     foreign = _written_as_numbers(values[np.isnan(read)])
     few = n_values <= min(_MOST_CATEGORIES, len(column) / _ROWS_OF_A_CATEGORY)
+    if not pd.api.types.is_float_dtype(column.dtype) and any(
+        _CODE.fullmatch(one) for one in distinct
+    ):
+        shown = tuple(distinct) if few else None
+        return Observed(None, shown, n_values, foreign_numbers=foreign, codes=True)
     if len(known) == len(values) or (not few and len(known) * 2 > len(values)):
         low, high = float(known.min()), float(known.max())
         whole = bool(np.all(known == np.rint(known)))
@@ -990,8 +1011,8 @@ class Columns:
                 declared[name] = declared.get(name, {}) | shown
                 if found.running or named_as_identifier(name):
                     suspects.append(name)
-                if found.foreign_hint and "categories" in shown:
-                    hints[name] = found.foreign_hint
+                if found.text_hint and "categories" in shown:
+                    hints[name] = found.text_hint
         return dataclasses.replace(
             self,
             declared=declared,
@@ -1015,8 +1036,8 @@ def _shown(name: str, found: Observed, n_rows: int) -> dict[str, Any]:
         f"{n_rows} rows. Names and identifiers are not categories, and each would be "
         "the name of a column in the model and in the report: leave it out (--drop), "
         "or declare the categories that matter (--categories)."
-        + f" {found.foreign_hint}"
-        * bool(found.foreign_hint)
+        + f" {found.text_hint}"
+        * bool(found.text_hint)
     )
 
 

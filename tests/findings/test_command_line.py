@@ -432,3 +432,71 @@ def test_f12_score_brings_labels_to_the_declared_spelling(run, tmp_path, spelt):
     expected = run("score", "m.joblib", "t.csv")[1]
     frame.assign(ill=frame["ill"].map(spelt.format)).to_csv("t.csv", index=False)
     assert run("score", "m.joblib", "t.csv")[1] == expected
+
+
+# -- F03: codes that read as numbers --------------------------------------------------
+CODES = {
+    "zip": ["01067", "80331", "20095"],
+    "icd11": ["1E50", "1E51", "2E65"],
+    "snomed": ["900000000000207008", "138875005", "73211009"],
+}
+
+
+def coded(tmp_path, codes):
+    """Write a table of two columns of the same cells, and of labels."""
+    cells = [*codes, ""] * (N // 4)
+    table = pd.DataFrame({"open": cells, "hidden": cells, "ill": [0, 1] * (N // 2)})
+    table.to_csv(tmp_path / "t.csv", index=False)
+
+
+@pytest.mark.parametrize("kind", CODES)
+def test_f03_a_public_column_of_codes_is_text(run, tmp_path, kind):
+    coded(tmp_path, CODES[kind])
+    draft = ["schema", "t.csv", "--target", "ill", "--public", "open"]
+    status, out, err = run(*draft)
+    columns = tomllib.loads(out)["columns"]
+    assert (status, err) == (0, "")
+    assert columns["open"] == {"role": "public", "categories": sorted(CODES[kind])}
+    assert columns["hidden"] == {"role": "private", "bounds": [], "categories": []}
+    (line,) = [line for line in out.splitlines() if line.startswith("hidden")]
+    assert line.endswith("# one of the two")  # nothing of its cells
+    assert "# some values look like codes" in out
+    fit = ["fit", "t.csv", "--target", "ill", "--classes", "0,1", "--public", "open"]
+    fit += ["--categories", "hidden=a,b", "--no-evaluate", "--model", "m.joblib"]
+    status, _, err = run(*fit)
+    assert status == 0, err
+    assert "of the public column 'open' some values look like codes" in err
+    names = saving.load("m.joblib").encoder_.get_feature_names_out()
+    assert {f"open__{code}" for code in CODES[kind]} <= set(names)
+
+
+def test_f03_many_codes_are_asked_about(run, tmp_path):
+    table = pd.DataFrame({"open": [f"{i:05}" for i in range(N)], "ill": 0})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    draft = ["schema", "t.csv", "--target", "ill", "--public", "open"]
+    status, out, _ = run(*draft)
+    assert tomllib.loads(out)["columns"]["open"] == {"role": "ignore"}
+    assert "names or identifiers? some values look like codes" in out
+    fit = ["fit", "t.csv", "--target", "ill", "--classes", "0,1", "--public", "open"]
+    status, _, err = run(*fit)
+    assert status == 2 and "some values look like codes" in err
+
+
+def test_f03_numbers_stay_numbers(run, tmp_path):
+    cells = ["0", "0.5", "-0.25", "1e-05", "1.5E+03", "999999999999999"] * (N // 6)
+    table = pd.DataFrame({"open": cells, "hidden": 1, "ill": [0, 1] * (N // 2)})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    status, out, _ = run("schema", "t.csv", "--target", "ill", "--public", "open")
+    bounds = tomllib.loads(out)["columns"]["open"]["bounds"]
+    assert (status, bounds) == (0, [-0.25, 999999999999999])
+    table["open"] = table["open"].astype(float) * 1e12
+    table.to_parquet(tmp_path / "t.parquet")
+    status, out, _ = run("schema", "t.parquet", "--target", "ill", "--public", "open")
+    assert "bounds" in tomllib.loads(out)["columns"]["open"]
+
+
+def test_f03_a_public_target_of_codes_is_labels(run, tmp_path):
+    coded(tmp_path, CODES["zip"])
+    draft = ["schema", "t.csv", "--target", "open", "--public-target"]
+    found = tomllib.loads(run(*draft)[1])
+    assert (found["classes"], found["target_bounds"]) == (sorted(CODES["zip"]), [])
