@@ -5,38 +5,38 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from skfdp.addresses import public
 from skfdp.privacy import checks, events, plotting, report_text
 from skfdp.privacy.assumptions import (
     Assumption,
-    implied_assumptions,
     is_enforced,
     unseen_assumption,
     unseen_step,
 )
 from skfdp.privacy.events import Event, Relation, check_budget
 from skfdp.privacy.preprocessing_steps import LEARNS, Lesson
-from skfdp.privacy.public_sets import Disclosed, Part, check_part
+from skfdp.privacy.public_sets import Part, check_part
 from skfdp.privacy.report_facts import Finding, ReportFacts
 from skfdp.privacy.report_text import to_html
 from skfdp.privacy.store import Receipt, dumps
 
-# Checks that a report that was read claims no more than its events give.
+# Reading a report makes it again from its events.
 #
 # Guarantees
 # ----------
-# * Epsilon and mu are never below those of the events, which are composed again. What
-#   another version's discretisation gave is raised to what this one gives, and the
-#   accountant says so; what lies further below is refused.
-# * Relation and public set are those of the events; a seed that an event or a step
-#   admits is admitted; parts, steps and fits contradict nothing.
+# * Epsilon, mu and the accountant are those that this version computes from the events.
+#   A file that states other ones is refused. Epsilon of a privacy loss distribution may
+#   differ by another version's discretisation; the accountant then says so.
+# * Relation and public set are those of the events. A seed that an event or a step
+#   admits is admitted. A composed report has the events of its members, counts all of
+#   their fits and lists all that they learnt and all of their unseen steps. A file that
+#   states otherwise is refused.
 # * The assumptions that follow from the events are derived again, and of the others
 #   those are marked as enforced that this version enforces. Each unseen step has an
-#   assumption. A composed report lists all that its members learnt, and all of their
-#   unseen steps.
+#   assumption.
 #
 # A report is not signed: whoever edits the events edits what follows from them. What
 # does not follow from them is taken as it is: the number of fits, an unseen step whose
@@ -44,139 +44,122 @@ from skfdp.privacy.store import Receipt, dumps
 # declared public set that is larger than what was disclosed, the findings of audits.
 
 
-# A claim may differ from what follows by rounding, and where epsilon comes from a
+# Stated numbers may differ from those of the events by rounding, and epsilon of a
 # privacy loss distribution by another version's discretisation.
 _ROUNDING, _DISCRETISATION = 1e-9, 0.01
+# The fields that follow from the events and members.
+_FOLLOW = (
+    *("epsilon", "mu", "parts", "neighboring_relation", "public_features"),
+    *("public_target", "target_name", "private_features", "seeded", "n_fits", "unseen"),
+    "learnt",
+)
 
 _Report = TypeVar("_Report", bound=ReportFacts)
 
 
-def checked(claimed: _Report) -> _Report:
-    """Return a report whose claims follow from its events, or raise ValueError."""
-    if len(claimed.parts) not in (0, len(claimed.events)):
-        _refuse(claimed, "parts", claimed.parts, "none, or one for each event")
-    shown = {name for event in claimed.events for name in event.public_features}
-    if not shown <= set(claimed.public_features):
-        _refuse(claimed, "public_features", "fewer columns", "those of the events")
-    public = _public_set(claimed)
-    for part, event in zip(claimed.parts, claimed.events, strict=False):
-        check_part(part, (event,), public)
-    nonprivate = math.isinf(claimed.epsilon)
-    due = ReportFacts.from_events(
-        subject=claimed.subject,
-        events=claimed.events,
-        delta=claimed.delta,
-        parts=claimed.parts,
-        seeded=claimed.seeded or any(step.seeded for _, step in claimed.steps),
-        nonprivate=nonprivate,
-        public=public,
-        target_name=None if claimed.events else claimed.target_name,
-        n_fits=claimed.n_fits,
-    )
-    for name in ("neighboring_relation", "public_target", "target_name", "seeded"):
-        if getattr(claimed, name) != getattr(due, name):
-            _refuse(claimed, name, getattr(claimed, name), getattr(due, name))
-    if claimed.public_features != due.public_features:
-        _refuse(claimed, "public_features", "other columns", "those of the events")
-    if set(claimed.private_features or ()) & public:
-        _refuse(claimed, "private_features", "public columns", "others")
-    _check_steps(claimed)
-    epsilon, accountant = _epsilon(claimed, due)
-    return dataclasses.replace(
-        claimed,
-        epsilon=epsilon,
-        mu=_mu(claimed, due),
-        accountant=accountant,
-        assumptions=_assumptions(claimed),
-    )
-
-
-def _public_set(claimed: ReportFacts) -> frozenset[Disclosed]:
-    """Return what a report calls public.
-
-    It may be more than was disclosed: a larger set is a weaker claim.
-    """
-    targets = (e.disclosed - set(e.public_features) for e in claimed.events)
-    return frozenset(claimed.public_features).union(*targets)
-
-
-def _refuse(claimed: ReportFacts, name: str, value: Any, due: Any) -> None:
-    raise ValueError(
-        f"report of {claimed.subject[:80]!r} claims {name}={value!r}, its events give "
-        f"{due!r}: it was edited; ask for the original."
-    )
-
-
-def _epsilon(claimed: ReportFacts, due: ReportFacts) -> tuple[float, str | None]:
-    """Return the larger one of what is claimed and what follows, and how it was got."""
-    if (claimed.accountant is None) != (due.accountant is None):
-        _refuse(claimed, "accountant", claimed.accountant, due.accountant)
-    if math.isinf(due.epsilon):  # claims nothing
-        return due.epsilon, claimed.accountant
-    below = due.epsilon - claimed.epsilon
-    exact = due.mu is not None
-    slack = _ROUNDING if exact else _DISCRETISATION
-    if not -_DISCRETISATION <= below / max(due.epsilon, 1e-9) <= slack:
-        _refuse(claimed, "epsilon", claimed.epsilon, due.epsilon)
-    accountant = claimed.accountant
-    if below > _ROUNDING * due.epsilon:
+def rebuilt(stated: _Report) -> _Report:
+    """Return a report as its events make it, or raise ValueError if it differs."""
+    events = tuple(event for _, step in stated.steps for event in step.events)
+    if stated.steps and events != stated.events:
+        _refuse(stated, "steps", f"{len(events)} events", f"{len(stated.events)}")
+    if len(stated.parts) not in (0, len(stated.events)):
+        _refuse(stated, "parts", stated.parts, "none, or one for each event")
+    due = _due(stated)
+    for name in _FOLLOW:
+        value, follows = getattr(stated, name), getattr(due, name)
+        if not _agree(value, follows, exact=name != "epsilon" or due.mu is not None):
+            _refuse(stated, name, value, follows)
+    if (stated.accountant is None) != (due.accountant is None):
+        _refuse(stated, "accountant", stated.accountant, due.accountant)
+    accountant = due.accountant
+    if not _agree(stated.epsilon, due.epsilon, exact=True):
         accountant = (
             f"{due.accountant}; composed again on reading, the file claimed epsilon "
-            f"{claimed.epsilon!r}"
+            f"{stated.epsilon!r}"
         )
-    return max(claimed.epsilon, due.epsilon), accountant
-
-
-def _mu(claimed: ReportFacts, due: ReportFacts) -> float | None:
-    if claimed.mu is None:  # another accountant, which knows less
-        return None
-    if due.mu is None or not math.isclose(claimed.mu, due.mu, rel_tol=_ROUNDING):
-        _refuse(claimed, "mu", claimed.mu, due.mu)
-    return max(claimed.mu, due.mu or 0.0)
-
-
-def _check_steps(claimed: ReportFacts) -> None:
-    """Refuse a composition that leaves out what its steps released."""
-    steps = [step for _, step in claimed.steps]
-    events = tuple(event for step in steps for event in step.events)
-    if steps and events != claimed.events:
-        _refuse(claimed, "steps", f"{len(events)} events", f"{len(claimed.events)}")
-    if any(math.isinf(step.epsilon) for step in steps) > math.isinf(claimed.epsilon):
-        _refuse(claimed, "epsilon", claimed.epsilon, math.inf)
-    lessons = {
-        dataclasses.replace(one, step=f"{name}__{one.step}")
-        for name, step in claimed.steps
-        for one in step.learnt
-    }
-    if not lessons <= set(claimed.learnt):
-        _refuse(claimed, "learnt", "fewer steps", "those of its members")
-    unseen = {f"{name}__{one}" for name, step in claimed.steps for one in step.unseen}
-    unseen.update(filter(None, (unseen_step(a.text) for a in claimed.assumptions)))
-    if not unseen <= set(claimed.unseen):
-        _refuse(claimed, "unseen", claimed.unseen, tuple(sorted(unseen)))
-    least = max(bool(claimed.events), sum(step.n_fits for step in steps))
-    if claimed.n_fits < least:
-        _refuse(claimed, "n_fits", claimed.n_fits, f"at least {int(least)}")
-
-
-def _assumptions(claimed: ReportFacts) -> tuple[Assumption, ...]:
-    """Return what the events imply, then what else is assumed, by it or by a step."""
-    implied = tuple(
-        implied_assumptions(
-            claimed.events, claimed.seeded, claimed.n_fits, claimed.parts
-        )
+    return dataclasses.replace(
+        stated,
+        epsilon=due.epsilon,
+        mu=due.mu,
+        accountant=accountant,
+        assumptions=(*due.assumptions, *_other_assumptions(stated, due)),
     )
-    known = {assumption.text for assumption in implied}
+
+
+def _due(stated: ReportFacts) -> ReportFacts:
+    """Return the facts that follow from the events and members of a report."""
+    members = [step for _, step in stated.steps]
+    # It may be more than was disclosed: a larger set is a weaker claim.
+    public = frozenset(stated.public_features).union(
+        *(event.disclosed for event in stated.events)
+    )
+    for part, event in zip(stated.parts, stated.events, strict=False):
+        check_part(part, (event,), public)
+    nonprivate = any(math.isinf(one.epsilon) for one in (stated, *members))
+    closed = all(event.mu is not None for event in stated.events)
+    facts = ReportFacts.from_events(
+        subject=stated.subject,
+        events=stated.events,
+        delta=stated.delta,
+        parts=stated.parts,
+        seeded=any(one.seeded for one in (stated, *members)),
+        nonprivate=nonprivate,
+        public=public,
+        target_name=None if stated.events else stated.target_name,
+        accountant="pld" if closed and not nonprivate and stated.mu is None else "auto",
+        n_fits=max(
+            stated.n_fits, bool(stated.events), sum(step.n_fits for step in members)
+        ),
+    )
+    learnt = (
+        dataclasses.replace(one, step=f"{name}__{one.step}")
+        for name, step in stated.steps
+        for one in step.learnt
+    )
+    unseen = [f"{name}__{one}" for name, step in stated.steps for one in step.unseen]
+    unseen += filter(None, (unseen_step(one.text) for one in stated.assumptions))
+    private = stated.private_features
+    return dataclasses.replace(
+        facts,
+        private_features=private and tuple(one for one in private if one not in public),
+        learnt=_with_others(stated.learnt, learnt),
+        unseen=_with_others(stated.unseen, unseen),
+    )
+
+
+def _with_others(stated: tuple[Any, ...], others: Iterable[Any]) -> tuple[Any, ...]:
+    return (*stated, *(one for one in dict.fromkeys(others) if one not in stated))
+
+
+def _agree(value: Any, due: Any, *, exact: bool) -> bool:
+    if not (isinstance(value, float) and isinstance(due, float)):
+        return value == due
+    return math.isclose(value, due, rel_tol=_ROUNDING if exact else _DISCRETISATION)
+
+
+def _refuse(stated: ReportFacts, name: str, value: Any, due: Any) -> None:
+    raise ValueError(
+        f"report of {stated.subject[:80]!r} claims {name}={_text(value)}, its events "
+        f"give {_text(due)}: it was edited; ask for the original."
+    )
+
+
+def _text(value: Any) -> str:
+    return checks.shown([*map(str, value)] if isinstance(value, tuple) else value)
+
+
+def _other_assumptions(stated: ReportFacts, due: ReportFacts) -> tuple[Assumption, ...]:
+    """Return what is assumed beside what the events imply, by it or by a step."""
     given = [
-        *claimed.assumptions,
-        *(a for _, s in claimed.steps for a in s.shared_assumptions),
-        *map(unseen_assumption, claimed.unseen),
+        *stated.assumptions,
+        *(a for _, s in stated.steps for a in s.shared_assumptions),
+        *map(unseen_assumption, stated.unseen),
     ]
-    others = dict.fromkeys(a.text for a in given if a.text not in known)
     marked = {assumption.text for assumption in given if assumption.enforced}
-    return (
-        *implied,
-        *(Assumption(text, text in marked and is_enforced(text)) for text in others),
+    implied = {assumption.text for assumption in due.assumptions}
+    others = dict.fromkeys(one.text for one in given if one.text not in implied)
+    return tuple(
+        Assumption(text, text in marked and is_enforced(text)) for text in others
     )
 
 
@@ -552,4 +535,4 @@ class PrivacyReport(ReportFacts):
                     f"report lacks the field {name!r}: pass what to_json wrote."
                 )
         found = restored({name: values[name] for name in names}, cls.from_dict)
-        return checked(cls(**found))
+        return rebuilt(cls(**found))
