@@ -60,7 +60,7 @@ def check_confidence(confidence: float) -> float:
     return float(confidence)
 
 
-def clopper_pearson_epsilon(
+def clopper_pearson_interval(
     count: Any, n_trials: int, confidence: float = 0.95
 ) -> tuple[Any, Any]:
     """Return the interval of a probability, from how often something happened.
@@ -84,8 +84,8 @@ def clopper_pearson_epsilon(
 
     Examples
     --------
-    >>> from skfdp.audit.mechanism import clopper_pearson
-    >>> low, high = clopper_pearson(0, 100)
+    >>> from skfdp.audit.mechanism import clopper_pearson_interval
+    >>> low, high = clopper_pearson_interval(0, 100)
     >>> print(f"{low:.3f} {high:.3f}")
     0.000 0.036
     """
@@ -141,8 +141,8 @@ def epsilon_lower_bound(
     3.98
     """
     delta = check_delta(delta)
-    false_positive = clopper_pearson_epsilon(false_positives, n_trials, confidence)[1]
-    false_negative = clopper_pearson_epsilon(false_negatives, n_trials, confidence)[1]
+    false_positive = clopper_pearson_interval(false_positives, n_trials, confidence)[1]
+    false_negative = clopper_pearson_interval(false_negatives, n_trials, confidence)[1]
     bounds = [
         np.log(np.maximum(1 - delta - one, 1e-300)) - np.log(other)
         for one, other in (
@@ -189,8 +189,8 @@ def mu_lower_bound(
     >>> print(f"{mu_lower_bound(100, 100, 1000):.2f}")
     2.35
     """
-    false_positive = clopper_pearson_epsilon(false_positives, n_trials, confidence)[1]
-    false_negative = clopper_pearson_epsilon(false_negatives, n_trials, confidence)[1]
+    false_positive = clopper_pearson_interval(false_positives, n_trials, confidence)[1]
+    false_negative = clopper_pearson_interval(false_negatives, n_trials, confidence)[1]
     found = stats.norm.isf(false_positive) + stats.norm.isf(false_negative)
     found = np.maximum(0.0, np.where(np.isfinite(found), found, 0.0))
     return float(found) if np.ndim(found) == 0 else found
@@ -1031,5 +1031,5 @@ def _lower_bounds(
     if mu is not None:
         shown = by_mu(*counts)
         return (gdp_epsilon(delta, shown) if shown > 0 else 0.0), clopper_pearson
-    rates = [clopper_pearson_epsilon(n, counts[2], confidence)[1] for n in counts[:2]]
+    rates = [clopper_pearson_interval(n, counts[2], confidence)[1] for n in counts[:2]]
     return epsilon_of_family(events, *rates, delta), clopper_pearson

@@ -13,7 +13,6 @@ from typing import Any
 
 from skfdp._version import __version__
 from skfdp.cli.output import CommandError
-from skfdp.cli.tables import read_schema
 from skfdp.privacy.events import RELATIONS, Relation, check_budget
 
 # The settings of a command: options, and what the schema adds to them.
@@ -45,7 +44,11 @@ def complete(arguments: argparse.Namespace) -> None:
         If the schema cannot be read, or if a setting is out of range.
     """
     path = getattr(arguments, "schema", None)
-    settings, arguments.declared = ({}, {}) if path is None else read_schema(path)
+    settings, arguments.declared = {}, {}
+    if path is not None:
+        from skfdp.cli.tables import read_schema  # it loads pandas
+
+        settings, arguments.declared = read_schema(path)
     _parse_target(arguments)
     # Who asks for a regression by an option does not mean the classes of the schema.
     if getattr(arguments, "target_bounds", None) is not None:

@@ -14,7 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skfdp.cli.fit import (
+from skfdp.cli.output import ReaderGoneError, join, remark, say, stage
+from skfdp.cli.results import (
     Row,
     accuracy,
     check_outputs,
@@ -24,7 +25,6 @@ from skfdp.cli.fit import (
     seed_of,
     write,
 )
-from skfdp.cli.output import ReaderGoneError, join, remark, say, stage
 from skfdp.linear_model import FeatureDPLogisticRegression
 
 _INTRODUCTION = """\

@@ -854,12 +854,12 @@ def look_at(column: pd.Series, numbers: pd.Series | None = None) -> Observed:
     known = read[~np.isnan(read)]
     foreign = _written_as_numbers(values[np.isnan(read)])
     few = n_values <= min(_MOST_CATEGORIES, len(column) / _ROWS_OF_A_CATEGORY)
-    if not pd.api.types.is_float_dtype(column.dtype) and any(
-        _CODE.fullmatch(one) for one in distinct
-    ):
-        shown = tuple(distinct) if few else None
-        return Observed(None, shown, n_values, foreign_numbers=foreign, codes=True)
     if len(known) == len(values) or (not few and len(known) * 2 > len(values)):
+        if not pd.api.types.is_float_dtype(column.dtype) and any(
+            _CODE.fullmatch(one) for one in distinct
+        ):
+            shown = tuple(distinct) if few else None
+            return Observed(None, shown, n_values, foreign_numbers=foreign, codes=True)
         low, high = float(known.min()), float(known.max())
         whole = bool(np.all(known == np.rint(known)))
         running = whole and len(np.unique(known)) == len(values) >= _RUNNING

@@ -14,10 +14,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
 import skfdp
-from skfdp.cli import fit as saving
-from skfdp.cli import fit as scores
 from skfdp.cli import main
 from skfdp.cli import output as progress
+from skfdp.cli import results as saving
+from skfdp.cli import results as scores
 from skfdp.solvers.descent import Descent
 
 N = 200
@@ -108,7 +108,7 @@ COMBINATIONS = {
 LOAD = """if True:
     import json, sys
     import pandas as pd
-    from skfdp.cli import saving
+    from skfdp.cli import results as saving
     folder, table = sys.argv[1:]
     rows = pd.read_csv(table)
     margins = {}

@@ -303,9 +303,9 @@ class TestChain:
         for _ in range(5):
             ledger.charge([full_batch()])
         ledger.spent(DELTA)
-        hashed, head = [], ledger_file.chain._head
+        hashed, head = [], ledger_file._head
         monkeypatch.setattr(
-            ledger_file.chain, "_head", lambda *a: hashed.append(a) or head(*a)
+            ledger_file, "_head", lambda *a: hashed.append(a) or head(*a)
         )
         ledger.charge([full_batch()])
         ledger.spent(DELTA)
@@ -569,7 +569,7 @@ class TestImport:
             raise sqlite3.OperationalError("disk full")
 
         with monkeypatch.context() as broken:
-            broken.setattr(ledger_file.chain, "extend", fail)
+            broken.setattr(ledger_file, "extend", fail)
             with pytest.raises(OSError, match="disk full"):
                 PrivacyLedger.from_json(self.text(), path)
         assert query(path, "SELECT * FROM chain") == []

@@ -125,7 +125,7 @@ def check_below(name, n_fits):
     claim, n = cost(report.events, report.delta), len(without)
     shown = bounds.epsilon_lower_bound(*counts, n, report.delta, 0.999)
     assert shown <= report.epsilon
-    rates = [bounds.clopper_pearson_epsilon(count, n, 0.999)[1] for count in counts]
+    rates = [bounds.clopper_pearson_interval(count, n, 0.999)[1] for count in counts]
     shown = bounds.epsilon_of_family(report.events, *rates, report.delta)
     assert shown <= report.epsilon
     found = bounds.separation(without, with_it, 0.999, gaussian=False)

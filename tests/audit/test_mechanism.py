@@ -41,11 +41,11 @@ every_relation = pytest.mark.parametrize("event", SAMPLED.values(), ids=SAMPLED)
 @pytest.mark.parametrize("confidence", [0.9, 0.99])
 def test_clopper_pearson_is_that_of_scipy(confidence):
     counts = np.array([0, 1, 17, 49, 50])
-    low, high = bounds.clopper_pearson_epsilon(counts, 50, confidence)
+    low, high = bounds.clopper_pearson_interval(counts, 50, confidence)
     for count, *found in zip(counts, low, high, strict=True):
         wanted = stats.binomtest(int(count), 50).proportion_ci(confidence, "exact")
         assert found == pytest.approx([wanted.low, wanted.high], rel=1e-9)
-        assert bounds.clopper_pearson_epsilon(count, 50, confidence) == pytest.approx(
+        assert bounds.clopper_pearson_interval(count, 50, confidence) == pytest.approx(
             found
         )
 
@@ -54,7 +54,7 @@ def test_clopper_pearson_is_that_of_scipy(confidence):
 def test_clopper_pearson_fails_no_more_often_than_said(rate):
     """On each side, by summing the probabilities of all counts."""
     counts = np.arange(201)
-    low, high = bounds.clopper_pearson_epsilon(counts, 200, 0.9)
+    low, high = bounds.clopper_pearson_interval(counts, 200, 0.9)
     weights = stats.binom.pmf(counts, 200, rate)
     assert weights[low > rate].sum() <= 0.05
     assert weights[high < rate].sum() <= 0.05
@@ -312,7 +312,7 @@ def test_refusals(given, match):
 
 def test_counts_that_cannot_be():
     with pytest.raises(ValueError, match="count must lie within 0 and n_trials=5"):
-        bounds.clopper_pearson_epsilon(6, 5)
+        bounds.clopper_pearson_interval(6, 5)
 
 
 # -- the lower bound of sampled batches ------------------------------------------------

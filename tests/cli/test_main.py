@@ -13,9 +13,9 @@ import pytest
 
 import skfdp
 from skfdp.cli import fit as job
-from skfdp.cli import fit as saving
 from skfdp.cli import main
 from skfdp.cli import output as progress
+from skfdp.cli import results as saving
 
 # A value of a private text column and one of a private number, both outside of what
 # is declared: no output may hold them.

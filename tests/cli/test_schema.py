@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import skfdp
-from skfdp.cli import fit as saving
 from skfdp.cli import main
+from skfdp.cli import results as saving
 from skfdp.cli.output import CommandError
 from skfdp.cli.tables import look_at, named_as_identifier, read_schema
 

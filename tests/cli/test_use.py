@@ -12,9 +12,9 @@ import pytest
 from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
 import skfdp
-from skfdp.cli import fit as saving
 from skfdp.cli import main
 from skfdp.cli import output as progress
+from skfdp.cli import results as saving
 
 N = 300
 

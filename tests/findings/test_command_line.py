@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import skfdp
-from skfdp.cli import fit as saving
 from skfdp.cli import main
+from skfdp.cli import results as saving
 
 N = 240
 RECORD = "looks like a record, not names: add a line of names, or give --header"

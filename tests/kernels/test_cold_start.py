@@ -147,10 +147,10 @@ NEEDED = """
 import numpy as np
 import pytest
 from skfdp import DPSGDFClassifier
-from skfdp.kernels import residuals, short_tiles
+from skfdp.kernels import contributions, short_tiles
 X = np.random.default_rng(0).random((200, 20))
 DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(X, np.arange(200) % 2)
-leaves = [leaf.py_func.__module__ for leaf in residuals._LEAVES if leaf.overloads]
+leaves = [leaf.py_func.__module__ for leaf in contributions._LEAVES if leaf.overloads]
 tiles = [short_tiles._margins_by_one, short_tiles._margins_by_five]
 print(*leaves, *(len(tile.overloads) for tile in tiles))
 """
