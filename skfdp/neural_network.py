@@ -329,7 +329,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         check_choice("backend", self.backend, BACKENDS)
         check_choice("dtype", self.dtype, DTYPES)
         if self.backend == "torch":
-            from skfdp.queries.network import check_device
+            from skfdp.queries.torch import check_device
 
             check_device(self.device)
         elif self.device is not None:

@@ -6,6 +6,7 @@ import argparse
 import codecs
 import csv
 import math
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -293,6 +294,10 @@ _COMMAND_FIRST = " (options come after a command: skfdp fit TABLE --target COLUM
 _SEVERAL = {"action": "extend", "nargs": "+"}
 
 
+# A number below 0, or a list of numbers that begins with one.
+_MINUS = re.compile(r"-\.?[0-9]")
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
@@ -313,7 +318,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
             raise _no_command(argv[0])
         if command == BUNDLED:
             parser.hint = _COMMAND_FIRST
-        arguments = parser.parse_args(rest)
+        arguments = parser.parse_args(_with_minus(rest))
         parser.hint = ""
         arguments.command = command
         # What is done so far, in sentences: written files, and charges to a ledger.
@@ -322,6 +327,17 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     except (CommandError, ValueError) as error:
         parser.error(str(error))
     return arguments
+
+
+def _with_minus(words: list[str]) -> list[str]:
+    """Join an option and its value if argparse took the value for an option: -1,1."""
+    found: list[str] = []
+    for word in words:
+        if found[-1:] in (["--classes"], ["--target-bounds"]) and _MINUS.match(word):
+            found[-1] += f"={word}"
+        else:
+            found.append(word)
+    return found
 
 
 def _command(argv: list[str]) -> tuple[str, list[str]]:

@@ -30,11 +30,11 @@ _SIGNATURES = {
         "sampling.poisson_members": ("uint64[::1]", "float64, int64, int64", _NUMBERS),
     },
     "rows": {
-        "rows.shorten": (_MATRIX, "float64, boolean, float64", _MATRIX),
+        "contributions.shorten": (_MATRIX, "float64, boolean, float64", _MATRIX),
         "tiles.weight_bits": (_MATRIX,),
         "tiles.round_weights": (_MATRIX, "int64, int64", _SHORTS),
         "short_tiles.unfold": ("int64[:, ::1]", "int64, int64", "int64[:, ::1]"),
-        "steps.descend": (*3 * ("float64[::1]",), "float64, float64"),
+        "contributions.descend": (*3 * ("float64[::1]",), "float64, float64"),
     },
 }
 

@@ -11,6 +11,7 @@ import pytest
 import skfdp
 from skfdp.cli import main
 from skfdp.cli import results as saving
+from skfdp.cli.arguments import parse
 
 N = 240
 RECORD = "looks like a record, not names: add a line of names, or give --header"
@@ -500,3 +501,12 @@ def test_f03_a_public_target_of_codes_is_labels(run, tmp_path):
     draft = ["schema", "t.csv", "--target", "open", "--public-target"]
     found = tomllib.loads(run(*draft)[1])
     assert (found["classes"], found["target_bounds"]) == (sorted(CODES["zip"]), [])
+
+
+@pytest.mark.parametrize("word", ["-1,1", "-2:2"])
+def test_f02_negative_labels_and_bounds_are_values_not_options(word):
+    """argparse takes "-1,1" for an option that it does not know."""
+    option = "--target-bounds" if ":" in word else "--classes"
+    found = parse(["fit", "table.csv", "--target", "y", option, word])
+    wanted = (-2.0, 2.0) if ":" in word else ["-1", "1"]
+    assert (found.target_bounds if ":" in word else found.classes) == wanted

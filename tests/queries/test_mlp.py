@@ -468,7 +468,7 @@ def test_closed_form_matches_torch_func_to_ten_digits(hidden):
 def test_torch_refuses_what_would_be_inexact():
     import torch
 
-    from skfdp.queries.network import check_device
+    from skfdp.queries.torch import check_device
 
     check_device(None)
     with pytest.raises(ValueError, match="device='nowhere' must be a device"):

@@ -76,7 +76,8 @@ class TestSealing:
         assert np.count_nonzero(found == 0) < 40  # of 2,080; 8 by chance
         with pytest.MonkeyPatch.context() as patch:  # a seal that is the key
             patch.setattr(
-                "skfdp.mechanisms.checkpoint._digest", lambda _: bytes(SEAL_BYTES)
+                "skfdp.mechanisms.checkpoint._seal_digest",
+                lambda _: bytes(SEAL_BYTES),
             )
             masked, seal = sealed(record)
         words = random_words(generator_of(int.from_bytes(seal, "little")), 260)

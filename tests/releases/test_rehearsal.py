@@ -152,7 +152,6 @@ def test_nobody_but_audits_opens_one():
     users = [
         path.relative_to(root).as_posix()
         for path in root.rglob("*.py")
-        if "rehearsal.opened(" in path.read_text()
-        or "import opened" in path.read_text()
+        if "noise.opened(" in path.read_text() or "import opened" in path.read_text()
     ]
     assert users == ["audit/replay.py"]

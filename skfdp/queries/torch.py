@@ -1,0 +1,136 @@
+"""The leaves of the network query on torch tensors; the only importer of torch.
+
+They do what those of `kernels.network` do, operation by operation, on integers that
+their dtype holds exactly: both backends give the same integers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+try:
+    import torch
+except ImportError as error:
+    raise ImportError(
+        "backend='torch' needs torch: pip install 'skfdp[torch]', or use "
+        "backend='numpy'."
+    ) from error
+
+# torch.ldexp goes through pow; a table is exact by construction.
+_LOWEST = -1074
+_POWERS = np.ldexp(1.0, np.arange(_LOWEST, 1024))
+
+
+def check_device(device: str | None) -> None:
+    """Raise ValueError unless torch can compute there, in exact integers."""
+    try:
+        torch.empty(1, dtype=torch.float64, device=device).sum().item()
+    except (RuntimeError, TypeError, AssertionError):
+        raise ValueError(
+            f"device={device!r} must be a device of this torch that has float64, "
+            "'cpu' or 'cuda' for example."
+        ) from None
+    try:
+        precision = torch.get_float32_matmul_precision()
+    except RuntimeError:  # torch's old and new settings contradict each other
+        precision = "set by backend"
+    if precision != "highest" or torch.backends.cuda.matmul.allow_tf32:
+        raise ValueError(
+            f"torch's float32_matmul_precision is {precision!r}, but sums must be "
+            "exact: call torch.set_float32_matmul_precision('highest')."
+        )
+    if torch.is_autocast_enabled(torch.device(device or "cpu").type):
+        raise ValueError(
+            "torch.autocast is on, but sums must be exact: fit outside of it."
+        )
+
+
+class Operations:
+    """The operations of the network query on torch tensors."""
+
+    def __init__(self, dtype: str, device: str | None = None):
+        self._dtype = getattr(torch, dtype)
+        self._device = torch.device("cpu" if device is None else device)
+        self._powers = self._tensor(_POWERS)
+
+    def place(self, values: np.ndarray) -> torch.Tensor:
+        """Return int16 records where the products will be taken."""
+        return self._tensor(values)
+
+    def host(self, a: torch.Tensor) -> np.ndarray:
+        """Return a NumPy array."""
+        return a.cpu().numpy()
+
+    def weights(self, integers: np.ndarray) -> torch.Tensor:
+        """Return integer weights, transposed, for products."""
+        return self._tensor(np.ascontiguousarray(integers.T)).to(self._dtype)
+
+    def take(self, records: torch.Tensor, part: np.ndarray) -> torch.Tensor:
+        """Return some records in the dtype of the products."""
+        return records[self._tensor(part)].to(self._dtype)
+
+    def product(self, a: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """Return ``a @ weights``: exact."""
+        return a @ weights
+
+    def activate(self, z, row_scale, column_scale, bias, bits):
+        """Return integers of the ReLU of z with the constant, and their scales."""
+        rows = self._tensor(row_scale)
+        constant = (bias / rows)[:, None]
+        a = torch.hstack(
+            [z.double().clamp(min=0) * self._tensor(column_scale), constant]
+        )
+        out, power = self._rounded(a, bits)
+        scale = torch.where(power > 0, rows / power, 0.0)
+        return out, self.host(scale)
+
+    def integers(self, errors, bits: int):
+        """Return rows rounded to integers of `bits`, and their scales."""
+        if isinstance(errors, np.ndarray):
+            errors = self._tensor(errors)
+        out, power = self._rounded(errors.double(), bits)
+        return out, self.host(torch.where(power > 0, 1 / power, 0.0))
+
+    def back(self, errors, scale, weights, weight_scale, inputs, bits):
+        """Return the errors of the layer below as integers, and their scales."""
+        z = (errors @ weights).double() * self._tensor(weight_scale)
+        out, factor = self.integers(torch.where(inputs[:, :-1] > 0, z, 0.0), bits)
+        return out, scale * factor
+
+    def dots(self, a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
+        """Return the inner product of each pair of rows: exact."""
+        return self.host((a.double() * b.double()).sum(dim=1))
+
+    def largest(self, a: torch.Tensor) -> np.ndarray:
+        """Return the largest absolute value of each row."""
+        return self.host(a.abs().amax(dim=1).double())
+
+    def truncated(self, errors, multiplier, largest: float) -> torch.Tensor:
+        """Return float64 ``trunc(errors * multiplier)``, saturated."""
+        product = errors.double() * self._tensor(multiplier)[:, None]
+        return product.clamp(-largest, largest).trunc()
+
+    def scaled(self, errors, multiplier) -> torch.Tensor:
+        """Return float64 ``errors * multiplier``."""
+        return errors.double() * self._tensor(multiplier)[:, None]
+
+    def sum_of_products(self, inputs, errors) -> np.ndarray:
+        """Return float64 ``inputs.T @ errors``: exact for integers."""
+        return self.host(inputs.double().T @ errors)
+
+    def add(self, block: np.ndarray, sign: int, total: np.ndarray) -> None:
+        """Add an integer-valued block to int64 sums."""
+        total += sign * block.astype(np.int64)
+
+    def _rounded(self, a: torch.Tensor, bits: int):
+        """Return rows as integers of at most `bits`, and the power of two of each."""
+        largest = a.abs().amax(dim=1)
+        exponent = bits - torch.frexp(largest).exponent.long()
+        usable = (largest > 0) & torch.isfinite(largest) & (exponent < 1024)
+        index = torch.where(usable, exponent, 0) - _LOWEST
+        power = torch.where(usable, self._powers[index], 0.0)
+        out = torch.where(usable[:, None], torch.round(a * power[:, None]), 0.0)
+        return out.to(self._dtype), power
+
+    def _tensor(self, values: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(values).to(self._device)
