@@ -266,7 +266,7 @@ def test_importing_and_fitting_without_torch_does_not_import_it():
 
 def test_missing_torch_names_the_extra(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "skfdp.queries.network", raising=False)
+    monkeypatch.delitem(sys.modules, "skfdp.queries.torch", raising=False)
     ledger = PrivacyLedger()
     model = FeatureDPMLPClassifier(backend="torch", ledger=ledger, **QUICK)
     with pytest.raises(ImportError, match=r"pip install 'skfdp\[torch\]'"):
