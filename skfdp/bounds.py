@@ -180,7 +180,7 @@ def private_bounds(
     ...     random_state=0,
     ... )
     >>> {place: tuple(map(float, pair)) for place, pair in found.bounds.items()}
-    {0: (20.0, 92.0), 1: (-2.125, 2.0)}
+    {0: (20.0, 92.0), 1: (-2.25, 2.0)}
     >>> round(found.privacy_.epsilon, 3)
     0.5
     """
