@@ -39,8 +39,9 @@ def _home(app, modname, attribute):
     if not modname.startswith("skfdp"):
         return None
     home = _modules().get(attribute.partition(".")[0])
-    # A page of code leads back to the pages of one package only.
-    return None if modname != "skfdp" and home in _shared() else home
+    # A page of code leads back to the pages of one package only. The name of a module
+    # without the definition keeps viewcode from looking for it itself.
+    return modname if modname != "skfdp" and home in _shared() else home
 
 
 def setup(app):

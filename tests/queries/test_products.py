@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skfdp.data.grid import GridRows, SparseGridRows
-from skfdp.kernels.exponentials import exponentials
+from skfdp.kernels.losses.log_loss import exponentials
 from skfdp.queries.linear import LOSSES
 from skfdp.queries.products import (
     LARGEST_SHORT_PRODUCT,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skfdp.kernels.compiling import kernel
-from skfdp.kernels.exponentials import exponentials
+from skfdp.kernels.losses.log_loss import exponentials
 from skfdp.kernels.losses.loss import Loss, unbounded
 
 # The loss goes on as a straight line beyond this margin.
