@@ -1,4 +1,4 @@
-"""What a run leaves: charges, reports, models as files, and the comparison table."""
+"""Results of a run: charges, reports, models as files, and the comparison table."""
 
 from __future__ import annotations
 
