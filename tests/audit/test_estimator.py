@@ -95,8 +95,10 @@ def test_noise_that_is_left_out_is_refuted(name, table, monkeypatch):
 def test_noise_divided_by_twenty_is_refuted(table, monkeypatch):
     pytest.importorskip("sklearn.callback")
     divide_noise(monkeypatch, 20)
+    # With less, the released counts of a table whose canaries lack their label may look
+    # like those of a recoded target, and the fit ends.
     for name in ("nothing public", "label-DP, descent", "dpsgd-f"):
-        assert not audit_estimator(make(name, epsilon=1.0), *table).passed
+        assert not audit_estimator(make(name, epsilon=2.0), *table).passed
 
 
 def test_the_claim_decides(table, monkeypatch):
