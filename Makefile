@@ -6,7 +6,7 @@ install:
 	pre-commit install
 
 test:
-	python -m pytest tests -n auto --dist worksteal
+	python -m pytest tests -n auto --dist worksteal -m "not slow and not nightly"
 
 lint:
 	ruff check .
