@@ -65,7 +65,6 @@ def test_runs_of_a_seeded_search_share_no_noise(small, releases):
     noise = noise_of(search, *small, releases)
     drawn = [tuple(one.ravel().tolist()) for one in noise]
     assert len(drawn) >= 4
-    # Noise that is scaled differently is compared by its first signs and by value.
     assert len(set(drawn)) == len(drawn)
 
 
