@@ -66,7 +66,7 @@ from skfdp.data.validation import (
     without_traps,
 )
 from skfdp.mechanisms import noise
-from skfdp.mechanisms.checkpoint import Journal
+from skfdp.mechanisms.checkpoint import Journal, ResumingDesk
 from skfdp.mechanisms.descent import check_weights
 from skfdp.mechanisms.noise import Streams, warn_of_seed
 from skfdp.mechanisms.release import Desk
@@ -354,14 +354,10 @@ def journal_of(checkpoint: Any, promise: Mapping[str, Any]) -> Iterator[Journal]
 
 
 def charged(
-    ledger: PrivacyLedger | None, told: FitPlan, journal: Journal | None
+    ledger: PrivacyLedger | None, told: FitPlan, journal: Journal
 ) -> tuple[FitPlan, Receipt | None]:
     """Charge a fit, or find what it was charged; return what to tell of it."""
     facts = {"label": told.subject, "plan": told.schedule, "n_rows": told.n_rows}
-    if journal is None:
-        if ledger is None:
-            return told, None
-        return told, ledger.charge(told.events, **facts)
     lease, receipt = None, None
     if ledger is not None and noise.current() is not None:
         receipt = ledger.charge(told.events, **facts)
@@ -937,32 +933,43 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         method, prepared, plan = self._planned(public)
         dask_tables.check_method(records, method)
         told = self._fit_plan(public, plan)
-        with self._journal(checkpoint, public, told, ledger) as journal:
-            coins = None if journal is None else journal.coins
-            streams = Streams(self.random_state, type(self), coins)
+        run = functools.partial(self._run, method, records, prepared, plan)
+        of_rows = records.void, public.units
+        if checkpoint is None:
+            receipt = None
+            if ledger is not None:
+                about = {"label": told.subject, "plan": told.schedule}
+                receipt = ledger.charge(told.events, n_rows=told.n_rows, **about)
+            streams = Streams(self.random_state, type(self))
+            return run(told, receipt, Desk(plan.releases, streams, *of_rows))
+        promise = promise_of(self, self._given(), public, told, ledger)
+        with journal_of(checkpoint, promise) as journal:
             told, receipt = charged(ledger, told, journal)
-            report = self._report(public, told, receipt, plan.n_steps is not None)
-            context = self._begin(plan.n_steps)
-            on_step = self._on_step(context, public, report)
-            desk = Desk(plan.releases, streams, records.void, public.units, journal)
-            found = method.run(records, prepared, plan, desk, on_step)
-            self._finish(context, self._attributes(public, found), report)
-            if journal is not None:
-                journal.finish()
+            streams = Streams(self.random_state, type(self), journal.coins)
+            desk = ResumingDesk(plan.releases, streams, *of_rows, journal=journal)
+            run(told, receipt, desk)
+            journal.finish()
         return self
 
-    def _journal(
+    def _run(
         self,
-        checkpoint: Any,
-        public: PublicRecords,
+        method: Method,
+        records: Records,
+        prepared: Any,
+        plan: Plan,
         told: FitPlan,
-        ledger: PrivacyLedger | None,
-    ) -> contextlib.AbstractContextManager[Journal | None]:
-        """Return the journal of the releases of a fit, None without a checkpoint."""
-        if checkpoint is None:
-            return contextlib.nullcontext()
-        promise = promise_of(self, self._given(), public, told, ledger)
-        return journal_of(checkpoint, promise)
+        receipt: Receipt | None,
+        desk: Desk,
+    ):
+        """Release what was charged, and publish the model."""
+        public = records.public
+        report = self._report(public, told, receipt, plan.n_steps is not None)
+        context = self._begin(plan.n_steps)
+        on_step = None
+        if getattr(self, "_skl_callbacks", None):
+            on_step = self._on_step(context, public, report)
+        found = method.run(records, prepared, plan, desk, on_step)
+        return self._finish(context, self._attributes(public, found), report)
 
     @guarded_fit
     def plan(self, X, y=None) -> FitPlan:

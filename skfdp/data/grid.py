@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -126,7 +127,7 @@ class GridRows:
         some = self.values[rows], self.squared_norms[rows]
         return GridRows(*some, self.scale, None, joined)
 
-    @property
+    @functools.cached_property
     def table(self) -> np.ndarray:
         """What kernels read: the values are its first columns."""
         return self.values if self.joined is None else self.joined
@@ -154,12 +155,12 @@ class GridRows:
             return target, 1, 0
         return memory.reshape(-1), memory.shape[1], first
 
-    @property
+    @functools.cached_property
     def n_rows(self) -> int:
         """Number of rows."""
         return self.values.shape[0]
 
-    @property
+    @functools.cached_property
     def n_columns(self) -> int:
         """Number of columns, the constant one included."""
         return self.values.shape[1]
@@ -169,7 +170,7 @@ class GridRows:
         """Entries that a product reads of a row, at least 1."""
         return self.n_columns
 
-    @property
+    @functools.cached_property
     def unit(self) -> float:
         """What one integer stands for."""
         return GRID * self.scale
@@ -344,12 +345,12 @@ class SparseGridRows:
     squared_norms: np.ndarray
     scale: float = 1.0
 
-    @property
+    @functools.cached_property
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.indptr) - 1
 
-    @property
+    @functools.cached_property
     def n_columns(self) -> int:
         """Number of columns, the constant one included."""
         return len(self.shift)
@@ -359,7 +360,7 @@ class SparseGridRows:
         """Entries that a product reads of a row on average, at least 1."""
         return max(1, len(self.data) // max(1, self.n_rows))
 
-    @property
+    @functools.cached_property
     def unit(self) -> float:
         """What one integer stands for."""
         return GRID * self.scale

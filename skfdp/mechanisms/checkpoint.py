@@ -17,6 +17,7 @@ import numpy as np
 
 from skfdp.data.validation import warn_caller
 from skfdp.mechanisms.noise import generator_of, random_words
+from skfdp.mechanisms.release import Desk
 from skfdp.privacy.events import PrivacyBudgetError
 from skfdp.privacy.store import NO_SEAL, SEAL_BYTES, Lease, lock, sync_folder
 
@@ -576,3 +577,33 @@ def _close(one: list[float] | None, other: list[float] | None) -> bool:
     size, total, squares = one
     near = math.isclose(squares, other[2], rel_tol=_ROUNDING)
     return near and abs(total - other[1]) <= _ROUNDING * math.sqrt(size * squares)
+
+
+class ResumingDesk(Desk):
+    """The release function of a fit with a checkpoint.
+
+    Parameters
+    ----------
+    events, streams, void, units
+        As those of `Desk`.
+    journal : Journal
+        Of the fit.
+
+    Notes
+    -----
+    **Guarantees.** Those of `Desk`, and: a release that the journal holds is counted,
+    and no private row is read for it. One that it does not hold yet is in the journal,
+    on disk, before this object returns it.
+    """
+
+    def __init__(self, *args: Any, journal: Journal):
+        super().__init__(*args)
+        self._journal = journal
+
+    def _released_now(self, asked, theta, count):
+        about = asked.event.label, asked.stream
+        found = self._journal.given(*about, asked.query.shape, theta)
+        if found is None:
+            found = super()._released_now(asked, theta, count)
+            self._journal.keep(*about, theta, found)
+        return found

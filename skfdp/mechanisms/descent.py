@@ -72,7 +72,7 @@ class HeavyBall:
         from skfdp.kernels.contributions import descend, descend_implicitly
 
         rate = self.learning_rate * (1 - self.decay * step / self.n_steps)
-        flat = (array.reshape(-1) for array in (theta, velocity, gradient))
+        flat = theta.reshape(-1), velocity.reshape(-1), gradient.reshape(-1)
         if self.curvature is None:
             descend(*flat, float(self.momentum), float(rate))
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import math
 from collections import Counter
@@ -12,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from skfdp.data.units import Units
-from skfdp.mechanisms.checkpoint import Journal
 from skfdp.mechanisms.noise import (
     Asked,
     Streams,
@@ -158,6 +158,28 @@ _ROUNDING = 1e-9
 _COINS = "coins"
 
 
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    """A query that may be summed under an event: its bounds are those of the charge.
+
+    Attributes
+    ----------
+    event : Event
+    stream : str
+    given, query : Query
+        As it was given, and with the weights of the rows.
+    stds, units : ndarray of shape (n_steps,)
+        Standard deviation of the noise of each release, and grid unit of its sum.
+    """
+
+    event: Event
+    stream: str
+    given: Query
+    query: Query
+    stds: np.ndarray
+    units: np.ndarray
+
+
 class Desk:
     """The desk: gives out what was charged, release by release.
 
@@ -174,9 +196,6 @@ class Desk:
     units : Units, default=None
         Weights of the rows, and the persons to whom they belong: public. None: each row
         is a record, and counts as one.
-    journal : Journal, default=None
-        Of a fit that may be stopped: what it holds is given out again, and what comes
-        after is written there first.
 
     Raises
     ------
@@ -200,9 +219,7 @@ class Desk:
       further between neighbours than ``event.sensitivity``, up to a relative 1e-9; NaN
       is refused;
     * there are at most ``event.n_steps`` of them; fewer are fine. One is counted before
-      the private rows are read, and stays counted if it fails;
-    * one from the journal is counted alike, and no private row is read for it. One that
-      is not there yet is in the journal, on disk, before this desk gives it out.
+      the private rows are read, and stays counted if it fails.
 
     Inside of an audit, and nowhere else, the audit answers in the place of the noise,
     and nothing holds but what is refused (see `rehearsal`).
@@ -217,18 +234,15 @@ class Desk:
         streams: Streams,
         void: np.ndarray | None = None,
         units: Units | None = None,
-        journal: Journal | None = None,
     ):
-        self._void, self._units, self._journal = void, units, journal
+        self._void, self._units = void, units
         self._events = _by_label(events)
         self.streams = streams
         # By the whole label of the event, hence common to this desk and those within.
         self._released: Counter[str] = Counter()
         self._generators: dict[tuple[str, str], np.random.Generator] = {}
         self._batches: dict[tuple[str, int], Any] = {}
-        self._stds: dict[str, np.ndarray] = {}
-        self._bounded: dict[str, Query] = {}
-        self._last: tuple[Query, Query] | None = None
+        self._asked: dict[tuple[str, str], _Asked] = {}
 
     def event(self, label: str) -> Event:
         """Return what was charged under a label, or raise PrivacyBudgetError."""
@@ -289,55 +303,27 @@ class Desk:
             If this was not charged; nothing is released, read or counted.
         """
         event, stream = self.event(label), label if stream is None else stream
-        query = self._of_units(query)
-        self._check(label, event, query, stream)
-        std, journal = self._next_std(event), self._journal
-        if journal is None:
-            return self._released_now(event, stream, query, theta, std)
-        found = journal.given(event.label, stream, query.shape, theta)
-        if found is None:
-            found = self._released_now(event, stream, query, theta, std)
-            journal.keep(event.label, stream, theta, found)
-        return found
+        asked = self._asked.get((event.label, stream))
+        if asked is None or asked.given is not query:
+            asked = self._checked(label, query, stream)
+            self._asked[event.label, stream] = asked
+        count = self._released[event.label]
+        if count >= event.n_steps:
+            raise PrivacyBudgetError(
+                f"label={label!r} was charged for {event.n_steps} release(s), which "
+                "were all given out: charge one more."
+            )
+        self._released[event.label] = count + 1
+        return self._released_now(asked, theta, count)
 
-    def _released_now(
-        self,
-        event: Event,
-        stream: str,
-        query: Query,
-        theta: np.ndarray | None,
-        std: float,
-    ) -> np.ndarray:
-        """Return a release that was not given out before: of fresh coins and noise."""
-        batch = self._batch(event, query)
-        generator = self._generator(event, stream, query)
-        noisy_sum = functools.partial(
-            _noisy_sum, query, theta, noise_std=std, generator=generator, batch=batch
-        )
-        if (audit := current()) is None:
-            return noisy_sum()
-        asked = Asked(event, stream, query, theta, std, batch, self._void)
-        return audit.release(asked, noisy_sum)
-
-    def _of_units(self, query: Query) -> Query:
-        """Return what a query sums over the units; the same object each time."""
-        if self._last is None or self._last[0] is not query:
-            self._last = query, weighted(query, self._units)
-        return self._last[1]
-
-    def _check(self, label: str, event: Event, query: Query, stream: str) -> None:
+    def _checked(self, label: str, query: Query, stream: str) -> _Asked:
+        """Return a query whose bounds were compared with what was charged."""
         if stream == _COINS:
             raise PrivacyBudgetError(
                 f"stream={stream!r} is the one of the batches: give the noise of "
                 f"{label!r} another name."
             )
-        if self._released[event.label] >= event.n_steps:
-            raise PrivacyBudgetError(
-                f"label={label!r} was charged for {event.n_steps} release(s), which "
-                "were all given out: charge one more."
-            )
-        if self._bounded.get(event.label) is query:  # frozen, and looked at before
-            return
+        event, given, query = self.event(label), query, weighted(query, self._units)
         moved = query.sensitivity(event.relation)
         for name, asked, charged in (
             ("clip_norm", query.clip_norm, event.clip_norm),
@@ -350,15 +336,29 @@ class Desk:
                     f"and at most {charged!r}, which was charged: charge what the "
                     "query says."
                 )
-        self._bounded[event.label] = query
+        stds = event.step_stds
+        units = np.broadcast_to(query.unit(stds), stds.shape)
+        return _Asked(event, stream, given, query, stds, units)
 
-    def _next_std(self, event: Event) -> float:
-        """Count a release and return the standard deviation of its noise."""
-        if event.label not in self._stds:
-            self._stds[event.label] = event.step_stds
-        count = self._released[event.label]
-        self._released[event.label] = count + 1
-        return float(self._stds[event.label][count])
+    def _released_now(
+        self, asked: _Asked, theta: np.ndarray | None, count: int
+    ) -> np.ndarray:
+        """Return release number `count`: integers with integer noise, times a unit."""
+        query, std = asked.query, float(asked.stds[count])
+        batch = self._batch(asked.event, query)
+        noisy_sum = functools.partial(
+            _noisy_sum,
+            query,
+            theta,
+            noise_std=std,
+            unit=float(asked.units[count]),
+            generator=self._generator(asked.event, asked.stream, query),
+            batch=batch,
+        )
+        if (audit := current()) is None:
+            return noisy_sum()
+        about = asked.event, asked.stream, query, theta, std, batch, self._void
+        return audit.release(Asked(*about), noisy_sum)
 
     def _batch(self, event: Event, query: Query) -> Any:
         """Return the rows of a release, None for all of them."""
@@ -395,11 +395,11 @@ def _noisy_sum(
     theta: np.ndarray | None,
     *,
     noise_std: float,
+    unit: float,
     generator: np.random.Generator,
     batch: np.ndarray | None,
 ) -> np.ndarray:
     """Return the sum over a batch with noise: integers both, in a public unit."""
-    unit = query.unit(noise_std)
     total = query.exact_sum(theta, batch, unit)
     return add_integer_gaussian(total, noise_std / unit, generator) * unit
 

@@ -20,7 +20,6 @@ whose bounds are those of any other.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -43,8 +42,8 @@ class Query(Protocol):
     shape: tuple[int, ...]
     clip_norm: float
 
-    def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sum."""
+    def unit(self, noise_std: float | np.ndarray) -> float | np.ndarray:
+        """Return the grid unit of the sum, for each standard deviation of noise."""
 
     def sensitivity(self, relation: Relation) -> float:
         """Return how far neighbours move the sum over every row, in its own units."""
@@ -85,12 +84,14 @@ def derived(query: Any, make: Callable[[Any], Query]) -> Query:
     return make(query) if elsewhere is None else elsewhere(make)
 
 
-def sum_unit(noise_std: float, clip_norm: float, n_rows: int, finest: float) -> float:
+def sum_unit(
+    noise_std: float | np.ndarray, clip_norm: float, n_rows: int, finest: float
+) -> float | np.ndarray:
     """Return the smallest power of two that keeps a noisy sum inside int64.
 
     Parameters
     ----------
-    noise_std : float
+    noise_std : float or ndarray
         Standard deviation of the noise; 0 where a test wants none.
     clip_norm : float
         L2 bound, hence entrywise bound, of one contribution.
@@ -99,5 +100,6 @@ def sum_unit(noise_std: float, clip_norm: float, n_rows: int, finest: float) -> 
     finest : float
         Smallest unit of use.
     """
-    room = max(noise_std / SAFE_STD, n_rows * clip_norm / 2.0**62, finest)
-    return 2.0 ** math.ceil(math.log2(room))
+    room = np.maximum(noise_std / SAFE_STD, max(n_rows * clip_norm / 2.0**62, finest))
+    fraction, exponent = np.frexp(room)
+    return np.ldexp(1.0, exponent - (fraction == 0.5))

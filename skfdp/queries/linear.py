@@ -242,7 +242,7 @@ class LinearQuery:
             batch, people = self.units.by_person(batch)
         size = self.n_rows if batch is None else len(batch)
         n_jobs = min(self.n_jobs, 1 + size // _ROWS_PER_THREAD)
-        asked = theta, batch, people, unit
+        asked = theta, batch, people, self._clip(unit)
         if n_jobs == 1 and people is None:
             return self._partial_sum(*asked, self._workspaces[0], 0, size)
         if people is not None:
@@ -255,12 +255,12 @@ class LinearQuery:
         parts = self._threads.map(some, self._workspaces[:n_jobs], ends[:-1], ends[1:])
         return np.sum(list(parts), axis=0)
 
-    @property
+    @functools.cached_property
     def _joins_rows(self) -> bool:
         """Whether rows are clipped together, those of a person."""
         return self.units is not None and self.units.joint
 
-    @property
+    @functools.cached_property
     def _plain(self) -> bool:
         """Whether contributions of rows have rank one."""
         return self.padded is None or self.padded is self.rows
@@ -301,40 +301,48 @@ class LinearQuery:
 
         return inner_products(self.rows, self.padded)
 
-    def _partial_sum(self, theta, batch, people, unit, work, start, stop) -> np.ndarray:
+    def _partial_sum(self, theta, batch, people, clip, work, start, stop) -> np.ndarray:
         # Here and not in the caller, because threads start with their own state: an
         # overflow warning would tell of private margins.
         with np.errstate(all="ignore"):
-            work.start(theta)
-            clip = self._clip(unit)
+            work.rows.start(theta)
             if people is not None:
-                self._add_persons(work, batch, people, start, stop, clip)
-            elif self.padded is None:
-                work.rows.add_clipped(batch, start, stop, self._task, clip)
-            else:
-                self._add_differences(work, batch, start, stop, clip)
-            return work.total()
+                return self._sum_of_persons(work, batch, people, start, stop, clip)
+            if self.padded is not None:
+                return self._sum_of_differences(work, theta, batch, start, stop, clip)
+            work.rows.add_clipped(batch, start, stop, self._task, clip)
+            return work.rows.total()
 
     def _clip(self, unit: float) -> Clip:
         """Return the bounds of a contribution, in the units of residual times row."""
         from skfdp.kernels.contributions import Clip, Column
 
-        rows = self.rows
-        largest = _LARGEST_RESIDUAL if self._plain else _LARGEST_OF_DIFFERENCES
-        norms = self.clip_norm / rows.unit, unit / rows.unit
-        return Clip(Column(*rows.norms_in_memory), *norms, largest)
+        if unit not in self._clips:
+            rows = self.rows
+            largest = _LARGEST_RESIDUAL if self._plain else _LARGEST_OF_DIFFERENCES
+            norms = self.clip_norm / rows.unit, unit / rows.unit
+            self._clips[unit] = Clip(Column(*rows.norms_in_memory), *norms, largest)
+        return self._clips[unit]
 
-    def _add_persons(self, work: _Workspace, batch, ends, start, stop, clip) -> None:
-        """Add the clipped sums of persons, block by block."""
+    @functools.cached_property
+    def _clips(self) -> dict[float, Clip]:
+        return {}
+
+    def _sum_of_persons(self, work: _Workspace, batch, ends, start, stop, clip):
+        """Return the sum over persons of their clipped sums, block by block."""
+        work.persons.start()
         size = work.rows.block_size
         for part, own in person_blocks(batch, ends, start, stop, size):
             residual = self._residual(work.rows, part, self._task)
             work.persons.add(part, own, residual, clip)
+        return work.persons.total()
 
-    def _add_differences(self, work: _Workspace, batch, start, stop, clip) -> None:
-        """Add clipped differences to the public loss, block by block."""
+    def _sum_of_differences(self, work: _Workspace, theta, batch, start, stop, clip):
+        """Return the sum of clipped differences to the public loss, block by block."""
         from skfdp.kernels import contributions
 
+        if work.padded is not None:
+            work.padded.start(theta)
         public_norms = contributions.Column(*self.padded.norms_in_memory)
         for part in work.rows.parts(batch, start, stop):
             residual = self._residual(work.rows, part, self._task)
@@ -347,6 +355,9 @@ class LinearQuery:
                 contributions.clip_differences(residual, public, part, clip, *norms)
                 work.padded.add(part, -public)
             work.rows.add(part, residual)
+        if work.padded is None:
+            return work.rows.total()
+        return work.rows.total() + work.padded.total()
 
     def _residual(self, rows: Products, part: np.ndarray, task: Task) -> np.ndarray:
         """Return the residuals of one block, float64 (n_outputs, len(part))."""
@@ -452,23 +463,6 @@ class _Workspace:
         # The clip bounds every entry of a contribution, not those of its two parts.
         self.rows = products.products(rows, n_outputs)
         self.padded = products.products(padded, n_outputs)
-
-    def start(self, theta: np.ndarray) -> None:
-        """Begin a step; see `Products.start`."""
-        self.rows.start(theta)
-        if self.padded is not None:
-            self.padded.start(theta)
-        if self.persons is not None:
-            self.persons.start()
-
-    def total(self) -> np.ndarray:
-        """Return the int64 sum of the step, a fresh array."""
-        if self.persons is not None:
-            return self.persons.total()
-        total = self.rows.total()
-        if self.padded is None:
-            return total
-        return total + self.padded.total()
 
 
 # Sensitivities of sums of clipped gradients to a replaced record.

@@ -7,6 +7,7 @@ change it.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 
@@ -89,7 +90,7 @@ class Products:
                 last = min(first + size, end)
                 yield np.arange(first, last) if batch is None else batch[first:last]
 
-    @property
+    @functools.cached_property
     def block_size(self) -> int:
         """Rows of a block."""
         in_block = self.block_entries // (self.rows.stored_per_row + 4 * self.n_outputs)

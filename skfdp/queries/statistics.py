@@ -194,7 +194,7 @@ class CrossSum:
         """Return the grid unit of the sum; private rows have the grid unit / GRID."""
         # A grid of 1 is the coarsest on which 1 - |p|**2 is an integer.
         room = FULL_WEIGHT * self.n_rows
-        return min(GRID, sum_unit(noise_std, self.clip_norm, room, GRID**2))
+        return np.minimum(GRID, sum_unit(noise_std, self.clip_norm, room, GRID**2))
 
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float
@@ -452,7 +452,7 @@ class SecondMoment(OfGridRows):
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum: the square of a unit of rows."""
         least = sum_unit(noise_std, self.clip_norm, self.n_rows, GRID**2)
-        return 4.0 ** math.ceil(math.log2(least) / 2)
+        return 4.0 ** np.ceil(np.log2(least) / 2)
 
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float
@@ -637,7 +637,7 @@ class BinCounts:
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the counts, at most 1: a record has to be a unit."""
-        return min(1.0, sum_unit(noise_std, 1.0, 0, _FINEST))
+        return np.minimum(1.0, sum_unit(noise_std, 1.0, 0, _FINEST))
 
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float

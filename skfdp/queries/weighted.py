@@ -93,7 +93,7 @@ def fits_grid(query: Query, noise_std: float, units: Units | None) -> bool:
     """
     if units is not None:
         query, noise_std = Weighted(query, units), units.reach * noise_std
-    return noise_std <= SAFE_STD * query.unit(noise_std)
+    return bool(noise_std <= SAFE_STD * query.unit(noise_std))
 
 
 def weighted(query: Query, units: Units | None) -> Query:

@@ -648,11 +648,11 @@ class BoundsFirst:
             records.row_map, low=found.low, span=found.high - found.low
         )
 
-        def told(step: int, model: Callable[[], Any]) -> bool:
-            return on_step(step, lambda: with_map(model()))
-
         def with_map(model: Any) -> Any:
             return dataclasses.replace(model, row_map=row_map)
 
-        mapped = records.bounded_by(row_map)
-        return with_map(self.method.run(mapped, prepared.after, plan.after, desk, told))
+        def watched(step: int, model: Callable[[], Any]) -> bool:
+            return on_step(step, lambda: with_map(model()))
+
+        asked = records.bounded_by(row_map), prepared.after, plan.after, desk
+        return with_map(self.method.run(*asked, on_step and watched))

@@ -31,7 +31,7 @@ from skfdp.queries.statistics import LabelSum
 from skfdp.queries.weighted import fits_grid
 from skfdp.solvers import parameters, postprocessing, public_model
 from skfdp.solvers.centring import Centring, Moments, Regressors
-from skfdp.solvers.method import Budget, OnStep, Plan, existing
+from skfdp.solvers.method import Budget, OnStep, Plan, existing, of_weights
 from skfdp.solvers.parameters import Loop
 from skfdp.solvers.postprocessing import CoefficientNoise, LinearFit
 from skfdp.solvers.public_model import (
@@ -743,7 +743,7 @@ class Descent:
             public_gradient=public_gradient(
                 self, records, loss, prepared.offset, query, coordinates, desk
             ),
-            on_step=lambda step, theta: on_step(step, lambda: found(theta, step + 1)),
+            on_step=of_weights(on_step, found),
             start=start,
         )
         path, made = (start, theta), (rule, query, coordinates, n_iter)

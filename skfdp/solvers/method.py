@@ -12,15 +12,26 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+import numpy as np
+
 from skfdp.data.records import PublicRecords, Records
 from skfdp.mechanisms.release import Desk
 from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_epsilon, gdp_mu
 from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.events import Relation
 
-#: Told the number of a step and how to build the model of that moment; returns whether
-#: to stop. What it sees is released.
-OnStep = Callable[[int, Callable[[], Any]], bool]
+#: Called with the number of a step and a function that builds the model of that moment;
+#: returns whether to stop. What it sees is released. None: nobody wants to see steps.
+OnStep = Callable[[int, Callable[[], Any]], bool] | None
+
+
+def of_weights(
+    on_step: OnStep, model: Callable[[np.ndarray, int], Any]
+) -> Callable[[int, np.ndarray], bool] | None:
+    """Return `on_step` for a loop that has weights, which `model` makes a model of."""
+    if on_step is None:
+        return None
+    return lambda step, theta: on_step(step, lambda: model(theta, step + 1))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -688,7 +688,7 @@ class MomentSum(OfGridRows):
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum, an even power of two."""
         unit = sum_unit(noise_std, self.clip_norm, self.capacity, GRID**2)
-        return 4.0 ** math.ceil(math.log2(unit) / 2)
+        return 4.0 ** np.ceil(np.log2(unit) / 2)
 
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float

@@ -26,7 +26,7 @@ from skfdp.queries.network import WIDEST, MLPQuery, Rows, precision
 from skfdp.queries.statistics import ClassSum
 from skfdp.solvers import parameters
 from skfdp.solvers.descent import Descent, DescentPlan, DescentStart
-from skfdp.solvers.method import Budget, OnStep, Plan
+from skfdp.solvers.method import Budget, OnStep, Plan, of_weights
 from skfdp.solvers.parameters import Loop
 from skfdp.solvers.postprocessing import LinearFit
 from skfdp.solvers.public_model import drawn_rows, padded_gradient
@@ -980,7 +980,7 @@ class NetworkDescent:
             average=own.average,
             private_weight=self.private_weight,
             public_gradient=gradient,
-            on_step=lambda step, theta: on_step(step, lambda: found(theta, step + 1)),
+            on_step=of_weights(on_step, found),
             start=loop.start,
         )
 

@@ -17,7 +17,7 @@ from tight_canaries import BRIGHT, FAR, X, Y
 
 import skfdp
 from skfdp.audit import mechanism as bounds
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms import release
 from skfdp.privacy.accounting import cost
 
 BOUNDED = {"bounds": (0, 1), "epsilon": 10.0}
@@ -144,7 +144,11 @@ def test_whole_fits_show_less_than_they_claim(name):
 
 @pytest.mark.slow
 def test_half_the_noise_of_a_whole_fit_is_noticed(monkeypatch):
-    honest = Desk._next_std
-    monkeypatch.setattr(Desk, "_next_std", lambda *given: honest(*given) / 2)
+    honest = release._noisy_sum
+
+    def half(*query, noise_std, **more):
+        return honest(*query, noise_std=noise_std / 2, **more)
+
+    monkeypatch.setattr(release, "_noisy_sum", half)
     with pytest.raises(AssertionError):
         check_below(WHOLE, 600)

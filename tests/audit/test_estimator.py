@@ -61,8 +61,7 @@ def make(name, **changed):
 def divide_noise(monkeypatch, factor):
     """Sabotage the desk: noise below what was charged."""
 
-    def less(query, theta, *, noise_std, generator, batch):
-        unit = query.unit(noise_std)
+    def less(query, theta, *, noise_std, unit, generator, batch):
         total = query.exact_sum(theta, batch, unit)
         std = noise_std / factor / unit
         return desk.add_integer_gaussian(total, std, generator) * unit

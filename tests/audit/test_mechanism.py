@@ -337,8 +337,12 @@ def test_a_claim_is_refuted_when_its_own_curve_is():
 
 # -- sabotage --------------------------------------------------------------------------
 def halve_the_noise(monkeypatch):
-    honest = Desk._next_std
-    monkeypatch.setattr(Desk, "_next_std", lambda *given: honest(*given) / 2)
+    honest = desk._noisy_sum
+
+    def half(*query, noise_std, **more):
+        return honest(*query, noise_std=noise_std / 2, **more)
+
+    monkeypatch.setattr(desk, "_noisy_sum", half)
 
 
 def repeat_the_noise(monkeypatch):
@@ -401,12 +405,13 @@ def test_sabotage_of_sampled_batches_is_noticed(sabotage, relation, monkeypatch)
 
 def test_a_release_that_shows_too_much_is_refuted_alone(monkeypatch):
     """Where the whole has room for it, too."""
-    honest = Desk._next_std
+    honest = Desk._released_now
 
-    def halved(self, event):
-        return honest(self, event) / (2 if event.label == "mean" else 1)
+    def halved(desk, asked, *given):
+        stds = asked.stds / (2 if asked.event.label == "mean" else 1)
+        return honest(desk, dataclasses.replace(asked, stds=stds), *given)
 
-    monkeypatch.setattr(Desk, "_next_std", halved)
+    monkeypatch.setattr(Desk, "_released_now", halved)
     small = dataclasses.replace(FULL, noise_std=(5.0,))
     large = dataclasses.replace(SCHEDULE, noise_std=(2.0,))
     result = audit_mechanism([small, large], n_trials=2000, random_state=0)

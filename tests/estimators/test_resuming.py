@@ -633,7 +633,7 @@ def test_the_file_holds_nothing_private(path, monkeypatch):
     monkeypatch.setattr(
         Desk,
         "_released_now",
-        lambda self, event, stream, query, *_: np.full(query.shape, 30.0),
+        lambda self, asked, *_: np.full(asked.query.shape, 30.0),
     )
     files = []
     for seed in range(3):
