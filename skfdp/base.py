@@ -21,10 +21,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skfdp import dask_tables
 from skfdp._callbacks import CallbackSupportMixin, with_callbacks
-from skfdp.dask_tables import is_collection
-from skfdp.data._values import Column, as_array, exact, is_frame, raw_column
+from skfdp.data._values import Column, as_array, exact, is_dask, is_frame, raw_column
 from skfdp.data.arrays import (
     blanked,
     check_arrays,
@@ -88,7 +86,6 @@ from skfdp.privacy.store import FitPlan, Receipt
 from skfdp.solvers.bounds import (
     UNKNOWN,
     BoundsFirst,
-    is_private,
     told_of_released,
     with_public_bounds,
 )
@@ -560,7 +557,8 @@ class TableEstimator(BaseEstimator):
     @property
     def _releases_bounds(self) -> bool:
         """Whether the fit itself finds the bounds of the columns."""
-        wanted = is_private(self.bounds)
+        # No array is asked, which would answer by entry.
+        wanted = isinstance(self.bounds, str) and self.bounds == "private"
         return wanted and self._may_release_bounds and math.isfinite(self.epsilon)
 
     @property
@@ -570,20 +568,29 @@ class TableEstimator(BaseEstimator):
             return self.encoder is None
         return bool(self.normalize)
 
-    def _records(self, X, y, planning: bool = False, **of_rows: Any) -> Records:
-        """Validate, split and map; the last time that the user's objects are touched.
+    def _on_records(
+        self,
+        use: Callable[[Records], Any],
+        X: Any,
+        y: Any,
+        planning: bool = False,
+        **of_rows: Any,
+    ) -> Any:
+        """Return what `use` makes of the records of X and y, whatever kind of table.
 
-        Rows of a Dask collection are read where they are: see `partitions.reading`.
-        Parameters are those of `_records_in_memory`.
+        The partitions of a Dask collection stay where they are, and are let go of
+        afterwards. Parameters are those of `_records`.
         """
-        if is_collection(X):
-            return dask_tables.read(self, X, y, planning, **of_rows)
-        return self._records_in_memory(X, y, planning, **of_rows)
+        if is_dask(X):
+            from skfdp import dask_tables
 
-    def _records_in_memory(
+            return dask_tables.on_records(self, use, X, y, planning, **of_rows)
+        return use(self._records(X, y, planning, **of_rows))
+
+    def _records(
         self, X, y, planning: bool = False, sample_weight=None, groups=None, whole=None
     ) -> Records:
-        """Return the records of a table in memory.
+        """Validate, split and map; the last time that the user's objects are touched.
 
         Parameters
         ----------
@@ -686,7 +693,8 @@ class TableEstimator(BaseEstimator):
         self._group_column = groups if isinstance(groups, str) else None
         if self._group_column is not None:
             check_named(self.public_features, self.bounds, groups)
-        return without_group_column(X, groups)
+            return without_group_column(X, groups)
+        return X, groups
 
     def _rows_that_count(
         self, X, y, sample_weight, groups
@@ -913,13 +921,9 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         self._check_declarations()
         self._check_parameters()
         check_checkpoint(checkpoint, self.epsilon, self.random_state, self._can_resume)
-        ledger = PrivacyLedger.resolve(self.ledger)
-        dask_tables.check_estimator(self, X)
-        records = self._records(X, y, **of_rows)
-        try:
-            return self._fit_records(records, ledger, checkpoint)
-        finally:
-            dask_tables.close(records)
+        ledger = None if self.ledger is None else PrivacyLedger.resolve(self.ledger)
+        use = functools.partial(self._fit_records, ledger=ledger, checkpoint=checkpoint)
+        return self._on_records(use, X, y, **of_rows)
 
     def _fit_records(
         self, records: Records, ledger: PrivacyLedger | None, checkpoint: Any
@@ -931,7 +935,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         warn_of_large(self.epsilon)
         public = records.public
         method, prepared, plan = self._planned(public)
-        dask_tables.check_method(records, method)
         told = self._fit_plan(public, plan)
         run = functools.partial(self._run, method, records, prepared, plan)
         of_rows = records.void, public.units
@@ -1004,16 +1007,13 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         forget(own)
         own._check_declarations()
         own._check_parameters()
-        dask_tables.check_estimator(own, X)
-        records = own._records(X, y, planning=True, **of_rows)
-        try:
-            plan, public = None, records.public
-            if math.isfinite(own.epsilon):
-                method, _, plan = own._planned(public)
-                dask_tables.check_method(records, method)
-            return own._fit_plan(public, plan)
-        finally:
-            dask_tables.close(records)
+
+        def planned(records: Records) -> FitPlan:
+            public = records.public
+            private = math.isfinite(own.epsilon)
+            return own._fit_plan(public, own._planned(public)[-1] if private else None)
+
+        return own._on_records(planned, X, y, planning=True, **of_rows)
 
     def _given(self) -> dict[str, Any]:
         """Return the parameters as they were given, by name."""
@@ -1082,6 +1082,10 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
         """Return the method, what it learnt in public, and its plan."""
         method, budget = self._method(public), self._budget(public)
+        if getattr(public, "in_partitions", False):  # a search has none
+            from skfdp import dask_tables
+
+            dask_tables.check_method(method)
         if self._releases_bounds and public.n_private:
             method = BoundsFirst(method)
         prepared = method.prepare(public, budget)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skfdp.data._values import types_of
+from skfdp.data._values import is_dask, types_of
 from skfdp.data.arrays import (
     blanked,
     check_arrays,
@@ -622,12 +622,6 @@ _NO_PARTITIONS = (
 )
 
 
-def is_collection(X: Any) -> bool:
-    """Whether X is an array or a frame of Dask; imports nothing."""
-    package = type(X).__module__.partition(".")[0]
-    return package in ("dask", "dask_expr") and hasattr(X, "to_delayed")
-
-
 def parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
     """Return the partitions of X and y, as what Dask can compute.
 
@@ -644,7 +638,7 @@ def parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
     rows = _delayed(X)
     if y is None:
         return [(one, None) for one in rows]
-    if not is_collection(y):
+    if not is_dask(y):
         kind = type(y).__name__
         raise ValueError(
             f"y of type {kind} must be a Dask array or Series with the partitions of "
@@ -778,23 +772,21 @@ class Reader:
         return _records_of_part(self.estimator, *raw, public, self.planning)
 
 
-def check_estimator(estimator: Any, X: Any) -> None:
+def _check_estimator(estimator: Any) -> None:
     """Refuse a Dask collection where the estimator needs a table in memory."""
-    if is_collection(X) and not getattr(estimator, "_takes_partitions", False):
+    if not getattr(estimator, "_takes_partitions", False):
         raise TypeError(
             f"{type(estimator).__name__} takes no Dask collection yet, as the linear "
             "estimators do: pass X.compute() if it fits."
         )
 
 
-def check_method(records: Any, method: Any) -> None:
+def check_method(method: Any) -> None:
     """Refuse partitions where a method needs the rows in one place.
 
     A method says what for: ``needs_whole_table() -> str or None``. Of one that says
     nothing, it is the method itself.
     """
-    if not isinstance(records, PartitionedRecords):
-        return
     told = getattr(method, "needs_whole_table", None)
     reason = f"{type(method).__name__} is a method that" if told is None else told()
     if reason is not None:
@@ -804,9 +796,20 @@ def check_method(records: Any, method: Any) -> None:
         )
 
 
-def close(records: Any) -> None:
-    """Let workers go of what they keep of the records of a fit."""
-    if isinstance(records, PartitionedRecords):
+def on_records(
+    estimator: Any,
+    use: Callable[[PartitionedRecords], Any],
+    X: Any,
+    y: Any,
+    planning: bool,
+    **of_rows: Any,
+) -> Any:
+    """Return what `use` makes of the records of a collection; see `read`."""
+    _check_estimator(estimator)
+    records = read(estimator, X, y, planning, **of_rows)
+    try:
+        return use(records)
+    finally:
         records.close()
 
 
@@ -888,7 +891,7 @@ def _read(
     n_rows, labels = sum(sizes), None
     if estimator.public_target:
         labels = np.concatenate(places.ask(RAW, _target))
-    known = estimator._records_in_memory(
+    known = estimator._records(
         sample,
         None if y is None else sample_of(y),
         planning=True,

@@ -332,8 +332,10 @@ class LinearModel(PrivateEstimator):
         return self._plan(X, y, sample_weight=sample_weight, groups=groups)
 
     def _rows_of_units(self, sample_weight, groups, n_rows) -> RowsOfUnits | None:
-        relation = Relation.of(self.neighboring_relation)
         most = self.max_rows_per_person
+        if sample_weight is None and groups is None and most is None:
+            return None
+        relation = Relation.of(self.neighboring_relation)
         return RowsOfUnits.checked(sample_weight, groups, n_rows, relation, most)
 
     def _units(
@@ -836,7 +838,8 @@ class FeatureDPLogisticRegression(LinearClassifier):
         check_choice("solver", self.solver, tuple(_SOLVERS))
         check_choice("centering", self.centering, ("auto", "gaussian", None))
         check_choice("public_target", self.public_target, (True, False))
-        check_public_model(self.public_model, self.public_target)
+        if self.public_model is not None and not is_auto(self.public_model):
+            check_public_model(self.public_model, self.public_target)
         if callable(self.public_loss) and self.encoder is not None:
             raise ValueError(
                 "public_loss is a function of the columns of X, which are raw here: "
@@ -855,6 +858,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
         return _SOLVERS[self.solver](self, public)
 
     def _one_shot_or_descent(self, public: PublicRecords) -> Method:
+        label_dp = bool(public.mask.all()) and not public.has_target
+        if self.solver == "auto" and not label_dp:
+            return self._descent(public)
         given, relation = self._given(), self.neighboring_relation
         mu = gdp_mu(self.epsilon, self.delta)
         if takes_one_shot(given, public, Relation.of(relation), mu):

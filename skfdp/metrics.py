@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from skfdp.addresses import public
-from skfdp.dask_tables import computed, is_collection
+from skfdp.dask_tables import computed
+from skfdp.data._values import is_dask
 from skfdp.data.arrays import numeric_target
 from skfdp.data.records import MOST_ROWS
 from skfdp.data.target import encode_any
@@ -298,7 +299,7 @@ def private_score(
     check_flag("model_is_public", model_is_public)
     ledger = PrivacyLedger.resolve(ledger)
     given = X, y, by, groups, sample_weight
-    of_dask = any(map(is_collection, given))
+    of_dask = any(map(is_dask, given))
     if of_dask:
         X, y, by, groups, sample_weight = computed(*given)
     X, groups = without_group_column(X, groups)

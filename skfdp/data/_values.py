@@ -259,6 +259,12 @@ def is_frame(X: Any) -> bool:
     )
 
 
+def is_dask(X: Any) -> bool:
+    """Whether X is an array or a frame of Dask; imports nothing."""
+    package = type(X).__module__.partition(".")[0]
+    return package in ("dask", "dask_expr") and hasattr(X, "to_delayed")
+
+
 def is_dask_frame(X: Any) -> bool:
     """Whether X is a frame of Dask; imports nothing."""
     return hasattr(type(X), "map_partitions") and hasattr(type(X), "divisions")

@@ -118,8 +118,8 @@ def check_arrays(
         return X, shaped_target(y, X.shape[0])
     check_no_path(X)
     check_columns_of_frame(X)
-    table = large_table(X)
-    if table is not None:
+    in_memory = type(X) is np.ndarray or hasattr(type(X), "iloc")
+    if not in_memory and (table := large_table(X)) is not None:
         return _checked_table(estimator, table, y, reset, finite)
     if issparse(X) and not accept_sparse:
         raise TypeError(

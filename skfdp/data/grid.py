@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skfdp.data.sources import Reader, RowFile, is_on_disk, working_memory
+from skfdp.data.sources import Reader, RowFile, working_memory
 
 # Passes over rows in blocks of bounded size, and what they share of CSR rows.
 
@@ -270,7 +270,8 @@ class _Rows:
         """Begin the rows that are made of X."""
         shape = X.shape[0], n_columns
         norms = np.empty(shape[0])
-        if is_on_disk(X) and 2 * math.prod(shape) > working_memory():
+        on_disk = getattr(X, "on_disk", False)
+        if on_disk and 2 * math.prod(shape) > working_memory():
             values = np.empty((0, n_columns), dtype=np.int16)
             return cls(GridRows(values, norms, scale), RowFile(n_columns))
         if target is None:

@@ -27,7 +27,7 @@ from skfdp.data.grid import (
     times_columns,
     unit_of_squares,
 )
-from skfdp.data.sources import LargeTable, is_on_disk
+from skfdp.data.sources import LargeTable
 from skfdp.data.validation import check_interval
 from skfdp.privacy.checks import shown
 
@@ -449,7 +449,7 @@ class PublicRows:
     @property
     def on_disk(self) -> bool:
         """Whether the table lies in a file."""
-        return is_on_disk(self.table)
+        return getattr(self.table, "on_disk", False)
 
     @functools.cached_property
     def _kept(self) -> np.ndarray | None:
@@ -828,7 +828,7 @@ class MovedRows:
     @property
     def on_disk(self) -> bool:
         """Whether the rows lie in a file."""
-        return is_on_disk(self.rows)
+        return getattr(self.rows, "on_disk", False)
 
     def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
         """Return some of the rows, float64."""

@@ -470,11 +470,6 @@ def chosen_rows(X: Any, rows: np.ndarray) -> Any:
     return X.chosen(rows) if isinstance(X, LargeTable) else X[rows]
 
 
-def is_on_disk(X: Any) -> bool:
-    """Whether what is read in blocks comes from a file."""
-    return bool(getattr(X, "on_disk", False))
-
-
 # About so many entries of an Arrow table or data set are held at once.
 _ENTRIES = 2**21
 _UNREADABLE = (

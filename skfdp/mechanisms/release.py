@@ -323,7 +323,9 @@ class Desk:
                 f"stream={stream!r} is the one of the batches: give the noise of "
                 f"{label!r} another name."
             )
-        event, given, query = self.event(label), query, weighted(query, self._units)
+        event, given = self.event(label), query
+        if self._units is not None:
+            query = weighted(query, self._units)
         moved = query.sensitivity(event.relation)
         for name, asked, charged in (
             ("clip_norm", query.clip_norm, event.clip_norm),

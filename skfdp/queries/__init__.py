@@ -26,6 +26,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from skfdp.data.grid import GridRows
+from skfdp.data.units import Units
 from skfdp.privacy.events import Relation
 
 # The noise is exact at every size. What grows with it is the share of entries that need
@@ -103,3 +104,21 @@ def sum_unit(
     room = np.maximum(noise_std / SAFE_STD, max(n_rows * clip_norm / 2.0**62, finest))
     fraction, exponent = np.frexp(room)
     return np.ldexp(1.0, exponent - (fraction == 0.5))
+
+
+def fits_grid(query: Query, noise_std: float, units: Units | None) -> bool:
+    """Return whether the grid of a sum over units holds its noise without effort.
+
+    Parameters
+    ----------
+    query : Query
+        Planned, of records.
+    noise_std : float
+        As planned for records.
+    units : Units or None
+    """
+    if units is not None:
+        from skfdp.queries.weighted import Weighted
+
+        query, noise_std = Weighted(query, units), units.reach * noise_std
+    return bool(noise_std <= SAFE_STD * query.unit(noise_std))

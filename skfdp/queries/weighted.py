@@ -10,7 +10,7 @@ import numpy as np
 from skfdp.data.grid import GridRows, SparseGridRows
 from skfdp.data.units import WEIGHT_BITS, Units
 from skfdp.privacy.events import Relation
-from skfdp.queries import SAFE_STD, Query
+from skfdp.queries import Query
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,26 +80,8 @@ class Weighted:
         return total
 
 
-def fits_grid(query: Query, noise_std: float, units: Units | None) -> bool:
-    """Return whether the grid of a sum over units holds its noise without effort.
-
-    Parameters
-    ----------
-    query : Query
-        Planned, of records.
-    noise_std : float
-        As planned for records.
-    units : Units or None
-    """
-    if units is not None:
-        query, noise_std = Weighted(query, units), units.reach * noise_std
-    return bool(noise_std <= SAFE_STD * query.unit(noise_std))
-
-
-def weighted(query: Query, units: Units | None) -> Query:
-    """Return what a query sums over units; None: each row is a unit of its own."""
-    if units is None:
-        return query
+def weighted(query: Query, units: Units) -> Query:
+    """Return what a query sums over units."""
     own = getattr(query, "of_units", None)
     return Weighted(query, units) if own is None else own(units)
 

@@ -530,11 +530,6 @@ _INSTEAD = {
 }
 
 
-def is_private(bounds: Any) -> bool:
-    """Whether bounds are to be released; asks no array, which would answer by entry."""
-    return isinstance(bounds, str) and bounds == "private"
-
-
 def with_public_bounds(
     row_map: RowMap, X: np.ndarray | csr_array, public: np.ndarray
 ) -> RowMap:

@@ -160,8 +160,10 @@ class Centring:
         if public.mask.all():
             return ()
         n, measures = public.n_effective, self._level is not None
-        level = adaptive_centring.LEVEL if self._level is None else self._level
-        share_of_distances = adaptive_centring.share(mu, n, level)
+        share_of_distances = 0.0
+        if measures or self._adapts:
+            level = adaptive_centring.LEVEL if self._level is None else self._level
+            share_of_distances = adaptive_centring.share(mu, n, level)
         if mean and self._adapts:
             share = self.mean_fraction
             if share == "auto":  # as much for the rough centre as for the mean

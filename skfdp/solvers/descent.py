@@ -21,6 +21,7 @@ from skfdp.mechanisms.release import Desk
 from skfdp.privacy import Event, PrivacyPlan, assumptions
 from skfdp.privacy.assumptions import enforced
 from skfdp.privacy.events import Relation
+from skfdp.queries import fits_grid
 from skfdp.queries.linear import (
     LinearQuery,
     gradient_sensitivity,
@@ -28,7 +29,6 @@ from skfdp.queries.linear import (
     label_bound,
 )
 from skfdp.queries.statistics import LabelSum
-from skfdp.queries.weighted import fits_grid
 from skfdp.solvers import parameters, postprocessing, public_model
 from skfdp.solvers.centring import Centring, Moments, Regressors
 from skfdp.solvers.method import Budget, OnStep, Plan, existing, of_weights

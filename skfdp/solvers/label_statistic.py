@@ -23,8 +23,8 @@ from skfdp.mechanisms.descent import warn_of_divergence
 from skfdp.mechanisms.release import Desk
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
+from skfdp.queries import fits_grid
 from skfdp.queries.statistics import LabelSum
-from skfdp.queries.weighted import fits_grid
 from skfdp.solvers import descent, whitening
 from skfdp.solvers.method import Budget, OnStep, Plan
 from skfdp.solvers.postprocessing import (

@@ -37,8 +37,9 @@ from skfdp.data.units import (
     rounded,
 )
 from skfdp.privacy.events import Relation
+from skfdp.queries import fits_grid
 from skfdp.queries.statistics import LabelSum, RowSum
-from skfdp.queries.weighted import Weighted, fits_grid
+from skfdp.queries.weighted import Weighted
 from skfdp.solvers import public_model
 from skfdp.solvers.centring import public_moments
 from skfdp.solvers.moments import PublicSide

@@ -12,7 +12,6 @@ from skfdp.data.sources import (
     LargeTable,
     chosen_rows,
     in_memory,
-    is_on_disk,
     large_table,
 )
 from skfdp.data.target import _seen_and_codes
@@ -145,8 +144,7 @@ def test_what_is_made_of_rows_in_a_file_is_in_a_file():
         public = PublicRows(source, mask, RowMap())
         whole = WholeRows(public, RowMap())
         for made in (public, whole, MovedRows(whole, np.zeros(D)), source[:, mask]):
-            assert is_on_disk(made) == on_disk
-    assert not is_on_disk(array())
+            assert made.on_disk == on_disk
 
 
 @pytest.mark.parametrize("n", [0, 1, 9000])
