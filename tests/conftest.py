@@ -22,6 +22,20 @@ def pytest_addoption(parser):
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Run the first case of a slow test with many cases each time, the others nightly.
+
+    So no guarantee goes without a test for a day.
+    """
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    seen = {item.function for item in items if not item.get_closest_marker("slow")}
+    for item in slow:
+        if hasattr(item, "callspec") and item.function not in seen:
+            item.own_markers = [mark for mark in item.own_markers if mark.name != "slow"]
+        seen.add(item.function)
+
+
 @pytest.fixture(autouse=True)
 def _noise_of_the_test(request, monkeypatch):
     """Key noise without a seed by the name of the test: chance decides no run.

@@ -56,7 +56,7 @@ def extra_megabytes(dtype, batch, kind):
     return float(done.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize(
     ("dtype", "batch", "kind"),

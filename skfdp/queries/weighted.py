@@ -80,8 +80,10 @@ class Weighted:
         return total
 
 
-def weighted(query: Query, units: Units) -> Query:
-    """Return what a query sums over units."""
+def weighted(query: Query, units: Units | None) -> Query:
+    """Return what a query sums over units; None: each row is a unit of its own."""
+    if units is None:
+        return query
     own = getattr(query, "of_units", None)
     return Weighted(query, units) if own is None else own(units)
 

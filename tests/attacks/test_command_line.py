@@ -145,7 +145,7 @@ def loaded(people, tmp_path_factory):
     return statuses, json.loads(done.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("label", COMBINATIONS)
 def test_every_saved_model_loads_in_a_new_process(loaded, label):
     statuses, margins = loaded

@@ -314,7 +314,7 @@ def coverage(n_records, n_classes, epsilon, n_fits, seed=0):
     return np.mean(hits) if len(hits) > n_fits / 2 else None
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 8.0])
 @pytest.mark.parametrize("n_records, n_classes", [(2000, 2), (5000, 3)])
 def test_intervals_cover(n_records, n_classes, epsilon):

@@ -224,7 +224,7 @@ print(high[0] - before)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("batch", [0, 20_000])
 def test_memory_is_that_of_labels_and_norms(batch, tmp_path):
