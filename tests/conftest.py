@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items):
     seen = {item.function for item in items if not item.get_closest_marker("slow")}
     for item in slow:
         if hasattr(item, "callspec") and item.function not in seen:
-            item.own_markers = [mark for mark in item.own_markers if mark.name != "slow"]
+            item.own_markers = [m for m in item.own_markers if m.name != "slow"]
         seen.add(item.function)
 
 
