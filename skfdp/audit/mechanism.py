@@ -435,7 +435,7 @@ class Canary:
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
-        finest = min(noise_std, self.clip_norm) * _FINEST
+        finest = np.minimum(noise_std, self.clip_norm) * _FINEST
         return sum_unit(noise_std, self.clip_norm, self.n_rows, finest)
 
     def exact_sum(

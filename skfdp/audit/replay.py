@@ -417,7 +417,7 @@ def _cell(
     if values.dtype.kind in "iu":
         return _integer(values, kind, rng)
     if values.dtype.kind == "M" and kind in MALFORMED:
-        return np.datetime64("NaT")
+        return np.array("NaT", values.dtype)[()]
     if values.dtype.kind == "O" and kind not in _KNOWN:
         return _NO_NUMBERS[number % len(_NO_NUMBERS)]
     return another

@@ -101,7 +101,8 @@ def sum_unit(
     finest : float
         Smallest unit of use.
     """
-    room = np.maximum(noise_std / SAFE_STD, max(n_rows * clip_norm / 2.0**62, finest))
+    room = np.maximum(noise_std / SAFE_STD, n_rows * clip_norm / 2.0**62)
+    room = np.maximum(room, finest)
     fraction, exponent = np.frexp(room)
     return np.ldexp(1.0, exponent - (fraction == 0.5))
 
