@@ -118,8 +118,7 @@ def fits_grid(query: Query, noise_std: float, units: Units | None) -> bool:
         As planned for records.
     units : Units or None
     """
-    if units is not None:
-        from skfdp.queries.weighted import Weighted
-
-        query, noise_std = Weighted(query, units), units.reach * noise_std
-    return bool(noise_std <= SAFE_STD * query.unit(noise_std))
+    step = 1.0
+    if units is not None:  # as `weighted.Weighted` has it
+        noise_std, step = units.reach * noise_std, units.step
+    return bool(noise_std <= SAFE_STD * query.unit(noise_std / step) * step)
