@@ -6,23 +6,23 @@ import abc
 import dataclasses
 import functools
 import math
-import numbers
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import stats
+from scipy.special import ndtr, ndtri
 
 from skfdp._version import __version__
 from skfdp.addresses import public
+from skfdp.data.validation import check_number
 from skfdp.mechanisms.noise import Streams, check_random_state
 from skfdp.mechanisms.release import Desk
 from skfdp.privacy import Event, PrivacyPlan, Relation, gdp_epsilon
 from skfdp.privacy.accounting import (
     PrivacyCurve,
     check_delta,
-    check_epsilon,
     check_events,
     compose,
     cost,
@@ -34,7 +34,7 @@ from skfdp.privacy.report_facts import Finding
 from skfdp.privacy.store import FitPlan
 from skfdp.queries import sum_unit
 
-# Bounds from counted errors and from samples: what two worlds apart show of privacy.
+# Trade-off curves, and the family of a claim.
 #
 # Somebody guesses from outputs whether a table held a record. The share of tables
 # without it that are taken for tables with it is the false positive rate, the share of
@@ -42,269 +42,229 @@ from skfdp.queries import sum_unit
 # bounds both from below, so that few errors refute a claim.
 
 
-# Points of a privacy curve that make a trade-off curve.
-_POINTS = 80
-# The noise of a family of claims is known to this share, rounded so that epsilon errs
-# low; it is not looked for beyond these factors.
-_TOLERANCE, _FURTHEST = 0.01, 2.0**6
+#: Smallest share of wrong guesses that goes with a share of right ones: the trade-off
+#: function at 1 less that share.
+Least = Callable[[float], float]
+# Points of a privacy curve that make a trade-off curve; no epsilon beyond the largest
+# one, and no mu, is shown by as many guesses or trials as there is time for.
+_POINTS, _LARGEST_EPSILON, _LARGEST_MU = 150, 60.0, 20.0
+_BISECTIONS = 50
+# By which noise of sampled releases is divided: each curve takes a moment. One is a
+# little above 1, so that a claim that is refuted shows a larger epsilon.
+_FACTORS = tuple(1.001 * 2 ** (k / 32) for k in range(-192, 65))
 
 
-def check_confidence(confidence: float) -> float:
-    """Return the confidence as a float; ValueError unless it is within (0, 1)."""
-    real = isinstance(confidence, int | float | np.floating)
-    if not real or isinstance(confidence, bool) or not 0 < confidence < 1:
-        raise ValueError(
-            f"confidence={confidence!r} must be a number strictly between 0 and 1: "
-            "0.95 is a usual one."
-        )
-    return float(confidence)
+def gaussian_least(mu: float) -> Least:
+    """Return the trade-off of mu-Gaussian-DP, ``ndtr(ndtri(y) - mu)``."""
+    return lambda right: float(ndtr(ndtri(right) - mu))
 
 
-def clopper_pearson_interval(
-    count: Any, n_trials: int, confidence: float = 0.95
-) -> tuple[Any, Any]:
-    """Return the interval of a probability, from how often something happened.
+def curve_least(curve: PrivacyCurve) -> Least:
+    r"""Return the trade-off of a privacy curve that holds in both directions.
 
-    Parameters
-    ----------
-    count : int or int ndarray
-        How often, of `n_trials` independent trials.
-    n_trials : int
-    confidence : float, default=0.95
-
-    Returns
-    -------
-    low, high : float or float64 ndarray
-        Each end is passed with a probability of at most ``(1 - confidence) / 2``.
-
-    Notes
-    -----
-    **Guarantees.** Exact for every probability and every number of trials: the interval
-    of Clopper and Pearson (1934), https://doi.org/10.1093/biomet/26.4.404.
-
-    Examples
-    --------
-    >>> from skfdp.audit.mechanism import clopper_pearson_interval
-    >>> low, high = clopper_pearson_interval(0, 100)
-    >>> print(f"{low:.3f} {high:.3f}")
-    0.000 0.036
+    :math:`y \le e^\varepsilon x + \delta(\varepsilon)` and
+    :math:`1 - x \le e^\varepsilon (1 - y) + \delta(\varepsilon)` for each epsilon
+    (Dong, Roth and Su 2022, Proposition 6); those of a grid are looked at, so that the
+    claim is, if anything, weaker than its curve.
     """
-    tail, count = (1 - check_confidence(confidence)) / 2, np.asarray(count)
-    if n_trials < 1 or (count < 0).any() or (count > n_trials).any():
-        raise ValueError(
-            f"count must lie within 0 and n_trials={n_trials}, which must be at least "
-            "1: count what happened, of all trials."
-        )
-    # At the ends a shape would be zero: any other one gives a number to replace.
-    below = stats.beta.ppf(tail, np.maximum(count, 1), n_trials - count + 1)
-    above = stats.beta.isf(tail, count + 1, np.maximum(n_trials - count, 1))
-    low = np.where(count == 0, 0.0, below)
-    high = np.where(count == n_trials, 1.0, above)
-    return (float(low), float(high)) if count.ndim == 0 else (low, high)
+    top = 1.0
+    while top < _LARGEST_EPSILON and curve.delta(top) > 1e-9:
+        top *= 2
+    grid = np.linspace(0.0, top, _POINTS)
+    deltas = np.array([curve.delta(float(epsilon)) for epsilon in grid])
+    growth = np.exp(grid)
+
+    def least(right: float) -> float:
+        small = (right - deltas) / growth
+        large = 1 - deltas - growth * (1 - right)
+        return max(0.0, float(small.max()), float(large.max()))
+
+    return least
 
 
-def epsilon_lower_bound(
-    false_positives: Any,
-    false_negatives: Any,
-    n_trials: int,
-    delta: float,
-    confidence: float = 0.95,
-) -> Any:
-    """Return the epsilon that a test of so few errors shows to be spent at delta.
-
-    Parameters
-    ----------
-    false_positives, false_negatives : int or int ndarray
-        Errors of a test that was fixed before: among `n_trials` tables without the
-        record, and among as many with it.
-    n_trials : int
-    delta : float
-    confidence : float, default=0.95
-
-    Returns
-    -------
-    epsilon : float or float64 ndarray
-        At least 0.
-
-    Notes
-    -----
-    **Guarantees.** An (epsilon, delta)-private mechanism has ``FNR >= 1 - delta -
-    exp(epsilon) FPR``, and the same with the two exchanged (Kairouz, Oh and Viswanath
-    2017, https://arxiv.org/abs/1311.0776). Both rates are at most their Clopper-Pearson
-    bounds with probability `confidence`, and then no smaller epsilon is true. Nothing
-    is assumed of the mechanism.
-
-    Examples
-    --------
-    >>> from skfdp.audit.mechanism import epsilon_lower_bound
-    >>> print(f"{epsilon_lower_bound(10, 10, 1000, 1e-5):.2f}")
-    3.98
-    """
-    delta = check_delta(delta)
-    false_positive = clopper_pearson_interval(false_positives, n_trials, confidence)[1]
-    false_negative = clopper_pearson_interval(false_negatives, n_trials, confidence)[1]
-    bounds = [
-        np.log(np.maximum(1 - delta - one, 1e-300)) - np.log(other)
-        for one, other in (
-            (false_positive, false_negative),
-            (false_negative, false_positive),
-        )
-    ]
-    found = np.maximum(0.0, np.maximum(*bounds))
-    return float(found) if np.ndim(found) == 0 else found
+@functools.lru_cache(maxsize=256)
+def _sampled_least(events: tuple[Event, ...]) -> Least:
+    return curve_least(compose(events))
 
 
-def mu_lower_bound(
-    false_positives: Any,
-    false_negatives: Any,
-    n_trials: int,
-    confidence: float = 0.95,
-) -> Any:
-    """Return the Gaussian-DP parameter that a test of so few errors shows.
-
-    Parameters
-    ----------
-    false_positives, false_negatives : int or int ndarray
-        As in `epsilon_lower_bound`.
-    n_trials : int
-    confidence : float, default=0.95
-
-    Returns
-    -------
-    mu : float or float64 ndarray
-        At least 0.
-
-    Notes
-    -----
-    **Guarantees.** A mu-Gaussian-DP mechanism has ``FNR >= Phi(Phi^-1(1 - FPR) - mu)``
-    (Dong, Roth and Su 2022, https://doi.org/10.1111/rssb.12454). Both rates are at most
-    their Clopper-Pearson bounds with probability `confidence`, and then it is mu-GDP
-    for no smaller mu than this. An epsilon that is computed of it rests on a trade-off
-    curve that is Gaussian; that is how Nasr et al. (2023),
-    https://arxiv.org/abs/2302.07956, audit tightly with few trials.
-
-    Examples
-    --------
-    >>> from skfdp.audit.mechanism import mu_lower_bound
-    >>> print(f"{mu_lower_bound(100, 100, 1000):.2f}")
-    2.35
-    """
-    false_positive = clopper_pearson_interval(false_positives, n_trials, confidence)[1]
-    false_negative = clopper_pearson_interval(false_negatives, n_trials, confidence)[1]
-    found = stats.norm.isf(false_positive) + stats.norm.isf(false_negative)
-    found = np.maximum(0.0, np.where(np.isfinite(found), found, 0.0))
-    return float(found) if np.ndim(found) == 0 else found
-
-
-def trade_off(curve: PrivacyCurve, false_positive: float, top: float) -> float:
-    r"""Return the least false negative rate that a privacy curve allows.
-
-    Parameters
-    ----------
-    curve : PrivacyCurve
-        Of both directions.
-    false_positive : float
-    top : float
-        Largest epsilon that is looked at.
-
-    Notes
-    -----
-    **Guarantees.** The largest over epsilon, from 0 to `top`, of
-    :math:`1 - \delta(\epsilon) - e^\epsilon \alpha` and
-    :math:`e^{-\epsilon} (1 - \delta(\epsilon) - \alpha)`: the dual of the curve (Dong,
-    Roth and Su 2022, Proposition 6), or a little less, because not every epsilon is
-    tried.
-    """
-    epsilons = np.linspace(0.0, check_epsilon(top), _POINTS)
-    deltas = np.array([curve.delta(float(epsilon)) for epsilon in epsilons])
-    grown = np.exp(np.minimum(epsilons, 700.0))
-    lines = (1 - deltas - grown * false_positive, (1 - deltas - false_positive) / grown)
-    return float(max(0.0, *(line.max() for line in lines)))
-
-
-def epsilon_of_family(
-    events: Sequence[Event],
-    false_positive: float,
-    false_negative: float,
-    delta: float,
-) -> float:
-    """Return epsilon of the noisiest multiple of a plan that allows such errors.
+def least_of(events: Sequence[Event], n_steps: int = 1, factor: float = 1.0) -> Least:
+    """Return the trade-off of events whose noise is divided by a factor.
 
     Parameters
     ----------
     events : sequence of Event
-        The plan.
-    false_positive, false_negative : float
-        Rates of a test, or upper bounds of them.
-    delta : float
+    n_steps : {1, 2}, default=1
+        Neighbouring steps from one table to the other.
+    factor : float, default=1
 
     Notes
     -----
-    **Guarantees.** It is above the epsilon of the plan itself only if the trade-off
-    curve of the plan's own accounting does not allow such errors, and errs low.
+    **Guarantees.** Two steps of "replace_special" lead from one value to null and to
+    another value: a sum with contributions of at most C moves by at most 2 C, in every
+    batch that holds the record, which is what an event of "replace_one" with
+    sensitivity 2 C says.
     """
-    if false_positive + false_negative >= 1:
-        return 0.0
-
-    @functools.cache
-    def curve(factor: float) -> PrivacyCurve:
-        return compose(
+    if (mu := mu_of(events)) is not None:
+        return gaussian_least(n_steps * factor * mu)
+    found = _scaled(events, factor)
+    if n_steps == 2:
+        found = tuple(
             dataclasses.replace(
-                event, noise_std=tuple(std * factor for std in event.noise_std)
+                event,
+                neighboring_relation="replace_one",
+                sensitivity=2 * event.clip_norm,
             )
-            for event in events
+            for event in found
         )
-
-    def allows(factor: float) -> bool:
-        try:
-            found = curve(factor)
-            top = found.epsilon(max(delta, 1e-9))
-        except ValueError:  # so little noise that no distribution holds its losses
-            return True
-        return trade_off(found, false_positive, top) <= false_negative
-
-    # More noise allows less; the plan itself is the first that is asked.
-    low, high = 1.0, 1.0
-    while low > 1 / _FURTHEST and not allows(low):
-        low, high = low / 2, low
-    while high < _FURTHEST and allows(high):
-        low, high = high, high * 2
-    while high > low * (1 + _TOLERANCE) and low < _FURTHEST:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if allows(middle) else (low, middle)
-    return curve(high).epsilon(delta)
+    return _sampled_least(found)
 
 
-def best_threshold(
-    without: np.ndarray, with_it: np.ndarray, bound: Callable[[Any, Any, int], Any]
+def mu_of(events: Sequence[Event]) -> float | None:
+    """Return the Gaussian-DP parameter of one step, None where it is not Gaussian."""
+    mus = [event.mu for event in events if event.mu is not None]
+    return math.hypot(*mus) if len(mus) == len(events) else None
+
+
+def _scaled(events: Sequence[Event], factor: float) -> tuple[Event, ...]:
+    return tuple(
+        dataclasses.replace(
+            event, noise_std=tuple(std / factor for std in event.noise_std)
+        )
+        for event in events
+    )
+
+
+def epsilon_of_family(
+    events: Sequence[Event],
+    delta: float,
+    refuted: Callable[[Least], bool],
+    n_steps: int = 1,
 ) -> float:
-    """Return the threshold whose errors give the largest bound.
+    """Return the largest epsilon in the family of a claim that is refuted, or 0.
+
+    Parameters
+    ----------
+    events : sequence of Event
+        The claim. Others of its family have the noise of every release divided by one
+        factor.
+    delta : float
+    refuted : callable
+        Whether a trade-off is refuted.
+    n_steps : {1, 2}, default=1
+        As in `least_of`; the epsilon is that of one step.
+
+    Notes
+    -----
+    **Guarantees.** Privacy losses grow with the factor, so that refuting one member
+    refutes all below it. The result is above the epsilon of the claim only if the
+    trade-off of the claim's own accounting is refuted, and errs low.
+    """
+    if mu_of(events) is not None:
+        bottom, top = 0.0, _LARGEST_MU
+        for _ in range(_BISECTIONS):
+            middle = (bottom + top) / 2
+            if refuted(gaussian_least(n_steps * middle)):
+                bottom = middle
+            else:
+                top = middle
+        return gdp_epsilon(delta, bottom) if bottom > 0 else 0.0
+
+    def is_refuted(factor: float) -> bool:
+        try:
+            return refuted(least_of(events, n_steps, factor))
+        except ValueError:  # so little noise that no distribution holds its losses
+            return False
+
+    low, high = -1, len(_FACTORS)
+    while high - low > 1:
+        place = (low + high) // 2
+        low, high = (place, high) if is_refuted(_FACTORS[place]) else (low, place)
+    return 0.0 if low < 0 else cost(_scaled(events, _FACTORS[low]), delta).epsilon
+
+
+# Bounds from counted errors and from samples: what two worlds apart show of privacy.
+
+
+def largest_rates(
+    without: np.ndarray, with_it: np.ndarray, threshold: Any, confidence: float
+) -> tuple[Any, Any]:
+    """Return upper bounds of the error rates of a threshold, or of each of several.
 
     Parameters
     ----------
     without, with_it : float64 ndarray of shape (n_trials,)
         Statistics of tables without the record, and with it: larger with it. They must
-        not be counted again at the threshold that they chose.
-    bound : callable
-        ``bound(false_positives, false_negatives, n_trials)``.
+        not be those that chose the threshold.
+    threshold : float or float64 ndarray
+    confidence : float
+
+    Returns
+    -------
+    false_positive, false_negative : float or float64 ndarray
+
+    Notes
+    -----
+    **Guarantees.** Each is passed with a probability of at most ``(1 - confidence) /
+    2``, hence both hold with probability `confidence`: the bounds of Clopper and
+    Pearson (1934), https://doi.org/10.1093/biomet/26.4.404, exact for every probability
+    and every number of trials.
     """
-    candidates = np.unique(np.concatenate([without, with_it]))
-    found = bound(*errors(without, with_it, candidates), len(without))
-    # Of equals that in the middle: where nothing is told apart, any will do.
-    best = np.flatnonzero(found == found.max())
-    return float(candidates[best[len(best) // 2]])
+    n_trials = len(without)
+    above = n_trials - np.searchsorted(np.sort(without), threshold, side="right")
+    below = np.searchsorted(np.sort(with_it), threshold, side="right")
+    return largest_rate(above, n_trials, confidence), largest_rate(
+        below, n_trials, confidence
+    )
 
 
-def errors(
-    without: np.ndarray, with_it: np.ndarray, threshold: Any
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the false positives and false negatives of a threshold, or of each."""
-    above = len(without) - np.searchsorted(np.sort(without), threshold, side="right")
-    return above, np.searchsorted(np.sort(with_it), threshold, side="right")
+def largest_rate(count: Any, n_trials: int, confidence: float) -> Any:
+    """Return Clopper and Pearson's upper bound of the rate of what was counted."""
+    tail, left = (1 - confidence) / 2, n_trials - np.asarray(count)
+    # Where all trials count a shape would be zero: any other gives a number to replace.
+    bound = stats.beta.isf(tail, np.asarray(count) + 1, np.maximum(left, 1))
+    return np.where(left == 0, 1.0, bound)[()]
 
 
-@dataclasses.dataclass(frozen=True)
-class Separation:
+def epsilon_lower_bound(false_positive: Any, false_negative: Any, delta: float) -> Any:
+    """Return the epsilon that a test with so small rates shows to be spent at delta.
+
+    Notes
+    -----
+    **Guarantees.** An (epsilon, delta)-private mechanism has ``FNR >= 1 - delta -
+    exp(epsilon) FPR``, and the same with the two exchanged (Kairouz, Oh and Viswanath
+    2017, https://arxiv.org/abs/1311.0776). Where both rates are at most those given no
+    smaller epsilon is true. Nothing is assumed of the mechanism.
+
+    Examples
+    --------
+    >>> from skfdp.audit.mechanism import epsilon_lower_bound, largest_rate
+    >>> rate = largest_rate(10, 1000, confidence=0.95)
+    >>> print(f"{epsilon_lower_bound(rate, rate, 1e-5):.2f}")
+    3.98
+    """
+    one = np.log(np.maximum(1 - delta - false_positive, 1e-300)) - np.log(
+        false_negative
+    )
+    other = np.log(np.maximum(1 - delta - false_negative, 1e-300)) - np.log(
+        false_positive
+    )
+    return np.maximum(0.0, np.maximum(one, other))
+
+
+def mu_lower_bound(false_positive: Any, false_negative: Any) -> Any:
+    """Return the Gaussian-DP parameter that a test with so small rates shows.
+
+    Notes
+    -----
+    **Guarantees.** A mu-Gaussian-DP mechanism has ``FNR >= Phi(Phi^-1(1 - FPR) - mu)``
+    (Dong, Roth and Su 2022, https://doi.org/10.1111/rssb.12454). Where both rates are
+    at most those given it is mu-GDP for no smaller mu than this.
+    """
+    found = stats.norm.isf(false_positive) + stats.norm.isf(false_negative)
+    return np.maximum(0.0, np.where(np.isfinite(found), found, 0.0))[()]
+
+
+class Separation(NamedTuple):
     """Distance of two samples in standard deviations: a Gaussian-DP parameter.
 
     Attributes
@@ -362,7 +322,7 @@ def separation(
     >>> found.low < 1 < found.high
     True
     """
-    n, z = len(with_it), stats.norm.isf((1 - check_confidence(confidence)) / 2)
+    n, z = len(with_it), stats.norm.isf((1 - confidence) / 2)
     centred = [sample - sample.mean() for sample in (without, with_it)]
     variance = sum(float(one @ one) for one in centred) / (2 * n - 2)
     spread = math.sqrt(variance) or math.ulp(0.0)
@@ -461,14 +421,13 @@ def lengths(event: Event) -> tuple[float, float]:
 def neighbours(event: Event) -> tuple[Canary, Canary]:
     """Return the canary without and with the record, as the relation means it."""
     full, other = lengths(event)
-    bounds = event.clip_norm, event.sensitivity
-    with_it = Canary(full, *bounds, N_ROWS, PLACE)
+    with_it = Canary(full, event.clip_norm, event.sensitivity, N_ROWS, PLACE)
     if event.relation.counts_are_public:
         return dataclasses.replace(with_it, length=other), with_it
     return dataclasses.replace(with_it, n_rows=N_ROWS - 1, place=None), with_it
 
 
-def statistics(
+def log_ratios(
     events: Sequence[Event], n_trials: int, random_state: int | None
 ) -> np.ndarray:
     """Return the log-likelihood ratios of all that the desk gives out of two tables.
@@ -486,34 +445,25 @@ def statistics(
     ratios : float64 ndarray of shape (2, n_events, n_trials)
         Of the table without the record, then of that with it; larger with it.
     """
-    tables = [neighbours(event) for event in events]
     ratios = np.empty((2, len(events), n_trials))
-    scores = [Score(event) for event in events]
+    parts = [(event, Score(event), neighbours(event)) for event in events]
     for side in range(2):
         for trial in range(n_trials):
             owner = f"audit_mechanism/table {side}/trial {trial}"
             desk = Desk(events, Streams(random_state, owner))
-            for place, event in enumerate(events):
-                released = given_out(desk, event, tables[place][side])
-                ratios[side, place, trial] = scores[place].ratio(released)
+            for place, (event, score, tables) in enumerate(parts):
+                along = np.empty(event.n_steps)
+                for step in range(event.n_steps):
+                    theta = -_DIRECTION if step % 2 else _DIRECTION
+                    released = desk.release(event.label, tables[side], theta)
+                    along[step] = released @ theta
+                ratio = score.of_step(along, event.step_stds).sum()
+                ratios[side, place, trial] = ratio
     return ratios
-
-
-def given_out(desk: Desk, event: Event, table: Canary) -> np.ndarray:
-    """Return every release of an event, along the canary, shape (n_steps,)."""
-    found = np.empty(event.n_steps)
-    for step in range(event.n_steps):
-        theta = -_DIRECTION if step % 2 else _DIRECTION
-        found[step] = desk.release(event.label, table, theta) @ theta
-    return found
 
 
 class Score:
     """The log-likelihood ratio of the releases of an event, as its claim has it.
-
-    Parameters
-    ----------
-    event : Event
 
     Notes
     -----
@@ -523,26 +473,19 @@ class Score:
 
     def __init__(self, event: Event):
         self._event, self._lengths = event, lengths(event)
-        self._stds = event.step_stds
-
-    def ratio(self, released: np.ndarray) -> float:
-        """Return the ratio of all releases, shape (n_steps,) each along the canary."""
-        return float(self.of_step(released, self._stds).sum())
 
     def of_step(self, released: np.ndarray, std: np.ndarray | float) -> np.ndarray:
-        """Return the ratio of each release."""
-        full, other = self._lengths
-        if self._event.sampling_rate == 1:
+        """Return the ratio of each release, each along the canary."""
+        (full, other), rate = self._lengths, self._event.sampling_rate
+        if rate == 1:
             return (released - (full + other) / 2) * (full - other) / np.square(std)
-        return self._log_mixture(released, full, std) - self._log_mixture(
-            released, other, std
-        )
 
-    def _log_mixture(self, x, centre, std) -> np.ndarray:
-        """Return the log of a density, over that of noise alone."""
-        rate = self._event.sampling_rate
-        exponent = (2 * centre * x - centre * centre) / (2 * np.square(std))
-        return np.logaddexp(math.log1p(-rate), math.log(rate) + exponent)
+        def log_mixture(centre: float) -> np.ndarray:
+            """Return the log of a density, over that of noise alone."""
+            exponent = (2 * centre * released - centre**2) / (2 * np.square(std))
+            return np.logaddexp(math.log1p(-rate), math.log(rate) + exponent)
+
+        return log_mixture(full) - log_mixture(other)
 
     def moments(self) -> tuple[float, float]:
         """Return by how much the mean differs with the record, and the mean variance.
@@ -550,26 +493,21 @@ class Score:
         Of the ratio of all releases, if the claim holds; by quadrature.
         """
         apart = variance = 0.0
-        for std, count in zip(*np.unique(self._stds, return_counts=True), strict=True):
-            one, other = self._moments_of_step(float(std))
-            apart, variance = apart + count * one, variance + count * other
+        (full, other), rate = self._lengths, self._event.sampling_rate
+        stds, counts = np.unique(self._event.step_stds, return_counts=True)
+        for std, count in zip(stds.tolist(), counts.tolist(), strict=True):
+            # 0 is a centre too, where a record may be out of the batch.
+            low, high = min(full, other, 0.0), max(full, other, 0.0)
+            x = np.linspace(low - 12 * std, high + 12 * std, 40_001)
+            ratio, means = self.of_step(x, std), []
+            for centre in (full, other):
+                weights = rate * np.exp(-(((x - centre) / std) ** 2) / 2)
+                weights += (1 - rate) * np.exp(-((x / std) ** 2) / 2)
+                weights /= weights.sum()
+                means.append(float(weights @ ratio))
+                variance += count * float(weights @ (ratio - means[-1]) ** 2) / 2
+            apart += count * (means[0] - means[1])
         return apart, variance
-
-    def _moments_of_step(self, std: float) -> tuple[float, float]:
-        full, other = self._lengths
-        rate = self._event.sampling_rate
-        # 0 is a centre too, where a record may be out of the batch.
-        low, high = min(full, other, 0.0), max(full, other, 0.0)
-        x = np.linspace(low - 12 * std, high + 12 * std, 40_001)
-        ratio = self.of_step(x, std)
-        means, variances = [], []
-        for centre in (full, other):
-            weights = rate * np.exp(-(((x - centre) / std) ** 2) / 2)
-            weights += (1 - rate) * np.exp(-((x / std) ** 2) / 2)
-            weights /= weights.sum()
-            means.append(float(weights @ ratio))
-            variances.append(float(weights @ (ratio - means[-1]) ** 2))
-        return means[0] - means[1], sum(variances) / 2
 
 
 # Results of audits: a claim, and what was seen of it.
@@ -647,14 +585,8 @@ class AuditResult(abc.ABC):
                 f"report={shown(report)} must be a PrivacyReport: pass privacy_ of the "
                 "fitted estimator."
             )
-        about = {
-            "subject": (self.subject, report.subject),
-            "neighboring_relation": (
-                self.neighboring_relation,
-                report.neighboring_relation,
-            ),
-        }
-        for name, (audited, reported) in about.items():
+        for name in ("subject", "neighboring_relation"):
+            audited, reported = getattr(self, name), getattr(report, name)
             if audited != reported:
                 raise ValueError(
                     f"report has {name}={reported!r}, the audit was of {audited!r}: "
@@ -683,8 +615,7 @@ class AuditResult(abc.ABC):
 # Of a plan that names none.
 _DELTA = 1e-5
 # Fewer releases of a table could not be halved and say anything.
-_LEAST_TRIALS = 100
-_MOST_TRIALS = 10_000_000
+_LEAST_TRIALS, _MOST_TRIALS = 100, 10_000_001
 _ROUNDING = 1e-9
 
 
@@ -768,23 +699,14 @@ class MechanismResult(AuditResult):
 
     def table(self) -> str:
         """Return what was claimed and seen of each release, as text."""
-        head = ("release", "times", "claimed", "seen", "from", "to", "seen/claimed")
-        lines = [head]
+        head = ("times", "claimed", "seen", "from", "to", "seen/claimed")
+        width = max(7, *(len(one.label) for one in self._all))
+        lines = [" ".join([f"{'release':{width}}", *(f"{name:>12}" for name in head)])]
         for one in self._all:
             found = (one.claimed, one.seen, one.low, one.high, one.seen / one.claimed)
-            shown = (f"{number:.4f}" for number in found)
-            lines.append((one.label, str(one.n_releases), *shown))
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
-            "  ".join(
-                [line[0].ljust(widths[0])]
-                + [
-                    part.rjust(width)
-                    for part, width in zip(line[1:], widths[1:], strict=True)
-                ]
-            )
-            for line in lines
-        )
+            numbers = " ".join(f"{number:12.4f}" for number in found)
+            lines.append(f"{one.label:{width}} {one.n_releases:12} {numbers}")
+        return "\n".join(lines)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the interval of each release beside its claim; needs ``plot``.
@@ -801,11 +723,10 @@ class MechanismResult(AuditResult):
         ax = new_axes(ax, "MechanismResult.plot")
         places = np.arange(len(self._all))
         seen = [one.seen for one in self._all]
-        reach = [
-            [one.seen - one.low for one in self._all],
-            [one.high - one.seen for one in self._all],
-        ]
-        ax.errorbar(seen, places, xerr=reach, fmt="o", capsize=3, label="seen")
+        sides = [(one.seen - one.low, one.high - one.seen) for one in self._all]
+        ax.errorbar(
+            seen, places, xerr=np.transpose(sides), fmt="o", capsize=3, label="seen"
+        )
         claimed = [one.claimed for one in self._all]
         ax.plot(claimed, places, "|", markersize=16, color="black", label="claimed")
         ax.set_yticks(places, [one.label for one in self._all])
@@ -891,42 +812,41 @@ def audit_mechanism(
     >>> result.whole.low < plan.mu < result.whole.high
     True
     """
-    n_trials = _check_trials(n_trials)
-    confidence = check_confidence(confidence)
+    check_number(
+        "n_trials",
+        n_trials,
+        low=_LEAST_TRIALS,
+        high=_MOST_TRIALS,
+        include_low=True,
+        integral=True,
+    )
+    check_number("confidence", confidence, high=1)
     check_random_state(random_state)
     subject, events, own_delta = _resolved(plan)
     delta = own_delta if delta is None else check_delta(delta)
     claim = cost(events, delta)
-    ratios = statistics(events, n_trials, random_state)
+    ratios = log_ratios(events, int(n_trials), random_state)
     # Half of what may go wrong is left to the intervals, half to the bounds.
-    half = (1 + confidence) / 2
-    lower_bound, clopper_pearson = _lower_bounds(
-        ratios.sum(axis=1), events, claim.mu, delta, half
-    )
-    releases = _release_audits(ratios, events, claim.mu, half)
+    half = (1 + float(confidence)) / 2
+    by_epsilon = functools.partial(epsilon_lower_bound, delta=delta)
+    rates = _best_rates(ratios.sum(axis=1), mu_lower_bound, half)
+    *releases, whole = _release_audits(ratios, events, claim.mu, half)
     return MechanismResult(
         subject=subject,
         neighboring_relation=events[0].neighboring_relation,
         claimed_epsilon=claim.epsilon,
         delta=delta,
-        lower_bound=lower_bound,
-        confidence=confidence,
-        n_trials=n_trials,
-        releases=releases[:-1],
-        whole=releases[-1],
-        clopper_pearson=clopper_pearson,
+        lower_bound=epsilon_of_family(
+            events, delta, lambda least: least(1 - rates[0]) > rates[1]
+        ),
+        confidence=float(confidence),
+        n_trials=int(n_trials),
+        releases=tuple(releases),
+        whole=whole,
+        clopper_pearson=float(
+            by_epsilon(*_best_rates(ratios.sum(axis=1), by_epsilon, half))
+        ),
     )
-
-
-def _check_trials(n_trials: int) -> int:
-    integral = isinstance(n_trials, numbers.Integral)
-    integral = integral and not isinstance(n_trials, bool | np.timedelta64)
-    if not integral or not _LEAST_TRIALS <= n_trials <= _MOST_TRIALS:
-        raise ValueError(
-            f"n_trials={shown(n_trials)} must be an integer of at least "
-            f"{_LEAST_TRIALS}, and at most {_MOST_TRIALS}: thousands tell more."
-        )
-    return int(n_trials)
 
 
 def _resolved(plan: Any) -> tuple[str, tuple[Event, ...], float]:
@@ -951,10 +871,6 @@ def _resolved(plan: Any) -> tuple[str, tuple[Event, ...], float]:
                 "no release: audit one of its runs, its run_event(label, clip_norm)."
             )
     compose(events)  # refuses relations or public sets that do not go together
-    return subject, _with_own_labels(events), delta
-
-
-def _with_own_labels(events: Sequence[Event]) -> tuple[Event, ...]:
     seen: Counter[str] = Counter()
     found = []
     for event in events:
@@ -962,7 +878,7 @@ def _with_own_labels(events: Sequence[Event]) -> tuple[Event, ...]:
         if (count := seen[event.label]) > 1:
             event = dataclasses.replace(event, label=f"{event.label} ({count})")
         found.append(event)
-    return tuple(found)
+    return subject, tuple(found), delta
 
 
 def _release_audits(
@@ -970,66 +886,39 @@ def _release_audits(
     events: tuple[Event, ...],
     mu: float | None,
     confidence: float,
-) -> tuple[ReleaseAudit, ...]:
+) -> list[ReleaseAudit]:
     """Return an audit of each event and of all of them; the intervals hold jointly."""
-    each = 1 - (1 - confidence) / (len(events) + 1)
-    moments = [Score(event).moments() for event in events]
-    found = []
-    for event, (apart, variance), sides in zip(
-        events, moments, ratios.swapaxes(0, 1), strict=True
-    ):
-        claimed = apart / math.sqrt(variance) if event.mu is None else event.mu
-        seen = separation(*sides, each, gaussian=event.mu is not None)
-        found.append(
-            ReleaseAudit(
-                event.label,
-                event.n_steps,
-                event.sampling_rate,
-                claimed,
-                *dataclasses.astuple(seen),
-            )
+    moments = np.array([Score(event).moments() for event in events])
+    found = [
+        (event.label, event.n_steps, event.sampling_rate, event.mu, *of_event)
+        for event, *of_event in zip(events, moments, ratios.swapaxes(0, 1), strict=True)
+    ]
+    n_steps = sum(event.n_steps for event in events)
+    rate = min(event.sampling_rate for event in events)
+    found += [("whole", n_steps, rate, mu, moments.sum(axis=0), ratios.sum(axis=1))]
+    each = 1 - (1 - confidence) / len(found)
+    return [
+        ReleaseAudit(
+            *facts,
+            float(apart / math.sqrt(variance)) if mu is None else mu,
+            *separation(*sides, each, gaussian=mu is not None),
         )
-    claimed = mu
-    if mu is None:
-        apart, variance = np.sum(moments, axis=0)
-        claimed = apart / math.sqrt(variance)
-    seen = separation(*ratios.sum(axis=1), each, gaussian=mu is not None)
-    whole = ReleaseAudit(
-        "whole",
-        sum(event.n_steps for event in events),
-        min(event.sampling_rate for event in events),
-        float(claimed),
-        *dataclasses.astuple(seen),
-    )
-    return (*found, whole)
+        for *facts, mu, (apart, variance), sides in found
+    ]
 
 
-def _lower_bounds(
-    ratios: np.ndarray,
-    events: tuple[Event, ...],
-    mu: float | None,
-    delta: float,
-    confidence: float,
+def _best_rates(
+    ratios: np.ndarray, bound: Callable[[Any, Any], Any], confidence: float
 ) -> tuple[float, float]:
-    """Return the lower bounds of epsilon by the claim's family, and without one."""
+    """Return bounds of the error rates of a threshold, counted on half of the trials.
+
+    The other half chooses that of the largest bound.
+    """
     middle = ratios.shape[1] // 2
     chosen, counted = ratios[:, :middle], ratios[:, middle:]
-
-    def at_best(bound: Callable[..., Any]) -> tuple[int, int, int]:
-        threshold = best_threshold(*chosen, bound)
-        false_positives, false_negatives = errors(*counted, threshold)
-        return int(false_positives), int(false_negatives), counted.shape[1]
-
-    def by_epsilon(*counts: Any) -> Any:
-        return epsilon_lower_bound(*counts, delta, confidence)
-
-    def by_mu(*counts: Any) -> Any:
-        return mu_lower_bound(*counts, confidence)
-
-    clopper_pearson = by_epsilon(*at_best(by_epsilon))
-    counts = at_best(by_mu)
-    if mu is not None:
-        shown = by_mu(*counts)
-        return (gdp_epsilon(delta, shown) if shown > 0 else 0.0), clopper_pearson
-    rates = [clopper_pearson_interval(n, counts[2], confidence)[1] for n in counts[:2]]
-    return epsilon_of_family(events, *rates, delta), clopper_pearson
+    candidates = np.unique(chosen)
+    found = bound(*largest_rates(*chosen, candidates, confidence))
+    # Of equals that in the middle: where nothing is told apart, any will do.
+    best = np.flatnonzero(found == found.max())
+    one, other = largest_rates(*counted, candidates[best[len(best) // 2]], confidence)
+    return float(one), float(other)

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
-import functools
 import math
-import numbers
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse, vstack
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import expit
 from scipy.stats import binom
 from sklearn.base import clone, is_classifier, is_regressor
 
 from skfdp.addresses import public
-from skfdp.audit.mechanism import AuditResult
+from skfdp.audit.mechanism import AuditResult, Least, epsilon_of_family, least_of
+from skfdp.audit.replay import mask_of, n_records, prepared
 from skfdp.data.columns import public_mask
 from skfdp.data.validation import UtilityWarning, check_choice, check_number
-from skfdp.privacy.accounting import PrivacyCurve, compose, cost, gdp_epsilon
 from skfdp.privacy.checks import shown
-from skfdp.privacy.events import Event, Relation
+from skfdp.privacy.events import Relation
 from skfdp.privacy.pipelines import report
 from skfdp.privacy.plotting import new_axes
 from skfdp.privacy.report import PrivacyReport
@@ -38,25 +35,14 @@ NO_CLAIM = "estimator claims no finite epsilon: there is nothing to audit; set o
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """Parts of a table, public and private, and the last step that learns from it.
+    """Parts of a table, public and private, and the last step that learns from it."""
 
-    Attributes
-    ----------
-    mask : bool ndarray of shape (n_features,)
-        Public columns.
-    private_target : bool
-    relation : Relation
-    last : estimator
-        The last step of a Pipeline, or the estimator itself.
-    direct : bool
-        Whether it sees the table itself, and no step before it does.
-    """
-
-    mask: np.ndarray
+    mask: np.ndarray  # public columns
     private_target: bool
     relation: Relation
-    last: Any
-    direct: bool
+    last: Any  # the last step of a Pipeline, or the estimator itself
+    direct: bool  # whether it sees the table itself, and no step before it does
+    count_std: float = 0.0  # noise of each released class count, 0 if there is none
 
     @property
     def columns(self) -> np.ndarray:
@@ -66,30 +52,6 @@ class Parts:
     def setting(self, name: str) -> Any:
         """Return a parameter of the last step, None if it has none."""
         return getattr(self.last, name, None)
-
-
-def without_charge(estimator: Any) -> Any:
-    """Return a clone that has no ledger and no seed."""
-    made = hasattr(estimator, "get_params") and not isinstance(estimator, type)
-    if not made or not hasattr(estimator, "fit"):
-        raise ValueError(
-            f"estimator={shown(estimator)} must be an estimator or a Pipeline of this "
-            "package's."
-        )
-    own = clone(estimator)
-    settings = own.get_params(deep=True)
-    private = {
-        name.removesuffix("epsilon")
-        for name in settings
-        if name == "epsilon" or name.endswith("__epsilon")
-    }
-    found = {
-        prefix + name
-        for prefix in private
-        for name in ("ledger", "random_state")
-        if prefix + name in settings
-    }
-    return own.set_params(**dict.fromkeys(sorted(found)))
 
 
 class _LastIterate:
@@ -118,12 +80,15 @@ class _LastIterate:
 
 
 def fitted(own: Any, X: Any, y: Any) -> tuple[Any, Any]:
-    """Return a fitted clone, and with its last iterate, where there are callbacks."""
+    """Return a fitted clone, and with its last iterate, where there are callbacks.
+
+    Canaries teach nothing, and need not: no warning is about utility.
+    """
     model, listener = clone(own), _LastIterate()
     last = model.steps[-1][1] if hasattr(model, "steps") else model
     if hasattr(last, "set_callbacks"):
         last.set_callbacks(listener)
-    with _unadvised():
+    with warnings.catch_warnings(action="ignore", category=UtilityWarning):
         model.fit(X, y)
     if listener.model is None:
         return model, model
@@ -134,65 +99,45 @@ def fitted(own: Any, X: Any, y: Any) -> tuple[Any, Any]:
     return model, iterate
 
 
-@contextlib.contextmanager
-def _unadvised() -> Iterator[None]:
-    """Keep quiet about utility: canaries teach nothing, and need not."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UtilityWarning)
-        yield
-
-
 def parts_of(
     own: Any, X: Any, y: Any, public_features: Any, public_target: Any
 ) -> Parts:
     """Return what is public, as it was given or as the releases say."""
-    steps = getattr(own, "steps", None)
-    last = own if steps is None else steps[-1][1]
+    steps = getattr(own, "steps", None) or [("", own)]
+    last, names, mask = steps[-1][1], None, None
+    lost = False
     if hasattr(own, "plan"):
-        with _unadvised():
-            events, names = own.plan(X, y).events, None
+        with warnings.catch_warnings(action="ignore", category=UtilityWarning):
+            events = own.plan(X, y).events
     else:
         found = report(fitted(own, X, y)[0])
         events, names = found.events, found.public_sources
-        if names is None and found.public_features and public_features is None:
-            if steps is None or len(steps) > 1:
-                raise ValueError(
-                    f"{type(own).__name__} has public columns that cannot be followed "
-                    "back to X: pass public_features, and public_target."
-                )
+        lost = names is None and bool(found.public_features)
+        lost = lost and (last is own or len(steps) > 1)
     if not events:
         raise ValueError(NO_CLAIM)
     if names is None:
         names = {name for event in events for name in event.public_features}
-    labels = [str(label) for label in X.columns] if hasattr(X, "columns") else None
     if public_features is not None:
+        labels = [str(label) for label in X.columns] if hasattr(X, "columns") else None
         mask = public_mask(public_features, X.shape[1], labels, X)
-    else:
-        declared = getattr(last, "names", None)
-        mask = _mask_of(names, X.shape[1], declared if labels is None else labels)
+    elif not lost:
+        mask = mask_of(names, own, X)
+    if mask is None:
+        raise ValueError(
+            f"{type(own).__name__} has public columns that cannot be followed back to "
+            "X: pass public_features, and public_target."
+        )
     shows = any(event.public_target for event in events)
+    counts = [event for event in events if event.label.endswith("class counts")]
     return Parts(
         mask,
         y is not None and not (shows if public_target is None else public_target),
         Relation.of(events[0].neighboring_relation),
         last,
         direct=last is own,
+        count_std=max((event.noise_std[0] for event in counts), default=0.0),
     )
-
-
-def _mask_of(names: Any, n_features: int, labels: Any) -> np.ndarray:
-    """Return the columns of these names or positions."""
-    places = {label: j for j, label in enumerate(labels or ())}
-    mask = np.zeros(n_features, dtype=bool)
-    for name in names:
-        place = places.get(name) if isinstance(name, str) else name
-        if place is None:
-            raise ValueError(
-                f"public column {name!r} is not among the names of X: pass "
-                "public_features as positions or as a mask."
-            )
-        mask[place] = True
-    return mask
 
 
 # Canaries of a one-run audit: records with two values each, told in a table.
@@ -204,45 +149,21 @@ TAILS = ("auto", "other", "null")
 
 @dataclasses.dataclass(frozen=True)
 class Canaries:
-    """Records of a table with two values each.
+    """Records of a table with two values each."""
 
-    Attributes
-    ----------
-    rows : int ndarray of shape (n_canaries,)
-        Their positions in the table.
-    X_a, y_a : table and target of n_canaries records
-        What heads puts into the table.
-    X_b, y_b : table and target of n_canaries records
-        The other value, which scores compare with.
-    X_tails, y_tails : table and target of n_canaries records, or None
-        What tails puts into the table: the other value, or null. None: nothing, the
-        record is left out.
-    kind : str
-    tails : {"other", "null", "out"}
-    n_steps : {1, 2}
-        Neighbouring steps from what heads puts there to what tails does.
-    """
-
-    rows: np.ndarray
-    X_a: Any
+    rows: np.ndarray  # their positions in the table
+    X_a: Any  # what heads puts into the table
     y_a: Any
-    X_b: Any
+    X_b: Any  # the other value, which scores compare with
     y_b: Any
-    X_tails: Any
+    X_tails: Any  # what tails puts there: the other value or null; None: nothing
     y_tails: Any
     kind: str
-    tails: str
-    n_steps: int
+    tails: str  # "other", "null" or "out", as in `OneRunResult`
+    n_steps: int  # neighbouring steps from heads to tails, 1 or 2
 
     def table(self, X: Any, y: Any, heads: np.ndarray) -> tuple[Any, Any]:
-        """Return the table that the coins choose.
-
-        Parameters
-        ----------
-        X, y
-            The whole table.
-        heads : bool ndarray of shape (n_canaries,)
-        """
+        """Return the table that the coins choose."""
         n_rows, n = n_records(X), len(self.rows)
         chosen = np.arange(n_rows)
         chosen[self.rows] = n_rows + np.arange(n)
@@ -268,15 +189,22 @@ def make_canaries(
 ) -> Canaries:
     """Return canaries among the records of a table; see `audit_estimator`."""
     rows = np.sort(rng.choice(n_records(X), n_canaries, replace=False))
-    name = _default_kind(parts, X) if kind is None else kind
-    if isinstance(name, str):
-        pair = _made(parts, X, y, rows, name, rng)
+    if kind is None:
+        numeric = not hasattr(X, "iloc") or all(
+            X.dtypes.iloc[j].kind in "fiub" for j in parts.columns
+        )
+        plain = numeric and parts.setting("encoder") is None
+        kind = ("noise" if plain else "swap") if len(parts.columns) else "flip"
+    if isinstance(kind, str):
+        pair, name = _made(parts, X, y, rows, kind, rng), kind
     else:
         pair, name = _given(parts, X, y, rows, kind), "given"
-    null = None if tails == "other" else _null(parts, X, y, rows, pair)
-    if not parts.relation.counts_are_public:
+    relation, null = parts.relation, None
+    if relation.counts_are_public and not relation.replaces and tails != "other":
+        null = _null(parts, y, rows, *pair[:2], asked=tails == "null")
+    if not relation.counts_are_public:
         told, tails, n_steps = (None, None), "out", 1
-    elif parts.relation.replaces:
+    elif relation.replaces:
         told, tails, n_steps = pair[2:], "other", 1
     elif null is not None:
         told, tails, n_steps = null, "null", 1
@@ -289,21 +217,6 @@ def make_canaries(
     else:
         told, tails, n_steps = pair[2:], "other", 2
     return Canaries(rows, *pair, *told, kind=name, tails=tails, n_steps=n_steps)
-
-
-def n_records(X: Any) -> int:
-    """Return the number of records of a table."""
-    return X.shape[0]
-
-
-def _default_kind(parts: Parts, X: Any) -> str:
-    if not len(parts.columns):
-        return "flip"
-    numeric = not hasattr(X, "iloc") or all(
-        X.dtypes.iloc[j].kind in "fiub" for j in parts.columns
-    )
-    encoded = parts.setting("encoder") is not None
-    return "noise" if numeric and not encoded else "swap"
 
 
 def _made(
@@ -382,29 +295,49 @@ def _flipped(
 
 
 def _null(
-    parts: Parts, X: Any, y: Any, rows: np.ndarray, pair: Any
+    parts: Parts, y: Any, rows: np.ndarray, X_a: Any, y_a: Any, asked: bool
 ) -> tuple[Any, Any] | None:
-    """Return records that count as null, None if a table cannot tell them."""
-    special = parts.relation.counts_are_public and not parts.relation.replaces
-    if not special or parts.setting("on_invalid") == "raise":
+    """Return records that count as null, None if a table cannot tell them.
+
+    Null by its label is no record where so few labels would be left that a fit may take
+    y for one with other labels than `classes`, and refuse it: unless it is asked for.
+    """
+    if parts.setting("on_invalid") == "raise":
         return None
-    X_a, y_a = pair[:2]
     classes = parts.setting("classes")
     if parts.private_target and is_regressor(parts.last):
         return X_a, _like(y, np.full(len(rows), np.nan))
     if parts.private_target and is_classifier(parts.last) and classes is not None:
         labels = np.asarray(classes)
-        if labels.dtype.kind in "iuf":
-            return X_a, _like(y, np.full(len(rows), labels.max() + 1))
-        if labels.dtype.kind == "U":
-            return X_a, _like(y, np.full(len(rows), "no " + " ".join(labels)))
+        if asked or _labels_suffice(parts, labels, y, rows, y_a):
+            if labels.dtype.kind in "iuf":
+                return X_a, _like(y, np.full(len(rows), labels.max() + 1))
+            if labels.dtype.kind == "U":
+                return X_a, _like(y, np.full(len(rows), "no " + " ".join(labels)))
     unbounded = parts.setting("bounds") is False and parts.setting("encoder") is None
-    floats = isinstance(X, np.ndarray) and X.dtype.kind == "f"
+    floats = isinstance(X_a, np.ndarray) and X_a.dtype.kind == "f"
     if parts.direct and unbounded and floats and len(parts.columns):
         X_null = X_a.copy()
         X_null[:, parts.columns] = np.nan
         return X_null, y_a
     return None
+
+
+def _labels_suffice(
+    parts: Parts, labels: np.ndarray, y: Any, rows: np.ndarray, y_a: Any
+) -> bool:
+    """Whether no released count will look empty: it takes three standard deviations.
+
+    Coins take half of the canaries of a class away. Beyond those three there are four
+    of the count and its coins, which all fits but 1 of 30,000 keep to.
+    """
+    others, canaries = np.delete(np.asarray(y), rows), np.asarray(y_a)
+    for label in labels:
+        n_left, n_coins = (others == label).sum(), (canaries == label).sum()
+        spread = math.hypot(parts.count_std, math.sqrt(n_coins) / 2)
+        if n_left + n_coins / 2 < 3 * parts.count_std + 4 * spread:
+            return False
+    return True
 
 
 def _ranges(parts: Parts, X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -656,21 +589,13 @@ def _mapped(model: Any, X: Any) -> np.ndarray:
 # If that sequence passes :math:`t_0 = 1`, the tail is below tau. This is the recursion
 # of Mahloujifar, Melis and Chaudhuri (2025).
 #
-# References ---------- Steinke, Nasr and Jagielski (2023),
-# https://arxiv.org/abs/2305.08846; Mahloujifar, Melis and Chaudhuri (2025),
-# https://arxiv.org/abs/2410.22235.
+# References: Steinke, Nasr and Jagielski (2023), https://arxiv.org/abs/2305.08846;
+# Mahloujifar, Melis and Chaudhuri (2025), https://arxiv.org/abs/2410.22235.
 
 
 # Beyond it no number of guesses that a fit has room for shows anything.
 _LARGEST_EPSILON = 60.0
 _BISECTIONS = 50
-_GUESS_CURVE_POINTS = 150
-# By which noise of sampled releases is divided: each curve takes a moment. One is a
-# little above 1, so that a claim that is refuted shows a larger epsilon.
-_FACTORS = tuple(1.001 * 2 ** (k / 8) for k in range(-40, 9))
-
-#: Smallest share of wrong guesses that goes with a share of right ones.
-Least = Callable[[float], float]
 
 
 def steinke_p_value(
@@ -748,7 +673,7 @@ def refutes(
     ----------
     n_canaries, n_guesses, n_correct : int
     least : callable
-        Of a `Tradeoff`: the inverse of G, :math:`1 - f` of the trade-off function f.
+        The inverse of G, :math:`1 - f` of the trade-off function f.
     significance : float
     """
     if n_correct == 0:
@@ -779,147 +704,6 @@ def most_allowed(
         else:
             low = middle
     return low
-
-
-def gaussian_least(mu: float) -> Least:
-    """Return the inverse of G of mu-Gaussian-DP, ``ndtr(ndtri(y) - mu)``."""
-
-    def least(right: float) -> float:
-        return float(ndtr(ndtri(right) - mu))
-
-    return least
-
-
-def curve_least(curve: PrivacyCurve) -> Least:
-    r"""Return the inverse of G of a privacy curve that holds in both directions.
-
-    :math:`y \le e^\varepsilon x + \delta(\varepsilon)` and
-    :math:`1 - x \le e^\varepsilon (1 - y) + \delta(\varepsilon)` for each epsilon;
-    those of a grid are looked at, so that the claim is, if anything, weaker than its
-    curve.
-    """
-    top, smallest = 1.0, 1e-9
-    while top < _LARGEST_EPSILON and curve.delta(top) > smallest:
-        top *= 2
-    grid = np.linspace(0.0, top, _GUESS_CURVE_POINTS)
-    deltas = np.array([curve.delta(float(epsilon)) for epsilon in grid])
-    growth = np.exp(grid)
-
-    def least(right: float) -> float:
-        small = (right - deltas) / growth
-        large = 1 - deltas - growth * (1 - right)
-        return max(0.0, float(small.max()), float(large.max()))
-
-    return least
-
-
-@dataclasses.dataclass(frozen=True)
-class Claim:
-    """The claim of events, and the family of claims with more noise or less.
-
-    Parameters
-    ----------
-    events : tuple of Event
-    n_steps : {1, 2}, default=1
-        Neighbouring steps from one value of a canary to the other.
-
-    Notes
-    -----
-    **Guarantees.** The member `factor` of the family has the noise of every release
-    divided by it; 1 is the claim. Privacy losses grow with the factor, so that refuting
-    one member refutes all below it. Two steps of "replace_special" lead from one value
-    to null and to another value: a sum with contributions of at most C moves by at most
-    2 C, in every batch that holds the record, which is what an event of "replace_one"
-    with sensitivity 2 C says.
-    """
-
-    events: tuple[Event, ...]
-    n_steps: int = 1
-
-    @property
-    def mu(self) -> float | None:
-        """Gaussian-DP parameter of one step, None where it is not Gaussian."""
-        mus = [event.mu for event in self.events]
-        sampled = any(mu is None for mu in mus)
-        return None if sampled else math.hypot(*(mu or 0.0 for mu in mus))
-
-    def epsilon(self, delta: float, factor: float = 1.0) -> float:
-        """Return what one step costs at delta."""
-        if self.mu is not None:
-            return gdp_epsilon(delta, factor * self.mu)
-        return cost(self._scaled(factor), delta).epsilon
-
-    def least(self, factor: float = 1.0) -> Least:
-        """Return the inverse of G between the two values of a canary."""
-        if self.mu is not None:
-            return gaussian_least(self.n_steps * factor * self.mu)
-        events = self._scaled(factor)
-        return _sampled_least(
-            tuple(map(_doubled, events)) if self.n_steps == 2 else events
-        )
-
-    def bound(
-        self,
-        n_canaries: int,
-        counts: Sequence[tuple[int, int]],
-        *,
-        delta: float,
-        significance: float,
-    ) -> list[float]:
-        """Return the largest epsilon in the family that each count refutes, or 0.
-
-        Parameters
-        ----------
-        n_canaries : int
-        counts : sequence of (int, int)
-            Numbers of guesses, and of right ones.
-        delta, significance : float
-            The significance is that of one count.
-        """
-
-        def refuted(factor: float, count: tuple[int, int]) -> bool:
-            return refutes(n_canaries, *count, self.least(factor), significance)
-
-        factors = [
-            self._largest(functools.partial(refuted, count=count)) for count in counts
-        ]
-        return [self.epsilon(delta, one) if one > 0 else 0.0 for one in factors]
-
-    def _largest(self, refuted: Callable[[float], bool]) -> float:
-        """Return the largest factor that is refuted, 0 if none is."""
-        if self.mu is not None:
-            low, high = 0.0, 20.0 / self.mu
-            for _ in range(_BISECTIONS):
-                middle = (low + high) / 2
-                low, high = (middle, high) if refuted(middle) else (low, middle)
-            return low
-        low, high = -1, len(_FACTORS)  # of sampled releases each look takes a moment
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if refuted(_FACTORS[middle]) else (low, middle)
-        return 0.0 if low < 0 else _FACTORS[low]
-
-    def _scaled(self, factor: float) -> tuple[Event, ...]:
-        return tuple(
-            dataclasses.replace(
-                event, noise_std=tuple(std / factor for std in event.noise_std)
-            )
-            for event in self.events
-        )
-
-
-@functools.lru_cache(maxsize=64)
-def _sampled_least(events: tuple[Event, ...]) -> Least:
-    return curve_least(compose(events))
-
-
-def _doubled(event: Event) -> Event:
-    """Return the event of two steps: one value becomes null, then another one."""
-    return dataclasses.replace(
-        event,
-        neighboring_relation="replace_one",
-        sensitivity=2 * event.clip_norm,
-    )
 
 
 #: Of the canaries guessed, by default; each number costs its part of the confidence.
@@ -1113,28 +897,34 @@ def audit_estimator(
     (True, 400, 'noise')
     """
     X, y = _table(X, y)
-    own = without_charge(estimator)
-    significance = _significance(confidence)
+    made = hasattr(estimator, "get_params") and not isinstance(estimator, type)
+    if not made or not hasattr(estimator, "fit"):
+        raise ValueError(
+            f"estimator={shown(estimator)} must be an estimator or a Pipeline of this "
+            "package's."
+        )
+    own = prepared(estimator, None)
+    check_number("confidence", confidence, high=1)
     check_number(
         "random_state", random_state, include_low=True, integral=True, also=(None,)
     )
     rng = np.random.default_rng(random_state)
     parts = parts_of(own, X, y, public_features, public_target)
-    n_canaries = _count("n_canaries", n_canaries, n_records(X), _MOST_CANARIES)
+    n_canaries = _count("n_canaries", n_canaries, n_records(X))
     _count("n_guesses", n_guesses, n_canaries)
     check_choice("tails", tails, TAILS)
-    made = make_canaries(
+    canary = make_canaries(
         parts, X, y, n_canaries=n_canaries, kind=canaries, tails=tails, rng=rng
     )
     heads = rng.random(n_canaries) < 0.5
-    model, iterate = fitted(own, *made.table(X, y, heads))
-    scores = _scores(model if score else iterate, made, score)
+    model, iterate = fitted(own, *canary.table(X, y, heads))
+    scores = _scores(model if score else iterate, canary, score)
     counts = _right_guesses(scores, heads, n_guesses)
-    return _result(report(model), made, counts, significance)
+    return _result(report(model), canary, counts, float(confidence))
 
 
 def _result(
-    found: PrivacyReport, made: Canaries, counts: Counts, significance: float
+    found: PrivacyReport, made: Canaries, counts: Counts, confidence: float
 ) -> OneRunResult:
     """Return what the numbers of right guesses say of a report."""
     if not math.isfinite(found.epsilon):
@@ -1144,34 +934,40 @@ def _result(
             f"{found.subject} protects persons, and canaries are rows that come and go "
             "by themselves: audit it by audit_replay, with groups in fit_params."
         )
-    n, n_steps = len(made.rows), made.n_steps
-    level = significance / (_METHODS * len(counts))
-    claim = Claim(found.events, n_steps)
-    given = {"delta": found.delta, "significance": level}
+    n, delta, n_steps = len(made.rows), found.delta, made.n_steps
+    level = (1 - confidence) / (_METHODS * len(counts))
 
-    def bounds(counts: Counts) -> tuple[list[float], list[float]]:
-        sure = [steinke_bound(n, *one, **given, n_steps=n_steps) for one in counts]
-        return sure, claim.bound(n, counts, **given)
+    def bounds(n_guesses: int, n_correct: int) -> tuple[float, float]:
+        """Return the lower bound for any mechanism, and that of the family."""
+        return steinke_bound(
+            n, n_guesses, n_correct, delta=delta, significance=level, n_steps=n_steps
+        ), epsilon_of_family(
+            found.events,
+            delta,
+            lambda least: refutes(n, n_guesses, n_correct, least, level),
+            n_steps,
+        )
 
-    steinke, f_dp = bounds(counts)
-    best = int(np.argmax(np.maximum(steinke, f_dp)))
+    shown_by = [bounds(*one) for one in counts]
+    best = int(np.argmax(np.max(shown_by, axis=1)))
     sizes = np.unique(np.linspace(1, n, _CURVE_POINTS).astype(int)).tolist()
-    least = claim.least()
+    least = least_of(found.events, n_steps)
+    steinke, f_dp = np.max(shown_by, axis=0).tolist()
     return OneRunResult(
         subject=found.subject,
         neighboring_relation=found.neighboring_relation,
         claimed_epsilon=found.epsilon,
-        delta=found.delta,
-        lower_bound=max(*steinke, *f_dp),
-        confidence=round(1 - significance, 12),
+        delta=delta,
+        lower_bound=max(steinke, f_dp),
+        confidence=confidence,
         n_trials=n,
         n_canaries=n,
         n_guesses=counts[best][0],
         n_correct=counts[best][1],
         counts=tuple(counts),
-        steinke=max(steinke),
-        f_dp=max(f_dp),
-        reach=max(map(max, bounds([(guesses, guesses) for guesses, _ in counts]))),
+        steinke=steinke,
+        f_dp=f_dp,
+        reach=max(max(bounds(guesses, guesses)) for guesses, _ in counts),
         allowed=tuple((k, most_allowed(n, k, least, level)) for k in sizes),
         kind=made.kind,
         tails=made.tails,
@@ -1236,23 +1032,15 @@ def _table(X: Any, y: Any) -> tuple[Any, Any]:
     return X, y
 
 
-def _significance(confidence: float) -> float:
-    real = isinstance(confidence, numbers.Real) and not isinstance(confidence, bool)
-    if not real or not 0 < confidence < 1:
-        raise ValueError(
-            f"confidence={shown(confidence)} must lie strictly between 0 and 1: 0.95 "
-            "is usual."
-        )
-    return 1 - float(confidence)
-
-
-def _count(name: str, value: Any, most: int, default: int | None = None) -> int:
-    """Return a count, checked; None is the default, as far as there are so many."""
-    if value is None:
-        return most if default is None else min(most, default)
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not whole or not 1 <= value <= most:
-        raise ValueError(
-            f"{name}={shown(value)} must be a whole number from 1 to {most}, or None."
-        )
-    return int(value)
+def _count(name: str, value: Any, most: int) -> int:
+    """Return a count, checked; None is all, or as many as take no long time."""
+    check_number(
+        name,
+        value,
+        low=1,
+        high=most + 1,
+        include_low=True,
+        integral=True,
+        also=(None,),
+    )
+    return min(most, _MOST_CANARIES) if value is None else int(value)

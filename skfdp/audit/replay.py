@@ -12,7 +12,6 @@ import io
 import itertools
 import logging
 import math
-import os
 import random
 import sys
 import types
@@ -21,10 +20,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, issparse, vstack
+from scipy.sparse import issparse
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 
@@ -52,12 +51,16 @@ from skfdp.privacy.store import Receipt, new_entries
 
 
 #: Compared as they are: a difference inside of them has no place of its own.
-_PLAIN = (int, str, bytes, complex, type(None), type(...), range, slice)
-_BY_NAME = (type, types.ModuleType, types.BuiltinFunctionType)
+_WHOLE = (
+    *(int, str, bytes, complex, type(None), type(...), range, slice, set, frozenset),
+    *(type, types.ModuleType, types.BuiltinFunctionType, CodeType),
+)
 
 
-class Comparison:
-    """Comparison of what two fits left, as places in it that differ.
+def places(
+    one: Any, other: Any, place: str = "", seen: dict[tuple, tuple] | None = None
+) -> Iterator[str]:
+    """Yield the places where two objects differ.
 
     Objects are compared by type and by what they would be pickled as. A place is a path
     of attributes and positions, such as ``steps[0].mean_``; a key or a value is never
@@ -66,125 +69,72 @@ class Comparison:
     and receipts are left out: charges are compared for themselves, and receipts are
     random.
     """
-
-    def __init__(self) -> None:
-        self._seen: set[tuple[int, int]] = set()
-        self._kept: list[Any] = []  # states are made on the way: an id must not return
-
-    def places(self, one: Any, other: Any, place: str = "") -> Iterator[str]:
-        """Yield the places where the objects differ."""
-        if one is other or isinstance(one, PrivacyLedger | Receipt):
+    seen = {} if seen is None else seen
+    pair = id(one), id(other)
+    if one is other or pair in seen or isinstance(one, PrivacyLedger | Receipt):
+        return
+    seen[pair] = one, other  # states are made on the way: an id must not return
+    if type(one) is type(other):
+        (here, mine), (there, theirs) = _parts(one), _parts(other)
+        if here == there and len(mine) == len(theirs):
+            for (name, part), (_, another) in zip(mine, theirs, strict=True):
+                yield from places(part, another, place + name, seen)
             return
-        if type(one) is not type(other):
-            yield place
-            return
-        if (id(one), id(other)) in self._seen:
-            return
-        self._seen.add((id(one), id(other)))
-        self._kept += [one, other]
-        if isinstance(one, (float, np.generic)):
-            if not same_bits(one, other):
-                yield place
-        elif isinstance(one, (*_PLAIN, *_BY_NAME)):
-            if one != other:
-                yield place
-        elif isinstance(one, np.ndarray):
-            yield from self._arrays(one, other, place)
-        elif isinstance(one, (list, tuple)):
-            yield from self._sequences(one, other, place)
-        elif isinstance(one, dict):
-            yield from self._mappings(one, other, place)
-        elif isinstance(one, (set, frozenset)):
-            if one != other:
-                yield place
-        else:
-            yield from self._objects(one, other, place)
-
-    def _arrays(self, one: np.ndarray, other: np.ndarray, place: str) -> Iterator[str]:
-        if one.dtype != other.dtype or one.shape != other.shape:
-            yield place
-        elif one.dtype.hasobject:
-            yield from self._sequences(
-                one.ravel().tolist(), other.ravel().tolist(), place
-            )
-        elif one.tobytes() != other.tobytes():
-            yield place
-
-    def _sequences(self, one: Any, other: Any, place: str) -> Iterator[str]:
-        if len(one) != len(other):
-            yield place
-            return
-        for number, (here, there) in enumerate(zip(one, other, strict=True)):
-            yield from self.places(here, there, f"{place}[{number}]")
-
-    def _mappings(self, one: dict, other: dict, place: str) -> Iterator[str]:
-        """Compare mappings, whose order is something that one can see."""
-        if next(self.places(list(one), list(other)), None) is not None:
-            yield place
-            return
-        for number, (here, there) in enumerate(
-            zip(one.values(), other.values(), strict=True)
-        ):
-            yield from self.places(here, there, f"{place}[{number}]")
-
-    def _objects(self, one: Any, other: Any, place: str) -> Iterator[str]:
-        if isinstance(one, types.FunctionType):
-            states = [_of_function(one), _of_function(other)]
-        elif isinstance(one, types.MethodType):
-            states = [(f.__func__, f.__self__) for f in (one, other)]
-        elif isinstance(one, functools.partial):
-            states = [(f.func, f.args, f.keywords) for f in (one, other)]
-        else:
-            states = [_state(one), _state(other)]
-        here, there = states
-        attributes = isinstance(here, dict) and isinstance(there, dict)
-        if not attributes:
-            yield from self.places(here, there, place)
-            return
-        if list(here) != list(there):
-            yield f"{place}: the names of its attributes"
-            return
-        for name, value in here.items():
-            inner = f"{place}.{name}" if place else str(name)
-            yield from self.places(value, there[name], inner)
+    yield place.removeprefix(".")
 
 
 def differ(one: Any, other: Any) -> bool:
     """Whether two objects differ anywhere."""
-    return next(Comparison().places(one, other), None) is not None
+    return next(places(one, other), None) is not None
 
 
-def same_bits(one: Any, other: Any) -> bool:
-    """Whether two scalars of one type are the same number, NaN being NaN."""
-    if isinstance(one, np.generic):
-        return one.dtype == other.dtype and one.tobytes() == other.tobytes()
-    if math.isnan(one) or math.isnan(other):
-        return math.isnan(one) and math.isnan(other)
-    return one.hex() == other.hex()
+def _parts(value: Any) -> tuple[Any, list[tuple[str, Any]]]:
+    """Return what an object is by itself, and what it holds, by place."""
+    if isinstance(value, np.generic):
+        return (value.dtype, value.tobytes()), []
+    if isinstance(value, float):
+        return value.hex(), []  # NaN is NaN
+    if isinstance(value, _WHOLE):
+        return value, []
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            return (value.dtype, value.shape), _in_order(value.ravel().tolist())
+        return (value.dtype, value.shape, value.tobytes()), []
+    if isinstance(value, (list, tuple)):
+        return None, _in_order(value)
+    if isinstance(value, dict):  # whose order is something that one can see
+        keys = [(type(k), k if isinstance(k, _WHOLE) else None) for k in value]
+        others = [k for k in value if not isinstance(k, _WHOLE)]
+        return keys, [*_in_order(others), *_in_order(value.values())]
+    if isinstance(value, types.FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        held = value.__code__, value.__defaults__, value.__kwdefaults__, cells
+        return None, _in_order(held)
+    return _state(value)
 
 
-def _of_function(function: types.FunctionType) -> tuple:
-    """Return what a function is, with what it holds."""
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    return function.__code__, function.__defaults__, function.__kwdefaults__, cells
+def _in_order(values: Iterable) -> list[tuple[str, Any]]:
+    return [(f"[{number}]", value) for number, value in enumerate(values)]
 
 
-def _state(value: Any) -> Any:
-    """Return the state of an object: its attributes, or what pickle would keep."""
-    reduced: Any = None
+def _state(value: Any) -> tuple[Any, list[tuple[str, Any]]]:
+    """Return the attributes of an object, or what pickle would keep of it."""
+    state: Any
     try:
         reduced = value.__reduce_ex__(4)
     except Exception:  # it cannot be pickled
-        return dict(getattr(value, "__dict__", {}))
-    if isinstance(reduced, str):
-        return reduced
-    function, arguments, *rest = reduced
-    rest = [list(part) if hasattr(part, "__next__") else part for part in rest]
-    state = rest[0] if rest else None
-    plain = getattr(function, "__name__", "") in ("__newobj__", "_reconstructor")
-    if plain and isinstance(state, dict) and not any(rest[1:]) and len(arguments) == 1:
-        return state
-    return function, arguments, rest
+        state = dict(getattr(value, "__dict__", {}))
+    else:
+        if isinstance(reduced, str):
+            return reduced, []
+        function, arguments, *rest = reduced
+        rest = [list(part) if hasattr(part, "__next__") else part for part in rest]
+        state = rest[0] if rest else None
+        plain = getattr(function, "__name__", "") == "__newobj__"
+        plain = plain and len(arguments) == 1 and not any(rest[1:])
+        if not (plain and isinstance(state, dict)):
+            return None, _in_order((function, arguments, rest))
+    return list(state), [(f".{name}", held) for name, held in state.items()]
 
 
 # Neighbours of a table: the private part of one record, or person, is another one.
@@ -225,99 +175,29 @@ _NO_LABELS = (None, float("nan"), "no such label", 7, -1, [1])
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """The private part of a table, and what it may become.
+    """The private part of a table, and what it may become."""
 
-    Attributes
-    ----------
-    private : bool ndarray of shape (n_features,)
-    target : {"labels", "numbers", None}
-        None: it is public, or there is none.
-    declared : bool
-        Whether labels may be any value; else they are among those that occur.
-    malformed : bool
-        Whether values may be missing or infinite.
-    whole : bool
-        Whether records come and go: then the last one is the one that differs, and
-        the table that others are compared with lacks it.
-    persons : int64 ndarray of shape (n_rows,) or None
-        The person of each row, where all rows of one differ together.
-    """
-
-    private: np.ndarray
-    target: str | None
-    declared: bool
-    malformed: bool
-    whole: bool
-    persons: np.ndarray | None = None
-
-    def drawn(self, rng: np.random.Generator, n_rows: int) -> Changed:
-        """Return whose rows differ: those of a person in part, now and then."""
-        if self.persons is None:
-            last = n_rows - 1
-            record = last if self.whole else int(rng.integers(n_rows))
-            return Changed((record,), record, f"record {record}")
-        person = int(rng.integers(self.persons.max() + 1))
-        own = np.flatnonzero(self.persons == person)
-        rows, told = own, "all rows"
-        if len(own) > 1 and rng.random() < _IN_PART:
-            size = int(rng.integers(1, len(own)))
-            rows, told = np.sort(rng.choice(own, size, replace=False)), "some rows"
-        return Changed(
-            tuple(rows.tolist()), tuple(own.tolist()), f"{told} of person {person}"
-        )
+    private: np.ndarray  # a mask of the columns
+    target: str | None  # "labels" or "numbers", None if it is public, or there is none
+    declared: bool  # whether labels may be any value, or are among those that occur
+    malformed: bool  # whether values may be missing or infinite
+    whole: bool  # whether the last record comes or goes, and no other one differs
+    persons: np.ndarray | None = None  # of each row, if all rows of one may differ
 
 
-@dataclasses.dataclass(frozen=True)
-class Changed:
-    """Rows of one record or person that a neighbour changes.
+class Neighbour(NamedTuple):
+    """A table that differs in the private part of one record, or of one person."""
 
-    Attributes
-    ----------
-    rows : tuple of int
-        Those that get other values.
-    whose : int or tuple of int
-        Position of the record; or of all rows of the person, changed or not.
-    name : str
-    """
-
-    rows: tuple[int, ...]
-    whose: int | tuple[int, ...]
-    name: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Neighbour:
-    """A table that differs in the private part of one record, or of one person.
-
-    Attributes
-    ----------
-    name : str
-        What became of the record.
-    X, y : array-like
-    changed : int, tuple of int or None
-        Position of the record that differs, or those of all rows of the person; None:
-        it is not in the other table.
-    """
-
-    name: str
+    name: str  # what became of the record
     X: Any
     y: Any
-    changed: int | tuple[int, ...] | None
+    changed: np.ndarray  # its position, or those of all rows of the person
 
 
 def neighbouring_tables(
     X: Any, y: Any, split: Split, rng: np.random.Generator, n_neighbours: int
 ) -> Iterator[Neighbour]:
-    """Yield neighbours of a table, the same ones for the same generator.
-
-    Parameters
-    ----------
-    X, y
-        The table, with the last record where records come and go.
-    split : Split
-    rng : Generator
-    n_neighbours : int
-    """
+    """Yield neighbours of a table, the same ones for the same generator."""
     kinds = [*FINITE, *(MALFORMED if split.malformed else ())]
     parts = ["row"] * bool(split.private.any()) + ["target"] * bool(split.target)
     parts += ["row and target"] * (len(parts) == 2)
@@ -326,15 +206,25 @@ def neighbouring_tables(
     n_rows = n_records(X)
     for number in range(n_neighbours):
         kind, part = known[next(order)]
-        changed = split.drawn(rng, n_rows)
+        if split.persons is None:
+            record = n_rows - 1 if split.whole else int(rng.integers(n_rows))
+            rows = own = np.array([record])
+            name = f"record {record}"
+        else:
+            person = int(rng.integers(split.persons.max() + 1))
+            rows = own = np.flatnonzero(split.persons == person)
+            name = f"all rows of person {person}"
+            if len(own) > 1 and rng.random() < _IN_PART:
+                size = int(rng.integers(1, len(own)))
+                rows = np.sort(rng.choice(own, size, replace=False))
+                name = f"some rows of person {person}"
         other, target = X, y
-        for record in changed.rows:
+        for record in rows.tolist():
             if "row" in part:
                 other = _with_row(other, record, kind, number, split.private, rng)
             if "target" in part:
                 target = _with_target(target, record, kind, number, split, rng)
-        name = f"{kind} in the {part} of {changed.name}"
-        yield Neighbour(name, other, target, changed.whose)
+        yield Neighbour(f"{kind} in the {part} of {name}", other, target, own)
 
 
 def n_records(X: Any) -> int:
@@ -347,14 +237,6 @@ def n_columns(X: Any) -> int:
     return X.shape[1] if hasattr(X, "shape") else len(X[0])
 
 
-def without_last(values: Any) -> Any:
-    """Return rows, or a target, without the last one."""
-    if values is None:
-        return None
-    return values.iloc[:-1] if hasattr(values, "iloc") else values[:-1]
-
-
-# ------------------------------------------------------------------------------ rows
 def _with_row(
     X: Any,
     record: int,
@@ -364,90 +246,68 @@ def _with_row(
     rng: np.random.Generator,
 ) -> Any:
     """Return a table with other values in the private columns of a record."""
-    columns = np.flatnonzero(private)
-    if issparse(X):
-        return _with_sparse_row(X, record, kind, columns, rng)
-    if hasattr(X, "iloc"):
-        found = X.copy()
-        for j in columns:
-            cell = _cell(X.iloc[:, j].to_numpy(), X.iloc[:, j], kind, number, rng)
-            found.iloc[record, j] = cell
-        return found
-    if isinstance(X, np.ndarray):
-        found = X.copy()
-        for j in columns:
-            found[record, j] = _cell(X[:, j], X[:, j], kind, number, rng)
-        return found
-    if not isinstance(X, list):
+    frame, listed = hasattr(X, "iloc"), isinstance(X, list)
+    if not (frame or listed or issparse(X) or isinstance(X, np.ndarray)):
         raise ValueError(
             f"X is a {type(X).__name__}, of which no neighbours are made: pass an "
             "array, CSR, a list or a pandas frame, or give neighbours=."
         )
-    row = list(X[record])
-    for j in columns:
-        column = [one[j] for one in X]
-        row[j] = _cell(np.array(column, dtype=object), column, kind, number, rng)
-    return [*X[:record], row, *X[record + 1 :]]
-
-
-def _with_sparse_row(
-    X: Any, record: int, kind: str, columns: np.ndarray, rng: np.random.Generator
-) -> Any:
-    X = X.tocsr()
-    row = X[[record]].toarray()
-    for j in columns:
-        column = X[:, [j]].toarray()[:, 0]
-        row[0, j] = _cell(column, column, kind, 0, rng)
-    rows = [X[:record], csr_array(row), X[record + 1 :]]
-    found = vstack([part for part in rows if part.shape[0]], format="csr")
-    return type(X)(found.astype(X.dtype))
+    found = X.tolil() if issparse(X) else X.copy()
+    if listed:
+        found[record] = [*X[record]]
+    for j in np.flatnonzero(private).tolist():
+        if frame:
+            values, dtype = X.iloc[:, j].to_numpy(), X.dtypes.iloc[j]
+        elif listed:
+            values, dtype = np.array([row[j] for row in X], dtype=object), None
+        else:
+            values = X[:, [j]].toarray()[:, 0] if issparse(X) else X[:, j]
+            dtype = values.dtype
+        cell = _cell(values, dtype, kind, number, rng)
+        if frame:
+            found.iloc[record, j] = cell
+        elif listed:
+            found[record][j] = cell
+        else:
+            found[record, j] = cell
+    return type(X)(found) if issparse(X) else found
 
 
 def _cell(
-    values: np.ndarray, column: Any, kind: str, number: int, rng: np.random.Generator
+    values: np.ndarray, dtype: Any, kind: str, number: int, rng: np.random.Generator
 ) -> Any:
     """Return what a cell becomes, in the type of its column."""
-    another, dtype = values[rng.integers(len(values))], getattr(column, "dtype", None)
-    if dtype is not None and not isinstance(dtype, np.dtype):  # of pandas
+    another = values[rng.integers(len(values))]
+    if not isinstance(dtype, np.dtype | None):  # of pandas
         if str(dtype).startswith("str") and kind not in _KNOWN:
             return _TEXTS[number % len(_TEXTS)]
         return dtype.na_value if kind in MALFORMED else another
-    if values.dtype.kind == "f":
+    if values.dtype.kind in "fiu":
         return _number(values, kind, rng)
-    if values.dtype.kind in "iu":
-        return _integer(values, kind, rng)
     if values.dtype.kind == "M" and kind in MALFORMED:
-        return np.array("NaT", values.dtype)[()]
+        return np.array("NaT", dtype=values.dtype)[()]
     if values.dtype.kind == "O" and kind not in _KNOWN:
         return _NO_NUMBERS[number % len(_NO_NUMBERS)]
     return another
 
 
-def _integer(values: np.ndarray, kind: str, rng: np.random.Generator) -> Any:
-    """Return an integer of the type of some others."""
-    found = _number(values.astype(float), kind, rng)
-    if np.isnan(found):  # which no integer is
-        return rng.choice(values)
-    # Not beyond the type: its limits are no floats.
-    limits = np.iinfo(values.dtype)
-    low, high = int(limits.min), int(limits.max)
-    if found >= high or found <= low:
-        return values.dtype.type(high if found >= high else low)
-    return values.dtype.type(int(found))
-
-
 def _number(values: np.ndarray, kind: str, rng: np.random.Generator) -> Any:
     """Return a number of the type of some others, which may not be finite."""
-    finite = values[np.isfinite(values)]
-    finite = finite.astype(np.float64) if len(finite) else np.zeros(1)
+    finite = values[np.isfinite(values)].astype(np.float64)
+    finite = finite if len(finite) else np.zeros(1)
     found = float((FINITE | MALFORMED)[kind](rng, finite))
-    if values.dtype.kind == "f" and np.isfinite(found):
-        limit = float(np.finfo(values.dtype).max)
-        found = min(max(found, -limit), limit)
-    return found
+    integral = values.dtype.kind in "iu"
+    if np.isnan(found):
+        return rng.choice(values) if integral else found  # no integer is NaN
+    if np.isinf(found) and not integral:
+        return found
+    # Not beyond the type: the limits of integers are no floats.
+    limits = np.iinfo(values.dtype) if integral else np.finfo(values.dtype)
+    plain: type = int if integral else float
+    low, high = plain(limits.min), plain(limits.max)
+    return values.dtype.type(plain(min(max(found, low), high)))
 
 
-# ---------------------------------------------------------------------------- target
 def _with_target(
     y: Any,
     record: int,
@@ -457,12 +317,25 @@ def _with_target(
     rng: np.random.Generator,
 ) -> Any:
     """Return a target with another value of a record, in the same container."""
-    found = copy.copy(y) if isinstance(y, list) else y.copy()
+    found = y.copy()
     values = np.array(y, dtype=object) if isinstance(y, list) else np.asarray(y)
     if values.ndim != 1:
-        found[record] = values[rng.integers(len(values))]
-        return found
-    value = _target(values, record, kind, number, split, rng)
+        value = values[rng.integers(len(values))]
+    elif split.target == "numbers":
+        value = _cell(values, values.dtype, kind, number, rng)
+    elif split.declared and split.malformed and kind not in _KNOWN:
+        value = {
+            "O": _NO_LABELS[number % len(_NO_LABELS)],
+            "U": "?",
+            "b": bool(rng.integers(2)),
+            "f": (np.nan, np.inf, 0.5)[number % 3],
+        }.get(values.dtype.kind, (100, 0)[number % 2])
+    else:
+        # The set of labels that occur is that of the other table.
+        labels, value = values.tolist(), values[record]
+        others = [label for label in labels if label != value]
+        if others and (split.declared or labels.count(value) > 1):
+            value = others[rng.integers(len(others))]
     if hasattr(found, "iloc"):
         found.iloc[record] = value
     else:
@@ -470,134 +343,74 @@ def _with_target(
     return found
 
 
-def _target(
-    values: np.ndarray,
-    record: int,
-    kind: str,
-    number: int,
-    split: Split,
-    rng: np.random.Generator,
-) -> Any:
-    if split.target == "numbers":
-        return _cell(values, values, kind, number, rng)
-    if split.declared and split.malformed and kind not in _KNOWN:
-        return {
-            "O": _NO_LABELS[number % len(_NO_LABELS)],
-            "U": "?",
-            "b": bool(rng.integers(2)),
-            "f": (np.nan, np.inf, 0.5)[number % 3],
-        }.get(values.dtype.kind, (100, 0)[number % 2])
-    # The set of labels that occur is that of the other table.
-    labels = values.tolist()
-    if not split.declared and labels.count(labels[record]) == 1:
-        return values[record]
-    others = [label for label in labels if label != labels[record]]
-    return others[rng.integers(len(others))] if others else values[record]
-
-
-# ---------------------------------------------------------------------- of the user
 def checked(
     given: Iterable[tuple[Any, Any]],
     X: Any,
     y: Any,
     public: np.ndarray | None,
     whole: bool,
-    persons: np.ndarray | None = None,
+    persons: np.ndarray | None,
 ) -> Iterator[Neighbour]:
-    """Yield a user's neighbours.
+    """Yield a user's neighbours, or raise ValueError at one that is none.
 
-    Parameters
-    ----------
-    given : iterable of (X, y)
-    X, y
-        The table that was recorded.
-    public : bool ndarray of shape (n_features,) or None
-        Columns that must be equal; None: they are not known.
-    whole : bool
-        Whether records come and go.
-    persons : int64 ndarray of shape (n_rows,), default=None
-        The person of each row, where all rows of one may differ.
-
-    Raises
-    ------
-    ValueError
-        If one is no neighbour.
+    Public columns must be equal, where they are known.
     """
     wanted = _keys(X, y)
     for number, pair in enumerate(given):
+        name = f"neighbours[{number}]"
         try:
             other, target = pair
         except (TypeError, ValueError):
             raise ValueError(
-                f"neighbours[{number}] must be a pair (X, y), with y=None where there "
-                "is no target."
+                f"{name} must be a pair (X, y), with y=None where there is no target."
             ) from None
         if type(other) is not type(X) or n_columns(other) != n_columns(X):
             raise ValueError(
-                f"neighbours[{number}] has an X of another type or width: a neighbour "
-                "differs in the private part of one record alone."
+                f"{name} has an X of another type or width: a neighbour differs in the "
+                "private part of one record alone."
             )
-        differ = _changed(wanted, _keys(other, target), number, whole, persons)
-        if public is not None and not whole:
-            _check_public(X, other, differ, public, number)
-        changed: int | tuple[int, ...] | None = differ[0] if differ else None
-        if persons is not None and differ:
-            changed = tuple(np.flatnonzero(persons == persons[differ[0]]).tolist())
-        yield Neighbour(f"neighbours[{number}]", other, target, changed)
-
-
-def _changed(
-    one: list, other: list, number: int, whole: bool, persons: np.ndarray | None
-) -> list[int]:
-    """Return the positions of the rows that differ, or raise ValueError."""
-    told = f"neighbours[{number}] has {len(other)} records, and X has {len(one)}"
-    if whole:
-        if abs(len(one) - len(other)) != 1:
+        found = _keys(other, target)
+        told = f"{name} has {len(found)} records, and X has {len(wanted)}"
+        n_rows = min(len(found), len(wanted))
+        if whole and abs(len(found) - len(wanted)) != 1:
             raise ValueError(f"{told}: under 'add_or_remove_one' one comes or goes.")
-        n_rows = min(len(one), len(other))
-        if one[:n_rows] != other[:n_rows]:
+        if not whole and len(found) != len(wanted):
+            raise ValueError(f"{told}: their number is public, so leave it as it is.")
+        rows = [i for i in range(n_rows) if wanted[i] != found[i]]
+        if whole and rows:
             raise ValueError(
-                f"neighbours[{number}] differs in more than its last record: put the "
-                "one that comes or goes last."
+                f"{name} differs in more than its last record: put the one that comes "
+                "or goes last."
             )
-        return [n_rows]
-    if len(one) != len(other):
-        raise ValueError(f"{told}: their number is public, so leave it as it is.")
-    differ = [
-        i for i, pair in enumerate(zip(one, other, strict=True)) if len({*pair}) > 1
-    ]
-    if persons is not None:
-        n_persons = len(np.unique(persons[differ]))
-        if n_persons > 1:
+        changed = np.array([n_rows] if whole else rows, dtype=np.int64)
+        if persons is not None:
+            n_persons = len(np.unique(persons[changed]))
+            if n_persons > 1:
+                raise ValueError(
+                    f"{name} differs from X and y in rows of {n_persons} persons: "
+                    "neighbours differ in those of one."
+                )
+            changed = np.flatnonzero(np.isin(persons, persons[changed]))
+        elif len(changed) > 1:
             raise ValueError(
-                f"neighbours[{number}] differs from X and y in rows of {n_persons} "
-                "persons: neighbours differ in those of one."
+                f"{name} differs from X and y in {len(changed)} records: neighbours "
+                "differ in one."
             )
-    elif len(differ) > 1:
-        raise ValueError(
-            f"neighbours[{number}] differs from X and y in {len(differ)} records: "
-            "neighbours differ in one."
-        )
-    return differ
+        if public is not None and public.any() and not whole:
+            here, there = (_keys(_columns(table, public), None) for table in (X, other))
+            for record in rows:
+                if here[record] != there[record]:
+                    raise ValueError(
+                        f"{name} differs in a public column of record {record}: "
+                        "neighbours have equal public parts."
+                    )
+        yield Neighbour(name, other, target, changed)
 
 
-def _check_public(X: Any, other: Any, rows: list[int], public: np.ndarray, number: int):
-    mask = np.flatnonzero(public)
-    here, there = (_keys(_columns(table, mask), None) for table in (X, other))
-    for record in rows:
-        if here[record] != there[record]:
-            raise ValueError(
-                f"neighbours[{number}] differs in a public column of record {record}: "
-                "neighbours have equal public parts."
-            )
-
-
-def _columns(X: Any, places: np.ndarray) -> Any:
-    if hasattr(X, "iloc"):
-        return X.iloc[:, places]
+def _columns(X: Any, mask: np.ndarray) -> Any:
     if isinstance(X, list):
-        return [[row[j] for j in places] for row in X]
-    return X[:, places]
+        return [list(itertools.compress(row, mask)) for row in X]
+    return X.loc[:, mask] if hasattr(X, "iloc") else X[:, mask]
 
 
 def _keys(X: Any, y: Any) -> list[tuple]:
@@ -606,16 +419,10 @@ def _keys(X: Any, y: Any) -> list[tuple]:
         X = X.tocsr()
         ends = zip(X.indptr[:-1], X.indptr[1:], strict=True)
         rows = [(X.indices[a:b].tobytes(), X.data[a:b].tobytes()) for a, b in ends]
-    elif hasattr(X, "iloc"):
-        columns = [list(map(repr, X.iloc[:, j].tolist())) for j in range(X.shape[1])]
-        rows = list(zip(*columns, strict=True)) or [()] * len(X)
-    elif isinstance(X, np.ndarray) and not X.dtype.hasobject:
-        rows = [row.tobytes() for row in X]
     else:
-        rows = [repr(list(row)) for row in X]
-    if y is None:
-        return [(row,) for row in rows]
-    return list(zip(rows, map(repr, list(y)), strict=True))
+        table = X.to_numpy(dtype=object) if hasattr(X, "iloc") else X
+        rows = [repr(list(row)) for row in getattr(table, "tolist", lambda: X)()]
+    return list(zip(rows, rows if y is None else map(repr, list(y)), strict=True))
 
 
 # Traces: which functions of a fit are called, in which order.
@@ -670,24 +477,14 @@ LINES_LED_BY_VALUES = {
 class Trace:
     """The functions that are called while it is open, or every line of them.
 
-    Parameters
-    ----------
-    files : collection of Path
-        Whose functions are followed, beside those of this package.
-    lines : bool
-        Follow lines, not calls alone.
-
-    Notes
-    -----
-    It sees this thread, and no compiled code. A tracer that was there before, such as
-    a debugger, waits.
+    Functions of this package are followed, and of `files`; of audits nothing is, and
+    nothing that they call. It sees this thread, and no compiled code. A tracer that was
+    there before, such as a debugger, waits.
     """
 
     def __init__(self, files: Collection[str] = (), lines: bool = False):
         self._files, self._lines = frozenset(files), lines
-        self._known: dict[CodeType, bool] = {}
         self._skipped: FrameType | None = None
-        self._paused = False
         self._before: Any = None
         #: A function and who called it, or a function and the number of its line.
         self.steps: list[tuple[CodeType, CodeType | int]] = []
@@ -700,31 +497,21 @@ class Trace:
     def __exit__(self, *error: object) -> None:
         sys.settrace(self._before)
 
-    def paused(self) -> _Pause:
-        """Return a context in which nothing is followed."""
-        return _Pause(self)
-
     def follows(self, code: CodeType) -> bool:
         """Whether calls of a function are followed."""
-        known = self._known.get(code)
-        if known is None:
-            name = code.co_filename
-            inside = name.startswith(f"{PACKAGE}{os.sep}")
-            audits = name.startswith(f"{PACKAGE / 'audit'}{os.sep}")
-            known = self._known[code] = name in self._files or (inside and not audits)
-        return known
+        return code.co_filename in self._files or _place_of_call(code)[2]
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
         """Follow a call, or not."""
-        if self._paused or self._skipped is not None:
-            return None
         code = frame.f_code
-        if not self.follows(code):
+        if self._skipped is not None or not self.follows(code):
             return None
-        caller = code if frame.f_back is None else frame.f_back.f_code
-        self.steps.append((code, caller))
-        file, name = _place_of_call(code)
-        if (file, name) in LED_BY_VALUES:
+        file, name, _ = _place_of_call(code)
+        audits = file.startswith("audit/")
+        if not audits:
+            caller = code if frame.f_back is None else frame.f_back.f_code
+            self.steps.append((code, caller))
+        if audits or (file, name) in LED_BY_VALUES:
             self._skipped = frame
             frame.f_trace_lines = False
             return self._inside_skipped
@@ -734,7 +521,7 @@ class Trace:
         return self._line
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "line" and not self._paused and self._skipped is None:
+        if event == "line" and self._skipped is None:
             self.steps.append((frame.f_code, frame.f_lineno))
         return self._line
 
@@ -744,39 +531,26 @@ class Trace:
         return self._inside_skipped
 
 
-class _Pause:
-    def __init__(self, trace: Trace):
-        self._trace = trace
-
-    def __enter__(self) -> None:
-        self._outer, self._trace._paused = self._trace._paused, True
-
-    def __exit__(self, *error: object) -> None:
-        self._trace._paused = self._outer
-
-
-@functools.lru_cache(maxsize=4096)
-def _place_of_call(code: CodeType) -> tuple[str, str]:
-    """Return the file, below the package if it is in it, and the name of a function.
+@functools.cache
+def _place_of_call(code: CodeType) -> tuple[str, str, bool]:
+    """Return the file and the name of a function, and whether it is in this package.
 
     Comprehensions and functions inside of it go by its name.
     """
     path = Path(code.co_filename)
     inside = path.is_relative_to(PACKAGE)
     file = path.relative_to(PACKAGE).as_posix() if inside else path.name
-    return file, code.co_qualname.partition(".<locals>")[0]
+    return file, code.co_qualname.partition(".<locals>")[0], inside
 
 
 def parting(one: Trace, other: Trace) -> str | None:
     """Return the function in which two traces part, None if they do not."""
-    if one.steps == other.steps:
-        return None
     for here, there in itertools.zip_longest(one.steps, other.steps):
         if here != there:
             steps = [step for step in (here, there) if step is not None]
             codes = [a if isinstance(b, int) else b for a, b in steps]
             followed = (code for code in codes if one.follows(code))
-            return ": ".join(_place_of_call(next(followed, codes[0])))
+            return ": ".join(_place_of_call(next(followed, codes[0]))[:2])
     return None
 
 
@@ -791,128 +565,59 @@ class Parted(BaseException):
     """End of a replay whose releases are others; no handler of Exception hides it."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Release:
-    """One release, as it was recorded.
+class Release(NamedTuple):
+    """One release, as it was recorded."""
 
-    Attributes
-    ----------
-    facts : dict
-        What must be equal between neighbours, by name.
-    asked : Asked
-        Its batch is a copy.
-    theta : str
-        Digest of where the query was asked.
-    total : int64 ndarray
-        The exact sum of the batch, in grid units.
-    whole : int64 ndarray
-        That of every row.
-    answer : float64 ndarray
-        What the desk gave out.
-    """
-
-    facts: dict[str, Any]
-    asked: Asked
-    theta: str
-    total: np.ndarray
-    whole: np.ndarray
+    asked: Asked  # whose batch and theta are copies
+    facts: dict[str, Any]  # what must be equal between neighbours
+    total: np.ndarray  # the exact sum of the batch, in grid units
+    whole: np.ndarray  # that of every row
     answer: np.ndarray
 
 
-@dataclasses.dataclass(frozen=True)
-class Move:
-    """Distance by which a neighbour moved one release.
-
-    Attributes
-    ----------
-    event : Event
-    distance : float
-        Largest Euclidean distance of the sums, in units of the release.
-    sensitivity : float
-        What the query says of it.
-    noise_std : float
-    """
+class Move(NamedTuple):
+    """Distance by which a neighbour moved one release, in units of the release."""
 
     event: Event
     distance: float
     sensitivity: float
     noise_std: float
 
-    @property
-    def is_within(self) -> bool:
-        """Whether it is as far as was declared, or less."""
-        return self.distance <= self.sensitivity * (1 + _ROUNDING)
 
+class Recording:
+    """A rehearsal that keeps each release; streams have keys that anybody can compute.
 
-class _Fixed:
-    """Fixed keys for every stream, by its name and the number of those before it."""
+    A key is that of the name of the stream and of the number of those before it.
+    """
 
-    def __init__(self, trace: Trace | None = None):
+    def __init__(self) -> None:
         self._opened: Counter[str] = Counter()
-        self.trace = trace
+        self.releases: list[Release] = []
 
     def key(self, stream: str) -> int:
-        """Return a key that anybody can compute."""
+        """Return the key of the next stream of this name."""
         name = f"{stream}#{self._opened[stream]}"
         self._opened[stream] += 1
         digest = hashlib.blake2b(name.encode(), digest_size=16, person=b"skfdp audit")
         return int.from_bytes(digest.digest(), "little")
 
-    def _unseen(self) -> Any:
-        """Return a context of what an audit does itself."""
-        return contextlib.nullcontext() if self.trace is None else self.trace.paused()
-
-
-class Recording(_Fixed):
-    """A rehearsal that keeps each release; its noise has a fixed key."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.releases: list[Release] = []
-
     def release(self, asked: Asked, noisy_sum: Callable[[], np.ndarray]) -> np.ndarray:
         """Return what the desk gives out, and keep it."""
-        kept = dataclasses.replace(asked, batch=_copy(asked.batch))
-        total, whole = _sums(kept)
-        answer = noisy_sum()
-        self.releases.append(
-            Release(
-                facts=_facts(kept),
-                asked=kept,
-                theta=_digest(asked.theta),
-                total=total,
-                whole=whole,
-                answer=answer.copy(),
-            )
+        kept = dataclasses.replace(
+            asked, batch=copy.copy(asked.batch), theta=copy.copy(asked.theta)
         )
+        sums, answer = _sums(kept), noisy_sum()
+        self.releases.append(Release(kept, _facts(kept), *sums, answer.copy()))
         return answer
 
 
-class Repeating(_Fixed):
-    """A rehearsal that answers as recorded, and measures how far the sums moved.
+class Repeating(Recording):
+    """A rehearsal that answers as recorded, and measures how far the sums moved."""
 
-    Parameters
-    ----------
-    recorded : list of Release
-    n_records : int
-        Number of rows of the table.
-    changed : int, tuple of int or None
-        Position of the record that differs, or those of all rows of the person; None:
-        there is none.
-    trace : Trace or None
-        Does not follow what is done here.
-    """
-
-    def __init__(
-        self,
-        recorded: list[Release],
-        n_records: int,
-        changed: int | tuple[int, ...] | None,
-        trace: Trace | None = None,
-    ):
-        super().__init__(trace)
+    def __init__(self, recorded: list[Release], n_records: int, changed: np.ndarray):
+        super().__init__()
         self._recorded, self._n_records = recorded, n_records
-        self._changed = None if changed is None else np.atleast_1d(changed)
+        self._changed = changed
         self._drawn: set[str] = set()
         self.moves: list[Move] = []
         #: Kind of the difference, and the label of the release.
@@ -931,81 +636,74 @@ class Repeating(_Fixed):
         Parted
             If another release was recorded, or none.
         """
-        with self._unseen():
-            label = asked.event.label
-            if not self.n_left:
-                self.differences.append(("release", f"{label!r}, which is one more"))
-                raise Parted
-            wanted = self._recorded[len(self.moves)]
-            self._compare(wanted, asked)
-            self.moves.append(self._move(wanted, asked))
-            if not self.moves[-1].is_within:
-                self.differences.append(("distance", repr(label)))
-            return wanted.answer.copy()
-
-    def _compare(self, wanted: Release, asked: Asked) -> None:
-        """Note what of a release differs, and end the replay if it is another one."""
-        label, found = repr(asked.event.label), _facts(asked)
-        names = [name for name, fact in wanted.facts.items() if found[name] != fact]
-        if not asked.event.relation.counts_are_public and "n_rows" in names:
-            names.remove("n_rows")
-        for name in names:
-            self.differences.append(("release", f"{label}, its {name}"))
-        if {"label", "query", "shape"} & set(names):
+        label = repr(asked.event.label)
+        if not self.n_left:
+            self.differences.append(("release", f"{label}, which is one more"))
             raise Parted
-        if _digest(asked.theta) != wanted.theta:
+        wanted = self._recorded[len(self.moves)]
+        found = _facts(asked)
+        names = {name for name, fact in wanted.facts.items() if found[name] != fact}
+        if not asked.event.relation.counts_are_public:
+            names.discard("n_rows")
+        self.differences += [
+            ("release", f"{label}, its {name}") for name in found if name in names
+        ]
+        if {"label", "query", "shape"} & names:
+            raise Parted
+        if differ(asked.theta, wanted.asked.theta):
             self.differences.append(("theta", label))
         if not self._same_batch(wanted.asked, asked):
             self.differences.append(("batch", label))
+        move = self._move(wanted, asked)
+        self.moves.append(move)
+        if move.distance > move.sensitivity * (1 + _ROUNDING):
+            self.differences.append(("distance", label))
+        return wanted.answer.copy()
 
     def _same_batch(self, one: Asked, other: Asked) -> bool:
         """Whether the same rows are summed, but for void ones and for a last one."""
         first = other.event.label not in self._drawn
         self._drawn.add(other.event.label)
-        n_rows = min(one.query.n_rows, other.query.n_rows)
         if one.query.n_rows != other.query.n_rows and not first:
             return True  # later gaps begin at other words: see `audit_replay`
-        members = np.zeros((2, n_rows), dtype=bool)
-        for row, asked in zip(members, (one, other), strict=True):
-            row[_members(asked)[_members(asked) < n_rows]] = True
+        n_rows = min(one.query.n_rows, other.query.n_rows)
+        counted, sides = np.ones(n_rows, dtype=bool), []
         for asked in (one, other):
             if asked.void is not None:
-                members[:, asked.void[:n_rows]] = False
-        return bool((members[0] == members[1]).all())
+                counted &= ~asked.void[:n_rows]
+            every = asked.batch is None
+            sides.append(
+                every | np.isin(np.arange(n_rows), [] if every else asked.batch)
+            )
+        return not (counted & (sides[0] != sides[1])).any()
 
     def _move(self, wanted: Release, asked: Asked) -> Move:
-        """Return how far the neighbour moves this release."""
-        relation = asked.event.relation
-        query, unit = asked.query, asked.query.unit(asked.noise_std)
+        """Return how far the neighbour moves this release.
+
+        Where a record, or person, becomes null both tables are compared with the one in
+        which it is: the sum lacks what the record adds, in the one table and in the
+        other. What the others add is the same in both; a difference is for the record
+        to answer for.
+        """
+        query, relation = asked.query, asked.event.relation
         total, whole = _sums(asked)
+        distance = _length(wanted.whole - whole)
         if relation.name == "replace_special":
-            distance = self._nulled(wanted, asked, whole)
-        else:
-            distance = _distance(wanted.whole, whole)
-            if wanted.asked.query.n_rows == query.n_rows:  # else they share no batch
-                distance = max(distance, _distance(wanted.total, total))
+            if len(self._changed):
+                rows, others = self._changed, 1.0
+                if query.n_rows == self._n_records:
+                    distance, others = _added(wanted, asked, rows)
+                if others:  # a part of the table, in a search, or in another order
+                    rows = _places(wanted, asked, len(rows))
+                    distance = sum(_added(wanted, asked, rows)) if len(rows) else 0.0
+        elif wanted.asked.query.n_rows == query.n_rows:  # else they share no batch
+            distance = max(distance, _length(wanted.total - total))
         return Move(
             event=asked.event,
-            distance=distance * unit,
+            distance=distance * query.unit(asked.noise_std),
             sensitivity=query.sensitivity(relation),
             noise_std=asked.noise_std,
         )
-
-    def _nulled(self, wanted: Release, asked: Asked, whole: np.ndarray) -> float:
-        """Return how far both tables are from the one whose record, or person, is null.
-
-        Its sum lacks what the record adds, in the one table and in the other. What the
-        others add is the same in both; a difference is for the record to answer for.
-        """
-        if self._changed is None:
-            return _distance(wanted.whole, whole)
-        if asked.query.n_rows == self._n_records:
-            added, others = _added(wanted, asked, self._changed)
-            if not others:
-                return added
-        # A part of the table, in a search, or rows in another order.
-        places = _places(wanted, asked, len(self._changed))
-        return sum(_added(wanted, asked, places)) if len(places) else 0.0
 
 
 def _facts(asked: Asked) -> dict[str, Any]:
@@ -1027,12 +725,11 @@ def _facts(asked: Asked) -> dict[str, Any]:
 
 def _sums(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
     """Return the exact sums over the batch and over every row that is not void."""
-    query, unit = asked.query, asked.query.unit(asked.noise_std)
-    total = query.exact_sum(asked.theta, asked.batch, unit).copy()
+    unit = asked.query.unit(asked.noise_std)
+    total = asked.query.exact_sum(asked.theta, asked.batch, unit).copy()
     if asked.event.sampling_rate == 1:
         return total, total
-    rows = None if asked.void is None else np.flatnonzero(~asked.void)
-    return total, query.exact_sum(asked.theta, rows, unit).copy()
+    return total, _partial(asked, asked.theta, np.arange(asked.query.n_rows))
 
 
 def _added(wanted: Release, asked: Asked, own: np.ndarray) -> tuple[float, float]:
@@ -1040,8 +737,8 @@ def _added(wanted: Release, asked: Asked, own: np.ndarray) -> tuple[float, float
     both = wanted.asked, asked
     sums = [_partial(one, asked.theta, own) for one in both]
     rows = np.delete(np.arange(asked.query.n_rows), own)
-    rest = [_partial(one, asked.theta, rows) for one in both]
-    return max(map(_length, sums)), _distance(*rest)
+    one, other = (_partial(one, asked.theta, rows) for one in both)
+    return max(map(_length, sums)), _length(one - other)
 
 
 def _places(wanted: Release, asked: Asked, most: int) -> np.ndarray:
@@ -1049,29 +746,20 @@ def _places(wanted: Release, asked: Asked, most: int) -> np.ndarray:
 
     One after the other, by halves: all others add the same at the same place.
     """
-    rows, found = np.arange(asked.query.n_rows), []
-    while len(found) < most:
-        place = _place(wanted, asked, rows)
-        if place is None:
-            break
-        found.append(place)
-        rows = rows[rows != place]
-    return np.array(found, dtype=np.int64)
 
-
-def _place(wanted: Release, asked: Asked, rows: np.ndarray) -> int | None:
-    """Return the position of a row that adds something else, None if none does."""
-
-    def differ(rows: np.ndarray) -> bool:
+    def differs(rows: np.ndarray) -> bool:
         one, other = (_partial(a, asked.theta, rows) for a in (wanted.asked, asked))
         return bool((one != other).any())
 
-    if not differ(rows):
-        return None
-    while len(rows) > 1:
-        half = rows[: len(rows) // 2]
-        rows = half if differ(half) else rows[len(half) :]
-    return int(rows[0])
+    rows, found = np.arange(asked.query.n_rows), []
+    while len(found) < most and differs(rows):
+        half = rows
+        while len(half) > 1:
+            first = half[: len(half) // 2]
+            half = first if differs(first) else half[len(first) :]
+        found.append(int(half[0]))
+        rows = rows[rows != half[0]]
+    return np.array(found, dtype=np.int64)
 
 
 def _partial(asked: Asked, theta: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
@@ -1082,30 +770,12 @@ def _partial(asked: Asked, theta: np.ndarray | None, rows: np.ndarray) -> np.nda
     return asked.query.exact_sum(theta, rows, unit).copy()
 
 
-def _members(asked: Asked) -> np.ndarray:
-    return np.arange(asked.query.n_rows) if asked.batch is None else asked.batch
-
-
-def _distance(one: np.ndarray, other: np.ndarray) -> float:
-    # Sums wrap around where n is private; so does their difference, to the distance.
-    return _length(one - other)
-
-
 def _length(total: np.ndarray) -> float:
-    """Return the norm of integers; their squares are exact."""
+    """Return the norm of integers; their squares are exact.
+
+    Sums wrap around where n is private; so does their difference, to the distance.
+    """
     return math.sqrt(sum(entry * entry for entry in total[total != 0].tolist()))
-
-
-def _copy(batch: np.ndarray | None) -> np.ndarray | None:
-    return None if batch is None else batch.copy()
-
-
-def _digest(theta: np.ndarray | None) -> str:
-    if theta is None:
-        return ""
-    theta = np.ascontiguousarray(theta)
-    told = f"{theta.dtype}{theta.shape}".encode()
-    return hashlib.blake2b(told + theta.tobytes(), digest_size=16).hexdigest()
 
 
 # Outcomes of fits: everything that leaves one.
@@ -1115,28 +785,8 @@ _ELSEWHERE = (
     "n_jobs: a private fit runs in another thread or process, where an audit cannot "
     "see its releases; audit it with n_jobs=None, which changes no result."
 )
-#: What is asked of a fitted model, where it has it.
-_METHODS = ("predict", "predict_proba", "decision_function", "transform")
-#: Rows that are predicted.
-_PROBED = 20
-
-
-class _Elsewhere(PrivacyLedger):
-    """The ledger of a fit that an audit does not see: it refuses every charge."""
-
-    def __init__(self) -> None:
-        pass  # it records nothing
-
-    def __reduce__(self) -> tuple:
-        return _Elsewhere, ()
-
-    def charge(self, events: Iterable[Event], **more: Any) -> None:
-        """Refuse it."""
-        raise ValueError(_ELSEWHERE)
-
-    def charge_nonprivate(self, **more: Any) -> None:
-        """Refuse it."""
-        raise ValueError(_ELSEWHERE)
+#: What is asked of a fitted model, where it has it, of so many rows.
+_METHODS, _PROBED = ("predict", "predict_proba", "decision_function", "transform"), 20
 
 
 class Charges(PrivacyLedger):
@@ -1147,7 +797,7 @@ class Charges(PrivacyLedger):
         self.given: list[tuple[tuple[Event, ...], str | None, str]] = []
 
     def __reduce__(self) -> tuple:
-        return _Elsewhere, ()  # wherever it is sent to
+        return Charges, ()  # wherever it is sent to, and refuses
 
     def charge(
         self,
@@ -1179,27 +829,13 @@ class Charges(PrivacyLedger):
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """Everything that leaves a fit.
-
-    Attributes
-    ----------
-    model : estimator
-    error : Exception or None
-    complete : bool
-        False where a replay ended because its releases were others.
-    charges : Charges
-    told : dict
-        Warnings, text, log records and states of global generators, each by what it is.
-    predictions : dict
-        By method.
-    trace : Trace or None
-    """
+    """Everything that leaves a fit."""
 
     model: Any
     error: Exception | None
-    complete: bool
+    complete: bool  # or else it ended because its releases were others
     charges: Charges
-    told: dict[str, Any]
+    told: dict[str, Any]  # warnings, text, log records, states of global generators
     predictions: dict[str, Any]
     trace: Trace | None
 
@@ -1211,7 +847,7 @@ class Outcome:
         if errors[0] != errors[1]:
             yield "exception", "the fit"
             return
-        for place in Comparison().places(self.model, other.model):
+        for place in places(self.model, other.model):
             yield "attribute", place or "the model"
         for kind, told in self.told.items():
             if differ(told, other.told[kind]):
@@ -1235,61 +871,45 @@ def private_parts(estimator: Any) -> dict[str, PrivateEstimator]:
     return found
 
 
-def prepared(estimator: Any) -> tuple[Any, Charges]:
-    """Return an unfitted copy without seeds, and the ledger of all its parts."""
-    model, charges = clone(estimator), Charges()
+def prepared(estimator: Any, ledger: PrivacyLedger | None) -> Any:
+    """Return an unfitted copy without seeds, whose parts charge one ledger."""
+    model = clone(estimator)
     parts = private_parts(model)
     searches = [p for p, part in parts.items() if isinstance(part, PrivateSearchCV)]
     for prefix, part in parts.items():
-        facts: dict[str, Any] = {"random_state": None, "ledger": charges}
-        if any(prefix.startswith(outer) and prefix != outer for outer in searches):
-            del facts["ledger"]  # a search charges for what is inside of it
-        part.set_params(**facts)
-    return model, charges
-
-
-def performed(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    fit_params: Mapping[str, Any],
-    probe: Any,
-    around: noise.Rehearsal,
-    trace: Trace | None,
-) -> Outcome:
-    """Fit a copy inside a rehearsal, and return all that leaves."""
-    model, charges = prepared(estimator)
-    error, complete, told, predictions = None, True, {}, {}
-    with _heard(told):
-        try:
-            with noise.opened(around), trace or contextlib.nullcontext():
-                model.fit(X, y, **fit_params)
-        except Parted:
-            complete = False
-        except Exception as found:
-            error = found
-        if complete and error is None:
-            predictions = _predictions(model, probe)
-    return Outcome(model, error, complete, charges, told, predictions, trace)
+        part.set_params(random_state=None)
+        if not any(prefix.startswith(outer) and prefix != outer for outer in searches):
+            part.set_params(ledger=ledger)  # a search charges for what is inside of it
+    return model
 
 
 @contextlib.contextmanager
 def _heard(told: dict[str, Any]) -> Iterator[None]:
-    """Keep what is said, and leave the global generators as they were."""
+    """Keep what is said, and leave the global generators as they were.
+
+    The compiler's debug messages, which tell of its caches, are left out.
+    """
     states = np.random.get_state(), random.getstate()  # noqa: NPY002
-    out, err, log = io.StringIO(), io.StringIO(), _Log()
+    out, err, log = io.StringIO(), io.StringIO(), _Log(level=0)
+    root, compiler = logging.getLogger(), logging.getLogger("numba")
+    levels = root.level, compiler.level
     with (
         warnings.catch_warnings(record=True) as caught,
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
-        log.listening(),
     ):
         warnings.simplefilter("always")
         np.random.seed(0)  # noqa: NPY002
         random.seed(0)
+        compiler.setLevel(compiler.level or logging.WARNING)
+        root.setLevel(1)
+        root.addHandler(log)
         try:
             yield
         finally:
+            root.removeHandler(log)
+            root.setLevel(levels[0])
+            compiler.setLevel(levels[1])
             told["warning"] = [(one.category, str(one.message)) for one in caught]
             told["output"] = out.getvalue(), err.getvalue()
             told["log"] = log.records
@@ -1300,51 +920,15 @@ def _heard(told: dict[str, Any]) -> Iterator[None]:
 
 
 class _Log(logging.Handler):
-    """A handler that keeps what every logger says, of any level.
+    """A handler that keeps what every logger says, of any level."""
 
-    The compiler's debug messages, which tell of its caches, are left out.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(level=0)
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
         self.records: list[tuple[str, int, str]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a record."""
         self.records.append((record.name, record.levelno, record.getMessage()))
-
-    @contextlib.contextmanager
-    def listening(self) -> Iterator[None]:
-        """Listen at the root."""
-        root, compiler = logging.getLogger(), logging.getLogger("numba")
-        levels = root.level, compiler.level
-        compiler.setLevel(compiler.level or logging.WARNING)
-        root.setLevel(1)
-        root.addHandler(self)
-        try:
-            yield
-        finally:
-            root.removeHandler(self)
-            root.setLevel(levels[0])
-            compiler.setLevel(levels[1])
-
-
-def _predictions(model: Any, probe: Any) -> dict[str, Any]:
-    """Return what a model says of rows that are always the same."""
-    found: dict[str, Any] = {}
-    for method in _METHODS:
-        try:
-            found[method] = getattr(model, method)(probe)
-        except Exception as error:  # or there is no such method
-            found[method] = type(error), str(error)
-    return found
-
-
-def probe_of(X: Any) -> Any:
-    """Return the first rows of a table."""
-    if hasattr(X, "iloc"):
-        return X.iloc[:_PROBED].copy()
-    return X[:_PROBED]
 
 
 #: What a difference says, by its kind. Those of the second table do not leave the fit
@@ -1457,8 +1041,7 @@ class ReplayResult(AuditResult):
         return not self.differences
 
     def __str__(self) -> str:
-        lines = [super().__str__(), *map(str, self.differences)]
-        return "\n".join(lines)
+        return "\n".join([super().__str__(), *map(str, self.differences)])
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the largest distance of each label over its sensitivity.
@@ -1482,53 +1065,101 @@ class ReplayResult(AuditResult):
         return ax
 
 
-@dataclasses.dataclass(frozen=True)
 class _Recorded:
-    """A fit that was recorded, and what it was fitted to.
+    """A fit that was recorded, and its replay on the same table.
 
-    Attributes
-    ----------
-    estimator : estimator
-        Never fitted itself.
-    X, y : array-like
-    fit_params : mapping
-    trace : str or None
-    releases : list of Release
-    baseline : Outcome
-        Of a replay on the same table, by which all code is loaded and every cache
-        full.
+    By this baseline all code is loaded and every cache full.
     """
 
-    estimator: Any
-    X: Any
-    y: Any
-    fit_params: Mapping[str, Any]
-    trace: str | None
-    releases: list[Release]
-    baseline: Outcome | None = None
+    def __init__(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        fit_params: Mapping[str, Any],
+        trace: str | None,
+    ):
+        self._given = estimator, X, y, fit_params
+        self._trace = trace
+        self.groups = [
+            value
+            for name, value in fit_params.items()
+            if name.rsplit("__", 1)[-1] == "groups" and value is not None
+        ]
+        around = Recording()
+        self.releases = around.releases
+        first = self._performed(X, y, around, None)
+        if first.error is not None:
+            raise first.error
+        charged = [one for one in first.charges.events if type(one) is Event]
+        asked = [one.asked.event for one in self.releases]
+        if not asked or any(event not in asked for event in charged):
+            raise ValueError(
+                "a charged release was not asked for in this thread: let every private "
+                "part run with n_jobs=None, which changes no result."
+            )
+        self.baseline, again = self.replay(X, y, np.array([], dtype=np.int64))
+        found = [*again.differences, *first.differences(self.baseline)]
+        if not self.baseline.complete or any(kind in _REPEATED for kind, _ in found):
+            where = ", ".join(dict.fromkeys(place for _, place in found))
+            raise ValueError(
+                f"two fits on one table differ ({where}): fix the random_state of "
+                "every part that is not of this package."
+            )
 
     @property
     def persons(self) -> np.ndarray | None:
-        """The person of each row, None where each row is a record of its own."""
-        return _persons(self.X, self.fit_params)
+        """The person of each row, as the fit was told of it."""
+        for groups in self.groups:
+            return numbered(
+                self._given[1][groups] if isinstance(groups, str) else groups
+            )
+        return None
 
-    def replay(
-        self, X: Any, y: Any, changed: int | tuple[int, ...] | None
-    ) -> tuple[Outcome, Repeating]:
+    def _performed(
+        self, X: Any, y: Any, around: Recording, trace: Trace | None
+    ) -> Outcome:
+        """Fit a copy inside a rehearsal, and return all that leaves."""
+        estimator, table, _, fit_params = self._given
+        charges = Charges()
+        model = prepared(estimator, charges)
+        error, complete, told, predictions = None, True, {}, {}
+        # A step that works in place would change what comes after.
+        X, y, probe = map(_own, (X, y, table[:_PROBED]))
+        with _heard(told):
+            try:
+                with noise.opened(around), trace or contextlib.nullcontext():
+                    model.fit(X, y, **fit_params)
+            except Parted:
+                complete = False
+            except Exception as found:
+                error = found
+            if complete and error is None:
+                for method in _METHODS:
+                    try:
+                        predictions[method] = getattr(model, method)(probe)
+                    except Exception as refusal:  # or there is no such method
+                        predictions[method] = type(refusal), str(refusal)
+        return Outcome(model, error, complete, charges, told, predictions, trace)
+
+    def replay(self, X: Any, y: Any, changed: np.ndarray) -> tuple[Outcome, Repeating]:
         """Fit to another table, with the releases of this one."""
+        estimator, table, *_ = self._given
         trace = None
-        if self.trace is not None:
-            trace = Trace(_files(self.estimator), lines=self.trace == "lines")
-        around = Repeating(self.releases, n_records(self.X), changed, trace)
-        outcome = performed(
-            self.estimator,
-            *(_own(X), _own(y), self.fit_params, probe_of(self.X)),
-            around,
-            trace,
-        )
+        if self._trace is not None:
+            trace = Trace(_files(estimator), lines=self._trace == "lines")
+        around = Repeating(self.releases, n_records(table), changed)
+        outcome = self._performed(X, y, around, trace)
         if outcome.complete and outcome.error is None and around.n_left:
             around.differences.append(("release", "there are fewer of them"))
         return outcome, around
+
+
+#: What a first fit may do otherwise than a second one is to load code, and to warn or
+#: log of that; neither is a random choice.
+_REPEATED = frozenset(LEAVES | INSIDE) - {"warning", "log", "output", "control flow"}
+#: Whose classes are no user's.
+_KNOWN_ROOMS = {"skfdp", "sklearn", *sys.stdlib_module_names}
 
 
 @public("skfdp.audit")
@@ -1662,30 +1293,6 @@ def audit_replay(
         raise TypeError(
             f"neighbours={shown(neighbours)} must be None or a list of pairs (X, y)."
         )
-    _check(estimator)
-    whole = any(
-        not Relation.of(part.neighboring_relation).counts_are_public
-        for part in private_parts(estimator).values()
-        if hasattr(part, "neighboring_relation")
-    )
-    base = X, y
-    if whole and neighbours is None:
-        base = without_last(X), without_last(y)
-    recorded = _recorded(estimator, *base, dict(fit_params or {}), trace)
-    told = _told(recorded.baseline)
-    if neighbours is None:
-        split = _split(recorded, X, y, told, whole)
-        rng = np.random.default_rng(random_state)
-        split = dataclasses.replace(split, persons=recorded.persons)
-        found = neighbouring_tables(X, y, split, rng, int(n_neighbours))
-    else:
-        public = None if told is None else _public(recorded, X, told)
-        found = checked(neighbours, *base, public, whole, recorded.persons)
-    return _result(recorded, told, found)
-
-
-def _check(estimator: Any) -> None:
-    """Raise unless there is something private to audit."""
     made = hasattr(estimator, "get_params") and not isinstance(estimator, type)
     parts = private_parts(estimator) if made else {}
     if not parts:
@@ -1699,86 +1306,51 @@ def _check(estimator: Any) -> None:
                 f"{prefix}epsilon=inf: a fit without privacy makes no claim that could "
                 "be audited; give it a finite epsilon."
             )
-
-
-def _recorded(
-    estimator: Any, X: Any, y: Any, fit_params: Mapping[str, Any], trace: str | None
-) -> _Recorded:
-    """Record a fit, and replay it once on the same table."""
-    around = Recording()
-    first = performed(
-        estimator, _own(X), _own(y), fit_params, probe_of(X), around, None
+    whole = any(
+        not Relation.of(part.neighboring_relation).counts_are_public
+        for part in parts.values()
+        if hasattr(part, "neighboring_relation")
     )
-    if first.error is not None:
-        raise first.error
-    charged = [one for one in first.charges.events if type(one) is Event]
-    asked = [one.asked.event for one in around.releases]
-    if not around.releases or any(event not in asked for event in charged):
-        raise ValueError(
-            "a charged release was not asked for in this thread: let every private "
-            "part run with n_jobs=None, which changes no result."
-        )
-    found = _Recorded(estimator, X, y, fit_params, trace, around.releases)
-    baseline, again = found.replay(X, y, None)
-    differ = [*again.differences, *first.differences(baseline)]
-    if not baseline.complete or any(kind in _REPEATED for kind, _ in differ):
-        places = ", ".join(dict.fromkeys(place for _, place in differ))
-        raise ValueError(
-            f"two fits on one table differ ({places}): fix the random_state of every "
-            "part that is not of this package."
-        )
-    return dataclasses.replace(found, baseline=baseline)
-
-
-#: What a first fit may do otherwise than a second one is to load code, and to warn or
-#: log of that; neither is a random choice.
-_REPEATED = frozenset(LEAVES | INSIDE) - {"warning", "log", "output", "control flow"}
-
-
-def _told(outcome: Outcome) -> PrivacyReport | None:
-    """Return the report of a fitted model, None where nobody can vouch for it."""
+    base = X, y
+    if whole and neighbours is None:
+        base = tuple(None if one is None else _own(one)[:-1] for one in (X, y))
+    recorded = _Recorded(estimator, *base, dict(fit_params or {}), trace)
     try:
-        return report(outcome.model)
+        told = report(recorded.baseline.model)
     except (ValueError, PrivacyBudgetError):
-        return None
-
-
-def _persons(X: Any, fit_params: Mapping[str, Any]) -> np.ndarray | None:
-    """Return the person of each row, as a fit is told of it."""
-    for groups in _groups(fit_params):
-        return numbered(X[groups] if isinstance(groups, str) else groups)
-    return None
-
-
-def _groups(fit_params: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield what a fit, or a step of one, is given as groups."""
-    for name, value in fit_params.items():
-        if name.rsplit("__", 1)[-1] == "groups" and value is not None:
-            yield value
-
-
-def _split(
-    recorded: _Recorded,
-    X: Any,
-    y: Any,
-    told: PrivacyReport | None,
-    whole: bool,
-) -> Split:
-    """Return what is private of a table."""
-    estimator, outcome = recorded.estimator, recorded.baseline
-    public = None if told is None else _public(recorded, X, told)
-    if public is None:
+        told = None  # nobody can vouch for it
+    public = None if told is None else _public(estimator, X, told, recorded.groups)
+    if neighbours is not None:
+        found = checked(neighbours, *base, public, whole, recorded.persons)
+    elif public is None or told is None:
         raise ValueError(
             "neighbours=None needs a report that names the public columns of X, and "
             "there is none for this estimator: give pairs (X, y) that differ in the "
             "private part of one record."
         )
-    events, target = outcome.charges.events, None
+    else:
+        split = _split(estimator, recorded, y, told, ~public, whole)
+        rng = np.random.default_rng(random_state)
+        found = neighbouring_tables(X, y, split, rng, int(n_neighbours))
+    return _result(estimator, recorded, told, found)
+
+
+def _split(
+    estimator: Any,
+    recorded: _Recorded,
+    y: Any,
+    told: PrivacyReport,
+    private: np.ndarray,
+    whole: bool,
+) -> Split:
+    """Return what may become of a table."""
+    target = None
     if y is not None and not told.public_target:
         if is_classifier(estimator):
             target = "labels"
         elif is_regressor(estimator):
             target = "numbers"
+    events = recorded.baseline.charges.events
     read = any(event.classes_source == "data" for event in events)
     read = read or any(one.text == CLASSES_READ for one in told.assumptions)
     refuses = any(
@@ -1786,117 +1358,115 @@ def _split(
         for name, value in estimator.get_params(deep=True).items()
         if name.endswith("on_invalid")
     )
-    return Split(~public, target, not read, not refuses, whole)
+    return Split(private, target, not read, not refuses, whole, recorded.persons)
 
 
-def _public(recorded: _Recorded, X: Any, told: PrivacyReport) -> np.ndarray | None:
+def _public(
+    estimator: Any, X: Any, told: PrivacyReport, groups: list
+) -> np.ndarray | None:
     """Return the mask of the public columns of X, None where it is not known.
 
     Who is whose is public, and so is a column that tells.
     """
-    estimator = recorded.estimator
     names = told.public_sources
     if names is None:
         steps = [estimator, *estimator.get_params(deep=True).values()]
         if told.public_features and any(isinstance(one, Pipeline) for one in steps):
             return None
         names = told.public_features
-    known: list[Any] = list(range(n_columns(X)))
-    places = {name: place for place, name in enumerate(known)}
+    names = [*names, *(column for column in groups if isinstance(column, str))]
+    return mask_of(names, estimator, X)
+
+
+def mask_of(names: Iterable[Any], estimator: Any, X: Any) -> np.ndarray | None:
+    """Return the columns of these names or positions, None if one is not known."""
+    width = n_columns(X)
+    columns: dict[Any, int] = {place: place for place in range(width)}
     for part in private_parts(estimator).values():
-        if getattr(part, "names", None) is not None:
-            places |= {name: place for place, name in enumerate(part.names)}
+        declared = getattr(part, "names", None) or ()
+        columns |= {name: place for place, name in enumerate(declared)}
     if hasattr(X, "columns"):
-        places |= {str(name): place for place, name in enumerate(X.columns)}
-    if not all(name in places for name in names):
-        return None
-    names = [*names, *(g for g in _groups(recorded.fit_params) if isinstance(g, str))]
-    mask = np.zeros(len(known), dtype=bool)
-    mask[[places[name] for name in names]] = True
+        columns |= {str(name): place for place, name in enumerate(X.columns)}
+    mask = np.zeros(width, dtype=bool)
+    for name in names:
+        if name not in columns:
+            return None
+        mask[columns[name]] = True
     return mask
 
 
 def _result(
+    estimator: Any,
     recorded: _Recorded,
     told: PrivacyReport | None,
     found: Iterable[Neighbour],
 ) -> ReplayResult:
     """Replay every neighbour, and put together what was seen."""
-    assert recorded.baseline is not None
     seen: dict[tuple[str, str], list[str]] = {}
     moves: list[list[Move]] = []
     names: list[str] = []
-    for neighbour in found:
-        outcome, around = recorded.replay(neighbour.X, neighbour.y, neighbour.changed)
+    for name, X, y, changed in found:
+        outcome, around = recorded.replay(X, y, changed)
         moves.append(around.moves)
-        names.append(neighbour.name)
-        differ = [*around.differences, *recorded.baseline.differences(outcome)]
-        for key in dict.fromkeys(differ):
-            seen.setdefault(key, []).append(neighbour.name)
+        names.append(name)
+        everything = [*around.differences, *recorded.baseline.differences(outcome)]
+        for key in dict.fromkeys(everything):
+            seen.setdefault(key, []).append(name)
     if not moves:
         raise ValueError("neighbours is empty: give at least one pair (X, y).")
     order = [*LEAVES, *INSIDE]
     differences = tuple(
-        Difference(kind, where, shown_by[0], len(shown_by))
-        for (kind, where), shown_by in sorted(
-            seen.items(), key=lambda item: order.index(item[0][0])
-        )
+        Difference(kind, where, seen[kind, where][0], len(seen[kind, where]))
+        for kind, where in sorted(seen, key=lambda key: order.index(key[0]))
     )
     events = recorded.baseline.charges.events
-    delta = told.delta if told is not None else _delta(recorded.estimator)
     relation = recorded.releases[0].asked.event.neighboring_relation
-    bound = max(gdp_epsilon(delta, _mu(one, events)) for one in moves)
-    if any(one.kind in LEAVES for one in differences):
-        bound = math.inf
+    subject, delta = type(estimator).__name__, 0.0
+    if told is None:
+        delta = max(part.delta for part in private_parts(estimator).values())
+        claimed = cost(events, delta).epsilon
+    else:
+        subject, delta, claimed = told.subject, told.delta, told.epsilon
+        relation = told.neighboring_relation or relation
+    bound = math.inf
+    if not any(one.kind in LEAVES for one in differences):
+        # The Gaussian-DP parameter of two tables on the path of a replay.
+        mus = [
+            math.hypot(
+                *(
+                    one.distance / one.noise_std
+                    for one in replay
+                    if one.event.sampling_rate == 1 and one.event in events
+                )
+            )
+            for replay in moves
+        ]
+        bound = gdp_epsilon(delta, max(mus))
+    labels = Counter(one.asked.event.label for one in recorded.releases)
+    moved = {label: [(math.nan, 0.0)] for label in labels}
+    for one in itertools.chain(*moves):
+        share = one.distance / one.sensitivity
+        moved[one.event.label].append((one.sensitivity, share))
     return ReplayResult(
-        subject=type(recorded.estimator).__name__ if told is None else told.subject,
-        neighboring_relation=(told and told.neighboring_relation) or relation,
-        claimed_epsilon=cost(events, delta).epsilon if told is None else told.epsilon,
+        subject=subject,
+        neighboring_relation=relation,
+        claimed_epsilon=claimed,
         delta=delta,
         lower_bound=bound,
         confidence=1.0,
         n_trials=len(moves),
         differences=differences,
-        releases=tuple(_moved(recorded.releases, moves)),
+        releases=tuple(
+            Moved(label, count, *np.fmax.reduce(moved[label]).tolist())
+            for label, count in labels.items()
+        ),
         neighbours=tuple(names),
     )
 
 
-def _mu(moves: list[Move], charged: tuple[Event, ...]) -> float:
-    """Return the Gaussian-DP parameter of two tables on the path of a replay."""
-    full = [
-        one for one in moves if one.event.sampling_rate == 1 and one.event in charged
-    ]
-    return math.sqrt(math.fsum((m.distance / m.noise_std) ** 2 for m in full))
-
-
-def _moved(releases: list[Release], moves: list[list[Move]]) -> Iterator[Moved]:
-    """Yield how far each label moved at most."""
-    labels = list(dict.fromkeys(one.asked.event.label for one in releases))
-    every = [one for replay in moves for one in replay]
-    for label in labels:
-        mine = [one for one in every if one.event.label == label]
-        yield Moved(
-            label=label,
-            n_releases=sum(one.asked.event.label == label for one in releases),
-            sensitivity=max((one.sensitivity for one in mine), default=math.nan),
-            largest=max((one.distance / one.sensitivity for one in mine), default=0.0),
-        )
-
-
-def _delta(estimator: Any) -> float:
-    return max(part.delta for part in private_parts(estimator).values())
-
-
 def _own(values: Any) -> Any:
-    """Return a copy: a step that works in place would change what comes after."""
-    if values is None:
-        return None
+    """Return a copy of a table or target."""
     return values.copy() if hasattr(values, "iloc") else copy.deepcopy(values)
-
-
-#: Whose classes are no user's.
-_KNOWN_ROOMS = {"skfdp", "sklearn", *sys.stdlib_module_names}
 
 
 def _files(estimator: Any) -> set[str]:

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from sklearn.tree import DecisionTreeClassifier
 
 from skfdp import PrivacyLedger
-from skfdp.audit.replay import Comparison, differ
+from skfdp.audit.replay import differ, places
 
 
 class Thing:
@@ -102,7 +102,7 @@ def test_equal_objects_are_equal_and_others_are_not(name):
 def test_places_are_paths():
     one = Thing(steps=[("a", Thing(mean_=X, scale_=1.0))], n=1)
     other = Thing(steps=[("a", Thing(mean_=X + 1, scale_=2.0))], n=1)
-    assert [*Comparison().places(one, other)] == [
+    assert [*places(one, other)] == [
         "steps[0][1].mean_",
         "steps[0][1].scale_",
     ]
@@ -110,10 +110,10 @@ def test_places_are_paths():
 
 def test_no_key_and_no_name_of_one_alone_is_told():
     one, other = Thing(a={"secret": 1}), Thing(a={"other": 1})
-    assert [*Comparison().places(one, other)] == ["a"]
-    (place,) = Comparison().places(Thing(secret=1), Thing(other=1))
+    assert [*places(one, other)] == ["a"]
+    (place,) = places(Thing(secret=1), Thing(other=1))
     assert "secret" not in place
-    (place,) = Comparison().places(Thing(a={"secret": 1}), Thing(a={"secret": 2}))
+    (place,) = places(Thing(a={"secret": 1}), Thing(a={"secret": 2}))
     assert "secret" not in place
 
 

@@ -121,12 +121,12 @@ def check_below(name, n_fits):
     """Return the distance that is seen, over the claim; no bound is above its claim."""
     sides, report = fitted(name, n_fits)
     (without, with_it), threshold = projected(sides)
-    counts = [int(n) for n in bounds.errors(without, with_it, threshold)]
-    claim, n = cost(report.events, report.delta), len(without)
-    shown = bounds.epsilon_lower_bound(*counts, n, report.delta, 0.999)
-    assert shown <= report.epsilon
-    rates = [bounds.clopper_pearson_interval(count, n, 0.999)[1] for count in counts]
-    shown = bounds.epsilon_of_family(report.events, *rates, report.delta)
+    claim = cost(report.events, report.delta)
+    rates = bounds.largest_rates(without, with_it, threshold, 0.999)
+    assert bounds.epsilon_lower_bound(*rates, report.delta) <= report.epsilon
+    shown = bounds.epsilon_of_family(
+        report.events, report.delta, lambda least: least(1 - rates[0]) > rates[1]
+    )
     assert shown <= report.epsilon
     found = bounds.separation(without, with_it, 0.999, gaussian=False)
     if claim.mu is None:  # no number of the claim is a distance

@@ -10,17 +10,20 @@ from scipy.special import expit
 from scipy.stats import binom
 
 from skfdp import Event
-from skfdp.audit.one_run import (
-    Claim,
+from skfdp.audit.mechanism import (
     curve_least,
+    epsilon_of_family,
     gaussian_least,
+    least_of,
+)
+from skfdp.audit.one_run import (
     most_allowed,
     refutes,
     steinke_bound,
     steinke_p_value,
 )
 from skfdp.privacy import gdp_epsilon, gdp_mu
-from skfdp.privacy.accounting import GaussianCurve
+from skfdp.privacy.accounting import GaussianCurve, cost
 
 SIZES = ((20, 20), (60, 30), (1000, 1000), (1000, 100))
 
@@ -255,7 +258,7 @@ def test_two_steps_are_at_most_one_step_and_at_least_half_of_it():
         assert two > 0.9 * one / 2
 
 
-def claim(between=1, **changed):
+def claim(**changed):
     given = {
         "label": "sum",
         "noise_std": (2.0,),
@@ -263,7 +266,14 @@ def claim(between=1, **changed):
         "sensitivity": 1.0,
         "neighboring_relation": "replace_special",
     }
-    return Claim((Event(**{**given, **changed}),), between)
+    return (Event(**{**given, **changed}),)
+
+
+def bound(events, n_correct, n_steps=1):
+    """Return what so many of 500 guesses refute in the family of a claim."""
+    return epsilon_of_family(
+        events, 1e-5, lambda least: refutes(500, 500, n_correct, least, 0.01), n_steps
+    )
 
 
 def test_the_curve_of_a_gaussian_says_what_the_closed_form_says():
@@ -275,21 +285,17 @@ def test_the_curve_of_a_gaussian_says_what_the_closed_form_says():
 
 
 def test_claims_scale_and_double():
-    assert claim().mu == 0.5
-    assert claim().epsilon(1e-5, 2.0) == pytest.approx(gdp_epsilon(1e-5, 1.0))
-    assert claim(2).least()(0.3) == pytest.approx(gaussian_least(1.0)(0.3))
-    assert claim(2).epsilon(1e-5) == claim().epsilon(1e-5)
-    bound = claim().bound(500, [(500, 480), (500, 250)], delta=1e-5, significance=0.01)
-    assert bound[0] > claim().epsilon(1e-5) > bound[1] == 0
-    halved = claim(2).bound(500, [(500, 480)], delta=1e-5, significance=0.01)
-    mus = gdp_mu(bound[0], 1e-5), gdp_mu(halved[0], 1e-5)
-    assert mus[1] == pytest.approx(mus[0] / 2, rel=1e-6)
+    assert least_of(claim())(0.3) == pytest.approx(gaussian_least(0.5)(0.3))
+    for more in ({"n_steps": 2}, {"factor": 2.0}):
+        assert least_of(claim(), **more)(0.3) == pytest.approx(gaussian_least(1.0)(0.3))
+    assert bound(claim(), 480) > gdp_epsilon(1e-5, 0.5) > bound(claim(), 250) == 0
+    one, two = (gdp_mu(bound(claim(), 480, n), 1e-5) for n in (1, 2))
+    assert two == pytest.approx(one / 2, rel=1e-6)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("between", [1, 2])
-def test_sampled_claims_have_a_curve(between):
-    one = claim(between, sampling_rate=0.1, n_steps=20)
-    assert one.mu is None
-    found = one.bound(500, [(500, 500), (500, 250)], delta=1e-5, significance=0.01)
-    assert found[0] > one.epsilon(1e-5) > found[1] == 0
+@pytest.mark.parametrize("n_steps", [1, 2])
+def test_sampled_claims_have_a_curve(n_steps):
+    one = claim(sampling_rate=0.1, n_steps=20)
+    assert bound(one, 500, n_steps) > cost(one, 1e-5).epsilon
+    assert bound(one, 250, n_steps) == 0

@@ -36,7 +36,7 @@ def test_odd_arguments_of_audits(kind):
 def test_odd_trials_and_reports():
     plan = skfdp.calibrate(1.0, 1e-5, n_steps=1)
     for n_trials in (10**30, np.timedelta64(300, "s"), "x"):
-        with pytest.raises(ValueError, match="n_trials=.* must be an integer of at le"):
+        with pytest.raises(ValueError, match="n_trials=.* must be an int >= 100"):
             audit_mechanism(plan, n_trials=n_trials)
     result = audit_mechanism(plan, n_trials=100, random_state=0)
     for report in (None, MODEL):
