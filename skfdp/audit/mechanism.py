@@ -6,6 +6,7 @@ import abc
 import dataclasses
 import functools
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -47,8 +48,8 @@ from skfdp.queries import sum_unit
 Least = Callable[[float], float]
 # Points of a privacy curve that make a trade-off curve; no epsilon beyond the largest
 # one, and no mu, is shown by as many guesses or trials as there is time for.
-_POINTS, _LARGEST_EPSILON, _LARGEST_MU = 150, 60.0, 20.0
-_BISECTIONS = 50
+_POINTS, LARGEST_EPSILON, _LARGEST_MU = 150, 60.0, 20.0
+_STEPS = 2**50
 # By which noise of sampled releases is divided: each curve takes a moment. One is a
 # little above 1, so that a claim that is refuted shows a larger epsilon.
 _FACTORS = tuple(1.001 * 2 ** (k / 32) for k in range(-192, 65))
@@ -68,7 +69,7 @@ def curve_least(curve: PrivacyCurve) -> Least:
     claim is, if anything, weaker than its curve.
     """
     top = 1.0
-    while top < _LARGEST_EPSILON and curve.delta(top) > 1e-9:
+    while top < LARGEST_EPSILON and curve.delta(top) > 1e-9:
         top *= 2
     grid = np.linspace(0.0, top, _POINTS)
     deltas = np.array([curve.delta(float(epsilon)) for epsilon in grid])
@@ -90,19 +91,12 @@ def _sampled_least(events: tuple[Event, ...]) -> Least:
 def least_of(events: Sequence[Event], n_steps: int = 1, factor: float = 1.0) -> Least:
     """Return the trade-off of events whose noise is divided by a factor.
 
-    Parameters
-    ----------
-    events : sequence of Event
-    n_steps : {1, 2}, default=1
-        Neighbouring steps from one table to the other.
-    factor : float, default=1
-
     Notes
     -----
-    **Guarantees.** Two steps of "replace_special" lead from one value to null and to
-    another value: a sum with contributions of at most C moves by at most 2 C, in every
-    batch that holds the record, which is what an event of "replace_one" with
-    sensitivity 2 C says.
+    **Guarantees.** Between two tables there are `n_steps` neighbouring steps, 1 or 2.
+    Two of "replace_special" lead from one value to null and to another value: a sum
+    with contributions of at most C moves by at most 2 C, in every batch that holds the
+    record, which is what an event of "replace_one" with sensitivity 2 C says.
     """
     if (mu := mu_of(events)) is not None:
         return gaussian_least(n_steps * factor * mu)
@@ -142,32 +136,16 @@ def epsilon_of_family(
 ) -> float:
     """Return the largest epsilon in the family of a claim that is refuted, or 0.
 
-    Parameters
-    ----------
-    events : sequence of Event
-        The claim. Others of its family have the noise of every release divided by one
-        factor.
-    delta : float
-    refuted : callable
-        Whether a trade-off is refuted.
-    n_steps : {1, 2}, default=1
-        As in `least_of`; the epsilon is that of one step.
-
     Notes
     -----
-    **Guarantees.** Privacy losses grow with the factor, so that refuting one member
-    refutes all below it. The result is above the epsilon of the claim only if the
-    trade-off of the claim's own accounting is refuted, and errs low.
+    **Guarantees.** Others of the family have the noise of every release divided by one
+    factor. Privacy losses grow with it, so that refuting one member refutes all below
+    it. The result, the epsilon of one step (see `least_of`), is above that of the claim
+    only if the trade-off of the claim's own accounting is refuted, and errs low.
     """
     if mu_of(events) is not None:
-        bottom, top = 0.0, _LARGEST_MU
-        for _ in range(_BISECTIONS):
-            middle = (bottom + top) / 2
-            if refuted(gaussian_least(n_steps * middle)):
-                bottom = middle
-            else:
-                top = middle
-        return gdp_epsilon(delta, bottom) if bottom > 0 else 0.0
+        mu = largest(lambda mu: refuted(gaussian_least(n_steps * mu)), _LARGEST_MU)
+        return gdp_epsilon(delta, mu) if mu > 0 else 0.0
 
     def is_refuted(factor: float) -> bool:
         try:
@@ -175,11 +153,15 @@ def epsilon_of_family(
         except ValueError:  # so little noise that no distribution holds its losses
             return False
 
-    low, high = -1, len(_FACTORS)
-    while high - low > 1:
-        place = (low + high) // 2
-        low, high = (place, high) if is_refuted(_FACTORS[place]) else (low, place)
-    return 0.0 if low < 0 else cost(_scaled(events, _FACTORS[low]), delta).epsilon
+    place = bisect_left(_FACTORS, True, key=lambda factor: not is_refuted(factor)) - 1
+    return 0.0 if place < 0 else cost(_scaled(events, _FACTORS[place]), delta).epsilon
+
+
+def largest(refuted: Callable[[float], bool], top: float) -> float:
+    """Return the largest number below `top` that is refuted, and all below it, or 0."""
+    steps = range(_STEPS)
+    found = bisect_left(steps, True, key=lambda step: not refuted(step / _STEPS * top))
+    return max(found - 1, 0) / _STEPS * top
 
 
 # Bounds from counted errors and from samples: what two worlds apart show of privacy.
@@ -190,24 +172,14 @@ def largest_rates(
 ) -> tuple[Any, Any]:
     """Return upper bounds of the error rates of a threshold, or of each of several.
 
-    Parameters
-    ----------
-    without, with_it : float64 ndarray of shape (n_trials,)
-        Statistics of tables without the record, and with it: larger with it. They must
-        not be those that chose the threshold.
-    threshold : float or float64 ndarray
-    confidence : float
-
-    Returns
-    -------
-    false_positive, false_negative : float or float64 ndarray
-
     Notes
     -----
-    **Guarantees.** Each is passed with a probability of at most ``(1 - confidence) /
-    2``, hence both hold with probability `confidence`: the bounds of Clopper and
-    Pearson (1934), https://doi.org/10.1093/biomet/26.4.404, exact for every probability
-    and every number of trials.
+    **Guarantees.** Given the statistics of tables without the record, and with it,
+    where they are larger, and a threshold that others chose, the rates of false
+    positives and of false negatives pass these bounds with a probability of at most
+    ``(1 - confidence) / 2`` each: both hold with probability `confidence`. They are
+    those of Clopper and Pearson (1934), https://doi.org/10.1093/biomet/26.4.404, exact
+    for every probability and every number of trials.
     """
     n_trials = len(without)
     above = n_trials - np.searchsorted(np.sort(without), threshold, side="right")
@@ -267,13 +239,8 @@ def mu_lower_bound(false_positive: Any, false_negative: Any) -> Any:
 class Separation(NamedTuple):
     """Distance of two samples in standard deviations: a Gaussian-DP parameter.
 
-    Attributes
-    ----------
-    value : float
-        Difference of the means over the pooled standard deviation.
-    low, high : float
-        Interval of what it estimates.
-    standard_error : float
+    The value is the difference of the means over the pooled standard deviation; low and
+    high are the interval of what it estimates.
     """
 
     value: float
@@ -291,14 +258,8 @@ def separation(
 ) -> Separation:
     r"""Return the distance of two samples of one size, with its interval.
 
-    Parameters
-    ----------
-    without, with_it : float64 ndarray of shape (n_trials,)
-        At least three each.
-    confidence : float, default=0.95
-    gaussian : bool, default=True
-        Whether both are normal of one standard deviation; else the interval comes from
-        sample moments.
+    At least three each; `gaussian` says that both are normal of one standard deviation.
+    Otherwise the interval comes from sample moments.
 
     Notes
     -----
@@ -359,30 +320,17 @@ _FINEST = 2.0**-30
 class Canary:
     """The sum of a table in which one record contributes, and all others nothing.
 
-    Parameters
-    ----------
-    length : float
-        The record contributes ``length * theta``, a vector of two entries, in integers:
-        theta is a public unit vector.
-    clip_norm : float
-        L2 bound of a contribution, at least the absolute value of `length`.
-    moved : float
-        How far the sum of a neighbour is away, where the record is replaced.
-    n_rows : int
-    place : int or None
-        Number of the record; None: it is not in the table.
-
     Notes
     -----
     **Guarantees.** The contract of `skfdp.queries`. An entry is truncated toward zero,
     so that two canaries lie apart what their lengths do, up to a unit an entry.
     """
 
-    length: float
+    length: float  # it contributes ``length * theta``, theta being a unit vector
     clip_norm: float
-    moved: float
+    moved: float  # how far the sum of a neighbour is away, where it is replaced
     n_rows: int
-    place: int | None
+    place: int | None  # of the record; None: it is not in the table
 
     @property
     def shape(self) -> tuple[int]:
@@ -432,18 +380,9 @@ def log_ratios(
 ) -> np.ndarray:
     """Return the log-likelihood ratios of all that the desk gives out of two tables.
 
-    Parameters
-    ----------
-    events : sequence of Event
-        Each with a label of its own.
-    n_trials : int
-        How often each table is given out whole, at a desk of its own.
-    random_state : int or None
-
-    Returns
-    -------
-    ratios : float64 ndarray of shape (2, n_events, n_trials)
-        Of the table without the record, then of that with it; larger with it.
+    In an array of shape (2, n_events, n_trials), of the table without the record, then
+    of that with it; larger with it. Each table is given out whole at desks of its own,
+    and each event has a label of its own.
     """
     ratios = np.empty((2, len(events), n_trials))
     parts = [(event, Score(event), neighbours(event)) for event in events]
@@ -560,17 +499,9 @@ class AuditResult(abc.ABC):
     @property
     def finding(self) -> Finding:
         """What a report keeps of it."""
-        return Finding(
-            audit=self.audit,
-            subject=self.subject,
-            claimed_epsilon=self.claimed_epsilon,
-            delta=self.delta,
-            lower_bound=self.lower_bound,
-            confidence=self.confidence,
-            n_trials=self.n_trials,
-            passed=self.passed,
-            version=__version__,
-        )
+        names = {one.name for one in dataclasses.fields(Finding)} - {"version"}
+        facts = {name: getattr(self, name) for name in names}
+        return Finding(**facts, version=__version__)
 
     def attach_to(self, report: PrivacyReport) -> PrivacyReport:
         """Return a report with this finding beside those that it has.
@@ -594,7 +525,6 @@ class AuditResult(abc.ABC):
                 )
         return dataclasses.replace(report, findings=(*report.findings, self.finding))
 
-    @abc.abstractmethod
     def plot(self, ax: Any = None) -> Any:
         """Draw what was seen beside what was claimed; needs the extra ``plot``.
 
@@ -607,6 +537,14 @@ class AuditResult(abc.ABC):
         -------
         ax : matplotlib Axes
         """
+        ax = new_axes(ax, f"{type(self).__name__}.plot")
+        self._draw(ax)
+        ax.legend()
+        return ax
+
+    @abc.abstractmethod
+    def _draw(self, ax: Any) -> None:
+        """Draw what was seen and claimed, with labels."""
 
     def __str__(self) -> str:
         return str(self.finding)
@@ -708,19 +646,8 @@ class MechanismResult(AuditResult):
             lines.append(f"{one.label:{width}} {one.n_releases:12} {numbers}")
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the interval of each release beside its claim; needs ``plot``.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            None makes a new figure.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        ax = new_axes(ax, "MechanismResult.plot")
+    def _draw(self, ax: Any) -> None:
+        """Draw the interval of each release beside its claim."""
         places = np.arange(len(self._all))
         seen = [one.seen for one in self._all]
         sides = [(one.seen - one.low, one.high - one.seen) for one in self._all]
@@ -733,8 +660,6 @@ class MechanismResult(AuditResult):
         ax.invert_yaxis()
         ax.set(xlabel="Gaussian-DP parameter", title=self.subject)
         ax.grid(True, axis="x", alpha=0.3)
-        ax.legend()
-        return ax
 
 
 @public("skfdp.audit")

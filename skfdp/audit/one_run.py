@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import math
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -16,14 +17,20 @@ from scipy.stats import binom
 from sklearn.base import clone, is_classifier, is_regressor
 
 from skfdp.addresses import public
-from skfdp.audit.mechanism import AuditResult, Least, epsilon_of_family, least_of
+from skfdp.audit.mechanism import (
+    LARGEST_EPSILON,
+    AuditResult,
+    Least,
+    epsilon_of_family,
+    largest,
+    least_of,
+)
 from skfdp.audit.replay import mask_of, n_records, prepared
 from skfdp.data.columns import public_mask
 from skfdp.data.validation import UtilityWarning, check_choice, check_number
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
 from skfdp.privacy.pipelines import report
-from skfdp.privacy.plotting import new_axes
 from skfdp.privacy.report import PrivacyReport
 
 # Fits for audits: uncharged, unseeded, and what of their table is public.
@@ -64,14 +71,10 @@ class _LastIterate:
     def __init__(self) -> None:
         self.model: Any = None
 
-    def setup(self, estimator, context):
+    def _ignore(self, estimator, context, **_):
         pass
 
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context, **_):
-        pass
+    setup = teardown = on_fit_task_begin = _ignore
 
     def on_fit_task_end(self, estimator, context, *, fitted_estimator=None, **_):
         if context.task_name == "step":
@@ -195,10 +198,8 @@ def make_canaries(
         )
         plain = numeric and parts.setting("encoder") is None
         kind = ("noise" if plain else "swap") if len(parts.columns) else "flip"
-    if isinstance(kind, str):
-        pair, name = _made(parts, X, y, rows, kind, rng), kind
-    else:
-        pair, name = _given(parts, X, y, rows, kind), "given"
+    pair = _pair(parts, X, y, rows, kind, rng)
+    name = kind if isinstance(kind, str) else "given"
     relation, null = parts.relation, None
     if relation.counts_are_public and not relation.replaces and tails != "other":
         null = _null(parts, y, rows, *pair[:2], asked=tails == "null")
@@ -219,68 +220,55 @@ def make_canaries(
     return Canaries(rows, *pair, *told, kind=name, tails=tails, n_steps=n_steps)
 
 
-def _made(
+def _pair(
     parts: Parts, X: Any, y: Any, rows: np.ndarray, kind: Any, rng: np.random.Generator
 ) -> tuple[Any, Any, Any, Any]:
-    """Return X_a, y_a, X_b, y_b of a kind."""
-    if kind not in KINDS:
+    """Return X_a, y_a, X_b, y_b of a kind, or with a user's other values."""
+    columns, private = parts.columns, parts.private_target
+    y_a = y_b = _rows(y, rows)
+    a = b = _cells(X, rows, columns)
+    if not isinstance(kind, str):
+        fits = isinstance(kind, tuple) and len(kind) == 2 and hasattr(kind[0], "shape")
+        if not fits or kind[0].shape != X.shape:
+            raise ValueError(
+                f"canaries={shown(kind)} must be one of {', '.join(map(repr, KINDS))}, "
+                "None, or a pair (X, y) of other values, of the shape of X and y."
+            )
+        table, given = kind
+        b = _cells(table, rows, columns)
+        if private and given is not None:
+            y_b = _like(y, np.asarray(given)[rows])
+    elif kind not in KINDS:
         raise ValueError(
             f"canaries={shown(kind)} is unknown; choose one of "
             f"{', '.join(map(repr, KINDS))}, None, or a pair (X, y) of other values."
         )
-    private = parts.private_target
-    if kind == "flip" and not private or kind != "flip" and not len(parts.columns):
+    elif not (private if kind == "flip" else len(columns)):
         part = "target" if kind == "flip" else "columns"
         raise ValueError(
             f"canaries={kind!r} changes the {part} of a record, and here they are "
             "public: leave canaries out for those that fit."
         )
-    if kind == "flip":
+    elif kind == "flip":
         y_a, y_b = _flipped(parts, y, len(rows), rng)
-        return _rows(X, rows), _like(y, y_a), _rows(X, rows), _like(y, y_b)
-    if kind == "swap":
+    elif kind == "swap":
         others = np.roll(rows, 1)
-        X_b = _with_private(X, rows, parts, _rows(X, others))
+        b = _cells(X, others, columns)
         y_b = _rows(y, others if private else rows)
-        return _rows(X, rows), _rows(y, rows), X_b, y_b
-    low, high = _ranges(parts, X)
-    if kind == "noise":
-        signs = rng.random((len(rows), len(low))) < 0.5
-        a, b = np.where(signs, high, low), np.where(signs, low, high)
     else:
-        own = _dense(X, rows, parts.columns)
-        a, b = own, low + high - own
-    y_a = _rows(y, rows)
-    if private and kind == "noise":
-        y_a = _like(y, _flipped(parts, y, len(rows), rng)[0])
-    return (
-        _with_private(X, rows, parts, a),
-        y_a,
-        _with_private(X, rows, parts, b),
-        y_a,
-    )
+        low, high = _ranges(parts, X)
+        if kind == "mirror":
+            b = low + high - a.astype(float)
+        else:
+            signs = rng.random((len(rows), len(low))) < 0.5
+            a, b = np.where(signs, high, low), np.where(signs, low, high)
+            if private:
+                y_a = y_b = _flipped(parts, y, len(rows), rng)[0]
+    X_a, X_b = (_with_private(X, rows, columns, values) for values in (a, b))
+    return X_a, y_a, X_b, y_b
 
 
-def _given(
-    parts: Parts, X: Any, y: Any, rows: np.ndarray, given: Any
-) -> tuple[Any, Any, Any, Any]:
-    """Return the pairs of a table and the user's other values of its private parts."""
-    fits = isinstance(given, tuple) and len(given) == 2 and hasattr(given[0], "shape")
-    if not fits or given[0].shape != X.shape:
-        raise ValueError(
-            f"canaries={shown(given)} must be one of {', '.join(map(repr, KINDS))}, "
-            "None, or a pair (X, y) of other values, of the shape of X and y."
-        )
-    X_b = _with_private(X, rows, parts, _rows(given[0], rows))
-    y_b = _rows(y, rows)
-    if parts.private_target and given[1] is not None:
-        y_b = _like(y, _rows(np.asarray(given[1]), rows))
-    return _rows(X, rows), _rows(y, rows), X_b, y_b
-
-
-def _flipped(
-    parts: Parts, y: Any, n: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def _flipped(parts: Parts, y: Any, n: int, rng: np.random.Generator) -> tuple[Any, Any]:
     """Return random labels, or ends of the target's bounds, and other ones."""
     if is_regressor(parts.last):
         bounds = parts.setting("target_bounds")
@@ -291,7 +279,7 @@ def _flipped(
         labels = np.unique(np.asarray(y)) if classes is None else np.asarray(classes)
     first = rng.integers(len(labels), size=n)
     second = (first + rng.integers(1, len(labels), size=n)) % len(labels)
-    return labels[first], labels[second]
+    return _like(y, labels[first]), _like(y, labels[second])
 
 
 def _null(
@@ -344,7 +332,7 @@ def _ranges(parts: Parts, X: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of the private columns: declared, or else seen."""
     columns, bounds = parts.columns, parts.setting("bounds")
     declared = isinstance(bounds, tuple | list) and len(bounds) == 2
-    seen = _ends(_dense(X, np.arange(n_records(X)), columns))
+    seen = _ends(_cells(X, np.arange(n_records(X)), columns).astype(float))
     if not (declared and parts.direct and parts.setting("encoder") is None):
         return seen
     ends = [
@@ -366,47 +354,31 @@ def _ends(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(some, low, 0.0), np.where(some, high, 0.0)
 
 
-def _dense(X: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    if issparse(X):
-        return X.tocsr()[rows].tocsc()[:, columns].toarray().astype(float)
-    found = (
-        X.iloc[rows, columns].to_numpy() if hasattr(X, "iloc") else X[rows][:, columns]
-    )
-    return found.astype(float)
-
-
-def _with_private(X: Any, rows: np.ndarray, parts: Parts, values: Any) -> Any:
-    """Return rows of X with other private columns.
-
-    Parameters
-    ----------
-    values : ndarray of the private columns, or a table of whole rows
-    """
-    columns = parts.columns
-    whole = values.shape[1] == len(parts.mask)
+def _cells(X: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     if hasattr(X, "iloc"):
-        found = _rows(X, rows)
-        for k, j in enumerate(columns):
-            if hasattr(values, "iloc"):
-                found[found.columns[j]] = values.iloc[:, j].to_numpy()
-            else:
-                found[found.columns[j]] = values[:, k]
+        return X.iloc[rows, columns].to_numpy()
+    found = _rows(X, rows)
+    return (found.toarray() if issparse(X) else found)[:, columns]
+
+
+def _with_private(X: Any, rows: np.ndarray, columns: np.ndarray, values: Any) -> Any:
+    """Return rows of X with other values in some columns."""
+    found = _rows(X, rows)
+    if hasattr(X, "iloc"):
+        for column, held in zip(X.columns[columns], values.T, strict=True):
+            found[column] = held
         return found.astype(dict(X.dtypes))
-    dense = X.tocsr()[rows].toarray() if issparse(X) else X[rows].copy()
-    if issparse(values):
-        values = values.toarray()
-    dense[:, columns] = values[:, columns] if whole else values
-    return type(X)(dense) if issparse(X) else dense
+    found = found.toarray() if issparse(X) else found
+    found[:, columns] = values
+    return type(X)(found) if issparse(X) else found
 
 
 def _rows(table: Any, rows: np.ndarray) -> Any:
-    if table is None:
-        return None
-    if issparse(table):
-        return table.tocsr()[rows]
     if hasattr(table, "iloc"):
         return table.iloc[rows].reset_index(drop=True)
-    return table[rows]
+    if issparse(table):
+        return table.tocsr()[rows]
+    return None if table is None else table[rows]
 
 
 def _like(y: Any, values: np.ndarray) -> Any:
@@ -420,10 +392,9 @@ def _stacked(tables: list[Any], chosen: np.ndarray) -> Any:
     if hasattr(tables[0], "iloc"):
         import pandas as pd
 
-        return pd.concat(tables, ignore_index=True).iloc[chosen].reset_index(drop=True)
-    if issparse(tables[0]):
-        return _rows(vstack(tables, format="csr"), chosen)
-    return np.concatenate(tables)[chosen]
+        return _rows(pd.concat(tables, ignore_index=True), chosen)
+    stack = vstack if issparse(tables[0]) else np.concatenate
+    return _rows(stack(tables), chosen)
 
 
 # Scores of canaries: where a model seems to have seen the first of two values.
@@ -434,21 +405,6 @@ Score = Callable[[Any, Any, Any, Any, Any], np.ndarray]
 # Noise over signal in the directions of the canaries, as far as they can be told.
 _RATIOS = np.geomspace(1e-6, 1e6, 97)
 _LEAST_PROBABILITY = 1e-6
-
-
-def default_score(model: Any) -> Score:
-    """Return the score of a kind of model; ValueError where users have to give one."""
-    if is_classifier(model) or is_regressor(model):
-        last = model.steps[-1][1] if hasattr(model, "steps") else model
-        if hasattr(last, "coef_") and hasattr(last, "row_map_"):
-            if not hasattr(last, "encoder_"):
-                return linear_score
-        return margin_score if is_classifier(model) else error_score
-    raise ValueError(
-        f"{type(model).__name__} is neither classifier nor regressor: pass "
-        "score(model, X_a, y_a, X_b, y_b), which says where the model seems to have "
-        "seen the first value."
-    )
 
 
 def linear_score(model: Any, X_a: Any, y_a: Any, X_b: Any, y_b: Any) -> np.ndarray:
@@ -464,13 +420,17 @@ def linear_score(model: Any, X_a: Any, y_a: Any, X_b: Any, y_b: Any) -> np.ndarr
     if hasattr(model, "steps"):
         before, model = model[:-1], model.steps[-1][1]
         X_a, X_b = before.transform(X_a), before.transform(X_b)
-    rows = [_mapped(model, X) for X in (X_a, X_b)]
+    rows = [
+        model.row_map_(X if issparse(X) else np.asarray(X, dtype=float))
+        for X in (X_a, X_b)
+    ]
+    rows = [X.toarray() if issparse(X) else X for X in rows]
     residuals = _first_residuals(model, y_a, y_b)
     coef = np.atleast_2d(model.coef_)
-    z = sum(
-        sign * ((X @ coef.T) * r).sum(axis=1)
-        for sign, X, r in zip((1, -1), rows, residuals, strict=True)
+    one, other = (
+        ((X @ coef.T) * r).sum(axis=1) for X, r in zip(rows, residuals, strict=True)
     )
+    z = one - other
     X, r = np.vstack(rows), np.vstack((residuals[0], -residuals[1]))
     whole = (X @ X.T) * (r @ r.T)
     n = len(z)
@@ -536,12 +496,6 @@ def error_score(model: Any, X_a: Any, y_a: Any, X_b: Any, y_b: Any) -> np.ndarra
     return errors[1] - errors[0]
 
 
-def _mapped(model: Any, X: Any) -> np.ndarray:
-    """Return the rows that the coefficients are multiplied with."""
-    rows = model.row_map_(X if issparse(X) else np.asarray(X, dtype=float))
-    return rows.toarray() if issparse(rows) else rows
-
-
 # Bounds on right guesses of coins: what one run of a mechanism can tell of many.
 #
 # Each of m records has two values, and a fair coin of its own chooses. The mechanism
@@ -593,22 +547,13 @@ def _mapped(model: Any, X: Any) -> np.ndarray:
 # Mahloujifar, Melis and Chaudhuri (2025), https://arxiv.org/abs/2410.22235.
 
 
-# Beyond it no number of guesses that a fit has room for shows anything.
-_LARGEST_EPSILON = 60.0
-_BISECTIONS = 50
-
-
 def steinke_p_value(
     n_canaries: int, n_guesses: int, n_correct: int, epsilon: float, delta: float
 ) -> float:
     """Return a bound on the probability of so many right guesses under a claim.
 
-    Parameters
-    ----------
-    n_canaries, n_guesses, n_correct : int
-        ``0 <= n_correct <= n_guesses <= n_canaries``.
-    epsilon, delta : float
-        Of the claim, for one changed coin.
+    The epsilon and the delta are those of a claim for one changed coin, and
+    ``0 <= n_correct <= n_guesses <= n_canaries``.
 
     Examples
     --------
@@ -638,14 +583,9 @@ def steinke_bound(
 ) -> float:
     r"""Return the epsilon that so many right guesses refute at delta, or 0.
 
-    Parameters
-    ----------
-    n_canaries, n_guesses, n_correct : int
-    delta, significance : float
-    n_steps : {1, 2}, default=1
-        Neighbouring steps from one value of a canary to the other. By group privacy
-        two of them are :math:`(2\varepsilon, (1 + e^\varepsilon)\delta)`-DP, and it is
-        the epsilon of one step that is returned.
+    It is that of one neighbouring step, where there are two from one value of a canary
+    to the other: by group privacy these are
+    :math:`(2\varepsilon, (1 + e^\varepsilon)\delta)`-DP.
     """
 
     def refuted(epsilon: float) -> bool:
@@ -655,27 +595,13 @@ def steinke_bound(
         p = steinke_p_value(n_canaries, n_guesses, n_correct, *claim)
         return p <= significance
 
-    if not refuted(0.0):
-        return 0.0
-    low, high = 0.0, _LARGEST_EPSILON
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
+    return largest(refuted, LARGEST_EPSILON)
 
 
 def refutes(
     n_canaries: int, n_guesses: int, n_correct: int, least: Least, significance: float
 ) -> bool:
-    """Whether a claim makes so many right guesses less probable than that.
-
-    Parameters
-    ----------
-    n_canaries, n_guesses, n_correct : int
-    least : callable
-        The inverse of G, :math:`1 - f` of the trade-off function f.
-    significance : float
-    """
+    """Whether a trade-off, the inverse of G, makes so many right guesses too rare."""
     if n_correct == 0:
         return False
     right = significance * n_correct / n_canaries
@@ -696,14 +622,11 @@ def most_allowed(
     n_canaries: int, n_guesses: int, least: Least, significance: float
 ) -> int:
     """Return the largest number of right guesses that does not refute a claim."""
-    low, high = 0, n_guesses + 1  # never refuted; as if refuted
-    while high - low > 1:
-        middle = (low + high) // 2
-        if refutes(n_canaries, n_guesses, middle, least, significance):
-            high = middle
-        else:
-            low = middle
-    return low
+
+    def refuted(n_correct: int) -> bool:
+        return refutes(n_canaries, n_guesses, n_correct, least, significance)
+
+    return bisect_left(range(n_guesses + 1), True, key=refuted) - 1
 
 
 #: Of the canaries guessed, by default; each number costs its part of the confidence.
@@ -756,19 +679,8 @@ class OneRunResult(AuditResult):
     kind: str
     tails: str
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw right guesses against guesses, beside what the claim allows.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            None makes a new figure.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        ax = new_axes(ax, "OneRunResult.plot")
+    def _draw(self, ax: Any) -> None:
+        """Draw right guesses against guesses, beside what the claim allows."""
         guesses, most = zip(*self.allowed, strict=True)
         chance = np.array(guesses) / 2
         ax.plot(
@@ -778,8 +690,6 @@ class OneRunResult(AuditResult):
         ax.plot(*zip(*self.counts, strict=True), "o", label="right guesses")
         ax.set(xlabel="guesses", ylabel="right guesses", title=self.subject)
         ax.grid(True, alpha=0.3)
-        ax.legend()
-        return ax
 
 
 @public("skfdp.audit")
@@ -1003,7 +913,18 @@ def _middle(scores: np.ndarray) -> float:
 
 def _scores(model: Any, made: Canaries, score: Score | None) -> np.ndarray:
     if score is None:
-        score = default_score(model)
+        last = model.steps[-1][1] if hasattr(model, "steps") else model
+        if not (is_classifier(model) or is_regressor(model)):
+            raise ValueError(
+                f"{type(model).__name__} is neither classifier nor regressor: pass "
+                "score(model, X_a, y_a, X_b, y_b), which says where the model seems to "
+                "have seen the first value."
+            )
+        linear = hasattr(last, "coef_") and hasattr(last, "row_map_")
+        if linear and not hasattr(last, "encoder_"):
+            score = linear_score
+        else:
+            score = margin_score if is_classifier(model) else error_score
     if not callable(score):
         raise ValueError(
             f"score={shown(score)} must be None or a function: "

@@ -43,7 +43,6 @@ from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Event, PrivacyBudgetError, Relation
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.pipelines import report
-from skfdp.privacy.plotting import new_axes
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.store import Receipt, new_entries
 
@@ -218,12 +217,12 @@ def neighbouring_tables(
                 size = int(rng.integers(1, len(own)))
                 rows = np.sort(rng.choice(own, size, replace=False))
                 name = f"some rows of person {person}"
-        other, target = X, y
+        other, target, change = X, y, _Change(kind, number, rng)
         for record in rows.tolist():
             if "row" in part:
-                other = _with_row(other, record, kind, number, split.private, rng)
+                other = change.row(other, record, split.private)
             if "target" in part:
-                target = _with_target(target, record, kind, number, split, rng)
+                target = change.target(target, record, split)
         yield Neighbour(f"{kind} in the {part} of {name}", other, target, own)
 
 
@@ -237,110 +236,94 @@ def n_columns(X: Any) -> int:
     return X.shape[1] if hasattr(X, "shape") else len(X[0])
 
 
-def _with_row(
-    X: Any,
-    record: int,
-    kind: str,
-    number: int,
-    private: np.ndarray,
-    rng: np.random.Generator,
-) -> Any:
-    """Return a table with other values in the private columns of a record."""
-    frame, listed = hasattr(X, "iloc"), isinstance(X, list)
-    if not (frame or listed or issparse(X) or isinstance(X, np.ndarray)):
-        raise ValueError(
-            f"X is a {type(X).__name__}, of which no neighbours are made: pass an "
-            "array, CSR, a list or a pandas frame, or give neighbours=."
-        )
-    found = X.tolil() if issparse(X) else X.copy()
-    if listed:
-        found[record] = [*X[record]]
-    for j in np.flatnonzero(private).tolist():
-        if frame:
-            values, dtype = X.iloc[:, j].to_numpy(), X.dtypes.iloc[j]
-        elif listed:
-            values, dtype = np.array([row[j] for row in X], dtype=object), None
+class _Change(NamedTuple):
+    """What becomes of private values: a kind, and the number of the neighbour."""
+
+    kind: str
+    number: int
+    rng: np.random.Generator
+
+    def row(self, X: Any, record: int, private: np.ndarray) -> Any:
+        """Return a table with other values in the private columns of a record."""
+        frame, listed = hasattr(X, "iloc"), isinstance(X, list)
+        if not (frame or listed or issparse(X) or isinstance(X, np.ndarray)):
+            raise ValueError(
+                f"X is a {type(X).__name__}, of which no neighbours are made: pass an "
+                "array, CSR, a list or a pandas frame, or give neighbours=."
+            )
+        found = X.tolil() if issparse(X) else X.copy()
+        if listed:
+            found[record] = [*X[record]]
+        for j in np.flatnonzero(private).tolist():
+            if frame:
+                found.iloc[record, j] = self._cell(
+                    X.iloc[:, j].to_numpy(), X.dtypes.iloc[j]
+                )
+            elif listed:
+                values = np.array([row[j] for row in X], dtype=object)
+                found[record][j] = self._cell(values, values.dtype)
+            else:
+                values = X[:, [j]].toarray()[:, 0] if issparse(X) else X[:, j]
+                found[record, j] = self._cell(values, values.dtype)
+        return type(X)(found) if issparse(X) else found
+
+    def target(self, y: Any, record: int, split: Split) -> Any:
+        """Return a target with another value of a record, in the same container."""
+        found, rng = y.copy(), self.rng
+        values = np.array(y, dtype=object) if isinstance(y, list) else np.asarray(y)
+        if values.ndim != 1:
+            value = values[rng.integers(len(values))]
+        elif split.target == "numbers":
+            value = self._cell(values, values.dtype)
+        elif split.declared and split.malformed and self.kind not in _KNOWN:
+            value = {
+                "O": _NO_LABELS[self.number % len(_NO_LABELS)],
+                "U": "?",
+                "b": bool(rng.integers(2)),
+                "f": (np.nan, np.inf, 0.5)[self.number % 3],
+            }.get(values.dtype.kind, (100, 0)[self.number % 2])
         else:
-            values = X[:, [j]].toarray()[:, 0] if issparse(X) else X[:, j]
-            dtype = values.dtype
-        cell = _cell(values, dtype, kind, number, rng)
-        if frame:
-            found.iloc[record, j] = cell
-        elif listed:
-            found[record][j] = cell
+            # The set of labels that occur is that of the other table.
+            labels, value = values.tolist(), values[record]
+            others = [label for label in labels if label != value]
+            if others and (split.declared or labels.count(value) > 1):
+                value = others[rng.integers(len(others))]
+        if hasattr(found, "iloc"):
+            found.iloc[record] = value
         else:
-            found[record, j] = cell
-    return type(X)(found) if issparse(X) else found
-
-
-def _cell(
-    values: np.ndarray, dtype: Any, kind: str, number: int, rng: np.random.Generator
-) -> Any:
-    """Return what a cell becomes, in the type of its column."""
-    another = values[rng.integers(len(values))]
-    if not isinstance(dtype, np.dtype | None):  # of pandas
-        if str(dtype).startswith("str") and kind not in _KNOWN:
-            return _TEXTS[number % len(_TEXTS)]
-        return dtype.na_value if kind in MALFORMED else another
-    if values.dtype.kind in "fiu":
-        return _number(values, kind, rng)
-    if values.dtype.kind == "M" and kind in MALFORMED:
-        return np.array("NaT", dtype=values.dtype)[()]
-    if values.dtype.kind == "O" and kind not in _KNOWN:
-        return _NO_NUMBERS[number % len(_NO_NUMBERS)]
-    return another
-
-
-def _number(values: np.ndarray, kind: str, rng: np.random.Generator) -> Any:
-    """Return a number of the type of some others, which may not be finite."""
-    finite = values[np.isfinite(values)].astype(np.float64)
-    finite = finite if len(finite) else np.zeros(1)
-    found = float((FINITE | MALFORMED)[kind](rng, finite))
-    integral = values.dtype.kind in "iu"
-    if np.isnan(found):
-        return rng.choice(values) if integral else found  # no integer is NaN
-    if np.isinf(found) and not integral:
+            found[record] = value
         return found
-    # Not beyond the type: the limits of integers are no floats.
-    limits = np.iinfo(values.dtype) if integral else np.finfo(values.dtype)
-    plain: type = int if integral else float
-    low, high = plain(limits.min), plain(limits.max)
-    return values.dtype.type(plain(min(max(found, low), high)))
 
+    def _cell(self, values: np.ndarray, dtype: Any) -> Any:
+        """Return what a cell becomes, in the type of its column."""
+        another, known = values[self.rng.integers(len(values))], self.kind in _KNOWN
+        if not isinstance(dtype, np.dtype):  # of pandas
+            if str(dtype).startswith("str") and not known:
+                return _TEXTS[self.number % len(_TEXTS)]
+            return dtype.na_value if self.kind in MALFORMED else another
+        if values.dtype.kind in "fiu":
+            return self._number(values)
+        if values.dtype.kind == "M" and self.kind in MALFORMED:
+            return np.array("NaT", dtype=values.dtype)[()]
+        if values.dtype.kind == "O" and not known:
+            return _NO_NUMBERS[self.number % len(_NO_NUMBERS)]
+        return another
 
-def _with_target(
-    y: Any,
-    record: int,
-    kind: str,
-    number: int,
-    split: Split,
-    rng: np.random.Generator,
-) -> Any:
-    """Return a target with another value of a record, in the same container."""
-    found = y.copy()
-    values = np.array(y, dtype=object) if isinstance(y, list) else np.asarray(y)
-    if values.ndim != 1:
-        value = values[rng.integers(len(values))]
-    elif split.target == "numbers":
-        value = _cell(values, values.dtype, kind, number, rng)
-    elif split.declared and split.malformed and kind not in _KNOWN:
-        value = {
-            "O": _NO_LABELS[number % len(_NO_LABELS)],
-            "U": "?",
-            "b": bool(rng.integers(2)),
-            "f": (np.nan, np.inf, 0.5)[number % 3],
-        }.get(values.dtype.kind, (100, 0)[number % 2])
-    else:
-        # The set of labels that occur is that of the other table.
-        labels, value = values.tolist(), values[record]
-        others = [label for label in labels if label != value]
-        if others and (split.declared or labels.count(value) > 1):
-            value = others[rng.integers(len(others))]
-    if hasattr(found, "iloc"):
-        found.iloc[record] = value
-    else:
-        found[record] = value
-    return found
+    def _number(self, values: np.ndarray) -> Any:
+        """Return a number of the type of some others, which may not be finite."""
+        finite = values[np.isfinite(values)].astype(np.float64)
+        make = (FINITE | MALFORMED)[self.kind]
+        found = float(make(self.rng, finite if len(finite) else np.zeros(1)))
+        integral = values.dtype.kind in "iu"
+        if np.isnan(found):
+            return self.rng.choice(values) if integral else found  # no integer is NaN
+        if np.isinf(found) and not integral:
+            return found
+        # Not beyond the type: the limits of integers are no floats.
+        limits = np.iinfo(values.dtype) if integral else np.finfo(values.dtype)
+        plain: type = int if integral else float
+        low, high = plain(limits.min), plain(limits.max)
+        return values.dtype.type(plain(min(max(found, low), high)))
 
 
 def checked(
@@ -890,7 +873,9 @@ def _heard(told: dict[str, Any]) -> Iterator[None]:
     The compiler's debug messages, which tell of its caches, are left out.
     """
     states = np.random.get_state(), random.getstate()  # noqa: NPY002
-    out, err, log = io.StringIO(), io.StringIO(), _Log(level=0)
+    out, err, log = io.StringIO(), io.StringIO(), io.StringIO()
+    handler = logging.StreamHandler(log)
+    handler.setFormatter(logging.Formatter("%(name)s %(levelno)s %(message)s"))
     root, compiler = logging.getLogger(), logging.getLogger("numba")
     levels = root.level, compiler.level
     with (
@@ -903,32 +888,20 @@ def _heard(told: dict[str, Any]) -> Iterator[None]:
         random.seed(0)
         compiler.setLevel(compiler.level or logging.WARNING)
         root.setLevel(1)
-        root.addHandler(log)
+        root.addHandler(handler)
         try:
             yield
         finally:
-            root.removeHandler(log)
+            root.removeHandler(handler)
             root.setLevel(levels[0])
             compiler.setLevel(levels[1])
             told["warning"] = [(one.category, str(one.message)) for one in caught]
             told["output"] = out.getvalue(), err.getvalue()
-            told["log"] = log.records
+            told["log"] = log.getvalue()
             now = np.random.get_state(), random.getstate()  # noqa: NPY002
             told["global generator"] = now
             np.random.set_state(states[0])  # noqa: NPY002
             random.setstate(states[1])
-
-
-class _Log(logging.Handler):
-    """A handler that keeps what every logger says, of any level."""
-
-    def __init__(self, level: int) -> None:
-        super().__init__(level)
-        self.records: list[tuple[str, int, str]] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep a record."""
-        self.records.append((record.name, record.levelno, record.getMessage()))
 
 
 #: What a difference says, by its kind. Those of the second table do not leave the fit
@@ -1043,33 +1016,17 @@ class ReplayResult(AuditResult):
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *map(str, self.differences)])
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the largest distance of each label over its sensitivity.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            None makes a new figure.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        ax = new_axes(ax, "ReplayResult.plot")
+    def _draw(self, ax: Any) -> None:
+        """Draw the largest distance of each label over its sensitivity."""
         labels = [one.label for one in self.releases]
         ax.barh(labels, [one.largest for one in self.releases], label="seen")
         ax.axvline(1.0, color="black", linestyle="--", label="declared")
         ax.set(xlabel="largest distance / sensitivity", title=self.subject)
         ax.invert_yaxis()
-        ax.legend()
-        return ax
 
 
 class _Recorded:
-    """A fit that was recorded, and its replay on the same table.
-
-    By this baseline all code is loaded and every cache full.
-    """
+    """A fit that was recorded, and its report, None where nobody can vouch for it."""
 
     def __init__(
         self,
@@ -1079,13 +1036,8 @@ class _Recorded:
         fit_params: Mapping[str, Any],
         trace: str | None,
     ):
-        self._given = estimator, X, y, fit_params
-        self._trace = trace
-        self.groups = [
-            value
-            for name, value in fit_params.items()
-            if name.rsplit("__", 1)[-1] == "groups" and value is not None
-        ]
+        self.estimator, self.fit_params = estimator, fit_params
+        self._X, self._trace = X, trace
         around = Recording()
         self.releases = around.releases
         first = self._performed(X, y, around, None)
@@ -1098,6 +1050,7 @@ class _Recorded:
                 "a charged release was not asked for in this thread: let every private "
                 "part run with n_jobs=None, which changes no result."
             )
+        #: By this replay on the same table all code is loaded and every cache full.
         self.baseline, again = self.replay(X, y, np.array([], dtype=np.int64))
         found = [*again.differences, *first.differences(self.baseline)]
         if not self.baseline.complete or any(kind in _REPEATED for kind, _ in found):
@@ -1107,29 +1060,71 @@ class _Recorded:
                 "every part that is not of this package."
             )
 
+        try:
+            self.told = report(self.baseline.model)
+        except (ValueError, PrivacyBudgetError):
+            self.told = None
+
+    @property
+    def groups(self) -> list:
+        """What the fit, or a step of it, was given as groups."""
+        names = [name for name in self.fit_params if f"__{name}".endswith("__groups")]
+        given = [self.fit_params[name] for name in names]
+        return [groups for groups in given if groups is not None]
+
     @property
     def persons(self) -> np.ndarray | None:
-        """The person of each row, as the fit was told of it."""
+        """The person of each row, None where each row is a record of its own."""
         for groups in self.groups:
-            return numbered(
-                self._given[1][groups] if isinstance(groups, str) else groups
-            )
+            return numbered(self._X[groups] if isinstance(groups, str) else groups)
         return None
+
+    @property
+    def public(self) -> np.ndarray | None:
+        """The mask of the public columns of X, None where it is not known.
+
+        Who is whose is public, and so is a column that tells.
+        """
+        if self.told is None:
+            return None
+        names = self.told.public_sources
+        if names is None:
+            names = self.told.public_features
+            steps = [self.estimator, *self.estimator.get_params(deep=True).values()]
+            if names and any(isinstance(one, Pipeline) for one in steps):
+                return None
+        names = [*names, *(one for one in self.groups if isinstance(one, str))]
+        return mask_of(names, self.estimator, self._X)
+
+    def split(self, y: Any, told: PrivacyReport, public: np.ndarray, whole: bool):
+        """Return what may become of a table."""
+        target = None
+        if y is not None and not told.public_target:
+            if is_classifier(self.estimator):
+                target = "labels"
+            elif is_regressor(self.estimator):
+                target = "numbers"
+        events = self.baseline.charges.events
+        read = any(event.classes_source == "data" for event in events)
+        read = read or any(one.text == CLASSES_READ for one in told.assumptions)
+        settings = self.estimator.get_params(deep=True)
+        refuses = [name for name in settings if name.endswith("on_invalid")]
+        malformed = all(settings[name] != "raise" for name in refuses)
+        return Split(~public, target, not read, malformed, whole, self.persons)
 
     def _performed(
         self, X: Any, y: Any, around: Recording, trace: Trace | None
     ) -> Outcome:
         """Fit a copy inside a rehearsal, and return all that leaves."""
-        estimator, table, _, fit_params = self._given
         charges = Charges()
-        model = prepared(estimator, charges)
+        model = prepared(self.estimator, charges)
         error, complete, told, predictions = None, True, {}, {}
         # A step that works in place would change what comes after.
-        X, y, probe = map(_own, (X, y, table[:_PROBED]))
+        X, y, probe = map(_own, (X, y, self._X[:_PROBED]))
         with _heard(told):
             try:
                 with noise.opened(around), trace or contextlib.nullcontext():
-                    model.fit(X, y, **fit_params)
+                    model.fit(X, y, **self.fit_params)
             except Parted:
                 complete = False
             except Exception as found:
@@ -1144,11 +1139,10 @@ class _Recorded:
 
     def replay(self, X: Any, y: Any, changed: np.ndarray) -> tuple[Outcome, Repeating]:
         """Fit to another table, with the releases of this one."""
-        estimator, table, *_ = self._given
         trace = None
         if self._trace is not None:
-            trace = Trace(_files(estimator), lines=self._trace == "lines")
-        around = Repeating(self.releases, n_records(table), changed)
+            trace = Trace(_files(self.estimator), lines=self._trace == "lines")
+        around = Repeating(self.releases, n_records(self._X), changed)
         outcome = self._performed(X, y, around, trace)
         if outcome.complete and outcome.error is None and around.n_left:
             around.differences.append(("release", "there are fewer of them"))
@@ -1315,11 +1309,7 @@ def audit_replay(
     if whole and neighbours is None:
         base = tuple(None if one is None else _own(one)[:-1] for one in (X, y))
     recorded = _Recorded(estimator, *base, dict(fit_params or {}), trace)
-    try:
-        told = report(recorded.baseline.model)
-    except (ValueError, PrivacyBudgetError):
-        told = None  # nobody can vouch for it
-    public = None if told is None else _public(estimator, X, told, recorded.groups)
+    told, public = recorded.told, recorded.public
     if neighbours is not None:
         found = checked(neighbours, *base, public, whole, recorded.persons)
     elif public is None or told is None:
@@ -1329,53 +1319,10 @@ def audit_replay(
             "private part of one record."
         )
     else:
-        split = _split(estimator, recorded, y, told, ~public, whole)
+        split = recorded.split(y, told, public, whole)
         rng = np.random.default_rng(random_state)
         found = neighbouring_tables(X, y, split, rng, int(n_neighbours))
-    return _result(estimator, recorded, told, found)
-
-
-def _split(
-    estimator: Any,
-    recorded: _Recorded,
-    y: Any,
-    told: PrivacyReport,
-    private: np.ndarray,
-    whole: bool,
-) -> Split:
-    """Return what may become of a table."""
-    target = None
-    if y is not None and not told.public_target:
-        if is_classifier(estimator):
-            target = "labels"
-        elif is_regressor(estimator):
-            target = "numbers"
-    events = recorded.baseline.charges.events
-    read = any(event.classes_source == "data" for event in events)
-    read = read or any(one.text == CLASSES_READ for one in told.assumptions)
-    refuses = any(
-        value == "raise"
-        for name, value in estimator.get_params(deep=True).items()
-        if name.endswith("on_invalid")
-    )
-    return Split(private, target, not read, not refuses, whole, recorded.persons)
-
-
-def _public(
-    estimator: Any, X: Any, told: PrivacyReport, groups: list
-) -> np.ndarray | None:
-    """Return the mask of the public columns of X, None where it is not known.
-
-    Who is whose is public, and so is a column that tells.
-    """
-    names = told.public_sources
-    if names is None:
-        steps = [estimator, *estimator.get_params(deep=True).values()]
-        if told.public_features and any(isinstance(one, Pipeline) for one in steps):
-            return None
-        names = told.public_features
-    names = [*names, *(column for column in groups if isinstance(column, str))]
-    return mask_of(names, estimator, X)
+    return _result(recorded, found)
 
 
 def mask_of(names: Iterable[Any], estimator: Any, X: Any) -> np.ndarray | None:
@@ -1395,12 +1342,7 @@ def mask_of(names: Iterable[Any], estimator: Any, X: Any) -> np.ndarray | None:
     return mask
 
 
-def _result(
-    estimator: Any,
-    recorded: _Recorded,
-    told: PrivacyReport | None,
-    found: Iterable[Neighbour],
-) -> ReplayResult:
+def _result(recorded: _Recorded, found: Iterable[Neighbour]) -> ReplayResult:
     """Replay every neighbour, and put together what was seen."""
     seen: dict[tuple[str, str], list[str]] = {}
     moves: list[list[Move]] = []
@@ -1419,6 +1361,7 @@ def _result(
         Difference(kind, where, seen[kind, where][0], len(seen[kind, where]))
         for kind, where in sorted(seen, key=lambda key: order.index(key[0]))
     )
+    estimator, told = recorded.estimator, recorded.told
     events = recorded.baseline.charges.events
     relation = recorded.releases[0].asked.event.neighboring_relation
     subject, delta = type(estimator).__name__, 0.0
