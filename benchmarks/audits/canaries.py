@@ -109,7 +109,7 @@ def of_releases(times: float, seed: int | None):
         sampled = pair.event.sampling_rate < 1
         often = tight_runs.N_SAMPLED if sampled else tight_runs.N_FULL
         seen = pair.seen(seed, round(times * often))
-        ratio, error = seen.ratio, seen.ratio_error
+        ratio, error, _ = seen
         ends = ratio - 2 * error, ratio + 2 * error
         worst.append((ends[0] / canary.reach, ends[1] / canary.reach, error))
         moved = pair.event.sensitivity / pair.event.clip_norm

@@ -45,7 +45,7 @@ def skip_without_torch(name):
 def seen_of(name, pair, n_releases=None):
     """Return the ends of the interval and its error, over what is reached."""
     seen, reach = pair.seen(0, n_releases), BY_NAME[name].reach
-    ratio, error = seen.ratio / reach, seen.ratio_error / reach
+    ratio, error = seen.ratio / reach, seen.error / reach
     return ratio - 2 * error, ratio + 2 * error, error
 
 

@@ -10,14 +10,12 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
 
-from skfdp.audit import mechanism as bounds
-from skfdp.audit.mechanism import Score
-from skfdp.data.grid import SparseGridRows
+from skfdp.audit.mechanism import Score, separation
 from skfdp.data.units import Units
 from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import Desk
@@ -32,8 +30,7 @@ SAMPLED_NOISE = 0.5
 N_FULL, N_SAMPLED = 4_000, 16_000
 
 
-@dataclasses.dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """What was asked of the desk for one release, and what it gave out."""
 
     event: Event
@@ -69,56 +66,31 @@ def recorded(frozen: list | None, forced: dict[str, Callable]):
 
 @dataclasses.dataclass(frozen=True)
 class Canary:
-    """A pair of neighbours that moves a release as far as can be.
-
-    Attributes
-    ----------
-    name : str
-    fit : callable
-        ``fit(X, y)`` fits the estimator, with an integer seed.
-    X, y : ndarray
-        y may be None.
-    private : bool ndarray of shape (n_columns,)
-        Which columns are private; those of record 0 are replaced.
-    one, other : (values, label) or None
-        Private parts of record 0, or of each of the first `n_rows`: a number or one for
-        each column, and a label, None where it is public. None, of `other` alone: the
-        record is null, or gone.
-    label, stream : str
-        Of the release.
-    at : int
-        Which of them.
-    reach : float
-        The supremum of what is attained, over the sensitivity, where the lemma is not
-        tight.
-    forced : dict
-        What is given out in the first place, by label: a function of what would be.
-    theta : callable
-        ``theta(query)``, where to take the gradients: what is released may be anything,
-        and so may be a function of it.
-    edit : callable
-        ``edit(query, side)`` replaces what only a long search for a table would make.
-    alone : bool
-        Leave all other records out, whose coins are theirs.
-    n_rows : int
-        Rows of the person that is replaced, the first ones of the table.
-    """
+    """A pair of neighbours that moves a release as far as can be."""
 
     name: str
-    fit: Callable[[Any, Any], Any]
+    fit: Callable[[Any, Any], Any]  # with an integer seed
     X: np.ndarray
     y: np.ndarray | None
-    private: np.ndarray
+    private: np.ndarray  # a mask of columns; those of record 0 are replaced
+    #: Private parts of record 0, or of each of the first `n_rows`, those of a person:
+    #: a number or one for each column, and a label, None where it is public. None, of
+    #: `other` alone: the record is null, or gone.
     one: tuple
     other: tuple | None
     label: str
     stream: str | None = None
-    at: int = 0
+    #: The supremum of what is attained, over the sensitivity, where the lemma is not
+    #: tight.
     reach: float = 1.0
+    #: What is given out in the first place, by label: a function of what would be.
     forced: dict = dataclasses.field(default_factory=dict)
+    #: ``theta(query)``, where to take the gradients: what is released may be anything,
+    #: and so may be a function of it.
     theta: Callable | None = None
+    #: ``edit(query, side)`` replaces what only a long search for a table would make.
     edit: Callable | None = None
-    alone: bool = False
+    alone: bool = False  # all other records are void, whose coins are theirs
     n_rows: int = 1
 
     def table(self, part):
@@ -137,47 +109,31 @@ class Canary:
         X, y = self.table(self.one)
         with recorded(None, self.forced) as first:
             self.fit(X, y)
-        place = self._place(first)
+        place = [one[1:3] for one in first].index((self.label, self.stream))
         asked = first[place]
-        queries, void, units = [asked.query] * 2, None, asked.units
+        queries, voids, units = [asked.query] * 2, [None, None], asked.units
         own = np.arange(len(X)) < self.n_rows
         if units is not None and units.persons is not None:
             own = units.persons == 0  # of whom some rows may be left out
-        replaced = self.other is not None
-        if replaced:
+        gone = self.other is None and not asked.event.relation.counts_are_public
+        if self.other is not None:
             queries[1] = self._again(first, *self.table(self.other))[place].query
-        elif asked.event.relation.counts_are_public:
-            void = own
+        elif gone:
+            rest = X[1:], None if y is None else y[1:]
+            queries[1] = self._again(first, *rest)[place].query
         else:
-            gone = X[1:], None if y is None else y[1:]
-            queries[1] = self._again(first, *gone)[place].query
+            voids[1] = own
         if self.edit is not None:
-            queries = [self.edit(query, side) for side, query in enumerate(queries)]
+            queries = [
+                query if gone and side else self.edit(query, side)
+                for side, query in enumerate(queries)
+            ]
+        if self.alone:
+            voids = [~own, ~own[gone:] | (self.other is None)]
         # Those of two fits are equal, and not the same.
         queries = [without_units(query) for query in queries]
-        if self.alone:
-            counts, n_rows = (1, int(replaced or void is not None)), int(own.sum())
-            queries = [
-                rows_of(query, count * n_rows)
-                for query, count in zip(queries, counts, strict=True)
-            ]
-            void = None if void is None else void[:n_rows]
-            units = None if units is None else first_units(units, n_rows)
         theta = asked.theta if self.theta is None else self.theta(asked.query)
-        return Pair(
-            self.name, asked.event, asked.stream, theta, tuple(queries), void, units
-        )
-
-    def _place(self, asked) -> int:
-        places = [
-            place
-            for place, one in enumerate(asked)
-            if (one.label, one.stream) == (self.label, self.stream)
-        ]
-        if not places:
-            known = sorted({str((one.label, one.stream)) for one in asked})
-            raise LookupError(f"{self.name}: no {self.label}, only {', '.join(known)}")
-        return places[self.at]
+        return Pair(self.name, asked, theta, queries, voids)
 
     def _again(self, first, X, y):
         with recorded(first, {}) as asked:
@@ -195,51 +151,27 @@ def without_units(query):
     return dataclasses.replace(query, units=None)
 
 
-def first_units(units, count: int):
-    """Return the units of the first rows, which weigh what they do among all."""
-    found = units.kept(np.arange(count))
-    found.__dict__.update(step=units.step, reach=units.reach)  # cached properties
-    return found
+class Seen(NamedTuple):
+    """The parameter of a canary that was seen over that claimed, and its error."""
+
+    ratio: float
+    error: float
+    n_releases: int
 
 
-def rows_of(query, count: int):
-    """Return the query over its first records."""
-    kept = {"rows": first_rows(query.rows, count), "target": query.target[:count]}
-    if query.padded is not None:
-        kept["padded"] = first_rows(query.padded, count)
-    return dataclasses.replace(query, **kept)
-
-
-def first_rows(rows, count: int):
-    """Return the first rows, of whatever kind."""
-    if not isinstance(rows, SparseGridRows):
-        parts = {
-            part.name: getattr(rows, part.name)[:count]
-            for part in dataclasses.fields(rows)
-            if np.ndim(getattr(rows, part.name))
-        }
-        return dataclasses.replace(rows, **parts)
-    end = rows.indptr[count]
-    return dataclasses.replace(
-        rows,
-        data=rows.data[:end],
-        indices=rows.indices[:end],
-        indptr=rows.indptr[: count + 1],
-        squared_norms=rows.squared_norms[:count],
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """Two queries of one release: of a table, and of its neighbour."""
 
     name: str
-    event: Event
-    stream: str | None
+    asked: Asked
     theta: np.ndarray | None
-    queries: tuple
-    void: np.ndarray | None
-    units: Units | None = None
+    queries: list
+    voids: list
+
+    @property
+    def event(self) -> Event:
+        """What was charged."""
+        return self.asked.event
 
     @property
     def mu(self) -> float:
@@ -248,23 +180,11 @@ class Pair:
             return MU
         return self.event.sensitivity / (SAMPLED_NOISE * self.event.clip_norm)
 
-    def canary_event(self, n_releases: int) -> Event:
-        """Return what was charged, with the noise and the number of the canary."""
-        return dataclasses.replace(
-            self.event,
-            noise_std=(self.event.sensitivity / self.mu,),
-            noise_decay=0.0,
-            n_steps=n_releases,
-        )
-
     def sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the exact sums over every row, in the unit of the canary."""
-        std = self.event.sensitivity / self.mu
-        queries = [weighted(query, self.units) for query in self.queries]
-        unit = queries[0].unit(std)
-        rows = [None, None]
-        if self.void is not None:
-            rows[1] = np.flatnonzero(~self.void)
+        queries = [weighted(query, self.asked.units) for query in self.queries]
+        unit = queries[0].unit(self.event.sensitivity / self.mu)
+        rows = [None if void is None else np.flatnonzero(~void) for void in self.voids]
         return tuple(
             query.exact_sum(self.theta, batch, unit) * unit
             for query, batch in zip(queries, rows, strict=True)
@@ -275,52 +195,37 @@ class Pair:
         one, other = self.sums()
         return float(np.linalg.norm(one - other)) / self.event.sensitivity
 
-    def seen(self, seed: int | None, n_releases: int | None = None) -> "Seen":
+    def seen(self, seed: int | None, n_releases: int | None = None) -> Seen:
         """Release both tables at the desk, and measure how far they are apart."""
         sampled = self.event.sampling_rate < 1
         if n_releases is None:
             n_releases = N_SAMPLED if sampled else N_FULL
-        event = self.canary_event(n_releases)
+        event = dataclasses.replace(
+            self.event,
+            noise_std=(self.event.sensitivity / self.mu,),
+            noise_decay=0.0,
+            n_steps=n_releases,
+        )
         one, other = self.sums()
         apart = (one - other).ravel()
         apart = apart / (np.linalg.norm(apart) or 1.0)
-        along = []
-        voids = None, self.void
-        for side, (query, void) in enumerate(zip(self.queries, voids, strict=True)):
+        along = np.empty((2, n_releases))
+        for side, found in enumerate(along):
             streams = Streams(seed, f"tight/{self.name}/table {side}")
-            desk = Desk((event,), streams, void, self.units)
-            found = np.empty(n_releases)
+            desk = Desk((event,), streams, self.voids[side], self.asked.units)
             for step in range(n_releases):
                 released = desk.release(
-                    event.label, query, self.theta, stream=self.stream
+                    event.label,
+                    self.queries[side],
+                    self.theta,
+                    stream=self.asked.stream,
                 )
                 found[step] = released.ravel() @ apart
-            along.append(found)
         claimed = MU
         if sampled:  # the ratio of each release, a release being a trial
             score = Score(dataclasses.replace(event, n_steps=1))
             gap, variance = score.moments()
             claimed = gap / math.sqrt(variance)
-            along = [score.of_step(one, event.noise_std[0]) for one in along]
-        found = bounds.separation(along[1], along[0], gaussian=not sampled)
-        return Seen(claimed, found.value, found.standard_error, n_releases)
-
-
-@dataclasses.dataclass(frozen=True)
-class Seen:
-    """The parameter claimed of a release of a canary, and the one that was seen."""
-
-    claimed: float
-    value: float
-    error: float
-    n_releases: int
-
-    @property
-    def ratio(self) -> float:
-        """Seen over claimed."""
-        return self.value / self.claimed
-
-    @property
-    def ratio_error(self) -> float:
-        """Standard error of `ratio`."""
-        return self.error / self.claimed
+            along = score.of_step(along, event.noise_std[0])
+        found = separation(along[1], along[0], gaussian=not sampled)
+        return Seen(found.value / claimed, found.standard_error / claimed, n_releases)
