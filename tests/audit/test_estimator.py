@@ -1,9 +1,9 @@
 """The one-run audit of estimators: honest ones pass, sabotaged ones do not."""
 
-import dataclasses
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.linear_model import LogisticRegression
@@ -22,6 +22,10 @@ from skfdp.mechanisms import release as desk
 from skfdp.privacy import PrivacyLedger
 from skfdp.privacy.events import Relation
 
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning"),
+    pytest.mark.filterwarnings("ignore:epsilon=16.0:skfdp.PrivacyWarning"),
+]
 N, D = 300, 600
 LABELS, SPECIAL = (
     {"public_features": "all"},
@@ -31,46 +35,61 @@ ADDED = {"neighboring_relation": "add_or_remove_one", "n_records": N}
 LOGISTIC, SGD = skfdp.FeatureDPLogisticRegression, skfdp.DPSGDFClassifier
 REGRESSOR = skfdp.FeatureDPRegressor
 REAL = {"target_bounds": (0, 1)}
+#: An estimator, its parameters, and the canaries that it gets: kind, tails, steps.
 KINDS = {
-    "nothing public": (LOGISTIC, {}),
-    "nothing public, null": (LOGISTIC, {**SPECIAL, "classes": [0, 1]}),
-    "columns public": (LOGISTIC, {"public_features": list(range(200))}),
-    "target public": (LOGISTIC, {"public_target": True}),
-    "label-DP": (LOGISTIC, LABELS),
-    "label-DP, descent": (LOGISTIC, {**LABELS, "solver": "dp-gd"}),
-    "dpsgd-f": (SGD, {"classes": [0, 1]}),
-    "dpsgd-f, two steps": (SGD, {}),
-    "dpsgd-f, added": (SGD, {**ADDED, "classes": [0, 1]}),
-    "regressor": (REGRESSOR, REAL),
-    "dpsgd-f regressor": (skfdp.DPSGDFRegressor, REAL),
+    "nothing public": (LOGISTIC, {}, ("noise", "other", 1)),
+    "nothing public, null": (
+        *(LOGISTIC, {**SPECIAL, "classes": [0, 1]}),
+        ("noise", "null", 1),
+    ),
+    "columns public": (
+        *(LOGISTIC, {"public_features": list(range(200))}),
+        ("noise", "other", 1),
+    ),
+    "target public": (LOGISTIC, {"public_target": True}, ("noise", "other", 1)),
+    "label-DP": (LOGISTIC, LABELS, ("flip", "other", 1)),
+    "label-DP, descent": (
+        *(LOGISTIC, {**LABELS, "solver": "dp-gd"}),
+        ("flip", "other", 1),
+    ),
+    "dpsgd-f": (SGD, {"classes": [0, 1]}, ("noise", "null", 1)),
+    "dpsgd-f, two steps": (SGD, {}, ("noise", "other", 2)),
+    "dpsgd-f, added": (SGD, {**ADDED, "classes": [0, 1]}, ("noise", "out", 1)),
+    "regressor": (REGRESSOR, REAL, ("noise", "other", 1)),
+    "dpsgd-f regressor": (skfdp.DPSGDFRegressor, REAL, ("noise", "null", 1)),
 }
-
-
-@pytest.fixture
-def table():
-    rng = np.random.default_rng(11)
-    return rng.random((N, D)), rng.integers(0, 2, N)
+every_kind = pytest.mark.parametrize("name", KINDS)
+RNG = np.random.default_rng(11)
+X, Y = RNG.random((N, D)), RNG.integers(0, 2, N)
 
 
 def make(name, **changed):
-    kind, given = KINDS[name]
+    kind, given, _ = KINDS[name]
     return kind(**{"epsilon": 4.0, "bounds": (0, 1), **given, **changed})
 
 
-def divide_noise(monkeypatch, factor):
-    """Sabotage the desk: noise below what was charged."""
+def audit(name, X=X, y=Y, random_state=0, **given):
+    """Audit an estimator of this name, or one that is given."""
+    made = make(name) if isinstance(name, str) else name
+    return audit_estimator(made, X, y, random_state=random_state, **given)
+
+
+@pytest.fixture
+def no_noise(monkeypatch):
+    """Sabotage the desk: noise below what was charged. Only iterates show it."""
+    pytest.importorskip("sklearn.callback")
 
     def less(query, theta, *, noise_std, unit, generator, batch):
         total = query.exact_sum(theta, batch, unit)
-        std = noise_std / factor / unit
+        std = noise_std / 1e4 / unit
         return desk.add_integer_gaussian(total, std, generator) * unit
 
     monkeypatch.setattr(desk, "_noisy_sum", less)
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_an_honest_estimator_passes_and_shows_something(name, table):
-    result = audit_estimator(make(name), *table, random_state=1)
+@every_kind
+def test_an_honest_estimator_passes_and_shows_something(name):
+    result = audit(name, random_state=1)
     assert result.passed
     assert result.claimed_epsilon == pytest.approx(4.0, rel=1e-4)
     assert result.n_canaries == result.n_trials == N
@@ -81,168 +100,108 @@ def test_an_honest_estimator_passes_and_shows_something(name, table):
     assert 0 < result.lower_bound < result.reach
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_noise_that_is_left_out_is_refuted(name, table, monkeypatch):
-    pytest.importorskip("sklearn.callback")
-    divide_noise(monkeypatch, 1e4)
-    result = audit_estimator(make(name, epsilon=1.0), *table, random_state=1)
+@pytest.mark.usefixtures("no_noise")
+@every_kind
+def test_noise_that_is_left_out_is_refuted(name):
+    result = audit(make(name, epsilon=1.0), random_state=1)
     assert not result.passed
     assert result.lower_bound > 1.1
 
 
-def test_noise_divided_by_twenty_is_refuted(table, monkeypatch):
-    pytest.importorskip("sklearn.callback")
-    divide_noise(monkeypatch, 20)
-    for name in ("nothing public", "label-DP, descent", "dpsgd-f"):
-        assert not audit_estimator(make(name, epsilon=2.0), *table).passed
-
-
-def test_the_claim_decides(table, monkeypatch):
-    """What is refuted at one epsilon is not at the one that was spent."""
-    divide_noise(monkeypatch, 4)
-    spent = make("label-DP", epsilon=8.0)
-    result = audit_estimator(spent, *table, random_state=0)
-    assert result.passed == (result.lower_bound <= 8)
-    modest = dataclasses.replace(result, claimed_epsilon=result.lower_bound / 2)
-    assert not modest.passed
-
-
+@pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("name", ["nothing public, null", "dpsgd-f"])
-def test_null_canaries_leave_a_fit_enough_labels(name, table, monkeypatch):
+def test_null_canaries_leave_a_fit_enough_labels(name):
     """With few labels and much noise a count would look empty, and the fit refuse y."""
-    divide_noise(monkeypatch, 1e4)
     one = make(name, epsilon=1.0)
-    for seed in range(8):
-        result = audit_estimator(one, *table, random_state=seed)
-        assert result.tails == "other"
-    assert audit_estimator(make(name), *table, random_state=0).tails == "null"
-    assert (
-        audit_estimator(make(name, epsilon=2.0), *table, tails="null").tails == "null"
-    )
+    assert {audit(one, random_state=seed).tails for seed in range(8)} == {"other"}
+    assert audit(name).tails == "null"
+    assert audit(make(name, epsilon=2.0), tails="null").tails == "null"
 
 
-TAILS = {
-    "nothing public": ("noise", "other", 1),
-    "nothing public, null": ("noise", "null", 1),
-    "columns public": ("noise", "other", 1),
-    "label-DP": ("flip", "other", 1),
-    "dpsgd-f": ("noise", "null", 1),
-    "dpsgd-f, two steps": ("noise", "other", 2),
-    "dpsgd-f, added": ("noise", "out", 1),
-    "regressor": ("noise", "other", 1),
-    "dpsgd-f regressor": ("noise", "null", 1),
-}
-
-
-def spied(name, table, monkeypatch, **given):
-    """Return what an estimator was fitted to, its canaries, and who is null."""
-    seen = {}
+@every_kind
+def test_what_coins_choose(name, monkeypatch):
+    """Canaries alone change, in their private parts; those of tails may be null."""
+    seen, kind = {}, KINDS[name][0]
+    fit, table = kind.fit, make_canaries
 
     class Spy(desk.Desk):
         def __init__(self, events, streams, void=None, units=None, journal=None):
-            seen["void"] = void
+            seen["void"] = np.zeros(N, dtype=bool) if void is None else void
             super().__init__(events, streams, void, units, journal)
-
-    fit = KINDS[name][0].fit
 
     def kept(self, X, y=None, **of_rows):
         seen["fitted"] = X.copy(), y.copy()
         return fit(self, X, y, **of_rows)
 
     def made(*given, **named):
-        seen["canaries"] = make_canaries(*given, **named)
+        seen["canaries"] = table(*given, **named)
         return seen["canaries"]
 
     monkeypatch.setattr("skfdp.base.Desk", Spy)
-    monkeypatch.setattr(KINDS[name][0], "fit", kept)
+    monkeypatch.setattr(kind, "fit", kept)
     monkeypatch.setattr("skfdp.audit.one_run.make_canaries", made)
-    seen["result"] = audit_estimator(make(name), *table, **given)
-    return seen
-
-
-@pytest.mark.parametrize("name", TAILS)
-def test_what_coins_choose(name, table, monkeypatch):
-    seen = spied(name, table, monkeypatch, n_canaries=100, random_state=5)
-    kind, tails, n_steps = TAILS[name]
-    made, (X, y) = seen["canaries"], seen["fitted"]
-    assert (made.kind, made.tails, made.n_steps) == (kind, tails, n_steps)
+    audit(name, n_canaries=100, random_state=5)
+    made, (rows, labels) = seen["canaries"], seen["fitted"]
+    assert (made.kind, made.tails, made.n_steps) == KINDS[name][2]
     others = np.delete(np.arange(N), made.rows)
-    if tails == "out":
-        assert len(others) + 25 < len(X) < N - 25
-        assert (X[: len(others) // 2] == table[0][: len(X)][: len(others) // 2]).any()
+    if made.tails == "out":
+        assert len(others) + 25 < len(rows) < N - 25
+        known = {row.tobytes() for row in X} | {row.tobytes() for row in made.X_a}
+        assert {row.tobytes() for row in rows} < known
         return
-    np.testing.assert_array_equal(X[others], table[0][others])
-    np.testing.assert_array_equal(y[others], table[1][others])
-    heads = (X[made.rows] == made.X_a).all(axis=1) & (y[made.rows] == made.y_a)
+    np.testing.assert_array_equal(rows[others], X[others])
+    np.testing.assert_array_equal(labels[others], Y[others])
+    heads = (rows[made.rows] == made.X_a).all(axis=1)
+    heads &= labels[made.rows] == made.y_a
     assert 25 < heads.sum() < 75
-    told = X[made.rows][~heads], y[made.rows][~heads]
-    np.testing.assert_array_equal(told[0], made.X_tails[~heads])
-    np.testing.assert_array_equal(told[1], np.asarray(made.y_tails)[~heads])
-    void = np.zeros(N, dtype=bool) if seen["void"] is None else seen["void"]
-    expected = np.zeros(N, dtype=bool)
-    if tails == "null":
-        expected[made.rows[~heads]] = True
-    np.testing.assert_array_equal(void, expected)
+    np.testing.assert_array_equal(rows[made.rows][~heads], made.X_tails[~heads])
+    np.testing.assert_array_equal(labels[made.rows][~heads], made.y_tails[~heads])
+    void = np.zeros(N, dtype=bool)
+    void[made.rows[~heads]] = made.tails == "null"
+    np.testing.assert_array_equal(seen["void"], void)
+    public, given = np.zeros(D, dtype=bool), KINDS[name][1].get("public_features", [])
+    public[slice(None) if given == "all" else given] = True
+    np.testing.assert_array_equal(rows[:, public], X[:, public])
+    assert (rows[made.rows][:, ~public] != X[made.rows][:, ~public]).all()
+    if name == "target public":
+        np.testing.assert_array_equal(labels, Y)
 
 
-@pytest.mark.parametrize("name", ["columns public", "target public", "label-DP"])
-def test_the_public_part_stays(name, table, monkeypatch):
-    seen = spied(name, table, monkeypatch, random_state=5)
-    X, y = seen["fitted"]
-    public = make(name).public_features
-    columns = slice(None) if public == "all" else public or []
-    np.testing.assert_array_equal(X[:, columns], table[0][:, columns])
-    assert (y == table[1]).all() == (name == "target public")
-    private = np.delete(np.arange(D), np.arange(D)[columns])
-    assert (X[:, private] != table[0][:, private]).all()
-
-
-def test_two_steps_cost_twice_the_sensitivity(table):
-    two, one = (
-        audit_estimator(make("dpsgd-f"), *table, tails=tails, random_state=2)
-        for tails in ("other", "null")
-    )
+def test_two_steps_cost_twice_the_sensitivity():
+    two, one = (audit("dpsgd-f", tails=tails) for tails in ("other", "null"))
     assert (two.tails, one.tails) == ("other", "null")
     assert two.claimed_epsilon == pytest.approx(4.0, rel=1e-4)
     assert dict(two.allowed)[N] > dict(one.allowed)[N]
 
 
-def test_nothing_is_charged_and_the_estimator_is_untouched(table):
+def test_nothing_is_charged_and_the_estimator_is_untouched():
     ledger = PrivacyLedger()
     model = make("dpsgd-f", ledger=ledger, random_state=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error", skfdp.PrivacyWarning)  # of a seed
-        audit_estimator(model, *table, random_state=0)
+        one, other = audit(model), audit(model)
+    assert one.counts != other.counts  # the coins are equal, and the noise is not
     assert not ledger.events
     assert model.ledger is ledger
     assert model.random_state == 3
     assert not hasattr(model, "coef_")
 
 
-def test_coins_come_from_random_state_and_noise_does_not(table):
-    found = [audit_estimator(make("dpsgd-f"), *table, random_state=4) for _ in range(2)]
-    assert found[0].counts != found[1].counts  # the noise is another one
-    assert audit_estimator(make("dpsgd-f"), *table).n_canaries == N
-
-
-def test_the_number_of_guesses_is_fixed_or_corrected_for(table):
-    fixed = audit_estimator(make("label-DP"), *table, n_guesses=100, random_state=1)
+def test_the_number_of_guesses_is_fixed_or_corrected_for():
+    fixed = audit("label-DP", n_guesses=100)
     assert [guesses for guesses, _ in fixed.counts] == [fixed.n_guesses] == [100]
-    several = audit_estimator(make("label-DP"), *table, random_state=1)
+    several = audit("label-DP")
     assert [guesses for guesses, _ in several.counts] == [300, 150, 75, 37]
-    lax = dict(several.allowed)[300], dict(fixed.allowed)[300]
-    assert lax[0] >= lax[1]  # a smaller share of the error for each
-    surer = audit_estimator(make("label-DP"), *table, random_state=1, confidence=0.999)
-    assert dict(surer.allowed)[300] > lax[0]
+    # A smaller share of the error for each.
+    assert dict(several.allowed)[300] >= dict(fixed.allowed)[300]
+    surer = audit("label-DP", confidence=0.999)
+    assert dict(surer.allowed)[300] > dict(several.allowed)[300]
 
 
-def test_results_attach_and_draw(table):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", skfdp.UtilityWarning)
-        model = make("label-DP").fit(*table)
-    result = audit_estimator(model, *table, random_state=1)
-    report = result.attach_to(skfdp.report(model))
-    assert report.findings == (result.finding,)
+def test_results_attach_and_draw():
+    model = make("label-DP").fit(X, Y)
+    result = audit(model)
+    assert result.attach_to(skfdp.report(model)).findings == (result.finding,)
     assert "one run" in str(result)
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
@@ -254,109 +213,84 @@ def test_results_attach_and_draw(table):
     assert (np.asarray(most) <= guesses).all()
 
 
-@pytest.mark.parametrize("kind", ["flip", "mirror", "noise", "swap", "given"])
-def test_kinds_of_canaries(kind, table):
-    X, y = table
-    given = (1 - X, y) if kind == "given" else kind
-    result = audit_estimator(
-        make("nothing public", epsilon=16.0), X, y, canaries=given, random_state=0
-    )
-    assert result.kind == kind
-    assert result.passed
-    assert result.lower_bound > 0
-
-
-def test_frames_and_series(table):
-    pd = pytest.importorskip("pandas")
-    names = [f"u{j}" for j in range(D)]
-    X = pd.DataFrame(table[0], columns=names)
-    y = pd.Series(np.array(["no", "yes"])[table[1]], name="answer")
-    model = LOGISTIC(epsilon=16.0, bounds=(0, 1), public_features=["u0", "u1"])
-    result = audit_estimator(model, X, y, random_state=0)
-    assert result.kind == "noise"
-    assert result.passed
-    assert result.lower_bound > 0
-    null = LOGISTIC(epsilon=16.0, bounds=(0, 1), classes=["no", "yes"], **SPECIAL)
-    result = audit_estimator(null, X, y, random_state=0)
-    assert (result.tails, result.passed) == ("null", True)
-    assert result.lower_bound > 0
-
-
-@pytest.mark.parametrize("kind", [csr_array, csr_matrix])
-def test_sparse_rows(kind, table):
-    X = kind(np.where(table[0] < 0.8, 0.0, table[0]))
-    for given in ("noise", "swap"):
-        result = audit_estimator(
-            make("columns public", epsilon=16.0, bounds=(0, 1)),
-            X,
-            table[1],
-            canaries=given,
-            random_state=0,
+NAMES = [f"u{j}" for j in range(D)]
+FRAME = pd.DataFrame(X, columns=NAMES)
+WORDS = pd.Series(np.array(["no", "yes"])[Y], name="answer")
+SPARSE = np.where(X < 0.8, 0.0, X)
+RAW = pd.DataFrame(
+    {
+        "age": RNG.integers(18, 90, N),
+        "town": RNG.choice(["A", "B", "C"], N),
+        "income": RNG.random(N) * 1e5,
+    }
+)
+ENCODER = skfdp.DeclaredEncoder(
+    categories={"town": ["A", "B", "C"]}, bounds={"age": (18, 90), "income": (0, 1e5)}
+)
+HALF = FunctionTransformer(lambda X: X / 2)
+NETWORK = skfdp.FeatureDPMLPClassifier(
+    epsilon=16.0, bounds=(0, 1), max_iter=20, hidden_layer_sizes=(8,)
+)
+CLASSES = RNG.integers(0, 3, N)
+LOUD = {"epsilon": 16.0, "bounds": (0, 1)}
+#: Estimators, tables, arguments, the kind of canaries, and whether something is seen.
+TABLES = {
+    **{
+        kind: (LOGISTIC(**LOUD), X, Y, {"canaries": kind}, kind, True)
+        for kind in ("flip", "mirror", "noise", "swap")
+    },
+    "given": (LOGISTIC(**LOUD), X, Y, {"canaries": (1 - X, Y)}, "given", True),
+    "frame": (
+        *(LOGISTIC(**LOUD, public_features=["u0", "u1"]), FRAME, WORDS, {}),
+        *("noise", True),
+    ),
+    "frame, null": (
+        *(LOGISTIC(**LOUD, **SPECIAL, classes=["no", "yes"]), FRAME, WORDS),
+        *({"tails": "null"}, "noise", True),
+    ),
+    **{
+        f"{kind.__name__}, {given}": (
+            *(LOGISTIC(**LOUD, public_features=list(range(200))), kind(SPARSE), Y),
+            *({"canaries": given}, given, False),
         )
-        assert result.passed
-        assert result.kind == given
+        for kind in (csr_array, csr_matrix)
+        for given in ("noise", "swap")
+    },
+    "raw": (
+        *(LOGISTIC(8.0, encoder=ENCODER, public_features=["town"]), RAW, Y, {}),
+        *("swap", False),
+    ),
+    "three classes": (LOGISTIC(**LOUD), X, CLASSES, {}, "noise", True),
+    "network": (NETWORK, X[:, :50], CLASSES, {}, "noise", False),
+    "Pipeline": (
+        make_pipeline(HALF, LOGISTIC(16.0, bounds=(0, 0.5), public_features=[0, 1])),
+        *(X, Y, {"public_features": [0, 1]}, "noise", True),
+    ),
+}
 
 
-def test_raw_tables_swap_private_parts():
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(
-        {
-            "age": rng.integers(18, 90, 400),
-            "town": rng.choice(["A", "B", "C"], 400),
-            "income": rng.random(400) * 1e5,
-        }
-    )
-    encoder = skfdp.DeclaredEncoder(
-        categories={"town": ["A", "B", "C"]},
-        bounds={"age": (18, 90), "income": (0, 1e5)},
-    )
-    model = LOGISTIC(epsilon=8.0, encoder=encoder, public_features=["town"])
-    result = audit_estimator(model, X, rng.integers(0, 2, 400), random_state=0)
-    assert result.kind == "swap"
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_and_canaries_of_every_kind(name):
+    model, table, y, given, kind, shows = TABLES[name]
+    result = audit(model, table, y, **given)
+    assert result.kind == kind
+    assert result.tails == given.get("tails", "other")
     assert result.passed
+    assert result.lower_bound > 0 or not shows
 
 
-def test_several_classes_and_networks(table):
-    X, _ = table
-    y = np.random.default_rng(2).integers(0, 3, N)
-    result = audit_estimator(make("nothing public", epsilon=16.0), X, y, random_state=0)
-    assert result.passed
-    assert result.lower_bound > 0
-    network = skfdp.FeatureDPMLPClassifier(
-        epsilon=16.0, bounds=(0, 1), max_iter=20, hidden_layer_sizes=(8,)
-    )
-    assert audit_estimator(network, X[:, :50], y, random_state=0).passed
-
-
-def test_pipelines(table):
+def test_pipelines_of_private_steps():
     first = skfdp.PrivateCenteringTransformer(epsilon=4.0, bounds=(0, 1))
-    last = SGD(epsilon=4.0, bounds=False)
-    result = audit_estimator(make_pipeline(first, last), *table, random_state=0)
+    result = audit(make_pipeline(first, SGD(epsilon=4.0, bounds=False)))
     assert result.subject == "Pipeline"
     assert result.claimed_epsilon > 4.5  # both of them
     assert (result.tails, result.passed) == ("other", True)
-    half = make_pipeline(
-        FunctionTransformer(lambda X: X / 2),
-        LOGISTIC(epsilon=16.0, bounds=(0, 0.5), public_features=list(range(100))),
-    )
-    with pytest.raises(ValueError, match="pass public_features"):
-        audit_estimator(half, *table)
-    result = audit_estimator(
-        half, *table, public_features=list(range(100)), random_state=0
-    )
-    assert result.passed
-    assert result.lower_bound > 0
 
 
-def test_a_pipeline_whose_columns_are_private_needs_no_help(table, monkeypatch):
-    half = make_pipeline(
-        FunctionTransformer(lambda X: X / 2), LOGISTIC(epsilon=1.0, bounds=(0, 0.5))
-    )
-    assert audit_estimator(half, *table, random_state=0).passed
-    pytest.importorskip("sklearn.callback")
-    divide_noise(monkeypatch, 1e4)
-    assert not audit_estimator(half, *table, random_state=0).passed
+@pytest.mark.usefixtures("no_noise")
+def test_a_pipeline_whose_columns_are_private_needs_no_help():
+    half = make_pipeline(HALF, LOGISTIC(epsilon=1.0, bounds=(0, 0.5)))
+    assert not audit(half).passed
 
 
 def means(model, X_a, y_a, X_b, y_b):
@@ -364,184 +298,156 @@ def means(model, X_a, y_a, X_b, y_b):
     return (X_a - X_b) @ (model.mean_ - model.mean_.mean())
 
 
-def test_transformers_need_a_score(table, monkeypatch):
-    model = skfdp.PrivateCenteringTransformer(epsilon=4.0, bounds=(0, 1))
+@pytest.mark.parametrize(("bounds", "tails"), [((0, 1), "other"), (False, "null")])
+def test_transformers_need_a_score(bounds, tails):
+    """And missing values are null where there are no bounds."""
+    model = skfdp.PrivateCenteringTransformer(epsilon=4.0, bounds=bounds)
     with pytest.raises(ValueError, match=r"pass score\(model"):
-        audit_estimator(model, table[0])
-    result = audit_estimator(model, table[0], score=means, random_state=0)
-    assert result.passed
-    divide_noise(monkeypatch, 1e4)
-    bad = model.set_params(neighboring_relation="replace_one", epsilon=3.0)
-    X = np.random.default_rng(0).random((N, 10 * N))
-    assert not audit_estimator(bad, X, score=means, random_state=0).passed
+        audit(model, y=None)
+    result = audit(model, y=None, score=means)
+    assert (result.tails, result.passed) == (tails, True)
 
 
-def test_null_by_missing_values(table):
-    model = skfdp.PrivateCenteringTransformer(epsilon=4.0, bounds=False)
-    result = audit_estimator(model, table[0], score=means, random_state=0)
-    assert result.tails == "null"
-    assert result.passed
+@pytest.mark.usefixtures("no_noise")
+def test_a_transformer_without_noise_is_refuted():
+    model = skfdp.PrivateCenteringTransformer(
+        3.0, bounds=(0, 1), neighboring_relation="replace_one"
+    )
+    assert not audit(model, RNG.random((N, 10 * N)), None, score=means).passed
 
 
-def parts(**changed):
-    given = {
-        "mask": np.zeros(D, dtype=bool),
+def canaries(kind, X=X, y=Y, **changed):
+    parts = {
+        "mask": np.zeros(X.shape[1], dtype=bool),
         "private_target": True,
         "relation": Relation("replace_one"),
         "last": LOGISTIC(bounds=(0, 1)),
         "direct": True,
     }
-    return Parts(**{**given, **changed})
-
-
-def test_canaries_are_far_apart(table):
     rng = np.random.default_rng(0)
-    given = {"n_canaries": N, "tails": "auto", "rng": rng}
-    noise = make_canaries(parts(), *table, kind="noise", **given)
+    return make_canaries(
+        Parts(**parts | changed),
+        X,
+        y,
+        n_canaries=len(y),
+        kind=kind,
+        tails="auto",
+        rng=rng,
+    )
+
+
+def test_canaries_are_far_apart():
+    noise = canaries("noise")
     np.testing.assert_array_equal(np.abs(noise.X_a - noise.X_b), 1)
     np.testing.assert_array_equal(noise.y_a, noise.y_b)
-    mirror = make_canaries(parts(), *table, kind="mirror", **given)
+    mirror = canaries("mirror")
     np.testing.assert_allclose(mirror.X_a + mirror.X_b, 1)
-    flip = make_canaries(parts(), *table, kind="flip", **given)
+    flip = canaries("flip")
     assert (flip.y_a != flip.y_b).all()
     assert 0.4 < np.mean(flip.y_a) < 0.6
-    bounds = parts(last=REGRESSOR(bounds=(0, 1), target_bounds=(-5, 12)))
-    flip = make_canaries(bounds, *table, kind="flip", **given)
+    flip = canaries("flip", last=REGRESSOR(bounds=(0, 1), target_bounds=(-5, 12)))
     assert set(flip.y_a.tolist()) == {-5.0, 12.0}
 
 
-def test_canaries_are_finite_where_a_table_is_not(table):
-    X, y = table
-    X = X.copy()
-    X[:, 0], X[::2, 1], X[1, 2] = np.nan, np.nan, np.inf
-    given = {"n_canaries": N, "tails": "auto", "rng": np.random.default_rng(0)}
-    for bounds in (False, (0, [np.inf] * D)):
-        made = make_canaries(
-            parts(last=LOGISTIC(bounds=bounds)), X, y, kind="noise", **given
-        )
-        for one in (made.X_a, made.X_b):
-            assert np.isfinite(one).all()
-            assert (np.ptp(one, axis=0) > 0).sum() == D - 1
+@pytest.mark.parametrize("bounds", [False, (0, [np.inf] * D)])
+def test_canaries_are_finite_where_a_table_is_not(bounds):
+    table = X.copy()
+    table[:, 0], table[::2, 1], table[1, 2] = np.nan, np.nan, np.inf
+    made = canaries("noise", table, last=LOGISTIC(bounds=bounds))
+    for one in (made.X_a, made.X_b):
+        assert np.isfinite(one).all()
+        assert (np.ptp(one, axis=0) > 0).sum() == D - 1
 
 
-@pytest.mark.parametrize("columns", ["text", "numbers"])
-def test_frames_keep_their_types(columns):
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(
+@pytest.mark.parametrize("columns", [["age", "score", "town"], [0, 1, 2]])
+@pytest.mark.parametrize("kind", ["noise", "mirror", "swap", "swapped towns"])
+def test_frames_keep_their_types(kind, columns):
+    table = pd.DataFrame(
         {
-            "age": rng.integers(18, 90, 60),
-            "score": rng.random(60).astype(np.float32),
-            "town": pd.Categorical(rng.choice(["A", "B"], 60)),
+            columns[0]: RNG.integers(18, 90, 60),
+            columns[1]: RNG.random(60).astype(np.float32),
+            columns[2]: pd.Categorical(RNG.choice(["A", "B"], 60)),
         }
     )
-    if columns == "numbers":
-        X.columns = [0, 1, 2]
-    y, heads = rng.integers(0, 2, 60), rng.random(60) < 0.5
-    mask = np.array([False, False, True])
-    given = {"n_canaries": 60, "tails": "auto", "rng": rng}
-    for kind in ("noise", "mirror", "swap"):
-        made = make_canaries(
-            parts(mask=mask, last=LOGISTIC()), X, y, kind=kind, **given
-        )
-        told, _ = made.table(X, y, heads)
-        assert told.dtypes.equals(X.dtypes)
-        assert told.columns.equals(X.columns)
-        assert told.iloc[:, 2].equals(X.iloc[:, 2])
-        assert (told.iloc[:, 0] != X.iloc[:, 0]).any()
-    swapped = make_canaries(
-        parts(mask=~mask, last=LOGISTIC()), X, y, kind="swap", **given
-    )
-    told, _ = swapped.table(X, y, heads)
-    assert told.dtypes.equals(X.dtypes)
-    assert not told.iloc[:, 2].equals(X.iloc[:, 2])
-    assert told.iloc[:, :2].equals(X.iloc[:, :2])
+    mask, y = np.array([False, False, True]), Y[:60]
+    if kind == "swapped towns":
+        kind, mask = "swap", ~mask
+    made = canaries(kind, table, y, mask=mask, last=LOGISTIC())
+    told, _ = made.table(table, y, RNG.random(60) < 0.5)
+    assert told.dtypes.equals(table.dtypes)
+    assert told.columns.equals(table.columns)
+    for column, public in zip(columns, mask, strict=True):
+        assert told[column].equals(table[column]) == public
 
 
 @pytest.mark.parametrize("n_canaries", [1, 2, 5])
-def test_few_canaries_refute_nothing(n_canaries, table):
-    for kind in ("noise", "swap", "flip"):
-        result = audit_estimator(
-            make("nothing public", epsilon=1.0),
-            *table,
-            n_canaries=n_canaries,
-            canaries=kind,
-        )
-        assert result.passed
-        assert result.n_canaries == n_canaries
-        assert max(guesses for guesses, _ in result.counts) == n_canaries
+@pytest.mark.parametrize("kind", ["noise", "swap", "flip"])
+def test_few_canaries_refute_nothing(n_canaries, kind):
+    model = make("nothing public", epsilon=1.0)
+    result = audit(model, n_canaries=n_canaries, canaries=kind, random_state=None)
+    assert result.passed
+    assert result.n_canaries == n_canaries
+    assert max(guesses for guesses, _ in result.counts) == n_canaries
 
 
-ERRORS = {
-    "seed": ({"random_state": -1}, "random_state=-1 must be an int"),
-    "no score": ({"score": "margins"}, "score='margins' must be None or"),
-    "kind": ({"canaries": "mole"}, "canaries='mole' is unknown"),
-    "shape": ({"canaries": (np.zeros((2, 2)), None)}, "of the shape of X and y"),
-    "tails": ({"tails": "heads"}, "tails='heads' is unknown"),
-    "confidence": ({"confidence": 1.0}, "confidence=1.0 must be a number > 0 and < 1"),
-    "canaries": (
-        {"n_canaries": 0},
-        "n_canaries=0 must be an int >= 1 and < 301 or None",
-    ),
-    "guesses": (
-        {"n_guesses": 301},
-        "n_guesses=301 must be an int >= 1 and < 301 or None",
-    ),
-    "score": (
-        {"score": lambda *_: np.zeros(3)},
-        "score must return 300 finite numbers",
-    ),
-}
+LOST = make_pipeline(HALF, LOGISTIC(1.0, bounds=(0, 0.5), public_features=[0, 1]))
 
 
-@pytest.mark.parametrize("name", ERRORS)
-def test_errors_are_one_sentence(name, table):
-    given, match = ERRORS[name]
+@pytest.mark.parametrize(
+    ("name", "given", "match"),
+    [
+        ("nothing public", {"random_state": -1}, "random_state=-1 must be an int"),
+        ("nothing public", {"score": "x"}, "score='x' must be None or a function"),
+        ("nothing public", {"score": lambda *_: np.zeros(3)}, "return 300 finite numb"),
+        ("nothing public", {"canaries": "mole"}, "canaries='mole' is unknown"),
+        ("nothing public", {"canaries": (X[:2], None)}, "of the shape of X and y"),
+        ("nothing public", {"tails": "heads"}, "tails='heads' is unknown"),
+        ("nothing public", {"tails": np.eye(2)}, "tails=.* is unknown"),
+        ("nothing public", {"confidence": 1.0}, "confidence=1.0 must be a number > 0"),
+        ("nothing public", {"n_canaries": 0}, "n_canaries=0 must be an int >= 1"),
+        ("nothing public", {"n_guesses": 301}, "n_guesses=301 must be .* < 301"),
+        ("nothing public", {"y": Y[:-1]}, "one target for each row"),
+        ("target public", {"canaries": "flip"}, "here they are public"),
+        ("label-DP", {"canaries": "noise"}, "here they are public"),
+        ("dpsgd-f, two steps", {"tails": "null"}, "a null that this table can tell"),
+        (make("nothing public", epsilon=np.inf), {}, "no finite epsilon"),
+        (LogisticRegression(), {}, "has privacy_"),
+        (LOGISTIC, {}, "must be an estimator"),
+        (LOST, {}, "pass public_features"),
+    ],
+    ids=range(18),
+)
+def test_refusals_are_one_sentence(name, given, match):
     with pytest.raises(ValueError, match=match) as caught:
-        audit_estimator(make("nothing public"), *table, **given)
+        audit(name, **given)
     assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
 
 
-def test_what_cannot_be_audited(table):
-    with pytest.raises(ValueError, match="no finite epsilon"):
-        audit_estimator(make("nothing public", epsilon=np.inf), *table)
-    with pytest.raises(ValueError, match="has privacy_"):
-        audit_estimator(LogisticRegression(), *table)
-    with pytest.raises(ValueError, match="one target for each row"):
-        audit_estimator(make("dpsgd-f"), table[0], table[1][:-1])
-    with pytest.raises(ValueError, match="must be an estimator"):
-        audit_estimator("model", *table)
-    with pytest.raises(ValueError, match="here they are public"):
-        audit_estimator(make("target public"), *table, canaries="flip")
-    with pytest.raises(ValueError, match="here they are public"):
-        audit_estimator(make("label-DP"), *table, canaries="noise")
-    with pytest.raises(ValueError, match="needs a null that this table can tell"):
-        audit_estimator(make("dpsgd-f, two steps"), *table, tails="null")
-
-
-def test_a_search_shows_its_best_model_and_no_iterate(table):
+def test_a_search_shows_its_best_model_and_no_iterate():
     inner = LOGISTIC(bounds=(0, 1), public_target=True)
     search = skfdp.PrivateSearchCV(inner, {"clip_norm": [0.3, 1.0]}, epsilon=16.0)
-    model, iterate = fitted(search, *table)
+    model, iterate = fitted(search, X, Y)
     assert iterate is model
-    result = audit_estimator(search, *table, random_state=0)
+    result = audit(search)
     assert result.passed
     assert result.claimed_epsilon == pytest.approx(16.0, rel=1e-4)
 
 
+SAMPLED = {"batch_size": 30, "max_iter": 50}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["columns public", "dpsgd-f, two steps"])
-def test_sampled_batches(name, table, monkeypatch):
-    model = make(name, batch_size=30, max_iter=50)
-    if name == "columns public":
-        model.set_params(solver="dp-sgd")
-    honest = audit_estimator(model, *table, random_state=0)
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [("columns public", {"solver": "dp-sgd"}), ("dpsgd-f, two steps", {})],
+)
+def test_sampled_batches(name, more, request):
+    honest = audit(make(name, **SAMPLED, **more))
     assert honest.passed
     assert honest.reach > 3
-    pytest.importorskip("sklearn.callback")
-    divide_noise(monkeypatch, 1e4)
-    model.set_params(epsilon=0.5)
-    assert not audit_estimator(model, *table, random_state=0).passed
+    request.getfixturevalue("no_noise")
+    assert not audit(make(name, epsilon=0.5, **SAMPLED, **more)).passed
 
 
 def test_clusters_of_unequal_size_are_told_apart():
