@@ -12,9 +12,7 @@ from skfdp import (
 from skfdp.audit import audit_mechanism, audit_replay
 from skfdp.bounds import PrivateBoundsRelease
 from skfdp.queries.statistics import BinCounts
-from skfdp.solvers import bounds as decoding
-from skfdp.solvers import bounds as first
-from skfdp.solvers import bounds as release
+from skfdp.solvers import bounds as solver
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning"),
@@ -61,55 +59,58 @@ def test_replays_of_bounds_alone_find_nothing(relation):
     assert found.lower_bound == pytest.approx(found.claimed_epsilon, rel=1e-6)
 
 
-def leaks(monkeypatch, kind):
-    """Plant a leak, or a wrong sensitivity."""
-    if kind == "exact counts":
-        honest = decoding.fine_bounds
+def exact_counts(monkeypatch):
+    honest, start, leaked = solver.fine_bounds, BinCounts.exact_sum, {"missing": 0}
 
-        def fine_bounds(told, edges):
-            low, high = honest(told, edges)
-            return low, high + (high - low) * leaked["missing"]
+    def fine_bounds(told, edges):
+        low, high = honest(told, edges)
+        return low, high + (high - low) * leaked["missing"]
 
-        start, leaked = BinCounts.exact_sum, {"missing": 0}
+    def exact_sum(self, theta, batch, unit):
+        leaked["missing"] = int(np.isnan(self.X).sum())
+        return start(self, theta, batch, unit)
 
-        def exact_sum(self, theta, batch, unit):
-            leaked["missing"] = int(np.isnan(self.X).sum())
-            return start(self, theta, batch, unit)
-
-        monkeypatch.setattr(decoding, "fine_bounds", fine_bounds)
-        monkeypatch.setattr(BinCounts, "exact_sum", exact_sum)
-    elif kind == "columns dropped":
-        monkeypatch.setattr(BinCounts, "clip_norm", 1.0)
-        monkeypatch.setattr(BinCounts, "sensitivity", lambda s, r: r.moves(1.0, 2**0.5))
-    else:
-        honest = release.released
-
-        def released(records, one, two, desk, n_knots=None):
-            found = honest(records, one, two, desk, n_knots)
-            found.seen[0] ^= bool((np.abs(np.nan_to_num(records.X)) > 1e200).any())
-            return found
-
-        monkeypatch.setattr(release, "released", released)
+    monkeypatch.setattr(solver, "fine_bounds", fine_bounds)
+    monkeypatch.setattr(BinCounts, "exact_sum", exact_sum)
 
 
-@pytest.mark.parametrize("kind", ["exact counts", "columns dropped", "a look at rows"])
-def test_planted_leaks_are_found(kind, monkeypatch):
-    leaks(monkeypatch, kind)
+def columns_dropped(monkeypatch):
+    monkeypatch.setattr(BinCounts, "clip_norm", 1.0)
+    monkeypatch.setattr(BinCounts, "sensitivity", lambda s, r: r.moves(1.0, 2**0.5))
+
+
+def a_look_at_rows(monkeypatch):
+    honest = solver.released
+
+    def released(records, one, two, desk, n_knots=None):
+        found = honest(records, one, two, desk, n_knots)
+        found.seen[0] ^= bool((np.abs(np.nan_to_num(records.X)) > 1e200).any())
+        return found
+
+    monkeypatch.setattr(solver, "released", released)
+
+
+@pytest.mark.parametrize("leak", [exact_counts, columns_dropped, a_look_at_rows])
+def test_planted_leaks_are_found(leak, monkeypatch):
+    leak(monkeypatch)
     assert not audit_replay(alone(), X).passed
 
 
 def test_a_middle_that_private_rows_choose_is_found(monkeypatch):
     """Bounds of the rows in place of the placeholder of a plan."""
-    honest = first.BoundsFirst.run
+    honest = solver.BoundsFirst.run
 
     def run(self, records, prepared, plan, desk, on_step):
         fit = honest(self, records, prepared, plan, desk, on_step)
         fit.row_map.low[0] += np.isnan(records.X).any()
         return fit
 
-    monkeypatch.setattr(first.BoundsFirst, "run", run)
+    monkeypatch.setattr(solver.BoundsFirst, "run", run)
     kind, params = FITS["classifier"]
-    assert not audit_replay(kind(**(SHORT | params)), X, Y).passed
+    missing = X.copy()
+    missing[5] = np.nan
+    model = kind(**(SHORT | params))
+    assert not audit_replay(model, X, Y, neighbours=[(missing, Y)]).passed
 
 
 def test_the_mechanism_shows_what_it_claims():

@@ -9,14 +9,11 @@ from scipy import stats
 
 from skfdp import DPSGDFClassifier, calibrate
 from skfdp.audit import mechanism as bounds
-from skfdp.audit import mechanism as canary
 from skfdp.audit.mechanism import audit_mechanism
 from skfdp.mechanisms import release as desk
-from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import Desk
 from skfdp.privacy import RELATIONS, Event, Selection, compose, gdp_epsilon
 from skfdp.privacy import accounting as composition
-from skfdp.privacy.accounting import GaussianCurve
 
 FULL = Event(label="mean", noise_std=(2.0,), clip_norm=1.0, sensitivity=2.0)
 SCHEDULE = dataclasses.replace(
@@ -46,14 +43,6 @@ def test_clopper_pearson_is_that_of_scipy(confidence):
     ):
         wanted = stats.binomtest(int(count), 50).proportion_ci(confidence, "exact")
         assert found == pytest.approx(wanted.high, rel=1e-9)
-
-
-@pytest.mark.parametrize("rate", [0.001, 0.3, 0.97])
-def test_clopper_pearson_fails_no_more_often_than_said(rate):
-    """By summing the probabilities of all counts."""
-    counts = np.arange(201)
-    weights = stats.binom.pmf(counts, 200, rate)
-    assert weights[bounds.largest_rate(counts, 200, 0.9) < rate].sum() <= 0.05
 
 
 def test_bounds_of_epsilon_and_mu_hold_as_often_as_said():
@@ -93,19 +82,9 @@ def test_the_interval_of_the_parameter_covers_as_often_as_it_says(mu, gaussian):
     np.testing.assert_allclose(np.mean(covered, axis=0), 0.95, atol=0.02)
 
 
-@pytest.mark.parametrize("mu", [0.2, 5.0])
-def test_the_interval_of_the_parameter_is_that_of_the_noncentral_t(mu):
-    rng, n = np.random.default_rng(2), 150
-    found = bounds.separation(rng.normal(size=n), rng.normal(mu, size=n), 0.95)
-    t = found.value * math.sqrt(n / 2)
-    for end, tail in ((found.low, 0.975), (found.high, 0.025)):
-        law = stats.nct(2 * n - 2, end * math.sqrt(n / 2))
-        assert law.cdf(t) == pytest.approx(tail, abs=1e-3)
-
-
 def test_the_interval_covers_for_ratios_that_are_not_normal():
     """Those of sampled batches: mixtures of a record that is in, or not."""
-    score = canary.Score(SAMPLED["replace_special"])
+    score = bounds.Score(SAMPLED["replace_special"])
     apart, variance = score.moments()
     wanted, rng, covered = apart / math.sqrt(variance), np.random.default_rng(3), []
     for _ in range(600):
@@ -119,14 +98,6 @@ def test_the_interval_covers_for_ratios_that_are_not_normal():
     assert 0.86 < np.mean(covered) < 0.94
 
 
-def test_the_trade_off_of_a_gaussian_curve_is_the_gaussian_one():
-    for mu in (0.3, 2.0):
-        for rate in (0.01, 0.2, 0.5):
-            wanted = stats.norm.cdf(stats.norm.isf(rate) - mu)
-            found = bounds.curve_least(GaussianCurve(mu))(1 - rate)
-            assert wanted - 2e-3 < found <= wanted + 1e-12
-
-
 # -- the canary ------------------------------------------------------------------------
 NEIGHBOURS = {"whole": FULL, "part": dataclasses.replace(FULL, sensitivity=0.7)}
 NEIGHBOURS |= SAMPLED
@@ -135,7 +106,9 @@ NEIGHBOURS |= SAMPLED
 @pytest.mark.parametrize("event", NEIGHBOURS.values(), ids=NEIGHBOURS)
 @pytest.mark.parametrize("std", [1e-3, 2.0, 1e9])
 def test_a_canary_is_moved_by_the_whole_sensitivity(event, std):
-    tables, theta = canary.neighbours(event), np.array([1, -1]) / math.sqrt(2)
+    tables, theta = bounds.neighbours(event), np.array([1, -1]) / math.sqrt(2)
+    gone = event.neighboring_relation == "add_or_remove_one"
+    assert [table.n_rows for table in tables] == [4 - gone, 4]
     unit = tables[0].unit(std)
     assert unit == tables[1].unit(std)
     assert math.frexp(unit)[0] == 0.5
@@ -153,23 +126,17 @@ def test_a_canary_is_moved_by_the_whole_sensitivity(event, std):
         np.testing.assert_array_equal(inside, table.exact_sum(theta, None, unit))
 
 
-def test_one_record_comes_or_goes():
-    tables = canary.neighbours(SAMPLED["add_or_remove_one"])
-    assert [table.n_rows for table in tables] == [3, 4]
-    assert [table.n_rows for table in canary.neighbours(FULL)] == [4, 4]
-
-
 @pytest.mark.parametrize("event", [FULL, SCHEDULE], ids=["one", "schedule"])
 def test_moments_of_full_batches_are_those_of_the_parameter(event):
-    assert canary.Score(event).moments() == pytest.approx([event.mu**2] * 2, rel=1e-9)
+    assert bounds.Score(event).moments() == pytest.approx([event.mu**2] * 2, rel=1e-9)
 
 
 @every_relation
 def test_moments_of_sampled_batches_are_those_of_draws(event):
-    score, rng = canary.Score(event), np.random.default_rng(0)
+    score, rng = bounds.Score(event), np.random.default_rng(0)
     ratios = [
         score.of_step(length * (rng.random(10**6) < 0.3) + rng.normal(size=10**6), 1.0)
-        for length in canary.lengths(event)
+        for length in bounds.lengths(event)
     ]
     found = ratios[0].mean() - ratios[1].mean(), np.mean([r.var() for r in ratios])
     assert np.multiply(found, 10) == pytest.approx(score.moments(), rel=0.02)
@@ -289,6 +256,8 @@ def test_the_result_in_words_and_as_a_figure():
 @pytest.mark.parametrize(
     ("given", "match"),
     [
+        ({"n_trials": 10**30}, "n_trials=.* must be an int >= 100"),
+        ({"n_trials": np.timedelta64(300, "s")}, "n_trials=.* must be an int >= 100"),
         ({"n_trials": 99}, "n_trials=99 must be an int >= 100"),
         ({"n_trials": 1e4}, "n_trials=10000.0 must be an int"),
         ({"n_trials": True}, "n_trials=True must be an int"),
@@ -300,7 +269,7 @@ def test_the_result_in_words_and_as_a_figure():
         ({"plan": 3}, "plan=3 must be a sequence of Event"),
         ({"plan": [FULL, SAMPLED["replace_special"]]}, "do not compose"),
     ],
-    ids=range(10),
+    ids=range(12),
 )
 def test_refusals(given, match):
     with pytest.raises(ValueError, match=match):
@@ -308,29 +277,17 @@ def test_refusals(given, match):
 
 
 # -- the lower bound of sampled batches ------------------------------------------------
-def of_family(events, *rates):
-    """Return the epsilon that error rates refute."""
-    return bounds.epsilon_of_family(
-        events, 1e-5, lambda least: least(1 - rates[0]) > rates[1]
-    )
-
-
-def test_the_family_of_a_claim_is_that_of_multiples_of_its_noise():
-    """For full batches it is the Gaussian one, whose bound is a closed form."""
-    for rates in ((0.2, 0.3), (0.01, 0.02)):
-        mu = bounds.mu_lower_bound(*rates)
-        found = of_family((FULL, SCHEDULE), *rates)
-        assert found == pytest.approx(gdp_epsilon(1e-5, mu), rel=1e-9)
-    assert of_family((FULL,), 0.5, 0.5) == 0
 
 
 def test_a_claim_is_refuted_when_its_own_curve_is():
     """A little fewer errors than the curve allows, and a little more."""
     events = (SAMPLED["replace_one"],)
     curve = compose(events)
-    least = bounds.curve_least(curve)(0.8)
-    for factor, refuted in ((0.97, True), (1.03, False)):
-        found = of_family(events, 0.2, factor * least)
+    allowed = bounds.curve_least(curve)(0.8)
+    for wrong, refuted in ((0.97 * allowed, True), (1.03 * allowed, False)):
+        found = bounds.epsilon_of_family(
+            events, 1e-5, lambda least, wrong=wrong: least(0.8) > wrong
+        )
         assert (found > curve.epsilon(1e-5)) == refuted
 
 
@@ -417,16 +374,3 @@ def test_a_release_that_shows_too_much_is_refuted_alone(monkeypatch):
     assert not result.passed
     assert [one.passed for one in result.releases] == [False, True]
     assert result.lower_bound <= result.claimed_epsilon
-
-
-def test_a_canary_that_is_not_moved_does_not_agree(monkeypatch):
-    """An audit that sees nothing passes, but by nothing that it saw."""
-    monkeypatch.setattr(canary, "lengths", lambda event: (1.0, 1.0))
-    with pytest.raises(AssertionError):
-        check_full_batches(600)
-
-
-def test_streams_of_trials_differ():
-    owners = [f"audit_mechanism/table 0/trial {i}" for i in range(2)]
-    drawn = [Streams(0, one).private("mean", FULL).integers(2**63) for one in owners]
-    assert drawn[0] != drawn[1]

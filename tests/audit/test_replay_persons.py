@@ -1,7 +1,5 @@
 """Replays in which all rows of one person change together."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +13,7 @@ from skfdp.audit.replay import Split
 from skfdp.data.units import Units
 from skfdp.queries.weighted import Weighted
 
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
 N = 48
 RNG = np.random.default_rng(0)
 GROUPS = np.r_[np.arange(12), RNG.integers(0, 12, N - 12)]
@@ -24,59 +23,30 @@ y = RNG.integers(0, 2, N)
 FRAME = pd.DataFrame(X, columns=list("abc")).assign(who=GROUPS)
 COMMON = {"bounds": (0, 1), "max_iter": 2}
 TWO = {"classes": [0, 1], **COMMON}
+LOGISTIC, OWN, WEIGHED = (
+    FeatureDPLogisticRegression,
+    {"groups": GROUPS},
+    {"sample_weight": WEIGHTS},
+)
+NULLS, COLUMN = "nulls, weights, a column that tells", {"groups": "who", **WEIGHED}
 CASES = {
-    "a loop": (FeatureDPLogisticRegression(**TWO), X, {"groups": GROUPS}),
-    "nulls, weights, a column that tells": (
-        FeatureDPLogisticRegression(**TWO, neighboring_relation="replace_special"),
-        FRAME,
-        {"groups": "who", "sample_weight": WEIGHTS},
-    ),
-    "the first rows": (
-        FeatureDPLogisticRegression(**TWO, max_rows_per_person=2),
-        X,
-        {"groups": GROUPS},
-    ),
-    "batches of persons": (
-        DPSGDFClassifier(**TWO, batch_size=4),
-        X,
-        {"groups": GROUPS},
-    ),
-    "labels alone": (
-        FeatureDPLogisticRegression(**TWO, public_features="all"),
-        X,
-        {"groups": GROUPS, "sample_weight": WEIGHTS},
-    ),
-    "numbers": (
-        FeatureDPRegressor(**COMMON, target_bounds=(0, 1)),
-        X,
-        {"groups": GROUPS},
-    ),
+    "a loop": (LOGISTIC(**TWO), X, OWN),
+    NULLS: (LOGISTIC(**TWO, neighboring_relation="replace_special"), FRAME, COLUMN),
+    "the first rows": (LOGISTIC(**TWO, max_rows_per_person=2), X, OWN),
+    "batches of persons": (DPSGDFClassifier(**TWO, batch_size=4), X, OWN),
+    "labels alone": (LOGISTIC(**TWO, public_features="all"), X, OWN | WEIGHED),
+    "numbers": (FeatureDPRegressor(**COMMON, target_bounds=(0, 1)), X, OWN),
     "released bounds": (
         DPSGDFClassifier(**TWO | {"bounds": "private", "normalize": False}),
-        X,
-        {"groups": GROUPS},
+        *(X, OWN),
     ),
-    "weights alone": (
-        FeatureDPLogisticRegression(**TWO),
-        X,
-        {"sample_weight": WEIGHTS},
-    ),
+    "weights alone": (LOGISTIC(**TWO), X, WEIGHED),
 }
 
 
-def replayed(case, n_neighbours=12, **more):
+def replayed(case):
     model, table, fit_params = CASES[case]
-    target = y if not isinstance(model, FeatureDPRegressor) else y.astype(float)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return audit_replay(
-            model,
-            table,
-            target,
-            fit_params=fit_params,
-            n_neighbours=n_neighbours,
-            **more,
-        )
+    return audit_replay(model, table, y, fit_params=fit_params, n_neighbours=12)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -92,7 +62,7 @@ def test_nothing_but_sums_differs(case):
 def test_a_reach_that_is_left_out_is_seen(monkeypatch):
     """The noise of one row where all rows of somebody move the sum."""
     monkeypatch.setattr(Units, "reach", 1.0)
-    result = replayed("nulls, weights, a column that tells")
+    result = replayed(NULLS)
     assert "distance" in {one.kind for one in result.differences}
 
 
@@ -109,18 +79,12 @@ def test_neighbours_differ_in_one_person():
     split = Split(np.ones(3, bool), "labels", True, True, False, GROUPS)
     seen = set()
     found = tables.neighbouring_tables(X, y, split, np.random.default_rng(0), 60)
+    own = np.column_stack([X, y])
     for neighbour in found:
-        differ = np.flatnonzero(
-            [
-                not np.array_equal(a, b, equal_nan=True)
-                for a, b in zip(
-                    np.column_stack([X, y]),
-                    np.column_stack([neighbour.X, neighbour.y]),
-                    strict=True,
-                )
-            ]
-        )
-        (person,) = set(GROUPS[list(neighbour.changed)])
+        other = np.column_stack([neighbour.X, neighbour.y])
+        same = (own == other) | np.isnan(own) & np.isnan(other)
+        differ = np.flatnonzero(~same.all(axis=1))
+        (person,) = set(GROUPS[neighbour.changed])
         assert set(neighbour.changed) == set(np.flatnonzero(GROUPS == person))
         assert set(differ) <= set(neighbour.changed)
         seen.add("some rows" if "some rows" in neighbour.name else "all rows")
@@ -152,7 +116,7 @@ def test_neighbours_that_are_given():
 
 
 def test_the_column_that_tells_is_public():
-    model, _, fit_params = CASES["nulls, weights, a column that tells"]
+    model, _, fit_params = CASES[NULLS]
     own = np.flatnonzero(GROUPS == GROUPS[-1])
     other = FRAME.copy()
     other.loc[own, "who"] = 99

@@ -78,6 +78,12 @@ def test_an_audit_of_something_else_is_refused(about, match):
         result(**about).attach_to(report())
 
 
+@pytest.mark.parametrize("other", [None, 1.0])
+def test_what_is_no_report_is_refused(other):
+    with pytest.raises(TypeError, match="must be a PrivacyReport: pass privacy_"):
+        result().attach_to(other)
+
+
 @pytest.mark.parametrize("lower_bound", [0.0, 0.4, math.inf])
 def test_findings_survive_files(lower_bound, schema):
     found = result(lower_bound=lower_bound, claimed_epsilon=math.inf)
