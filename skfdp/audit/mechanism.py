@@ -84,11 +84,7 @@ def curve_least(curve: PrivacyCurve) -> Least:
 
 
 @functools.lru_cache(maxsize=256)
-def _sampled_least(events: tuple[Event, ...]) -> Least:
-    return curve_least(compose(events))
-
-
-def least_of(events: Sequence[Event], n_steps: int = 1, factor: float = 1.0) -> Least:
+def least_of(events: tuple[Event, ...], n_steps: int = 1, factor: float = 1.0) -> Least:
     """Return the trade-off of events whose noise is divided by a factor.
 
     Notes
@@ -100,17 +96,17 @@ def least_of(events: Sequence[Event], n_steps: int = 1, factor: float = 1.0) -> 
     """
     if (mu := mu_of(events)) is not None:
         return gaussian_least(n_steps * factor * mu)
-    found = _scaled(events, factor)
+    events = _scaled(events, factor)
     if n_steps == 2:
-        found = tuple(
+        events = tuple(
             dataclasses.replace(
                 event,
                 neighboring_relation="replace_one",
                 sensitivity=2 * event.clip_norm,
             )
-            for event in found
+            for event in events
         )
-    return _sampled_least(found)
+    return curve_least(compose(events))
 
 
 def mu_of(events: Sequence[Event]) -> float | None:
@@ -129,7 +125,7 @@ def _scaled(events: Sequence[Event], factor: float) -> tuple[Event, ...]:
 
 
 def epsilon_of_family(
-    events: Sequence[Event],
+    events: tuple[Event, ...],
     delta: float,
     refuted: Callable[[Least], bool],
     n_steps: int = 1,
@@ -206,21 +202,10 @@ def epsilon_lower_bound(false_positive: Any, false_negative: Any, delta: float) 
     exp(epsilon) FPR``, and the same with the two exchanged (Kairouz, Oh and Viswanath
     2017, https://arxiv.org/abs/1311.0776). Where both rates are at most those given no
     smaller epsilon is true. Nothing is assumed of the mechanism.
-
-    Examples
-    --------
-    >>> from skfdp.audit.mechanism import epsilon_lower_bound, largest_rate
-    >>> rate = largest_rate(10, 1000, confidence=0.95)
-    >>> print(f"{epsilon_lower_bound(rate, rate, 1e-5):.2f}")
-    3.98
     """
-    one = np.log(np.maximum(1 - delta - false_positive, 1e-300)) - np.log(
-        false_negative
-    )
-    other = np.log(np.maximum(1 - delta - false_negative, 1e-300)) - np.log(
-        false_positive
-    )
-    return np.maximum(0.0, np.maximum(one, other))
+    rates = np.array([false_positive, false_negative])
+    bounds = np.log(np.maximum(1 - delta - rates, 1e-300)) - np.log(rates[::-1])
+    return np.maximum(0.0, bounds.max(axis=0))
 
 
 def mu_lower_bound(false_positive: Any, false_negative: Any) -> Any:
@@ -237,14 +222,10 @@ def mu_lower_bound(false_positive: Any, false_negative: Any) -> Any:
 
 
 class Separation(NamedTuple):
-    """Distance of two samples in standard deviations: a Gaussian-DP parameter.
+    """Distance of two samples in standard deviations: a Gaussian-DP parameter."""
 
-    The value is the difference of the means over the pooled standard deviation; low and
-    high are the interval of what it estimates.
-    """
-
-    value: float
-    low: float
+    value: float  # the difference of the means over the pooled standard deviation
+    low: float  # the interval of what it estimates
     high: float
     standard_error: float
 
@@ -273,15 +254,6 @@ def separation(
     (Abramowitz and Stegun, 26.7.10), which covers mu as often as it says to about
     1 / n. Where the samples are not normal the standard error is that of the
     influence of each number on d, and the coverage asymptotic.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skfdp.audit.mechanism import separation
-    >>> normal = np.random.default_rng(0).normal(size=(2, 10_000))
-    >>> found = separation(normal[0], normal[1] + 1.0)
-    >>> found.low < 1 < found.high
-    True
     """
     n, z = len(with_it), stats.norm.isf((1 - confidence) / 2)
     centred = [sample - sample.mean() for sample in (without, with_it)]
@@ -436,8 +408,8 @@ class Score:
         stds, counts = np.unique(self._event.step_stds, return_counts=True)
         for std, count in zip(stds.tolist(), counts.tolist(), strict=True):
             # 0 is a centre too, where a record may be out of the batch.
-            low, high = min(full, other, 0.0), max(full, other, 0.0)
-            x = np.linspace(low - 12 * std, high + 12 * std, 40_001)
+            ends = min(full, other, 0.0) - 12 * std, max(full, other, 0.0) + 12 * std
+            x = np.linspace(*ends, 40_001)
             ratio, means = self.of_step(x, std), []
             for centre in (full, other):
                 weights = rate * np.exp(-(((x - centre) / std) ** 2) / 2)
@@ -700,8 +672,7 @@ def audit_mechanism(
     Raises
     ------
     ValueError
-        If a parameter is out of range, or the plan holds a `Selection`, which is no
-        release: audit its ``run_event(label, clip_norm)``.
+        Also for a `Selection`: audit its ``run_event(label, clip_norm)``.
 
     Notes
     -----

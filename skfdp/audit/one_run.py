@@ -107,8 +107,7 @@ def parts_of(
 ) -> Parts:
     """Return what is public, as it was given or as the releases say."""
     steps = getattr(own, "steps", None) or [("", own)]
-    last, names, mask = steps[-1][1], None, None
-    lost = False
+    last, names, mask, lost = steps[-1][1], None, None, False
     if hasattr(own, "plan"):
         with warnings.catch_warnings(action="ignore", category=UtilityWarning):
             events = own.plan(X, y).events
@@ -498,53 +497,8 @@ def error_score(model: Any, X_a: Any, y_a: Any, X_b: Any, y_b: Any) -> np.ndarra
 
 # Bounds on right guesses of coins: what one run of a mechanism can tell of many.
 #
-# Each of m records has two values, and a fair coin of its own chooses. The mechanism
-# runs once. From its output alone somebody guesses n of the coins and abstains from the
-# others; C guesses are right, and :math:`p_j = \Pr[C = j]`. Changing one coin is one
-# step of the relation, so that a claim bounds how much a change of one coin shows.
-#
-# **Exchange lemma.** Let :math:`\Pr[M \in O] \le G(\Pr[M' \in O])` for all neighbours
-# and all sets O, with G concave and increasing. For every set A of integers
-#
-# .. math:: \frac1m \sum_{j \in A} (j+1)\, p_{j+1} \le
-#    G\Bigl(\frac1m \sum_{j \in A} (n-j)\, p_j\Bigr) .
-#
-# *Proof.* Fix a record i and the coins of the others. "The guess at i is heads, and the
-# number of right guesses at the others is in A" is a set of outputs; compare its
-# probability where coin i shows heads (the guess is right) and tails (it is wrong), and
-# likewise for a guess of tails. Average over all coins and over i by Jensen's
-# inequality. A right guess at i with j right ones elsewhere makes C = j + 1, a wrong
-# one C = j, and there are C right and n - C wrong guesses.
-#
-# **Approximate DP** (`steinke_p_value`), :math:`G(x) = e^\varepsilon x + \delta`. Let W
-# be binomial with n trials of probability :math:`e^\varepsilon/(1+e^\varepsilon)`,
-# :math:`w_j = \Pr[W = j]`, :math:`B_k = \Pr[W \ge k]` and :math:`\rho_j = p_j / w_j`.
-# Since :math:`(j+1) w_{j+1} = e^\varepsilon (n-j) w_j`, the lemma with the set of the j
-# for which :math:`\rho_{j+1} > \rho_j` says
-# :math:`\sum_j (j+1) w_{j+1} (\rho_{j+1} - \rho_j)^+ \le m \delta`. Now
-#
-# .. math:: \Pr[C \ge v] - B_v = \sum_{j \ge v > i} w_i w_j (\rho_j - \rho_i)
-#    \le \sum_k (\rho_k - \rho_{k-1})^+ B_{\max(v, k)} (1 - B_{\min(v, k)})
-#    \le m \delta\, \frac{B_v (1 - B_v)}{v\, w_v} ,
-#
-# because the right factors over :math:`k\, w_k` are largest at k = v: :math:`B_k / w_k`
-# decreases, and :math:`(1 - B_k) / (k\, w_k)` increases, being a sum of products of
-# ratios :math:`w_{j-1} / w_j`, which increase. At delta = 0 this is the bound of
-# Steinke, Nasr and Jagielski (2023), who have another last term; ours is at most theirs
-# wherever the tests look.
-#
-# **f-DP** (`refutes`). With A = {k - 1, k, ...} the lemma reads :math:`R_k \le
-# G(H_{k-1})` for :math:`R_k = \sum_{j \ge k} j p_j / m` and :math:`H_k = \sum_{j \ge k}
-# (n - j) p_j / m`. If the tail :math:`\Pr[C \ge c]` is at least tau, then each tail
-# :math:`t_j = \Pr[C \ge j]` is at least as large as in the sequence that begins with
-# :math:`p_c = \tau` and spends at each step down what the inequality asks for: by
-# induction, since :math:`(n-k+1)\, t_{k-1} = m H_{k-1} + \sum_{j \ge k} t_j` and
-# :math:`m R_k = k\, t_k + \sum_{j > k} t_j`, where all right sides grow with the tails.
-# If that sequence passes :math:`t_0 = 1`, the tail is below tau. This is the recursion
-# of Mahloujifar, Melis and Chaudhuri (2025).
-#
-# References: Steinke, Nasr and Jagielski (2023), https://arxiv.org/abs/2305.08846;
-# Mahloujifar, Melis and Chaudhuri (2025), https://arxiv.org/abs/2410.22235.
+# C of n guesses of m coins are right. The bounds are proved in docs/theory/one_run.rst:
+# by the exchange lemma, for approximate DP (`steinke_p_value`) and f-DP (`refutes`).
 
 
 def steinke_p_value(
@@ -554,12 +508,6 @@ def steinke_p_value(
 
     The epsilon and the delta are those of a claim for one changed coin, and
     ``0 <= n_correct <= n_guesses <= n_canaries``.
-
-    Examples
-    --------
-    >>> from skfdp.audit.one_run import steinke_p_value
-    >>> round(steinke_p_value(10, 10, 10, epsilon=0.0, delta=0.0) * 2**10, 6)
-    1.0
     """
     if n_correct == 0:
         return 1.0
@@ -770,7 +718,7 @@ def audit_estimator(
     **Guarantees.** `lower_bound` exceeds the epsilon that the releases cost with
     probability at most ``1 - confidence``, whatever the score is: each number of
     guesses and each method (`steinke`, `f_dp`) has its share of the error (Bonferroni),
-    by the exchange lemma in `skfdp.audit.one_run`.
+    by the exchange lemma of :doc:`/theory/one_run`.
 
     The relations: under "replace_one" heads and tails are neighbours. Under
     "replace_special" a value and null are: a private label that is none of the declared
@@ -930,9 +878,8 @@ def _scores(model: Any, made: Canaries, score: Score | None) -> np.ndarray:
             f"score={shown(score)} must be None or a function: "
             "score(model, X_a, y_a, X_b, y_b)."
         )
-    found = np.asarray(
-        score(model, made.X_a, made.y_a, made.X_b, made.y_b), dtype=float
-    )
+    pair = made.X_a, made.y_a, made.X_b, made.y_b
+    found = np.asarray(score(model, *pair), dtype=float)
     if found.shape != made.rows.shape or not np.isfinite(found).all():
         raise ValueError(
             f"score must return {len(made.rows)} finite numbers, one for each canary; "
@@ -955,13 +902,6 @@ def _table(X: Any, y: Any) -> tuple[Any, Any]:
 
 def _count(name: str, value: Any, most: int) -> int:
     """Return a count, checked; None is all, or as many as take no long time."""
-    check_number(
-        name,
-        value,
-        low=1,
-        high=most + 1,
-        include_low=True,
-        integral=True,
-        also=(None,),
-    )
+    limits = {"low": 1, "high": most + 1, "include_low": True, "integral": True}
+    check_number(name, value, **limits, also=(None,))
     return min(most, _MOST_CANARIES) if value is None else int(value)

@@ -40,62 +40,50 @@ def generator(n):
 
 
 X = np.array([[0.5, np.nan], [1.0, -0.0]])
-#: Two makers of equal objects, and one of another.
+#: A maker of equal objects, and one of another.
 SORTS = {
-    "float": (lambda: 0.1, lambda: 0.1, lambda: 0.1 + 2**-56),
-    "nan": (lambda: float("nan"), lambda: np.nan * 1, lambda: 0.0),
-    "sign of zero": (lambda: 0.0, lambda: 0.0, lambda: -0.0),
-    "type of a number": (lambda: 1, lambda: 1, lambda: 1.0),
-    "bool": (lambda: True, lambda: True, lambda: 1),
-    "scalar": (lambda: np.float32(1), lambda: np.float32(1), lambda: np.float64(1)),
-    "array": (lambda: X.copy(), lambda: X.copy(), lambda: np.abs(X)),
-    "shape": (lambda: X.copy(), lambda: X.copy(), lambda: X.ravel()),
-    "dtype": (lambda: X.copy(), lambda: X.copy(), lambda: X.astype(np.float32)),
-    "order in memory": (lambda: X, lambda: np.asfortranarray(X), lambda: X.T.copy()),
+    "float": (lambda: 0.1, lambda: 0.1 + 2**-56),
+    "nan": (lambda: float("nan"), lambda: 0.0),
+    "sign of zero": (lambda: 0.0, lambda: -0.0),
+    "type of a number": (lambda: 1, lambda: 1.0),
+    "bool": (lambda: True, lambda: 1),
+    "scalar": (lambda: np.float32(1), lambda: np.float64(1)),
+    "array": (X.copy, lambda: np.abs(X)),
+    "shape": (X.copy, X.ravel),
+    "dtype": (X.copy, lambda: X.astype(np.float32)),
+    "order in memory": (lambda: np.asfortranarray(X), X.T.copy),
     "objects": (
-        lambda: np.array([None, "a", np.nan], dtype=object),
         lambda: np.array([None, "a", float("nan")], dtype=object),
-        lambda: np.array([None, "b", np.nan], dtype=object),
+        lambda: np.array([None, "b", float("nan")], dtype=object),
     ),
-    "list": (lambda: [1, [2]], lambda: [1, [2]], lambda: [1, [3]]),
-    "length": (lambda: [1, 2], lambda: [1, 2], lambda: [1]),
-    "order of a mapping": (
-        lambda: {"a": 1, "b": 2},
-        lambda: {"a": 1, "b": 2},
-        lambda: {"b": 2, "a": 1},
-    ),
-    "set": (lambda: {1, 2}, lambda: {2, 1}, lambda: {1, 3}),
-    "csr": (lambda: csr_array(X), lambda: csr_array(X), lambda: csr_array(X * 2)),
+    "list": (lambda: [1, [2]], lambda: [1, [3]]),
+    "length": (lambda: [1, 2], lambda: [1]),
+    "order of a mapping": (lambda: {"a": 1, "b": 2}, lambda: {"b": 2, "a": 1}),
+    "key": (lambda: {0.5: 1, (1, 2): 2}, lambda: {0.5: 1, (1, 3): 2}),
+    "set": (lambda: {1, 2}, lambda: {1, 3}),
+    "csr": (lambda: csr_array(X), lambda: csr_array(X * 2)),
     "frame": (
-        lambda: pd.DataFrame({"a": [1, 2], "b": ["x", None]}),
         lambda: pd.DataFrame({"a": [1, 2], "b": ["x", None]}),
         lambda: pd.DataFrame({"a": [1, 2], "b": ["y", None]}),
     ),
-    "closure": (lambda: closure(1), lambda: closure(1), lambda: closure(2)),
-    "partial": (lambda: partial(max, 1), lambda: partial(max, 1), lambda: partial(max)),
-    "class": (lambda: Thing, lambda: Thing, lambda: Slotted),
-    "slots": (lambda: Slotted(1), lambda: Slotted(1), lambda: Slotted(2)),
-    "compiled": (
-        lambda: tree([0, 1] * 3),
-        lambda: tree([0, 1] * 3),
-        lambda: tree([0, 0, 1] * 2),
-    ),
-    "generator": (lambda: generator(1), lambda: generator(1), lambda: generator(2)),
-    "thread-local": (threading.Lock, threading.Lock, threading.RLock),
-    "method": (
-        lambda: Thing(a=1).__init__,
-        lambda: Thing(a=1).__init__,
-        lambda: Thing(a=2).__init__,
-    ),
+    "code": (lambda: lambda x: x, lambda: lambda x: -x),
+    "closure": (lambda: closure(1), lambda: closure(2)),
+    "partial": (lambda: partial(max, 1), lambda: partial(max)),
+    "class": (lambda: Thing, lambda: Slotted),
+    "slots": (lambda: Slotted(1), lambda: Slotted(2)),
+    "compiled": (lambda: tree([0, 1] * 3), lambda: tree([0, 0, 1] * 2)),
+    "generator": (lambda: generator(1), lambda: generator(2)),
+    "thread-local": (threading.Lock, threading.RLock),
+    "method": (lambda: Thing(a=1).__init__, lambda: Thing(a=2).__init__),
 }
 
 
 @pytest.mark.parametrize("name", SORTS)
 def test_equal_objects_are_equal_and_others_are_not(name):
-    one, same, other = SORTS[name]
-    assert not differ(one(), same())
+    one, other = SORTS[name]
+    assert not differ(one(), one())
     assert differ(one(), other())
-    assert not differ(Thing(a=[one()]), Thing(a=[same()]))
+    assert not differ(Thing(a=[one()]), Thing(a=[one()]))
     assert differ(Thing(a=[one()]), Thing(a=[other()]))
 
 

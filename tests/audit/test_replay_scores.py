@@ -106,20 +106,6 @@ def test_a_missing_root_of_two_is_seen(monkeypatch):
     assert [one.kind for one in result.differences] == ["distance"]
 
 
-def test_an_exact_number_beside_the_table_is_seen(monkeypatch):
-    fit = ScoreOnly.fit
-
-    def telling(self, X, y):
-        fit(self, X, y)
-        self.exact_ = float(np.nansum(X[:, 0]))
-        return self
-
-    monkeypatch.setattr(ScoreOnly, "fit", telling)
-    result = replayed(metrics=["accuracy"])
-    assert not result.passed
-    assert {one.kind for one in result.differences} == {"attribute"}
-
-
 def test_a_table_whose_cells_follow_the_scores_is_seen(monkeypatch):
     released = module._released
 
