@@ -90,6 +90,7 @@ def maker(case):
     from sklearn.naive_bayes import GaussianNB
 
     import skfdp
+    from skfdp.experimental import PrivateSearchCV
 
     half = list(range((20 if case in ("network", "search") else 50) // 2))
     box = {"bounds": (0, 1)}
@@ -131,7 +132,7 @@ def maker(case):
             n_draws=2,
             neighboring_relation="replace_one",
         ),
-        "search": lambda: skfdp.PrivateSearchCV(
+        "search": lambda: PrivateSearchCV(
             logistic(**box, max_iter=10),
             {"clip_norm": [0.3, 1.0]},
             epsilon=4.0,

@@ -14,7 +14,8 @@ for all.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skfdp import DPSGDFClassifier, PrivateSearchCV, report
+from skfdp import DPSGDFClassifier, report
+from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import gdp_epsilon, gdp_mu
 
 rng, n, epsilon, delta = np.random.default_rng(0), 8000, 1.0, 1e-5

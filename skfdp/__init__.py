@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from skfdp.data.encoder import DeclaredEncoder
     from skfdp.data.sources import open_table
     from skfdp.data.validation import UtilityWarning
-    from skfdp.experimental.search import PrivateSearchCV
     from skfdp.linear_model import (
         DPSGDFClassifier,
         DPSGDFRegressor,
@@ -61,7 +60,6 @@ _HOMES = {
     "PrivateCenteringTransformer": "skfdp.preprocessing",
     "PrivateCompletionClassifier": "skfdp.completion",
     "PrivateScore": "skfdp.solvers.score_result",
-    "PrivateSearchCV": "skfdp.experimental.search",
     "PrivateTemperature": "skfdp.solvers.score_result",
     "PrivateThreshold": "skfdp.solvers.score_result",
     "UtilityWarning": "skfdp.data.validation",
@@ -91,7 +89,6 @@ __all__ = [
     "PrivateCenteringTransformer",
     "PrivateCompletionClassifier",
     "PrivateScore",
-    "PrivateSearchCV",
     "PrivateTemperature",
     "PrivateThreshold",
     "UtilityWarning",

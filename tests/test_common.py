@@ -22,8 +22,8 @@ from skfdp import (
     FeatureDPRegressor,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
-    PrivateSearchCV,
 )
+from skfdp.experimental import PrivateSearchCV
 
 # The data of the checks change with the versions.
 OLDER = Version(sklearn.__version__) < Version("1.7")

@@ -67,9 +67,11 @@ def test_the_file_holds_every_case_once(golden):
 
 def test_every_estimator_and_label_is_in_the_file(golden):
     import skfdp
+    from skfdp.experimental import PrivateSearchCV
 
     fitted = {case["estimator"] for case in CASES}
     public = {n: getattr(skfdp, n) for n in skfdp.__all__}
+    public["PrivateSearchCV"] = PrivateSearchCV
     assert fitted == {
         n for n, one in public.items() if hasattr(one, "fit") and hasattr(one, "plan")
     }

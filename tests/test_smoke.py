@@ -25,9 +25,9 @@ from skfdp import (
     PrivacyLedger,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
-    PrivateSearchCV,
     report,
 )
+from skfdp.experimental import PrivateSearchCV
 
 ROOT = Path(__file__).resolve().parents[1]
 OLDEST = ROOT / ".ci" / "oldest.txt"

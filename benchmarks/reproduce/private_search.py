@@ -40,7 +40,8 @@ from _common import (
 from _common import scores as test_scores
 from sklearn.model_selection import ParameterGrid
 
-from skfdp import DPSGDFClassifier, PrivateSearchCV
+from skfdp import DPSGDFClassifier
+from skfdp.experimental import PrivateSearchCV
 
 EPSILON, DELTA = 1.0, 1e-5
 FRESH = 1000

@@ -40,7 +40,8 @@ import numpy as np
 from _common import RESULTS, Split, Store, image_split, scores
 from _features import generated_features, load_features
 
-from skfdp import DPSGDFClassifier, PrivateSearchCV, UtilityWarning
+from skfdp import DPSGDFClassifier, UtilityWarning
+from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import PrivacyWarning, gdp_mu
 
 DELTA = 1e-5

@@ -1,1 +1,26 @@
-"""Features whose names and results may still change."""
+"""Features that may change, or go, in any version.
+
+Their guarantees hold in full; their names, parameters, defaults and results may change
+without notice. Names load when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skfdp.experimental.search import PrivateSearchCV
+
+__all__ = ["PrivateSearchCV"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "PrivateSearchCV":
+        from skfdp.experimental.search import PrivateSearchCV
+
+        return PrivateSearchCV
+    raise AttributeError(f"module 'skfdp.experimental' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

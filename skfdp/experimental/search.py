@@ -972,7 +972,7 @@ def _delegates(name: str):
     return check
 
 
-@public("skfdp")
+@public("skfdp.experimental")
 class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     r"""Search over hyper-parameters inside one privacy budget.
 
@@ -1065,7 +1065,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from skfdp import DPSGDFClassifier, PrivateSearchCV
+    >>> from skfdp import DPSGDFClassifier
+    >>> from skfdp.experimental import PrivateSearchCV
     >>> X, y = load_digits(return_X_y=True)
     >>> search = PrivateSearchCV(
     ...     DPSGDFClassifier(bounds=(0, 16), classes=range(10)),

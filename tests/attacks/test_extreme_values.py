@@ -18,9 +18,9 @@ from skfdp import (
     PrivacyLedger,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
-    PrivateSearchCV,
 )
 from skfdp.data.validation import guarded_fit, users_state
+from skfdp.experimental import PrivateSearchCV
 
 RNG = np.random.default_rng(0)
 X = RNG.random((60, 4))

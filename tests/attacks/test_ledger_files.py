@@ -23,10 +23,10 @@ from skfdp import (
     FeatureDPRegressor,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
-    PrivateSearchCV,
     read_report,
     report,
 )
+from skfdp.experimental import PrivateSearchCV
 from skfdp.inspection import LedgerDisplay
 from skfdp.privacy import (
     Event,

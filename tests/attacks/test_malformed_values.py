@@ -24,11 +24,11 @@ from skfdp import (
     PrivacyLedger,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
-    PrivateSearchCV,
 )
 from skfdp.base import PrivateEstimator
 from skfdp.data.input_scaler import RowMap
 from skfdp.data.target import encode_any
+from skfdp.experimental import PrivateSearchCV
 from skfdp.mechanisms import noise as rehearsal
 from skfdp.mechanisms import release as desk
 from skfdp.privacy import Relation

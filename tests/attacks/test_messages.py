@@ -18,8 +18,8 @@ from skfdp import (
     FeatureDPRegressor,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
-    PrivateSearchCV,
 )
+from skfdp.experimental import PrivateSearchCV
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 X = np.random.default_rng(0).random((20, 2))

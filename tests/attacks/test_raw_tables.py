@@ -11,11 +11,11 @@ from skfdp import (
     DeclaredEncoder,
     DPSGDFClassifier,
     FeatureDPLogisticRegression,
-    PrivateSearchCV,
     report,
 )
 from skfdp.data._values import Column
 from skfdp.data.target import spelling_of
+from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy.assumptions import CATEGORIES_OF_TYPES
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import skfdp
-from skfdp import FeatureDPLogisticRegression, PrivateSearchCV
+from skfdp import FeatureDPLogisticRegression
+from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import Event, PrivacyReport, Selection, read_report
 from skfdp.privacy.assumptions import Assumption, enforced
 from skfdp.privacy.public_sets import Part

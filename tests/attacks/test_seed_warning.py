@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import skfdp
+from skfdp.experimental import PrivateSearchCV
 
 SEED = 918_273_645
 Y_BOUNDS = {"target_bounds": (0, 1)}
@@ -29,7 +30,7 @@ FITS = {
     "completion": lambda **o: skfdp.PrivateCompletionClassifier(
         LogisticRegression(), public_features=[0], bounds=(0, 1), **o
     ),
-    "search": lambda **o: skfdp.PrivateSearchCV(
+    "search": lambda **o: PrivateSearchCV(
         skfdp.FeatureDPLogisticRegression(bounds=(0, 1), max_iter=2),
         {"C": [0.1, 1.0]},
         budget="compose",

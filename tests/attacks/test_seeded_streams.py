@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivateSearchCV
+from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
+from skfdp.experimental import PrivateSearchCV
 
 SETTINGS = {"bounds": (0, 1), "max_iter": 2, "random_state": 7}
 

@@ -17,9 +17,9 @@ from skfdp import (
     PrivacyLedger,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
-    PrivateSearchCV,
     report,
 )
+from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import Event, PrivacyReport, gdp_epsilon
 from skfdp.privacy.public_sets import promise
 

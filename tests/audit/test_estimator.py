@@ -18,6 +18,7 @@ from skfdp.audit.one_run import (
     fitted,
     make_canaries,
 )
+from skfdp.experimental import PrivateSearchCV
 from skfdp.mechanisms import release as desk
 from skfdp.privacy import PrivacyLedger
 from skfdp.privacy.events import Relation
@@ -426,7 +427,7 @@ def test_refusals_are_one_sentence(name, given, match):
 
 def test_a_search_shows_its_best_model_and_no_iterate():
     inner = LOGISTIC(bounds=(0, 1), public_target=True)
-    search = skfdp.PrivateSearchCV(inner, {"clip_norm": [0.3, 1.0]}, epsilon=16.0)
+    search = PrivateSearchCV(inner, {"clip_norm": [0.3, 1.0]}, epsilon=16.0)
     model, iterate = fitted(search, X, Y)
     assert iterate is model
     result = audit(search)

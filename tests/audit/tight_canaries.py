@@ -12,6 +12,7 @@ from tight_runs import Canary
 
 import skfdp
 from skfdp.data.grid import GRID
+from skfdp.experimental import PrivateSearchCV
 
 N_ROWS, N_COLUMNS = 40, 6
 RELATIONS = {
@@ -75,7 +76,7 @@ def searching(**params):
         neighboring_relation=params.pop("neighboring_relation", "replace_one"),
     )
     grid = {"clip_norm": [0.3, 1.0]}
-    return skfdp.PrivateSearchCV(inner, grid, mean_runs=2.0, **params)
+    return PrivateSearchCV(inner, grid, mean_runs=2.0, **params)
 
 
 SHORT = {"bounds": (0, 1), "max_iter": 2, "clip_norm": 0.05}

@@ -17,8 +17,8 @@ from skfdp import (
     FeatureDPRegressor,
     PrivacyBudgetError,
     PrivacyLedger,
-    PrivateSearchCV,
 )
+from skfdp.experimental import PrivateSearchCV
 
 N = 400
 ENCODER = DeclaredEncoder(

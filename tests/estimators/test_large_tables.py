@@ -16,12 +16,12 @@ from skfdp import (
     FeatureDPRegressor,
     PrivacyLedger,
     PrivateCompletionClassifier,
-    PrivateSearchCV,
     open_table,
 )
 from skfdp.data import sources as files
 from skfdp.data.arrays import blanked
 from skfdp.data.sources import RowFile, in_memory
+from skfdp.experimental import PrivateSearchCV
 
 N, D = 3000, 20
 SOME = slice(5, 12)

@@ -30,10 +30,10 @@ from skfdp import (
     PrivacyLedger,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
-    PrivateSearchCV,
     UtilityWarning,
     report,
 )
+from skfdp.experimental import PrivateSearchCV
 from skfdp.experimental import search as model_selection
 from skfdp.experimental import search as tuning
 from skfdp.experimental.search import Candidates, Found, Search, SearchPlan

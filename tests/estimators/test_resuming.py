@@ -20,10 +20,10 @@ from skfdp import (
     FeatureDPMLPClassifier,
     PrivacyBudgetError,
     PrivacyLedger,
-    PrivateSearchCV,
     read_report,
 )
 from skfdp.audit import audit_replay
+from skfdp.experimental import PrivateSearchCV
 from skfdp.mechanisms import checkpoint as checkpoint_file
 from skfdp.mechanisms import checkpoint as journal
 from skfdp.mechanisms.checkpoint import CheckpointFile

@@ -37,11 +37,11 @@ from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
     PrivacyLedger,
-    PrivateSearchCV,
     UtilityWarning,
     private_score,
 )
 from skfdp.data.target import encode_any
+from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import Relation
 from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import descent as frequencies

@@ -22,12 +22,12 @@ from skfdp import (
     PrivacyBudgetError,
     PrivacyLedger,
     PrivateCenteringTransformer,
-    PrivateSearchCV,
     private_bounds,
     private_score,
     report,
 )
 from skfdp.audit import audit_replay
+from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import Event, PrivacyReport
 from skfdp.privacy import ledger_file as schema
 from skfdp.privacy.store import COUNTED

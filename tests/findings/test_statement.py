@@ -27,12 +27,12 @@ from skfdp import (
     PrivacyLedger,
     PrivacyWarning,
     PrivateCenteringTransformer,
-    PrivateSearchCV,
     make_private_scorer,
     private_bounds,
     private_score,
     report,
 )
+from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import Event, PrivacyReport, read_report
 from skfdp.privacy.report_text import attack_power, detections
 

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from sklearn.linear_model import LogisticRegression
 
 import skfdp
+import skfdp.experimental
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -36,7 +37,10 @@ BASES = {
         "mean_runs": "1.5",
     },
 }
-ESTIMATORS = [name for name in skfdp.__all__ if hasattr(getattr(skfdp, name), "fit")]
+HOMES = {name: home for home in (skfdp, skfdp.experimental) for name in home.__all__}
+ESTIMATORS = [
+    name for name, home in HOMES.items() if hasattr(getattr(home, name), "fit")
+]
 #: What else is called, and its strategy.
 OTHERS = {
     **{name: text_calls(name) for name in TEMPLATES},
@@ -86,7 +90,7 @@ def check(strategy, n_examples, *, fresh=False, broken=""):
 
 
 def calls_of(name):
-    return estimator_calls(getattr(skfdp, name), BASES.get(name, {}))
+    return estimator_calls(getattr(HOMES[name], name), BASES.get(name, {}))
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -17,6 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
 import skfdp
+from skfdp.experimental import PrivateSearchCV
 
 LOGISTIC, SGD = "FeatureDPLogisticRegression", "DPSGDFClassifier"
 REGRESSOR, SGD_REGRESSOR = "FeatureDPRegressor", "DPSGDFRegressor"
@@ -510,10 +511,11 @@ CASES = [
 
 def estimator(case: dict):
     """Return the estimator of a case, without a seed."""
-    params, kind = dict(case["params"]), getattr(skfdp, case["estimator"])
-    if case["estimator"] == COMPLETION:
+    params, name = dict(case["params"]), case["estimator"]
+    kind = PrivateSearchCV if name == SEARCH else getattr(skfdp, name)
+    if name == COMPLETION:
         return kind(GaussianNB(), **params)
-    if case["estimator"] == SEARCH:
+    if name == SEARCH:
         last = skfdp.FeatureDPLogisticRegression(
             bounds=(0, 1), max_iter=3, **REPLACED, **params.pop("inner", {})
         )

@@ -12,11 +12,11 @@ from skfdp import (
     DPSGDFClassifier,
     FeatureDPLogisticRegression,
     PrivacyLedger,
-    PrivateSearchCV,
     read_report,
     report,
 )
 from skfdp.audit import audit_estimator
+from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import Event, PrivacyBudgetError, PrivacyReport, promise
 from skfdp.privacy.assumptions import (
     BATCHES_OF_PERSONS,

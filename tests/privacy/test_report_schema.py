@@ -16,9 +16,9 @@ from skfdp import (
     FeatureDPRegressor,
     PrivacyLedger,
     PrivateCenteringTransformer,
-    PrivateSearchCV,
     report,
 )
+from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import Event, PrivacyReport
 
 SCHEMA = json.loads(
