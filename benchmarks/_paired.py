@@ -136,7 +136,6 @@ def maker(case):
             logistic(**box, max_iter=10),
             {"clip_norm": [0.3, 1.0]},
             epsilon=4.0,
-            budget="compose",
         ),
     }[case]
 

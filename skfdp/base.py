@@ -997,8 +997,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         **Guarantees.** The plan is a function of what is public: equal, byte for byte,
         for all values of the private columns, of a private target whose `classes` are
         declared, and for any pattern of zeros in the private columns of a sparse X.
-        In a search over a Pipeline, steps of others are fitted, as they are before the
-        charge of a fit; what they let through is theirs.
         """
         return self._plan(X, y)
 

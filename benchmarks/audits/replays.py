@@ -72,22 +72,17 @@ def relation_of(model):
 
 
 def last(model):
-    """Return what has the relation: of a search, the last step inside."""
-    inner = getattr(model, "estimator", model)
-    inner = model if not hasattr(model, "param_distributions") else inner
-    return inner.steps[-1][1] if hasattr(inner, "steps") else inner
+    """Return what has the relation: of a search, the estimator inside."""
+    return model.estimator if hasattr(model, "param_grid") else model
 
 
 def under(model, relation):
     """Return the model under another relation."""
-    parts = [last(model)]
-    if hasattr(getattr(model, "estimator", None), "steps"):
-        parts = [step for _, step in model.estimator.steps]
-    for part in parts:
-        part.set_params(neighboring_relation=relation)
-        if "n_records" in part.get_params():
-            private = relation == "add_or_remove_one"
-            part.set_params(n_records=160 if private else None)
+    part = last(model)
+    part.set_params(neighboring_relation=relation)
+    if "n_records" in part.get_params():
+        private = relation == "add_or_remove_one"
+        part.set_params(n_records=160 if private else None)
     return model
 
 

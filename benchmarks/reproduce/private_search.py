@@ -10,8 +10,6 @@ are not. Everything spends the same epsilon, but for the oracle:
     a setting drawn at random: the mean over the settings;
 *search*, *logarithmic*
     `PrivateSearchCV`, best of a random number of runs, geometric or logarithmic;
-*compose*
-    three drawn settings, each of them charged;
 *oracle*
     the setting with the best mean test accuracy, at the whole budget: not private, and
     not charged.
@@ -45,7 +43,7 @@ from skfdp.experimental import PrivateSearchCV
 
 EPSILON, DELTA = 1.0, 1e-5
 FRESH = 1000
-ARMS = ("default", "any", "search", "logarithmic", "compose", "oracle")
+ARMS = ("default", "any", "search", "logarithmic", "oracle")
 
 #: Fixed parameters and grid of each family.
 FAMILIES: dict[str, tuple[dict, dict]] = {
@@ -94,18 +92,14 @@ def search_scores(name: str, family: str, arm: str, seed: int) -> dict:
     """Return the test scores of the model that a search publishes."""
     split = SETS[name]()
     fixed, grid = FAMILIES[family]
-    options: dict = {"mean_runs": 5.0}
-    if arm == "logarithmic":
-        options["runs"] = "logarithmic"
-    if arm == "compose":
-        options = {"budget": "compose", "n_iter": 3}
     search = PrivateSearchCV(
         estimator(split, fixed),
         grid,
         epsilon=EPSILON,
         delta=DELTA,
+        mean_runs=5.0,
+        eta=0.0 if arm == "logarithmic" else 1.0,
         random_state=seed,
-        **options,
     ).fit(split.X, split.y)
     return test_scores(search, split) | {"params": repr(search.best_params_)}
 
@@ -139,7 +133,7 @@ def rows_of(store: Store, name: str, family: str, n_choose: int, n_runs: int) ->
     }
     if not FAMILIES[family][0]:
         arms["default"] = mean_scores(fits({}, fresh))
-    for arm in ("search", "logarithmic", "compose"):
+    for arm in ("search", "logarithmic"):
         search = functools.partial(search_scores, name, family, arm)
         arms[arm] = mean_scores(runs(arm, search, fresh))
     return {"data": name, "family": family, **arms}

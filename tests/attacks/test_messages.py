@@ -204,7 +204,7 @@ PARAMETERS += [
     *((DPSGDFRegressor, name) for name in ("target_bounds", "alpha")),
     *((FeatureDPMLPClassifier, name) for name in ("hidden_layer_sizes", "pretraining")),
     *((FeatureDPMLPClassifier, name) for name in ("backend", "device", "dtype")),
-    *((PrivateSearchCV, name) for name in ("scoring", "param_distributions", "runs")),
+    *((PrivateSearchCV, name) for name in ("scoring", "param_grid", "mean_runs")),
     *((PrivateCompletionClassifier, name) for name in ("estimator", "n_draws")),
 ]
 
@@ -214,7 +214,7 @@ PARAMETERS += [
 def test_no_error_prints_a_series_or_an_address(estimator, name, value):
     arguments = {"bounds": (0, 1)}
     if estimator is PrivateSearchCV:
-        arguments = {"estimator": CLASSIFIER, "param_distributions": {"C": [1.0]}}
+        arguments = {"estimator": CLASSIFIER, "param_grid": {"C": [1.0]}}
     if estimator is PrivateCompletionClassifier:
         arguments["estimator"] = GaussianNB()
     arguments[name] = LONG[value]

@@ -33,7 +33,6 @@ FITS = {
     "search": lambda **o: PrivateSearchCV(
         skfdp.FeatureDPLogisticRegression(bounds=(0, 1), max_iter=2),
         {"C": [0.1, 1.0]},
-        budget="compose",
         **o,
     ),
 }

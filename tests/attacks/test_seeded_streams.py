@@ -60,9 +60,7 @@ def test_data_of_another_kind_repeat_the_fit(small):
 
 def test_runs_of_a_seeded_search_share_no_noise(small, releases):
     model = FeatureDPLogisticRegression(bounds=(0, 1), max_iter=2)
-    search = PrivateSearchCV(
-        model, {"C": [0.1, 1.0]}, budget="compose", epsilon=4.0, random_state=0
-    )
+    search = PrivateSearchCV(model, {"C": [0.1, 1.0]}, epsilon=4.0, random_state=0)
     noise = noise_of(search, *small, releases)
     drawn = [tuple(one.ravel().tolist()) for one in noise]
     assert len(drawn) >= 4

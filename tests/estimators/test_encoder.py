@@ -225,7 +225,6 @@ def test_private_searches():
         classifier(random_state=None),
         {"encoder__basis": ["hats", "linear"]},
         epsilon=4.0,
-        n_iter=2,
         random_state=0,
     )
     assert set(quietly(search, X, Y).predict(X)) <= {"no", "yes"}

@@ -207,17 +207,14 @@ BY_NAME |= {
             DPSGDFRegressor(target_bounds=(0, 1)) | DPSGDFClassifier |
             GaussianNB() | LogisticRegression() | Ridge() | GaussianNB
         """,
-        "param_distributions": r"""
+        "param_grid": r"""
             {'clip_norm': [0.1, 1.0]} | [{'clip_norm': [0.1]}, {'C': [1.0, 2.0]}] | {} |
             {'nobody': [1]} | {'clip_norm': []} | {'clip_norm': 0.1} |
             {'epsilon': [1.0, 2.0]} | {'ledger': [None]} | {'clip_norm': [-1.0]} |
             {'random_state': [0]} | {'clip_norm': 'ab'}
         """,
-        "budget": r"'select' | 'compose' | 'x'",
-        "runs": r"'geometric' | 'logarithmic' | 'poisson'",
         "mean_runs": r"1.5 | 1 | 3 | 0 | 1e9",
         "eta": r"1.0 | 0 | 0.5 | -0.5 | 1e20",
-        "n_iter": r"None | 1 | 2 | 0",
         "scoring": r"'accuracy' | 'neg_log_loss' | 'roc_auc'",
         "loss_bound": r"4.0 | 1e-20 | 0 | math.inf",
         "validation_fraction": r"0.1 | 0.5 | 0.999 | 1e-9 | 0 | 1",

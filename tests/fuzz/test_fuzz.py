@@ -33,7 +33,7 @@ BASES = {
     },
     "PrivateSearchCV": {
         "estimator": "DPSGDFClassifier(bounds=(0, 1), max_iter=2, delta=1e-3)",
-        "param_distributions": "{'clip_norm': [0.1, 1.0]}",
+        "param_grid": "{'clip_norm': [0.1, 1.0]}",
         "mean_runs": "1.5",
     },
 }

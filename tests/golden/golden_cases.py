@@ -12,9 +12,7 @@ import functools
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.stats import loguniform
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
 
 import skfdp
 from skfdp.experimental import PrivateSearchCV
@@ -491,18 +489,10 @@ CASES = [
         {"data": "two", "epsilon": 6.0, "mean_runs": 3.0},
         {
             "select": {},
-            "select, logarithmic": {"runs": "logarithmic"},
+            "select, logarithmic": {"eta": 0.0},
             "select, log-loss, both public": {
                 "scoring": "neg_log_loss",
                 "inner": SOME,
-            },
-            "select, pipeline": {"pipeline": True},
-            "select, distribution": {"grid": {"clip_norm": loguniform(0.1, 1.0)}},
-            "compose": {"budget": "compose"},
-            "compose, drawn": {"budget": "compose", "n_iter": 2},
-            "compose, label-DP": {
-                "budget": "compose",
-                "inner": {**LABELS, "solver": "dp-gd"},
             },
         },
     ),
@@ -519,13 +509,7 @@ def estimator(case: dict):
         last = skfdp.FeatureDPLogisticRegression(
             bounds=(0, 1), max_iter=3, **REPLACED, **params.pop("inner", {})
         )
-        grid = params.pop("grid", {"clip_norm": [0.3, 1.0]})
-        if params.pop("pipeline", False):
-            first = skfdp.PrivateCenteringTransformer(bounds=(0, 1), **NULLED)
-            last.set_params(bounds=False, **NULLED)
-            last = make_pipeline(first, last)
-            grid = {"featuredplogisticregression__clip_norm": [0.3, 1.0]}
-        return kind(last, grid, **params)
+        return kind(last, {"clip_norm": [0.3, 1.0]}, **params)
     return kind(**params)
 
 
@@ -548,8 +532,6 @@ def fit(case: dict):
             arrays |= {f"{name}{i}": part for i, part in enumerate(value)}
         elif value is not None:
             arrays[name] = value
-    if hasattr(model, "cv_results_"):
-        arrays["scores"] = model.cv_results_["mean_test_score"]
     arrays["output"] = _output(model, X)
     texts = {
         name: repr(getattr(model, name))

@@ -204,9 +204,9 @@ QUERIES = {
     ),
     "shells": Case(BinCounts.planned(1), ROOT2, shell_counts),
     "accuracy": Case(
-        accuracy_sum(np.array([]), np.array([])),
+        accuracy_sum(np.array([])),
         1.0,
-        lambda t: accuracy_sum(t.label, t.group),
+        lambda t: accuracy_sum(t.label == t.group),
     ),
     "temperature": Case(
         TemperatureSum.planned(LOSSES["log_loss"], N_GROUPS, 2), 4.0, slopes

@@ -24,14 +24,14 @@ def total(query):
 def test_a_replaced_record_moves_the_accuracy_by_one(target):
     target = np.array(target)
     for predicted in itertools.product("ab", repeat=3):
-        base, unit = total(accuracy_sum(np.array(predicted), target))
+        base, unit = total(accuracy_sum(np.array(predicted) == target))
         assert base * unit == (np.array(predicted) == target).sum()
         for i, other, guess in itertools.product(range(3), "ab", "ab"):
             # A replaced record may change its own label and its own prediction.
             y, p = target.copy(), np.array(predicted)
             y[i], p[i] = other, guess
-            moved, _ = total(accuracy_sum(p, y))
-            reach = accuracy_sum(p, y).sensitivity(REPLACED)
+            moved, _ = total(accuracy_sum(p == y))
+            reach = accuracy_sum(p == y).sensitivity(REPLACED)
             assert abs(moved - base) * unit <= 1 == reach
             # A null contributes zero.
             rest = np.delete(np.array(predicted) == target, i).sum()
@@ -87,7 +87,7 @@ def test_sums_do_not_depend_on_the_order():
 
 
 def test_batches():
-    query = accuracy_sum(np.array([1, 1, 1]), np.array([1, 0, 1]))
+    query = accuracy_sum(np.array([True, False, True]))
     unit = query.unit(STD)
     assert query.exact_sum(None, np.array([0, 1]), unit)[0] * unit == 1
     assert query.n_rows == 3 and query.shape == (1,)
