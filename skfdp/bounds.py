@@ -33,7 +33,7 @@ from skfdp.privacy.assumptions import BINNED, Assumption, enforced
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
 from skfdp.privacy.ledger import PrivacyLedger
-from skfdp.solvers.bounds import BoundsRelease, FoundBounds
+from skfdp.solvers.bounds import BoundsRelease, FoundBounds, exactly
 from skfdp.solvers.method import Plan
 from skfdp.solvers.parameters import check_privacy_parameters, public_count, store
 
@@ -201,13 +201,11 @@ def private_bounds(
     if plan_only:
         return release.plan(X, groups=groups)
     release.fit(X, groups=groups)
-    keys = release.keys_
+    found = dict(zip(release.keys_, release.columns_, strict=True))
     return PrivateBounds(
-        bounds=dict(zip(keys, release.bounds_, strict=True)),
-        knots=dict(zip(keys, release.knots_, strict=True)),
-        unseen=tuple(
-            k for k, seen in zip(keys, release.seen_, strict=True) if not seen
-        ),
+        bounds={key: column.bounds for key, column in found.items()},
+        knots={key: column.knots for key, column in found.items()},
+        unseen=tuple(key for key, column in found.items() if not column.seen),
         plan=release.plan_,
         privacy_=release.privacy_,
     )
@@ -233,7 +231,7 @@ class PrivateBoundsRelease(PrivateEstimator):
     ):
         store(self, locals())
 
-    _released = ("bounds_", "knots_", "seen_")
+    _released = ("columns_",)
     _has_target = False
     _may_be_a_step = False
     _accepts_sparse = True
@@ -314,16 +312,14 @@ class PrivateBoundsRelease(PrivateEstimator):
     def _method(self, public: PublicRecords) -> BoundsRelease:
         return BoundsRelease(int(self.n_knots))
 
-    def _without_privacy(self, records: Records) -> FoundBounds:
-        return self._method(records.public).exactly(records)
+    def _without_privacy(self, records: Records) -> list[FoundBounds]:
+        places = range(records.public.n_features)
+        return [exactly(records.X[:, [place]], int(self.n_knots)) for place in places]
 
-    def _attributes(self, public: PublicRecords, found: FoundBounds) -> dict[str, Any]:
-        pairs = zip(found.low.tolist(), found.high.tolist(), strict=True)
-        return {
-            "bounds_": tuple(pairs),
-            "knots_": found.knots,
-            "seen_": found.seen,
-        }
+    def _attributes(
+        self, public: PublicRecords, found: list[FoundBounds]
+    ) -> dict[str, Any]:
+        return {"columns_": tuple(found)}
 
 
 def chosen_numbers(X: Any, columns: Any) -> tuple[Any, list[str | int] | None]:

@@ -27,11 +27,8 @@ from skfdp.queries.statistics import (
     RowSum,
 )
 from skfdp.solvers import bounds, parameters
-from skfdp.solvers.bounds import MOST_COUNTS, Told, Window, check_noise
+from skfdp.solvers.bounds import Told, Window
 from skfdp.solvers.method import Budget, Plan
-
-# Shells around a centre: the rule that counts distances by their size.
-
 
 #: Shells of a factor of 2, and how many there are.
 PER_OCTAVE, N_SHELLS = 4, 64
@@ -52,12 +49,7 @@ class Shells:
     def bins(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Return the shell of each distance, int64; any float64 has exactly one.
 
-        Parameters
-        ----------
-        values : float64 ndarray
-            NaN and infinity are beyond every radius.
-        columns : int ndarray
-            Of no account.
+        NaN and infinity are beyond every radius; the columns are of no account.
         """
         return np.searchsorted(RADII, values, side="left").astype(np.int64)
 
@@ -91,30 +83,7 @@ def event(
     public: PublicRecords, budget: Budget, share: float, *, n_steps: int = 1
 ) -> Event:
     """Return the event of `n_steps` histograms, each with this share of ``mu**2``."""
-    return event_of_counts(LABEL, 1, public, budget, share, n_steps)
-
-
-def event_of_counts(
-    label: str,
-    n_columns: int,
-    public: PublicRecords,
-    budget: Budget,
-    share: float,
-    n_steps: int,
-) -> Event:
-    """Return the event of `n_steps` counts of all of some columns in bins."""
-    query = BinCounts.planned(n_columns)
-    reach = query.sensitivity(budget.relation)
-    found = budget.event(
-        label,
-        reach / (math.sqrt(share) * budget.mu),
-        clip_norm=query.clip_norm,
-        sensitivity=reach,
-        n_steps=n_steps,
-    )
-    units = public.units
-    check_noise(found, budget, 1.0 if units is None else units.step)
-    return found
+    return bounds.event_of_counts(LABEL, 1, public, budget, share, n_steps)
 
 
 def released_quantile(
@@ -127,23 +96,9 @@ def released_quantile(
 ) -> float:
     """Return the released quantile of the norms, over ``rows.length``.
 
-    Parameters
-    ----------
-    rows : MovedRows
-        Rows about the centre, over a length that few of them exceed.
-    level : float
-        In (0, 1).
-    event : Event
-    stream : str
-        Name of the noise.
-    n_records : int
-        Public number of records.
-    desk : Desk
-
-    Returns
-    -------
-    quantile : float
-        One of `RADII`: at most 1, and the larger the less the noise leaves to see.
+    The rows are about a centre, over a length that few of them exceed. The quantile is
+    one of `RADII`: at most 1, and the larger the less the noise leaves to see. `stream`
+    is the name of the noise, the number of records is public.
     """
     query = BinCounts(rows.lengths()[:, None], Shells())
     counts = desk.release(LABEL, query, stream=stream)[0]
@@ -153,17 +108,6 @@ def released_quantile(
 def quantile(counts: np.ndarray, level: float, std: float, n_records: int) -> float:
     """Return the least radius down to which few are seen to be beyond.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (n_shells + 1,)
-        Noisy.
-    level : float
-    std : float
-        Standard deviation of the noise in each.
-    n_records : int
-
-    Notes
-    -----
     The walk begins at the largest radius and ends where more than ``1 - level`` of the
     records may be beyond, or more than may be noise where that is larger: the doubt is
     three standard deviations of their noisy number, and grows with each shell. So a
@@ -185,8 +129,6 @@ def quantile(counts: np.ndarray, level: float, std: float, n_records: int) -> fl
 ROUGH, MEAN = "rough mean", "mean"
 #: Histograms of the rough centre: of binades, then twice of even bins within.
 N_HISTOGRAMS = 3
-#: Even bins of a column.
-N_EVEN = 32
 #: Public stream of the rotation.
 ROTATION = "rotation"
 # No length is smaller: what is divided by it stays a number.
@@ -195,19 +137,12 @@ _SHORTEST = 1e-150
 
 @dataclasses.dataclass(frozen=True)
 class Centre:
-    """A released centre of rows.
-
-    Attributes
-    ----------
-    mean : float64 ndarray of shape (n_columns,)
-    error : float
-        Standard deviation of the noise in each entry.
-    radius : float
-        Released; most rows are within it.
-    """
+    """A released centre of rows."""
 
     mean: np.ndarray
+    #: Standard deviation of the noise in each entry.
     error: float
+    #: Released; most rows are within it.
     radius: float
 
 
@@ -220,51 +155,29 @@ def events(
 ) -> tuple[Event, Event, Event]:
     """Return the events of the rough centre, of the distances, and of the mean.
 
-    Parameters
-    ----------
-    public : PublicRecords
-    budget : Budget
-    share : float
-        Of ``mu**2``, for the rough centre and the mean, a half each.
-    histogram_share : float
-        Of ``mu**2``, for one histogram of distances.
-    n_more : int
-        Histograms of distances beside the one that is needed here.
+    Of ``mu**2`` the rough centre and the mean get half of `share` each, and each of the
+    ``1 + n_more`` histograms of distances gets `histogram_share`.
     """
-    width = rotated_width(public.n_private)
-    if math.prod(BinCounts.planned(width).shape) > MOST_COUNTS:
-        raise ValueError(
-            f"centering='adaptive' of {public.n_private} columns needs more counts "
-            "than can be held: use 'gaussian', or fewer columns."
-        )
-    each = share / 2 / N_HISTOGRAMS
-    rough = event_of_counts(ROUGH, width, public, budget, each, N_HISTOGRAMS)
+    width, each = rotated_width(public.n_private), share / 2 / N_HISTOGRAMS
+    rough = bounds.event_of_counts(ROUGH, width, public, budget, each, N_HISTOGRAMS)
     reach = RowSum.planned().sensitivity(budget.relation)
     std = reach / (math.sqrt(share / 2) * budget.mu)
     mean = budget.event(MEAN, std, sensitivity=reach)
-    n_steps = 1 + n_more
-    radii = event(public, budget, histogram_share, n_steps=n_steps)
+    radii = event(public, budget, histogram_share, n_steps=1 + n_more)
     return rough, radii, mean
 
 
 def released_centre(records: Records, plan: Plan, desk: Desk) -> Centre:
     """Return the mean of the mapped rows, released about a rough centre.
 
-    Parameters
-    ----------
-    records : Records
-        Dense; every column private.
-    plan : Plan
-        With the events of `events`.
-    desk : Desk
+    The rows are dense, and every column is private; the plan has what `events` returns.
     """
     public, mapped = records.public, records.mapped
     rough, furthest = _rough_centre(records, plan.event(ROUGH), desk)
-    event = plan.event(LABEL)
     part = released_quantile(
         MovedRows(mapped, rough, furthest),
         LEVEL,
-        event,
+        plan.event(LABEL),
         "distances from the rough mean",
         public.n_records,
         desk,
@@ -289,7 +202,7 @@ def _rough_centre(
     counts = desk.release(ROUGH, query, stream="rough binades")
     box = boxed(counts, std, n)
     for number in range(1, N_HISTOGRAMS):
-        rule = bounds.even_bins(box, N_EVEN)
+        rule = bounds.even_bins(box)
         query = dataclasses.replace(query, rule=rule)
         counts = desk.release(ROUGH, query, stream=f"rough bins {number}")
         box = [
@@ -298,16 +211,12 @@ def _rough_centre(
     low, high = np.array(box).T
     rough = rotation.back((low + high) / 2)
     half = math.hypot(*((high - low) / 2))
-    furthest = min(half, _longest(records) + math.hypot(*rough))
+    # The public bound of the norm of a mapped row, infinite where none is.
+    row_map, longest = records.row_map, 1.0
+    if not (row_map.normalize or row_map.shortens):
+        longest = records.public.longest_private / row_map.feature_bound
+    furthest = min(half, longest + math.hypot(*rough))
     return rough, max(furthest, _SHORTEST)
-
-
-def _longest(records: Records) -> float:
-    """Return the public bound of the norm of a mapped row, infinite where none is."""
-    row_map, public = records.row_map, records.public
-    if row_map.normalize or row_map.shortens:
-        return 1.0
-    return public.longest_private / row_map.feature_bound
 
 
 def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, float]]:
@@ -315,15 +224,8 @@ def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, f
 
     After the rotation no column is much longer than the others. So the sizes of all
     of them together tell how long any may be: that is seen where single columns are
-    lost in the noise, and a column that seems longer is taken for noise.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (n_columns, n_bins)
-        Noisy, of `Binades`.
-    std : float
-        Standard deviation of the noise in each.
-    n_records : int
+    lost in the noise, and a column that seems longer is taken for noise. `counts` are
+    noisy ones of `Binades`, a row for each column.
     """
     width = len(counts)
     split = N_SPECIAL + N_BINADES
@@ -343,15 +245,7 @@ def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, f
 def narrowed(counts: np.ndarray, std: float, edges: np.ndarray) -> tuple[float, float]:
     """Return the run of even bins that stands out of the noise, one more on each side.
 
-    All of them where none stands out.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (N_SPECIAL + n_even + 2,)
-        Noisy, of `EvenBins`.
-    std : float
-        Standard deviation of the noise in each.
-    edges : float64 ndarray of shape (n_even + 1,)
+    All of them where none stands out. `counts` are noisy ones of `EvenBins`.
     """
     window = Window.best(counts[N_SPECIAL + 1 : -1], std)
     if not window.passes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -19,6 +19,7 @@ from scipy.sparse import csr_array, issparse
 from skfdp.data._basis import spread_knots
 from skfdp.data.input_scaler import RowMap
 from skfdp.data.records import PublicRecords, Records
+from skfdp.data.units import Units
 from skfdp.mechanisms.release import Desk
 from skfdp.privacy import Event
 from skfdp.privacy import assumptions as sentences
@@ -57,16 +58,7 @@ _NEAR_ZERO = 3
 
 @dataclasses.dataclass(frozen=True)
 class Told:
-    """The noisy counts of one column, and what is public of them.
-
-    Attributes
-    ----------
-    counts : float64 ndarray of shape (n_bins,)
-    std : float
-        Standard deviation of the noise in each.
-    n_records : int
-        Their sum without noise.
-    """
+    """The noisy counts of one column, of noise `std`, and their sum without noise."""
 
     counts: np.ndarray
     std: float
@@ -86,24 +78,14 @@ class Told:
     def holds_nearly_all(self, inside: float, noise: float) -> bool:
         """Whether an interval is seen to hold all numbers but `MAY_MISS` of them.
 
-        Parameters
-        ----------
-        inside : float
-            Noisy count of the numbers within.
-        noise : float
-            Its standard deviation.
+        `inside` is the noisy count of the numbers within, `noise` its deviation.
         """
         spare = MAY_MISS * self.n_numbers - _DOUBT * noise
         return spare >= 0 and self.n_numbers - inside <= spare
 
 
 def threshold(length: int) -> float:
-    """Return how many standard deviations a window of binades has to reach.
-
-    Parameters
-    ----------
-    length : int
-        Binades in the window.
+    """Return how many standard deviations a window of this many binades has to reach.
 
     Notes
     -----
@@ -118,15 +100,7 @@ def threshold(length: int) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """A run of binades that stands out of the noise.
-
-    Attributes
-    ----------
-    first, last : int
-        Binades, the last one included.
-    total, noise : float
-        Noisy count within, and its standard deviation.
-    """
+    """A run of binades, `last` included; its noisy count, and the deviation of that."""
 
     first: int
     last: int
@@ -159,34 +133,24 @@ class Window:
 def rough_bounds(told: Told, *, sparse: bool = False) -> tuple[float, float] | None:
     """Return bounds of a column from its binades, None where nothing stands out.
 
-    Parameters
-    ----------
-    told : Told
-        Counts of `Binades`.
-    sparse : bool, default=False
-        Whether the lower bound has to be 0.
-
-    Returns
-    -------
-    bounds : (float, float) or None
-        Powers of two, or 0. One binade more than those that stand out, unless they are
-        seen to hold nearly all numbers.
+    They are powers of two, or 0: one binade more than those that stand out, unless they
+    are seen to hold nearly all numbers. The lower one of a sparse column is 0.
     """
     split = N_SPECIAL + N_BINADES
-    negative, positive = told.counts[N_SPECIAL:split], told.counts[split:]
-    sides = {1: Window.best(positive, told.std)}
+    sides = {1: told.counts[split:]}
     if not sparse:
-        sides[-1] = Window.best(negative, told.std)
-    found = {sign: side for sign, side in sides.items() if side.passes}
+        sides[-1] = told.counts[N_SPECIAL:split]
+    windows = {sign: Window.best(side, told.std) for sign, side in sides.items()}
+    found = {sign: window for sign, window in windows.items() if window.passes}
     if len(found) == 1 and not sparse:
-        ((sign, side),) = found.items()
-        other = side.of(negative if sign > 0 else positive, told.std)
+        ((sign, window),) = found.items()
+        other = window.of(sides[-sign], told.std)
         if other.total > _DOUBT * other.noise:
             found[-sign] = other
     if not found and not sparse:
-        both = Window.best(negative + positive, math.sqrt(2) * told.std)
+        both = Window.best(sides[-1] + sides[1], math.sqrt(2) * told.std)
         if both.passes:
-            found = {sign: both.of(c, told.std) for sign, c in _signed(told.counts)}
+            found = {sign: both.of(side, told.std) for sign, side in sides.items()}
     if not found:
         return OF_ZEROS if told.counts[ZERO] > threshold(1) * told.std else None
     inside = sum(side.total for side in found.values())
@@ -204,21 +168,10 @@ def rough_bounds(told: Told, *, sparse: bool = False) -> tuple[float, float] | N
     return ends[-1], ends[1]
 
 
-def _signed(counts: np.ndarray) -> tuple[tuple[int, np.ndarray], ...]:
-    split = N_SPECIAL + N_BINADES
-    return (-1, counts[N_SPECIAL:split]), (1, counts[split:])
-
-
 def fine_bounds(told: Told, edges: np.ndarray) -> tuple[float, float]:
     """Return the shortest run of even bins that is seen to hold nearly all numbers.
 
     All of them where none is seen to. Zero stays inside if zeros are seen.
-
-    Parameters
-    ----------
-    told : Told
-        Counts of `EvenBins`.
-    edges : float64 ndarray of shape (n_even + 1,)
     """
     numbers = told.counts[N_SPECIAL:]
     n_even, everywhere = len(edges) - 1, float(numbers.sum())
@@ -246,20 +199,8 @@ def knots_between(
     """Return knots with about equally many records between them, as the noise allows.
 
     Without evidence they are those of `DeclaredEncoder` for these bounds. What is seen
-    is shrunk toward these by twice what Stein's lemma asks for.
-
-    Parameters
-    ----------
-    told : Told
-        Counts of `EvenBins`.
-    edges : float64 ndarray of shape (n_even + 1,)
-    bounds : (float, float)
-    n_knots : int
-
-    Returns
-    -------
-    knots : tuple of float
-        In ascending order, all different; the bounds are the first and the last.
+    is shrunk toward these by twice what Stein's lemma asks for. They ascend, and the
+    bounds are the first and the last.
     """
     low, high = bounds
     usual = spread_knots(low, high, n_knots, "geometric" if low == 0 else "even")
@@ -295,10 +236,10 @@ def public_bounds(values: np.ndarray, *, sparse: bool) -> tuple[float, float]:
     return low, high
 
 
-def even_bins(bounds: list[tuple[float, float]], n_even: int) -> EvenBins:
+def even_bins(bounds: list[tuple[float, float]]) -> EvenBins:
     """Return the rule of even bins within some bounds."""
     low, high = np.array(bounds, dtype=np.float64).reshape(-1, 2).T
-    return EvenBins(low, high, n_even)
+    return EvenBins(low, high, N_EVEN)
 
 
 # The method of private bounds: binades first, then even bins within what they told.
@@ -315,37 +256,19 @@ BINADES_SHARE = 0.7
 MOST_COUNTS = 2**26
 
 
-@dataclasses.dataclass(frozen=True)
-class FoundBounds:
-    """Released bounds, exact ones of public columns.
+class FoundBounds(NamedTuple):
+    """Bounds and knots of a column, and whether it stood out of the noise."""
 
-    Attributes
-    ----------
-    low, high : float64 ndarray of shape (n_features,)
-        Finite, low < high.
-    knots : tuple of tuple of float
-        Of each column; empty where none were asked for.
-    seen : bool ndarray of shape (n_features,)
-        False where nothing stood out of the noise, and the bounds are the fallback.
-    """
-
-    low: np.ndarray
-    high: np.ndarray
-    knots: tuple[tuple[float, ...], ...]
-    seen: np.ndarray
+    bounds: tuple[float, float]
+    knots: tuple[float, ...]
+    seen: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class BoundsRelease:
-    """The release of bounds, and of knots between them.
+    """The release of bounds, and of `n_knots` knots between them, if any."""
 
-    Attributes
-    ----------
-    n_knots : int or None
-        Of each column; None: no knots are asked for.
-    """
-
-    n_knots: int | None = None
+    n_knots: int | None
 
     def prepare(self, public: PublicRecords, budget: Budget) -> None:
         """Learn nothing: bounds of public columns are exact, and needed at the end."""
@@ -361,7 +284,7 @@ class BoundsRelease:
             other_events=(first,),
         )
         second = budget.named(schedule, BINS)
-        check_noise(second, budget, _step(public))
+        check_noise(second, budget, public.units)
         return Plan(events=(first, second), schedule=schedule)
 
     def run(
@@ -371,54 +294,59 @@ class BoundsRelease:
         plan: Plan,
         desk: Desk,
         on_step: OnStep,
-    ) -> FoundBounds:
+    ) -> list[FoundBounds]:
         """Release the counts of binades, then those of even bins."""
-        first, second = plan.event(BINADES), plan.event(BINS)
-        return released(records, first, second, desk, self.n_knots)
+        return released(records, plan, desk, self.n_knots)
 
-    def exactly(self, records: Records) -> FoundBounds:
-        """Return the bounds of all columns as if they were public."""
-        n_features = records.public.n_features
-        found = _Found.start(records.public, self.n_knots)
-        for place in range(n_features):
-            found.add_exact(place, records.X[:, [place]])
-        return found.whole()
+
+def event_of_counts(
+    label: str,
+    n_columns: int,
+    public: PublicRecords,
+    budget: Budget,
+    share: float,
+    n_steps: int = 1,
+) -> Event:
+    """Return the event of counts of columns in bins, each of this share of ``mu**2``.
+
+    Raises
+    ------
+    ValueError
+        If there are more counts than can be held, or integers cannot carry their noise.
+    """
+    query = BinCounts.planned(n_columns)
+    if math.prod(query.shape) > MOST_COUNTS:
+        raise ValueError(
+            f"{label} of {n_columns} columns need more counts than can be held: name "
+            f"at most {MOST_COUNTS // query.rule.n_bins} of them and declare the "
+            "bounds of the others, or use centering='gaussian'."
+        )
+    reach = query.sensitivity(budget.relation)
+    event = budget.event(
+        label,
+        reach / (math.sqrt(share) * budget.mu),
+        clip_norm=query.clip_norm,
+        sensitivity=reach,
+        n_steps=n_steps,
+    )
+    check_noise(event, budget, public.units)
+    return event
 
 
 def events(
     public: PublicRecords, budget: Budget, shares: tuple[float, float]
 ) -> tuple[Event, Event]:
     """Return the events of the two releases, which take these shares of ``mu**2``."""
-    query = BinCounts.planned(public.n_private)
-    if math.prod(query.shape) > MOST_COUNTS:
-        raise ValueError(
-            f"bounds of {public.n_private} private columns are more than can be "
-            f"counted: name at most {MOST_COUNTS // query.rule.n_bins} of them, and "
-            "declare the bounds of the others."
-        )
-    reach = query.sensitivity(budget.relation)
-
-    def event(label: str, share: float) -> Event:
-        found = budget.event(
-            label,
-            reach / (math.sqrt(share) * budget.mu),
-            clip_norm=query.clip_norm,
-            sensitivity=reach,
-        )
-        check_noise(found, budget, _step(public))
-        return found
-
-    return event(BINADES, shares[0]), event(BINS, shares[1])
+    first, second = (
+        event_of_counts(label, public.n_private, public, budget, share)
+        for label, share in zip((BINADES, BINS), shares, strict=True)
+    )
+    return first, second
 
 
-def _step(public: PublicRecords) -> float:
-    """Return what one count adds to a sum; see `Units.step`."""
-    return 1.0 if public.units is None else public.units.step
-
-
-def check_noise(event: Event, budget: Budget, step: float = 1.0) -> None:
+def check_noise(event: Event, budget: Budget, units: Units | None) -> None:
     """Raise ValueError where integers cannot carry the noise of the counts."""
-    if event.noise_std[0] > MAX_STD * step:
+    if event.noise_std[0] > MAX_STD * (1.0 if units is None else units.step):
         raise ValueError(
             f"epsilon={budget.epsilon!r} and delta={budget.delta!r} need more noise "
             "than the grid of the released counts can carry: raise the budget."
@@ -426,90 +354,50 @@ def check_noise(event: Event, budget: Budget, step: float = 1.0) -> None:
 
 
 def released(
-    records: Records,
-    first: Event,
-    second: Event,
-    desk: Desk,
-    n_knots: int | None = None,
-) -> FoundBounds:
+    records: Records, plan: Plan, desk: Desk, n_knots: int | None = None
+) -> list[FoundBounds]:
     """Return the bounds of all columns: released, and exact where they are public.
 
-    Parameters
-    ----------
-    records : Records
-        Their private columns may hold any number; nothing was filled in.
-    first, second : Event
-        Of the binades and of the even bins.
-    desk : Desk
-    n_knots : int, default=None
+    Private columns of the records may hold any number; nothing was filled in.
     """
-    public = records.public
-    private = np.flatnonzero(~public.mask)
-    X, sparse, n = records.X[:, private], issparse(records.X), public.n_records
-    counts = desk.release(first.label, BinCounts(X, Binades()))
-    std = float(first.noise_std[0])
+    public, sparse = records.public, issparse(records.X)
+    private, n = np.flatnonzero(~public.mask), public.n_records
+    found = {
+        int(place): exactly(public.X[:, [j]], n_knots)
+        for j, place in enumerate(np.flatnonzero(public.mask))
+    }
+    X, event = records.X[:, private], plan.event(BINADES)
+    counts = desk.release(BINADES, BinCounts(X, Binades()))
+    std = float(event.noise_std[0])
     rough = [rough_bounds(Told(row, std, n), sparse=sparse) for row in counts]
     usual = FALLBACK_OF_SPARSE if sparse else FALLBACK
-    rule = even_bins([usual if r is None else r for r in rough], N_EVEN)
-    counts = desk.release(second.label, BinCounts(X, rule))
-    std = float(second.noise_std[0])
-    found = _Found.start(public, n_knots)
+    rule = even_bins([usual if r is None else r for r in rough])
+    counts = desk.release(BINS, BinCounts(X, rule))
+    std = float(plan.event(BINS).noise_std[0])
     for j, place in enumerate(private):
-        found.add(place, Told(counts[j], std, n), rule.edges(j), rough[j] is not None)
-    shown = public.X
-    for j, place in enumerate(np.flatnonzero(public.mask)):
-        found.add_exact(place, shown[:, [j]])
-    return found.whole()
-
-
-@dataclasses.dataclass
-class _Found:
-    """Bounds and knots of the columns so far."""
-
-    n_knots: int | None
-    sparse: bool
-    low: np.ndarray
-    high: np.ndarray
-    seen: np.ndarray
-    knots: dict[int, tuple[float, ...]]
-
-    @classmethod
-    def start(cls, public: PublicRecords, n_knots: int | None) -> _Found:
-        n = public.n_features
-        low, high = np.empty((2, n))
-        return cls(n_knots, public.sparse, low, high, np.ones(n, dtype=bool), {})
-
-    def add(self, place: int, told: Told, edges: np.ndarray, seen: bool) -> None:
-        """Take in a column that was counted."""
+        told, edges = Told(counts[j], std, n), rule.edges(j)
         low, high = float(edges[0]), float(edges[-1])
-        if seen:
+        if rough[j] is not None:
             low, high = fine_bounds(told, edges)
-        if self.sparse:
-            low = 0.0
-        self._put(place, told, edges, (low, high))
-        self.seen[place] = seen
+        pair = (0.0 if sparse else low), high
+        knots = knots_between(told, edges, pair, n_knots) if n_knots else ()
+        found[int(place)] = FoundBounds(pair, knots, rough[j] is not None)
+    return [found[place] for place in range(public.n_features)]
 
-    def add_exact(self, place: int, column) -> None:
-        """Take in a column that may be looked at, shape (n_rows, 1)."""
-        values = (column.data if issparse(column) else np.asarray(column)).ravel()
-        values = values.astype(np.float64)
-        finite = values[np.isfinite(values)]
-        bounds = public_bounds(finite, sparse=self.sparse)
-        rule = EvenBins(*(np.array([side]) for side in bounds), N_EVEN)
-        counts = BinCounts(column, rule).exact_sum(None, None, 1.0)[0]
-        told = Told(counts.astype(np.float64), 0.0, column.shape[0])
-        self._put(place, told, rule.edges(0), bounds)
 
-    def _put(self, place, told, edges, bounds) -> None:
-        self.low[place], self.high[place] = bounds
-        if self.n_knots is not None:
-            own = knots_between(told, edges, bounds, self.n_knots)
-            self.knots[place] = own
-
-    def whole(self) -> FoundBounds:
-        """Return what was found of all columns."""
-        knots = tuple(self.knots.get(j, ()) for j in range(len(self.low)))
-        return FoundBounds(self.low, self.high, knots, self.seen)
+def exactly(column: np.ndarray | csr_array, n_knots: int | None) -> FoundBounds:
+    """Return the bounds of a column that may be looked at, shape (n_rows, 1)."""
+    values = (column.data if issparse(column) else np.asarray(column)).ravel()
+    values = values.astype(np.float64)
+    bounds = public_bounds(values[np.isfinite(values)], sparse=issparse(column))
+    if not n_knots:
+        return FoundBounds(bounds, (), True)
+    rule = even_bins([bounds])
+    counts = BinCounts(column, rule).exact_sum(None, None, 1.0)[0]
+    told = Told(counts.astype(np.float64), 0.0, column.shape[0])
+    return FoundBounds(
+        bounds, knots_between(told, rule.edges(0), bounds, n_knots), True
+    )
 
 
 # The method of fits that do not know their bounds: release them, then fit.
@@ -533,22 +421,13 @@ _INSTEAD = {
 def with_public_bounds(
     row_map: RowMap, X: np.ndarray | csr_array, public: np.ndarray
 ) -> RowMap:
-    """Return a map that has the exact bounds of the public columns.
+    """Return a map of bounds `UNKNOWN` with the exact ones of the public columns.
 
-    Parameters
-    ----------
-    row_map : RowMap
-        Of bounds `UNKNOWN`.
-    X : ndarray or csr_array of shape (n_rows, n_features)
-        Only its public columns are read, which are finite.
-    public : bool ndarray of shape (n_features,)
+    Only the public columns of X are read, which are finite.
     """
     low, span = row_map.low.copy(), row_map.span.copy()
     for place in np.flatnonzero(public):
-        column = X[:, [place]]
-        values = column.data if issparse(column) else np.asarray(column)
-        values = values.ravel().astype(np.float64)
-        low[place], high = public_bounds(values, sparse=issparse(X))
+        low[place], high = exactly(X[:, [place]], None).bounds
         span[place] = high - low[place]
     return dataclasses.replace(row_map, low=low, span=span)
 
@@ -572,13 +451,6 @@ def shares(public: PublicRecords, budget: Budget) -> tuple[float, float]:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BoundsPrepared:
-    """The preparations of the method that comes after."""
-
-    after: Any
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class BoundsPlan(Plan):
     """The plan of both: the last releases are those of the method that comes after."""
 
@@ -588,11 +460,6 @@ class BoundsPlan(Plan):
 @dataclasses.dataclass(frozen=True)
 class BoundsFirst:
     """The release of bounds, and a linear method after it.
-
-    Attributes
-    ----------
-    method : Method
-        Whose plan is one for any bounds.
 
     Notes
     -----
@@ -609,17 +476,14 @@ class BoundsFirst:
     def _rest(self, public: PublicRecords, budget: Budget) -> Budget:
         return budget.after(*events(public, budget, shares(public, budget)))
 
-    def prepare(self, public: PublicRecords, budget: Budget) -> BoundsPrepared:
+    def prepare(self, public: PublicRecords, budget: Budget) -> Any:
         """Let the method learn what is public."""
-        found = self.method.prepare(public, self._rest(public, budget))
-        return BoundsPrepared(after=found)
+        return self.method.prepare(public, self._rest(public, budget))
 
-    def plan(
-        self, public: PublicRecords, prepared: BoundsPrepared, budget: Budget
-    ) -> BoundsPlan:
+    def plan(self, public: PublicRecords, prepared: Any, budget: Budget) -> BoundsPlan:
         """Plan the release of bounds, and the method on what that leaves."""
         rest = self._rest(public, budget)
-        after = self.method.plan(public, prepared.after, rest)
+        after = self.method.plan(public, prepared, rest)
         return BoundsPlan(
             events=(*rest.before, *after.events),
             schedule=after.schedule,
@@ -632,16 +496,15 @@ class BoundsFirst:
     def run(
         self,
         records: Records,
-        prepared: BoundsPrepared,
+        prepared: Any,
         plan: BoundsPlan,
         desk: Desk,
         on_step: OnStep,
     ) -> Any:
         """Release the bounds, map the rows by them, and run the method."""
-        found = released(records, plan.event(BINADES), plan.event(BINS), desk)
-        row_map = dataclasses.replace(
-            records.row_map, low=found.low, span=found.high - found.low
-        )
+        pairs = [one.bounds for one in released(records, plan, desk)]
+        low, high = np.array(pairs).T.copy()
+        row_map = dataclasses.replace(records.row_map, low=low, span=high - low)
 
         def with_map(model: Any) -> Any:
             return dataclasses.replace(model, row_map=row_map)
@@ -649,5 +512,5 @@ class BoundsFirst:
         def watched(step: int, model: Callable[[], Any]) -> bool:
             return on_step(step, lambda: with_map(model()))
 
-        asked = records.bounded_by(row_map), prepared.after, plan.after, desk
+        asked = records.bounded_by(row_map), prepared, plan.after, desk
         return with_map(self.method.run(*asked, on_step and watched))

@@ -32,7 +32,6 @@ from skfdp import (
     FeatureDPRegressor,
     PrivacyLedger,
     PrivateCenteringTransformer,
-    PrivateSearchCV,
 )
 from skfdp.audit.replay import (
     INSIDE,
@@ -43,6 +42,7 @@ from skfdp.audit.replay import (
     Trace,
     audit_replay,
 )
+from skfdp.experimental import PrivateSearchCV
 
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
 

@@ -369,7 +369,7 @@ def test_a_sparse_table_is_refused_before_the_charge(given):
 
 def test_more_columns_than_can_be_counted_are_refused():
     model = classifier(**ALGORITHM_2)
-    with pytest.raises(ValueError, match="of 70000 columns needs more counts"):
+    with pytest.raises(ValueError, match="rough mean of 131072 columns need more"):
         model.plan(np.zeros((3, 70_000)), [0, 1, 0])
 
 

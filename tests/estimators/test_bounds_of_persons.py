@@ -142,9 +142,11 @@ def test_noise_that_no_integer_carries_is_refused():
     """The noise is in shares, and integers count steps of them."""
     event = skfdp.Event(label="bins", noise_std=(2.0**35,), clip_norm=1, sensitivity=1)
     budget = Budget(1e-9, 1e-9, Relation("replace_one"), {})
-    check_noise(event, budget)
+    check_noise(event, budget, None)
+    units = Units(np.array([1, 1023]), np.array([0, 1]))
+    assert units.step == 2.0**-9
     with pytest.raises(ValueError, match="raise the budget"):
-        check_noise(event, budget, 2.0**-10)
+        check_noise(event, budget, units)
 
 
 @pytest.mark.parametrize(

@@ -537,7 +537,7 @@ def test_noise_that_no_integer_carries_is_refused():
     relation = Relation("replace_one")
     event = skfdp.Event(label="bins", noise_std=(2.0**41,), clip_norm=1, sensitivity=1)
     with pytest.raises(ValueError, match="raise the budget"):
-        check_noise(event, Budget(1e-9, 1e-9, relation, {}))
+        check_noise(event, Budget(1e-9, 1e-9, relation, {}), None)
 
 
 def test_a_release_that_was_not_charged_is_refused(table, monkeypatch):
