@@ -2,60 +2,28 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 import zipfile
-from numbers import Integral, Number, Real
 from pathlib import Path
 
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.utils import Bunch, check_random_state
 
-# Checks of the parameters of loaders and generators.
+from skfdp.data.validation import check_flag, check_number
+from skfdp.privacy.checks import shown
 
 
-def check_count(name, value):
-    """Raise ValueError unless a value is an integer of at least 2."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 2:
-        raise ValueError(
-            f"{name} must be an integer of at least 2, got {shown(value)}."
-        )
+def _check_counts(**counts):
+    for name, value in counts.items():
+        check_number(name, value, low=2, include_low=True, integral=True)
 
 
-def check_flag(name, value):
-    """Raise ValueError unless a value is True or False, in any spelling."""
-    if not isinstance(value, Number | np.bool_) or value not in (0, 1):
-        raise ValueError(f"{name} must be True or False, got {shown(value)}.")
-
-
-def shown(value):
-    """Return a value for a message: a number or a short text, else its type."""
-    plain = value is None or isinstance(value, Number | str)
-    text = repr(value) if plain else ""
-    return text if 0 < len(text) < 80 else f"a {type(value).__name__}"
-
-
-def path_of(name, value):
-    """Return a path; TypeError or ValueError for what is none."""
-    if not isinstance(value, str | os.PathLike):
-        raise TypeError(f"{name}={shown(value)} must be the path of a file or folder.")
-    if "\0" in os.fspath(value):
-        raise ValueError(f"{name} holds a null character: give another path.")
-    return Path(value).expanduser()
-
-
-def generator_of(random_state):
-    """Return scikit-learn's generator of a seed."""
-    whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
-    # A timedelta calls itself an integer.
-    odd = isinstance(random_state, np.timedelta64)
-    if odd or (whole and not 0 <= random_state < 2**32):
-        raise ValueError(
-            f"random_state={shown(random_state)} must be None, a RandomState or an "
-            "integer from 0 on below 2**32."
-        )
+def _generator_of(random_state):
+    if not isinstance(random_state, np.random.RandomState):
+        limits = {"high": 2**32, "include_low": True, "integral": True}
+        check_number("random_state", random_state, also=(None,), **limits)
     return check_random_state(random_state)
 
 
@@ -103,7 +71,9 @@ def load_purchase100(
     >>> X, y = load_purchase100("purchase100.npz", return_X_y=True)  # doctest: +SKIP
     """
     check_flag("return_X_y", return_X_y)
-    path = path_of("path", path)
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path={shown(path)} must be the path of a file.")
+    path = Path(path).expanduser()
     if not path.is_file():
         raise FileNotFoundError(
             f"path={str(path)!r} is no file: give the path of your copy."
@@ -119,7 +89,8 @@ def load_purchase100(
             f"path={str(path)!r} holds features other than 0 and 1: this is not "
             "Purchase100."
         )
-    return _returned(X.astype(np.uint8), y.astype(np.int64), return_X_y)
+    X, y = X.astype(np.uint8), y.astype(np.int64)
+    return _returned(X, y, return_X_y, "product", PURCHASE_DESCR)
 
 
 def _from_npz(path):
@@ -224,15 +195,13 @@ def make_purchase100(
     >>> X.shape, X.dtype, sorted(set(y.tolist()))
     ((500, 50), dtype('uint8'), [0, 1, 2, 3, 4])
     """
-    check_count("n_samples", n_samples)
-    check_count("n_features", n_features)
-    check_count("n_classes", n_classes)
+    _check_counts(n_samples=n_samples, n_features=n_features, n_classes=n_classes)
     check_flag("return_X_y", return_X_y)
     if n_classes > n_samples:
         raise ValueError(
             f"n_classes={n_classes!r} must be at most n_samples={n_samples!r}."
         )
-    rng = generator_of(random_state)
+    rng = _generator_of(random_state)
     profiles = _profiles(n_classes, n_features, rng)
     tastes = np.arange(1, n_classes + 1) ** -0.7
     tastes /= tastes.sum()
@@ -245,7 +214,8 @@ def make_purchase100(
         mixed = (1 - share[block]) * profiles[first[block]]
         mixed += share[block] * profiles[second[block]]
         X[block] = rng.uniform(size=mixed.shape) < -np.expm1(-mixed * activity[block])
-    return _returned(X, _clusters(X, n_classes, rng), return_X_y)
+    y = _clusters(X, n_classes, rng)
+    return _returned(X, y, return_X_y, "product", PURCHASE_DESCR)
 
 
 def _profiles(n_tastes, n_features, rng):
@@ -273,21 +243,14 @@ def _unit(X):
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
 
 
-def _returned(X, y, return_X_y):
+def _returned(X, y, return_X_y, prefix, descr, **more):
     if return_X_y:
         return X, y
-    return Bunch(
-        data=X,
-        target=y,
-        feature_names=[f"product{j}" for j in range(X.shape[1])],
-        DESCR=PURCHASE_DESCR,
-    )
+    names = [f"{prefix}{j}" for j in range(X.shape[1])]
+    return Bunch(data=X, target=y, feature_names=names, DESCR=descr, **more)
 
 
-# Generators of data sets that tell methods apart.
-
-
-OFFSET_CLASSES_DESCR = """\
+OFFSET_DESCR = """\
 Two classes whose difference is small compared with their common offset: plain
 differentially private descent fails on them, private centring rescues it.
 
@@ -372,35 +335,16 @@ def make_offset_classes(
     >>> X[y == 1][0], X[y == 0][0]
     (array([500.,   1.]), array([500.,  -1.]))
     """
-    check_count("n_samples", n_samples)
-    check_count("n_features", n_features)
-    _check_length("offset", offset)
-    _check_length("separation", separation, positive=True)
-    _check_length("noise", noise)
+    _check_counts(n_samples=n_samples, n_features=n_features)
+    check_number("offset", offset, include_low=True)
+    check_number("separation", separation)
+    check_number("noise", noise, include_low=True)
     check_flag("return_X_y", return_X_y)
-    rng = generator_of(random_state)
+    rng = _generator_of(random_state)
     y = rng.permutation(np.arange(n_samples) % 2)
     with np.errstate(all="ignore"):  # of the smallest and the largest numbers
         X = rng.normal(scale=noise, size=(n_samples, n_features))
         X[:, 0] += offset
         X[:, 1] += separation * (y - 0.5)
-    if return_X_y:
-        return X, y
-    return Bunch(
-        data=X,
-        target=y,
-        feature_names=[f"x{i}" for i in range(n_features)],
-        target_names=["minus", "plus"],
-        DESCR=OFFSET_CLASSES_DESCR,
-    )
-
-
-def _check_length(name, value, *, positive=False):
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, Real)
-        or not 0 <= value < math.inf
-        or (positive and value == 0)
-    ):
-        kind = "positive" if positive else "non-negative"
-        raise ValueError(f"{name} must be a finite {kind} number, got {shown(value)}.")
+    target_names = ["minus", "plus"]
+    return _returned(X, y, return_X_y, "x", OFFSET_DESCR, target_names=target_names)

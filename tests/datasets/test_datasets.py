@@ -59,69 +59,86 @@ def test_offset_classes_noise():
     # Five standard errors of a mean and of a standard deviation.
     np.testing.assert_allclose(noise.mean(axis=0), 0.0, atol=5 * 2.0 / 5000**0.5)
     np.testing.assert_allclose(noise.std(axis=0), 2.0, rtol=5 / 10_000**0.5)
+    with np.errstate(all="raise"):  # the smallest numbers
+        make_offset_classes(4, 2, offset=5e-324, separation=5e-324, noise=5e-324)
 
 
-def test_offset_classes_random_state():
-    first = make_offset_classes(20, random_state=0)
-    same = make_offset_classes(20, random_state=np.random.RandomState(0))
-    other = make_offset_classes(20, random_state=1)
-    assert_array_equal(first[0], same[0])
-    assert_array_equal(first[1], same[1])
-    assert (first[0] != other[0]).all()
-
-
-def test_offset_classes_bunch():
+def test_offset_classes_random_state_and_bunch():
     X, y = make_offset_classes(20, 3, random_state=0)
-    bunch = make_offset_classes(20, 3, return_X_y=False, random_state=0)
+    state = np.random.RandomState(0)
+    bunch = make_offset_classes(20, 3, return_X_y=False, random_state=state)
     assert_array_equal(bunch.data, X)
     assert_array_equal(bunch.target, y)
+    assert (make_offset_classes(20, 3, random_state=1)[0] != X).all()
     assert bunch.feature_names == ["x0", "x1", "x2"]
     assert bunch.target_names == ["minus", "plus"]
     assert "2307.11106" in bunch.DESCR
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"n_samples": 1}, "n_samples must be an integer of at least 2, got 1"),
-        ({"n_samples": 10.0}, "n_samples must be an integer of at least 2, got 10.0"),
-        ({"n_features": 1}, "n_features must be an integer of at least 2, got 1"),
-        ({"n_features": True}, "n_features must be an integer of at least 2, got True"),
-        ({"offset": -1.0}, "offset must be a finite non-negative number, got -1.0"),
-        ({"offset": np.inf}, "offset must be a finite non-negative number, got inf"),
-        ({"offset": "far"}, "offset must be a finite non-negative number, got 'far'"),
-        ({"separation": 0}, "separation must be a finite positive number, got 0"),
-        ({"separation": np.nan}, "separation must be a finite positive number, got na"),
-        ({"noise": -0.1}, "noise must be a finite non-negative number, got -0.1"),
-    ],
-)
-def test_offset_classes_bad_input(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        make_offset_classes(**parameters)
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    return (rng.random((20, 600)) < 0.1).astype(np.uint8), rng.permutation(20) % 5
 
 
-ODD_CALLS = [
-    (load_purchase100, {"path": "a\0"}, ValueError, "holds a null character"),
-    (make_offset_classes, {"return_X_y": np.array([])}, ValueError, "True or False"),
-    (make_offset_classes, {"random_state": -1}, ValueError, "random_state=-1 must be"),
-    (make_purchase100, {"random_state": np.timedelta64(3, "s")}, ValueError, "must be"),
-    (make_offset_classes, {"offset": iter([])}, ValueError, "got a list_iterator"),
-    (make_offset_classes, {"return_X_y": "x"}, ValueError, "must be True or False"),
-    (make_purchase100, {"random_state": 2**32}, ValueError, "must be None, a Rand"),
-    (load_purchase100, {"path": None}, TypeError, "path=None must be the path"),
-    (load_purchase100, {"path": "nobody.npz"}, FileNotFoundError, "is no file"),
-]
+@pytest.mark.parametrize("one_hot", [True, False])
+def test_npz(table, one_hot, tmp_path):
+    X, y = table
+    labels = np.eye(5)[y] if one_hot else y + 1
+    np.savez(tmp_path / "p.npz", features=X.astype(float), labels=labels)
+    loaded = load_purchase100(tmp_path / "p.npz")
+    np.testing.assert_array_equal(loaded.data, X)
+    np.testing.assert_array_equal(loaded.target, y)
+    assert (loaded.data.dtype, loaded.target.dtype) == (np.uint8, np.int64)
+    assert len(loaded.feature_names) == 600
+    assert "Membership inference" in loaded.DESCR
 
 
-@pytest.mark.parametrize(
-    ("call", "given", "kind", "message"),
-    ODD_CALLS,
-    ids=lambda part: getattr(part, "__name__", ""),
-)
-def test_odd_arguments_are_refused_in_a_sentence(call, given, kind, message):
-    with pytest.raises(kind, match=message) as caught:
-        call(**given)
-    assert " at 0x" not in str(caught.value)
+@pytest.mark.parametrize("first", [0, 1])
+def test_comma_separated(table, first, tmp_path):
+    X, y = table
+    np.savetxt(
+        tmp_path / "p.txt", np.column_stack([y + first, X]), fmt="%d", delimiter=","
+    )
+    data, target = load_purchase100(str(tmp_path / "p.txt"), return_X_y=True)
+    np.testing.assert_array_equal(data, X)
+    np.testing.assert_array_equal(target, y)
+
+
+def test_other_files_are_refused(table, tmp_path):
+    X, y = table
+    for arrays, message in (
+        ({"X": X, "y": y}, "expected 'features' and 'labels'"),
+        ({"features": X, "labels": y[:3]}, "20 rows of features and 3 labels"),
+        ({"features": X.ravel(), "labels": y}, "of 1 and labels of 1 dimensions"),
+        ({"features": X * 3, "labels": y}, "other than 0 and 1"),
+    ):
+        np.savez(tmp_path / "a.npz", **arrays)
+        with pytest.raises(ValueError, match=message):
+            load_purchase100(tmp_path / "a.npz")
+    for text, message in (("a,b\n", "not a comma-separated"), ("1\n2\n", "1 columns")):
+        (tmp_path / "a.csv").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            load_purchase100(tmp_path / "a.csv")
+
+
+def test_generated_baskets():
+    X, y = make_purchase100(4000, random_state=0)
+    assert X.shape == (4000, 600)
+    assert X.dtype == np.uint8
+    assert set(np.unique(X)) == {0, 1}
+    baskets = X.sum(axis=1)
+    assert 30 < baskets.mean() < 45
+    assert np.quantile(baskets, 0.99) > 2.2 * np.median(baskets)  # heavy tail
+    sizes = np.bincount(y, minlength=100)
+    assert (sizes > 0).all()
+    assert sizes.max() > 5 * sizes.min()  # unbalanced
+    popularity = np.sort(X.mean(axis=0))
+    assert popularity[-1] > 20 * popularity[0]
+    again = make_purchase100(4000, random_state=0, return_X_y=False)
+    np.testing.assert_array_equal(again.data, X)
+    np.testing.assert_array_equal(again.target, y)
+    assert (make_purchase100(4000, random_state=1)[0] != X).any()
 
 
 @pytest.mark.parametrize("name", ["a.npz", "a.csv"])
@@ -133,6 +150,29 @@ def test_damaged_copies_of_purchase100(name, content, tmp_path):
     assert "s3cr3t" not in f"{caught.value} {caught.value.__context__}"
 
 
-def test_the_smallest_numbers_raise_no_trap():
-    with np.errstate(all="raise"):
-        make_offset_classes(4, 2, offset=5e-324, separation=5e-324, noise=5e-324)
+BAD_CALLS = [
+    (make_offset_classes, {"n_samples": 1}, "n_samples=1 must be an int >= 2"),
+    (make_offset_classes, {"n_samples": 10.0}, "n_samples=10.0 must be an int >= 2"),
+    (make_offset_classes, {"n_features": True}, "n_features=True must be an int >= 2"),
+    (make_offset_classes, {"offset": -1.0}, "offset=-1.0 must be a number >= 0"),
+    (make_offset_classes, {"offset": np.inf}, "offset=inf must be a number >= 0"),
+    (make_offset_classes, {"offset": iter([])}, "offset=<list_iterator> must be"),
+    (make_offset_classes, {"separation": 0}, "separation=0 must be a number > 0"),
+    (make_offset_classes, {"separation": np.nan}, "separation=nan must be a number"),
+    (make_offset_classes, {"noise": "x"}, "noise='x' must be a number >= 0"),
+    (make_offset_classes, {"return_X_y": np.array([])}, "True or False"),
+    (make_offset_classes, {"random_state": -1}, "random_state=-1 must be an int >= 0"),
+    (make_purchase100, {"random_state": np.timedelta64(3, "s")}, "must be an int"),
+    (make_purchase100, {"random_state": 2**32}, "must be an int >= 0 and < "),
+    (make_purchase100, {"n_classes": True}, "n_classes=True must be an int >= 2"),
+    (make_purchase100, {"n_samples": 5, "n_classes": 6}, "must be at most n_samples=5"),
+    (load_purchase100, {"path": None}, "path=None must be the path"),
+    (load_purchase100, {"path": "nobody.npz"}, "is no file"),
+    (load_purchase100, {"path": "a\0"}, "is no file"),
+]
+
+
+@pytest.mark.parametrize(("call", "given", "message"), BAD_CALLS)
+def test_bad_arguments_are_refused_in_a_sentence(call, given, message):
+    with pytest.raises((ValueError, TypeError, FileNotFoundError), match=message):
+        call(**given)
