@@ -32,7 +32,6 @@ from skfdp.privacy import checks
 from skfdp.privacy.accounting import PrivacyCurve, check_delta, check_epsilon, compose
 from skfdp.privacy.events import (
     Event,
-    PrivacyBudgetError,
     check_fields,
     check_mapping,
     refuse_kind,
@@ -69,12 +68,9 @@ class Selection(Event, kind=KIND):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        coerced = {
-            "eta": checks.number("eta", self.eta, "a number above -1"),
-            "gamma": checks.number("gamma", self.gamma, "a number in (0, 1]"),
-        }
-        for name, value in coerced.items():
-            object.__setattr__(self, name, value)
+        for name, limits in (("eta", "above -1"), ("gamma", "in (0, 1]")):
+            number = checks.number(name, getattr(self, name), f"a number {limits}")
+            object.__setattr__(self, name, number)
         if not (-1 < self.eta < math.inf and 0 < self.gamma <= 1):
             raise ValueError(
                 f"eta={self.eta!r} must be above -1 and gamma={self.gamma!r} in (0, 1]."
@@ -109,31 +105,18 @@ class Selection(Event, kind=KIND):
         """Expected number of runs."""
         return mean_runs(self.eta, self.gamma)
 
-    def run_event(self, label: str, clip_norm: float, mu: float | None = None) -> Event:
-        """Return one full-batch release that costs no more than a run may.
+    def run_event(self, label: str, clip_norm: float) -> Event:
+        """Return the full-batch release that costs what a run may.
 
         Parameters
         ----------
         label : str
         clip_norm : float
             L2 bound of a contribution, and how far the sum moves.
-        mu : float, default=None
-            Its Gaussian-DP parameter, at most `run_mu`; None: all of it.
-
-        Raises
-        ------
-        PrivacyBudgetError
-            If `mu` is above `run_mu`, or no number.
         """
-        mu = self.run_mu if mu is None else mu
-        if not 0 < mu <= self.run_mu:  # written so that NaN is refused
-            raise PrivacyBudgetError(
-                f"mu={mu!r} must be positive and at most run_mu={self.run_mu!r}, "
-                "which was charged for a run."
-            )
         return Event(
             label=label,
-            noise_std=(clip_norm / mu,),
+            noise_std=(clip_norm / self.run_mu,),
             clip_norm=clip_norm,
             sensitivity=clip_norm,
             seeded=self.seeded,

@@ -99,24 +99,17 @@ def test_claim_is_above_the_exact_divergence_of_gaussian_runs(law, mu):
     pair = binned_gaussians(mu)
     assert worst_ratio(claim, *pair, chances, epsilons, rng) <= 1
 
-    # What one run costs says nothing of the best of several.
+    # What one run costs says nothing of the best of several, nor does the mean number
+    # of runs without the shift (1 + eta) epsilon_1, of the geometric law.
     def one_run(epsilon):
         return gdp_delta(epsilon, mu)
-
-    assert worst_ratio(one_run, *pair, chances, epsilons, rng) > 1.2
-
-
-@pytest.mark.parametrize("mu", [0.5, 1.0])
-def test_the_shift_is_needed(mu):
-    """Sabotage: the mean number of runs alone, without (1 + eta) epsilon_1."""
-    event = selection(mu, **LAWS["geometric 10"])
 
     def no_shift(epsilon):
         return min(1.0, event.mean_runs * gdp_delta(epsilon, mu))
 
-    epsilons = np.linspace(0, 6 * mu + 0.5, 15)
-    rng, chances = np.random.default_rng(0), event.run_probabilities()
-    assert worst_ratio(no_shift, *binned_gaussians(mu), chances, epsilons, rng) > 1.2
+    assert worst_ratio(one_run, *pair, chances, epsilons, rng) > 1.2
+    if event.mean_runs > 9 and mu in (0.5, 1.0):
+        assert worst_ratio(no_shift, *pair, chances, epsilons, rng) > 1.2
 
 
 class DiscreteCurve:
@@ -335,52 +328,34 @@ class TestComposition:
         class Stranger(Event):
             pass
 
-        values = {
-            f.name: getattr(self.plain, f.name) for f in dataclasses.fields(Event)
-        }
-        stranger = Stranger(**values | {"sampling_rate": 0.5})
+        stranger = Stranger(**EVENT, sampling_rate=0.5)
         with pytest.raises(TypeError, match="no curve is known of a Stranger"):
             compose([stranger])
 
     def test_ledger_keeps_it(self, tmp_path):
         path = tmp_path / "ledger.sqlite"
         event = selection(0.1, **LAWS["geometric 10"], public_features=("a",))
-        ledger = PrivacyLedger(path, epsilon=3.0, delta=1e-5)
+        ledger = PrivacyLedger(path, epsilon=6.0, delta=1e-5)
         ledger.charge([event], label="search")
-        ledger.charge([dataclasses.replace(self.plain, noise_std=(9.0,))])
+        ledger.charge([self.plain])
         again = PrivacyLedger(path)
         assert again.events[0] == event
-        due = compose(
-            [
-                event,
-                dataclasses.replace(
-                    self.plain, noise_std=(9.0,), public_features=("a",)
-                ),
-            ]
-        )
+        due = compose([event, dataclasses.replace(self.plain, public_features=("a",))])
         assert again.spent() == pytest.approx(due.epsilon(1e-5), rel=1e-6)
 
 
-class TestJson:
-    """Lossless, and refused by code that does not know it."""
-
-    def test_round_trip(self):
-        for law in LAWS.values():
-            event = selection(0.3, **law, seeded=True)
-            text = json.dumps(event.to_dict(), allow_nan=False)
-            assert Event.from_dict(json.loads(text)) == event
-
-    def test_unknown_kinds_and_fields_are_refused(self):
-        values = selection(0.3).to_dict()
-        with pytest.raises(ValueError, match="unknown kind 'other'"):
-            Event.from_dict(values | {"kind": "other"})
-        with pytest.raises(ValueError, match="unknown fields"):
-            Event.from_dict(values | {"more": 1})
-
-    def test_a_plain_reader_does_not_know_the_fields(self):
-        """Who reads the fields of Event alone refuses it."""
-        known = {field.name for field in dataclasses.fields(Event)}
-        assert {"kind", "eta", "gamma"} <= set(selection(0.3).to_dict()) - known
+def test_json_is_lossless_and_refused_by_code_that_does_not_know_it():
+    for law in LAWS.values():
+        event = selection(0.3, **law, seeded=True)
+        text = json.dumps(event.to_dict(), allow_nan=False)
+        assert Event.from_dict(json.loads(text)) == event
+    values = event.to_dict()
+    with pytest.raises(ValueError, match="unknown kind 'other'"):
+        Event.from_dict(values | {"kind": "other"})
+    with pytest.raises(ValueError, match="unknown fields"):
+        Event.from_dict(values | {"more": 1})
+    known = {field.name for field in dataclasses.fields(Event)}
+    assert {"kind", "eta", "gamma"} <= set(values) - known
 
 
 @pytest.mark.parametrize(
