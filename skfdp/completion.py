@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
@@ -55,25 +55,13 @@ _LEAST_SHARE = 0.02
 class Released:
     """The released statistics of the private rows, in units of the scaled columns.
 
-    Attributes
-    ----------
-    counts : ndarray of shape (n_classes,)
-        Public number of records of each class.
-    sums : ndarray of shape (n_classes, n_columns)
-    sums_std : float
-        Standard deviation of the noise of an entry.
-    second : ndarray of shape (n_columns, n_columns) or None
-        Sum of the outer products, symmetric; None if it was not released.
-    second_std : float
-        Standard deviation of the noise of an entry of its diagonal; those off it have
-        1 / sqrt(2) of it, because two triangles were averaged.
-    bounded : bool ndarray of shape (n_columns,)
-        Columns within [0, 1].
-    feature_bound : float
-        L2 bound of a row.
+    `second` is the symmetric sum of the outer products, None if it was not released.
+    `second_std` is the deviation of the noise on its diagonal; entries off it have
+    1 / sqrt(2) of that, because two triangles were averaged. Columns that are `bounded`
+    are within [0, 1].
     """
 
-    counts: np.ndarray
+    counts: np.ndarray  # public
     sums: np.ndarray
     sums_std: float
     second: np.ndarray | None
@@ -91,16 +79,9 @@ class Released:
 class PrivateColumns:
     """The distribution of the scaled private columns given the class.
 
-    Attributes
-    ----------
-    means : ndarray of shape (n_classes, n_columns)
-        Denoised class means.
-    location : ndarray of shape (n_classes, n_columns)
-        h of bounded columns, the mean of others.
-    slope : ndarray of shape (n_columns,)
-    factor : ndarray of shape (n_columns, n_columns) or None
-        L of the correlation L L' of the Gaussian vector; None: independent.
-    bounded : bool ndarray of shape (n_columns,)
+    `means` are denoised ones of each class. `location` is h of bounded columns and the
+    mean of others. `factor` is L of the correlation L L' of the Gaussian vector; None:
+    independent.
     """
 
     means: np.ndarray
@@ -177,22 +158,8 @@ def shrunk_means(
     Empirical Bayes: the deviation of class k in column j has the prior variance
     ``t variance_j``, with t from the squared deviations less those of the noise, and
     less one standard deviation of that difference, because a classifier trusts what it
-    is given. A column that hardly varies is not trusted to separate the classes.
-
-    Parameters
-    ----------
-    released : Released
-    grand : ndarray of shape (n_columns,)
-    variance : ndarray of shape (n_columns,)
-
-    Returns
-    -------
-    means : ndarray of shape (n_classes, n_columns)
-        Those of bounded columns strictly within (0, 1).
-
-    References
-    ----------
-    James and Stein (1961), *Estimation with quadratic loss*.
+    is given (James and Stein 1961). A column that hardly varies is not trusted to
+    separate the classes. Means of bounded columns are strictly within (0, 1).
     """
     present = released.counts > 0
     counts = np.maximum(released.counts, 1)[:, None]
@@ -236,16 +203,12 @@ def clipped_moments(
     centre = 0.5 + slope * location
     low, high = -centre / slope, (1 - centre) / slope
     inside = ndtr(high) - ndtr(low)
-    at_low, at_high = _density(low), _density(high)
+    at_low, at_high = (np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) for z in (low, high))
     mean = ndtr(-high) + centre * inside + slope * (at_low - at_high)
     interior = centre * (1 - centre) * inside
     interior += slope * (1 - 2 * centre) * (at_low - at_high)
     interior -= slope**2 * (inside + low * at_low - high * at_high)
     return mean, interior
-
-
-def _density(z: np.ndarray) -> np.ndarray:
-    return np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
 
 
 def _locations(means: np.ndarray, slope: np.ndarray | float) -> np.ndarray:
@@ -275,20 +238,12 @@ def _slopes(means: np.ndarray, share: np.ndarray, interior: np.ndarray) -> np.nd
 
 _ORTHANT = enforced(assumptions.CLASS_ORTHANT)
 _SIGNED = enforced(assumptions.CLASS_SIGNED)
-# Share of mu**2 for the second moments, where they are released.
-_SECOND_SHARE = 0.5
+# Their label, and their share of mu**2 where they are released.
+_SECOND, _SECOND_SHARE = "second moments", 0.5
 
 
-@dataclasses.dataclass(frozen=True)
-class Completed:
-    """A classifier that was trained on completed records.
-
-    Attributes
-    ----------
-    estimator : classifier
-    class_means : ndarray of shape (n_classes, n_private) or None
-        Denoised means of the scaled private columns; None without privacy.
-    """
+class Completed(NamedTuple):
+    """A trained classifier, and denoised class means: None without privacy."""
 
     estimator: Any
     class_means: np.ndarray | None = None
@@ -298,16 +253,7 @@ class Completed:
 class Completion:
     """The completion of records by statistics of private columns given the class.
 
-    Attributes
-    ----------
-    estimator : classifier
-        Unfitted.
-    feature_bound : float
-        L2 bound of the private columns of a row.
-    covariance : bool or "auto"
-        Whether the second moments are released too.
-    n_draws : int
-        Completions of each record.
+    Parameters are those of `PrivateCompletionClassifier`.
     """
 
     estimator: Any
@@ -324,19 +270,14 @@ class Completion:
         sums = ClassSum.planned(nonnegative=bounded)
         others, covariance = (), self.covariance
         if covariance == "auto":
-            covariance = parameters.completion_covariance(
-                public.n_classes, public.n_private, bounded
-            )
+            sizes = public.n_classes, public.n_private
+            covariance = parameters.completion_covariance(*sizes, bounded)
         if covariance:
             second = SecondMoment.planned()
             reach = second.sensitivity(budget.relation)
-            mu = budget.mu * math.sqrt(_SECOND_SHARE)
-            event = budget.event(
-                "second moments",
-                reach / mu,
-                clip_norm=second.clip_norm,
-                sensitivity=reach,
-            )
+            std = reach / (budget.mu * math.sqrt(_SECOND_SHARE))
+            clip = second.clip_norm
+            event = budget.event(_SECOND, std, clip_norm=clip, sensitivity=reach)
             others = (event,)
         schedule = budget.calibrate(
             n_steps=1,
@@ -375,7 +316,7 @@ class Completion:
         row_map = dataclasses.replace(public.row_map.part(private), feature_bound=bound)
         rows = GridRows.build(records.X[:, private], row_map.mapped)
         second, second_std = None, 0.0
-        event = plan.event("second moments")
+        event = plan.event(_SECOND)
         if event is not None:
             second = desk.release(event.label, SecondMoment(rows))
             second = (second + second.T) * (bound**2 / 2)
@@ -641,39 +582,21 @@ class PrivateCompletionClassifier(
             attributes["class_means_"] = found.class_means
         return attributes | {"estimator_": found.estimator}
 
-    def _rows(self, X) -> np.ndarray:
+    def _scaled(self, X) -> np.ndarray:
         X = self._rows_to_predict(X)  # before row_map_, which an unfitted one lacks
         return self.row_map_.scale(X)
 
     @without_traps()
     def predict(self, X):
-        """Return the inner estimator's label of each row, private columns included.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        rows = self._rows(X)  # before estimator_, which an unfitted one lacks
+        """Return the inner estimator's label of each row, private columns included."""
+        rows = self._scaled(X)  # before estimator_, which an unfitted one lacks
         return self.estimator_.predict(rows)
 
     @available_if(_delegated("predict_proba"))
     @without_traps()
     def predict_proba(self, X):
-        """Return the inner estimator's probability of each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-        """
-        rows = self._rows(X)  # before estimator_, which an unfitted one lacks
+        """Return the inner estimator's probability of each class."""
+        rows = self._scaled(X)
         return self.estimator_.predict_proba(rows)
 
     @available_if(_delegated("predict_proba"))
@@ -683,16 +606,8 @@ class PrivateCompletionClassifier(
 
         Its own `predict_log_proba` if it has one, else the logarithm of its
         `predict_proba`, which is ``-inf`` where that is 0.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        logs : ndarray of shape (n_samples, n_classes)
         """
-        rows = self._rows(X)  # before estimator_, which an unfitted one lacks
+        rows = self._scaled(X)
         if hasattr(self.estimator_, "predict_log_proba"):
             return self.estimator_.predict_log_proba(rows)
         return np.log(self.estimator_.predict_proba(rows))
@@ -700,15 +615,6 @@ class PrivateCompletionClassifier(
     @available_if(_delegated("decision_function"))
     @without_traps()
     def decision_function(self, X):
-        """Return the inner estimator's decision function.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        rows = self._rows(X)  # before estimator_, which an unfitted one lacks
+        """Return the inner estimator's decision function."""
+        rows = self._scaled(X)
         return self.estimator_.decision_function(rows)

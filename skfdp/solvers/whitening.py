@@ -45,14 +45,8 @@ LONGEST_ROW = 1.0
 class WeightedRows:
     """Public rows of a weighted loss, each as it enters the statistic.
 
-    Attributes
-    ----------
-    grid : GridRows
-        ``w_i phi_i``, the constant column included.
-    weight : float64 ndarray of shape (n_rows,)
-        w, in (0, 1].
-    shares : float64 ndarray of shape (n_rows,), default=None
-        How often each record counts, beside w; None: once.
+    `grid` has ``w_i phi_i``, the constant column included; `weight` is w, in (0, 1];
+    `shares` say how often each record counts, beside w. None: once.
     """
 
     grid: GridRows
@@ -87,16 +81,10 @@ class WeightedRows:
 class Whitening:
     """Public map from mapped rows to phi: centred, rotated, scaled.
 
-    Attributes
-    ----------
-    mean : ndarray of shape (n_features,)
-    basis : ndarray of shape (n_features, n_directions)
-        Principal directions, scaled by `water_filling`, over the bound of the rows.
-    bias : float or None
-        Value of the constant last column; None: no intercept.
-    prior : ndarray of shape (n_columns,)
-        Variance of the weights that `water_filling` expects, for a loss whose
-        curvature is 1.
+    The columns of `basis` are principal directions, scaled by `water_filling`, over the
+    bound of the rows. `bias` is the value of the constant last column, None without an
+    intercept. `prior` is the variance of each weight that `water_filling` expects, for
+    a loss whose curvature is 1.
     """
 
     mean: np.ndarray
@@ -112,19 +100,11 @@ class Whitening:
         noise: float,
         shares: np.ndarray | None = None,
     ):
-        """Learn the map from public rows.
+        """Learn the map from public rows, each of which counts `shares` times.
 
-        Parameters
-        ----------
-        rows : PublicRows
-            Of shape (n_rows, n_features).
-        mean_prior : float or None
-            Prior variance of the target's mean over the target's variance; None: no
-            intercept, and the rows are not centred.
-        noise : float
-            See `water_filling`.
-        shares : float64 ndarray of shape (n_rows,), default=None
-            How often each row counts in the means; None: once.
+        `mean_prior` is the prior variance of the target's mean over the target's
+        variance; None: no intercept, and the rows are not centred. For `noise` see
+        `water_filling`.
         """
         fit_intercept = mean_prior is not None
         rows = _Scaled.of(rows)
@@ -156,12 +136,8 @@ class Whitening:
         kept = share[: directions.shape[1]] > 0
         basis = directions[:, kept] * scale[: len(kept)][kept]
         bias = scale[-1] if fit_intercept else 0.0
-        norms = np.concatenate(
-            [
-                _norms((rows[block] - mean) @ basis, bias)
-                for block in blocks(*rows.shape)
-            ]
-        )
+        phi = ((rows[block] - mean) @ basis for block in blocks(*rows.shape))
+        norms = np.concatenate([_norms(block, bias) for block in phi])
         radius = np.quantile(norms, level) or norms.max() or 1.0
         return cls(
             mean / rows.unit,
@@ -252,12 +228,10 @@ def _principal(
         centred = np.empty(rows.shape, dtype=np.float32)
         for block in blocks(*rows.shape):
             centred[block] = (rows[block] - mean) * root[block]
-        _, scale, directions = randomized_svd(
-            centred, min(MOST_DIRECTIONS, n_rows), random_state=0
-        )
-        return scale.astype(np.float64) ** 2 / n_records, directions.T.astype(
-            np.float64
-        )
+        rank = min(MOST_DIRECTIONS, n_rows)
+        found = randomized_svd(centred, rank, random_state=0)
+        scale, directions = (one.astype(np.float64) for one in found[1:])
+        return scale**2 / n_records, directions.T
     covariance = np.zeros((n_features, n_features))
     for block in blocks(*rows.shape):
         centred = rows[block] - mean
@@ -292,23 +266,9 @@ def _principal_of_few(
 def water_filling(prior: np.ndarray, noise: float, n_records: float) -> np.ndarray:
     """Share out the squared norm of the rows among the directions.
 
-    Parameters
-    ----------
-    prior, noise
-        See `shares_of_norm`.
-    n_records : float
-
-    Returns
-    -------
-    share : ndarray of shape (n_directions,)
-        Zero for the directions that are left out.
+    See `shares_of_norm`. Directions that are left out have a share of zero.
     """
-    return shares_of_norm(prior, noise, _chance(n_records))
-
-
-def _chance(n_records: float) -> float:
-    """Return c of `water_filling`."""
-    return CHANCE / min(n_records, CHANCE_ROWS)
+    return shares_of_norm(prior, noise, CHANCE / min(n_records, CHANCE_ROWS))
 
 
 def _shares(
@@ -331,22 +291,9 @@ def _shares(
     of the target's variance. Without noise every weight is 1 at the best, because
     ``A_j**2 <= B_j``: the bound grows with the signal up to the longest row.
 
-    Parameters
-    ----------
-    squares : ndarray of shape (n_some, n_directions)
-        ``x_j**2`` of public rows.
-    prior, noise
-        See `water_filling`.
-    counts : (ndarray of shape (n_some,), float)
-        How often these rows count, and n, the total over all rows.
-    least : float
-        Share that the last direction has at least.
-
-    Returns
-    -------
-    level : float
-        The quantile of the norms that is the bound.
-    share : ndarray of shape (n_directions,)
+    `squares` are ``x_j**2`` of some public rows, `counts` say how often these count,
+    and n. The last direction has a share of `least` at least. Returned are the quantile
+    of the norms that is the bound, and the shares.
     """
     best, (own, n_records) = -np.inf, counts
     for level in LEVELS:
