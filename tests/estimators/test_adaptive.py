@@ -11,7 +11,6 @@ from skfdp.audit import audit_replay
 from skfdp.privacy import RELATIONS
 from skfdp.queries.statistics import FIRST, N_BINADES, N_SPECIAL, Binades, BinCounts
 from skfdp.solvers import adaptive_centring as adaptive
-from skfdp.solvers import adaptive_centring as distances
 from skfdp.solvers.adaptive_centring import N_SHELLS, RADII
 from skfdp.solvers.centring import LONGEST
 
@@ -66,7 +65,7 @@ def test_the_mean_and_the_quantile_are_those_of_the_rows(monkeypatch):
     lengths = np.linalg.norm(mapped - mapped.mean(axis=0), axis=1)
     # a tenth of the rows is cut to the radius
     assert np.linalg.norm(centre.mean - mapped.mean(axis=0)) < 0.05 * lengths.mean()
-    wanted = np.quantile(lengths, distances.LEVEL)
+    wanted = np.quantile(lengths, adaptive.LEVEL)
     assert wanted <= centre.radius <= 1.5 * wanted
 
 
@@ -194,7 +193,7 @@ def counted(values):
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.985])
 def test_a_quantile_is_the_least_radius_with_enough_within(level):
     values = np.random.default_rng(0).lognormal(-3, 0.7, 5000)
-    found = distances.quantile(counted(values), level, 1e-9, 5000)
+    found = adaptive.quantile(counted(values), level, 1e-9, 5000)
     assert np.mean(values > found) <= 1 - level
     below = RADII[np.searchsorted(RADII, found) - 1]
     assert np.mean(values > below) > 1 - level
@@ -203,17 +202,17 @@ def test_a_quantile_is_the_least_radius_with_enough_within(level):
 def test_doubt_widens_a_quantile_and_never_narrows_it_below_what_is_seen():
     rng = np.random.default_rng(0)
     values = rng.lognormal(-3, 0.3, 5000)
-    exact = distances.quantile(counted(values), 0.9, 1e-9, 5000)
+    exact = adaptive.quantile(counted(values), 0.9, 1e-9, 5000)
     for std in (5.0, 30.0):
         found = [
-            distances.quantile(
+            adaptive.quantile(
                 counted(values) + rng.normal(0, std, N_SHELLS + 1), 0.9, std, 5000
             )
             for _ in range(50)
         ]
         assert np.mean([exact * 0.84 < one < exact * 1.5 for one in found]) > 0.9
     blind = counted(values) + rng.normal(0, 3000, N_SHELLS + 1)
-    assert distances.quantile(blind, 0.9, 3000.0, 5000) == 1.0
+    assert adaptive.quantile(blind, 0.9, 3000.0, 5000) == 1.0
 
 
 def test_a_column_that_seems_longer_than_all_others_is_taken_for_noise():
@@ -328,12 +327,8 @@ def test_a_transformer_cuts_what_is_beyond_the_quantile(level):
     labels = [event.label for event in private.privacy_.events]
     assert labels == ["distances", "mean"]
     assert 9.99 < private.privacy_.epsilon <= 10.0
-
-
-def test_without_a_quantile_the_transformer_releases_the_mean_alone():
-    X, _ = far_rows(n=200)
-    centre = PrivateCenteringTransformer(bounds=False, random_state=0).fit(X)
-    assert [event.label for event in centre.privacy_.events] == ["mean"]
+    plain = PrivateCenteringTransformer(bounds=False, random_state=0).fit(X)
+    assert [event.label for event in plain.privacy_.events] == ["mean"]
 
 
 # -- what is refused -------------------------------------------------------------------
@@ -357,25 +352,19 @@ def test_parameters_that_are_refused(kind, given, message):
         kind(bounds=False, **more, **given).fit(X, y)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [{"centering": "adaptive"}, {"clip_quantile": 0.5}, {"clip_features": True}],
-)
-def test_a_sparse_table_is_refused_before_the_charge(given):
-    X, y = far_rows(n=50)
-    with pytest.raises(ValueError, match="need a dense X"):
-        classifier(**given).fit(csr_array(X), y)
-
-
 def test_more_columns_than_can_be_counted_are_refused():
     model = classifier(**ALGORITHM_2)
     with pytest.raises(ValueError, match="rough mean of 131072 columns need more"):
         model.plan(np.zeros((3, 70_000)), [0, 1, 0])
 
 
-def test_a_quantile_beside_public_columns_is_refused():
+def test_sparse_tables_and_public_columns_are_refused_before_the_charge():
+    X, y = far_rows(n=50)
+    for given in ({"centering": "adaptive"}, {"clip_quantile": 0.5}, ALGORITHM_2):
+        with pytest.raises(ValueError, match="need a dense X"):
+            classifier(**given).fit(csr_array(X), y)
     centre = PrivateCenteringTransformer(
         bounds=False, public_features=[0], clip_quantile=0.9
     )
     with pytest.raises(ValueError, match=r"clip_quantile=0\.9 is for tables without"):
-        centre.fit(far_rows(n=50)[0])
+        centre.fit(X)
