@@ -63,17 +63,9 @@ from skfdp.solvers.parameters import ASSUMPTIONS, REFUSES, public_count, store
 MARGIN = 1e-9
 # What a candidate must not change: the search sets it, or the event promises it.
 FIXED = (
-    "epsilon",
-    "delta",
-    "neighboring_relation",
-    "public_features",
-    "public_target",
-    "n_records",
-    "target_name",
-    "names",
-    "classes",
-    "ledger",
-    "random_state",
+    *("epsilon", "delta", "ledger", "random_state"),
+    *("neighboring_relation", "n_records", "public_features", "public_target"),
+    *("target_name", "names", "classes"),
 )
 _ASSUMPTIONS = (
     Assumption(
@@ -257,16 +249,8 @@ def global_generators_kept() -> Iterator[None]:
 class ScoreSum:
     """The sum of one number in [-clip_norm, clip_norm] of one sign a record.
 
-    Parameters
-    ----------
-    values : float ndarray of shape (n_rows,)
-        What each record contributes: private.
-    clip_norm : float
-        Bound of the absolute values.
-    sign : {-1, 1}
-        The contributions are in ``[0, clip_norm]`` or ``[-clip_norm, 0]``.
-    finest : float
-        Smallest grid unit, a power of two.
+    The private `values` are in ``[0, clip_norm]``, or with `sign` -1 in ``[-clip_norm,
+    0]``; `finest` is the smallest grid unit, a power of two.
 
     Notes
     -----

@@ -300,17 +300,6 @@ def test_coefficients_are_linear_in_x_and_classes_those_of_cut_rows(releases):
     )
 
 
-def test_without_noise_and_cuts_the_loop_is_that_of_algorithm_3():
-    """A limit: rows of one spread, no feature clipped, and a budget of 10,000."""
-    X, y = far_rows(offset=2.0)
-    fits = [
-        classifier(1e4, centering=centering).fit(X, y)
-        for centering in ("gaussian", "adaptive")
-    ]
-    proba = [model.predict_proba(X)[:, 1] for model in fits]
-    assert np.abs(proba[0] - proba[1]).mean() < 0.03
-
-
 # -- the transformer -------------------------------------------------------------------
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_a_transformer_cuts_what_is_beyond_the_quantile(level):

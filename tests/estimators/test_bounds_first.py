@@ -1,13 +1,11 @@
 """Fits that release their bounds first: one plan, one charge, one guarantee."""
 
 import dataclasses
-import json
 import math
 import pickle
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
@@ -19,8 +17,6 @@ from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
-    PrivacyBudgetError,
-    PrivacyLedger,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
 )
@@ -113,21 +109,6 @@ def test_bounds_are_released_first_within_the_budget(name, problem, releases):
     assert all(0.009 < share < 0.3 for share in shares)
 
 
-@each
-def test_the_charge_is_equal_for_all_private_values(name, problem):
-    X, score = problem
-    y, private = target_of(name, score), private_columns(name)
-    told = {"names": list("abcd"), "target_name": "y"}
-    wanted = make(name, **told).plan(X, y)
-    for value in (0, 1e308, math.nan, -math.inf):
-        other = np.where(private, value, X)
-        plan = make(name, **told).plan(other, y)
-        assert json.dumps(plan.to_dict()) == json.dumps(wanted.to_dict())
-    ledger = PrivacyLedger()
-    make(name, **told, ledger=ledger).fit(other, y)
-    assert ledger.events == wanted.events
-
-
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_every_relation(relation, problem):
     X, score = problem
@@ -138,15 +119,6 @@ def test_every_relation(relation, problem):
     moved = math.sqrt(8) if of.replaces else 2.0
     assert [event.sensitivity for event in events[:2]] == pytest.approx([moved] * 2)
     assert model.privacy_.epsilon <= 2.0
-
-
-def test_a_ceiling_below_the_whole_fit_stops_it_before_any_release(problem, releases):
-    X, score = problem
-    ledger = PrivacyLedger(epsilon=1.9, delta=1e-5)
-    with pytest.raises(PrivacyBudgetError):
-        make("dpsgd-f", ledger=ledger).fit(X, score > 0)
-    assert not releases
-    assert not ledger.entries
 
 
 def test_what_comes_after_has_what_is_left():
@@ -266,15 +238,6 @@ def test_sparse_tables(problem):
         wanted = model.plan(csr_array(dense), y)
         blank = np.where(private_columns(name), 0.0, dense)
         assert model.plan(csr_array(blank), y) == wanted
-
-
-def test_frames_and_names(problem):
-    X, score = problem
-    X = pd.DataFrame(X, columns=list("abcd"))
-    model = make("feature-dp, columns public", public_features=["a", "c"])
-    model.fit(X, pd.Series(score > 0, name="y").astype(int))
-    assert model.privacy_.public_features == ("a", "c")
-    assert model.row_map_.low[0] == X["a"].min()
 
 
 # -- the orthant with released bounds ------------------------------------------------

@@ -2,18 +2,13 @@
 
 import dataclasses
 import math
-import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from skfdp import (
@@ -21,7 +16,6 @@ from skfdp import (
     PrivacyLedger,
     PrivateCompletionClassifier,
     UtilityWarning,
-    report,
 )
 from skfdp import completion as method
 from skfdp.privacy import Relation, compose, gdp_epsilon
@@ -115,18 +109,6 @@ def test_the_queries_hold_the_private_columns_within_the_bound(small, releases):
         assert seen["query"].rows.values.shape == (300, 2)
         norms = np.sqrt(seen["query"].rows.squared_norms) * 2.0**-14
         assert norms.max() <= 1
-
-
-def test_the_charge_comes_before_the_first_release(small, releases):
-    counts = []
-
-    class Ledger(PrivacyLedger):
-        def charge(self, *args, **more):
-            counts.append(len(releases))
-            return super().charge(*args, **more)
-
-    make(ledger=Ledger()).fit(*small)
-    assert counts == [0]
 
 
 def test_an_exhausted_budget_trains_nothing(small, releases, seen):
@@ -317,32 +299,6 @@ def test_auto_comes_from_public_numbers():
     assert defaults.completion_covariance(10, 80, bounded=False)
     assert not defaults.completion_covariance(2, 513, bounded=True)
     assert [defaults.n_draws(n) for n in (100, 3000, 10_000, 10**7)] == [5, 4, 1, 1]
-
-
-# -- scikit-learn --------------------------------------------------------------------
-def test_frames_names_pickles_clones_and_nested_parameters(small):
-    X, y = small
-    frame = pd.DataFrame(X, columns=["age", "hours", "p1", "p2"])
-    model = make(
-        make_pipeline(StandardScaler(), LogisticRegression()),
-        public_features=["age", "hours"],
-        bounds={"p1": (0, 1), "p2": (0, 1)},
-    )
-    model.set_params(estimator__logisticregression__C=0.5).fit(frame, y)
-    assert model.estimator_[-1].C == 0.5
-    assert model.privacy_.private_features == ("p1", "p2")
-    restored = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(restored.predict(frame), model.predict(frame))
-    assert not clone(model).__sklearn_is_fitted__()
-    assert report(model).epsilon == model.privacy_.epsilon
-
-
-def test_every_fit_of_a_search_is_charged(small):
-    ledger = PrivacyLedger()
-    grid = {"estimator__C": [0.1, 1.0]}
-    search = GridSearchCV(make(ledger=ledger, covariance=False), grid, cv=2)
-    search.fit(*small)
-    assert len({entry.charge for entry in ledger.entries}) == 5
 
 
 # -- refusals ------------------------------------------------------------------------

@@ -204,14 +204,6 @@ def test_any_table_has_bounds_that_can_be_declared(X):
                 assert (np.diff(knots) > 0).all()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "int16", "bool"])
-def test_every_type_of_numbers_is_counted_alike(dtype):
-    X = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 100, (N, 2))
-    one, other = seeded(X.astype(dtype)), seeded(X.astype(float))
-    assert one.bounds == other.bounds
-    assert one.knots == other.knots
-
-
 def test_sparse_columns_have_a_lower_bound_of_zero():
     rng = np.random.default_rng(0)
     dense = np.where(rng.random((N, 3)) < 0.7, 0.0, rng.normal(size=(N, 3)))
