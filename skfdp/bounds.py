@@ -26,7 +26,7 @@ from skfdp.data.arrays import blanked, check_columns_of_frame, check_finite
 from skfdp.data.columns import column_names, public_mask
 from skfdp.data.input_scaler import RowMap
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.units import RowsOfUnits, Units, noise_of_sums
+from skfdp.data.units import RowsOfUnits, noise_of_sums
 from skfdp.data.validation import check_flag, check_number, guarded_fit, unmasked
 from skfdp.privacy import FitPlan, PrivacyReport
 from skfdp.privacy.assumptions import BINNED, Assumption, enforced
@@ -283,7 +283,11 @@ class PrivateBoundsRelease(PrivateEstimator):
         check_finite(X, mask)
         if planning:
             X = blanked(X, mask)
-        units = self._units_of(groups, X.shape)
+        relation = Relation.of(self.neighboring_relation)
+        units = RowsOfUnits.checked(None, groups, X.shape[0], relation)
+        if units is not None:
+            noise = noise_of_sums(self.epsilon, self.delta, relation, X.shape[1])
+            units = units.units(noise)
         n_records = X.shape[0] if units is None else units.n_units
         n_records = public_count(n_records, self.n_records, self.epsilon, self.delta)
         public = PublicRecords(
@@ -297,13 +301,6 @@ class PrivateBoundsRelease(PrivateEstimator):
             _table=X,
         )
         return Records(X, None, public)
-
-    def _units_of(self, groups, shape: tuple[int, int]) -> Units | None:
-        relation = Relation.of(self.neighboring_relation)
-        given = RowsOfUnits.checked(None, groups, shape[0], relation)
-        if given is None:
-            return None
-        return given.units(noise_of_sums(self.epsilon, self.delta, relation, shape[1]))
 
     def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
         self.plan_ = super()._fit_plan(public, plan)
@@ -323,21 +320,11 @@ class PrivateBoundsRelease(PrivateEstimator):
 
 
 def chosen_numbers(X: Any, columns: Any) -> tuple[Any, list[str | int] | None]:
-    """Return some columns of a table as numbers, and the key of each.
+    """Return some columns of a table as numbers, and the name or position of each.
 
-    Parameters
-    ----------
-    X : array-like, csr_array or frame
-        Of a frame every value is read by itself: whatever a cell holds, others are
-        read alike.
-    columns : list of str or int, or None
-
-    Returns
-    -------
-    X : ndarray, csr_array or frame
-        As it is where it is no table: that is refused by whoever checks it.
-    keys : list of str or int, or None
-        Names, or positions in X; None: all positions.
+    Of a frame every value is read by itself: whatever a cell holds, others are read
+    alike. What is no table is returned as it is, and refused by whoever checks it. No
+    keys: all positions.
     """
     check_no_path(X)
     if not (is_frame(X) or hasattr(type(X), "collect")):
@@ -363,18 +350,14 @@ def chosen_numbers(X: Any, columns: Any) -> tuple[Any, list[str | int] | None]:
 
 def _places(columns: Any, labels: list) -> list[int]:
     """Return the positions of columns that are named, or given by position."""
-    listed = [columns] if isinstance(columns, (str, int, np.integer)) else columns
-    try:
-        asked = list(listed)
-    except TypeError:
-        asked = []
-    places = []
+    one = isinstance(columns, (str, int, np.integer))
+    asked = [columns] if one else list(columns) if np.iterable(columns) else []
+    places, n = [], len(labels)
     for key in asked:
         if isinstance(key, str) and key in labels:
             places.append(labels.index(key))
         elif isinstance(key, (int, np.integer)) and not isinstance(key, bool):
-            if -len(labels) <= key < len(labels):
-                places.append(int(key) % len(labels))
+            places += [int(key) % n] if -n <= key < n else []
     if not places or len(places) < len(asked) or len(set(places)) < len(places):
         raise ValueError(
             f"columns={shown(columns)} must list columns of X, each once, by name or "
