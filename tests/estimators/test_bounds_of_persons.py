@@ -119,23 +119,15 @@ def test_a_column_tells_the_persons(panel):
         private_bounds(frame, groups="whom")
 
 
-def test_a_ledger_of_records_refuses_it(panel):
+def test_persons_are_refused_where_there_are_none(panel):
     X, groups = panel
     ledger = PrivacyLedger()
     private_bounds(X, ledger=ledger)
     with pytest.raises(PrivacyBudgetError, match="protects persons"):
         private_bounds(X, groups=groups, ledger=ledger)
-
-
-def test_rows_that_come_and_go_have_no_persons(panel):
-    X, groups = panel
+    add = {"neighboring_relation": "add_or_remove_one", "n_records": 3000}
     with pytest.raises(ValueError, match="groups needs a public number of rows"):
-        private_bounds(
-            X,
-            groups=groups,
-            neighboring_relation="add_or_remove_one",
-            n_records=3000,
-        )
+        private_bounds(X, groups=groups, **add)
 
 
 def test_noise_that_no_integer_carries_is_refused():

@@ -258,22 +258,14 @@ def test_it_gains_on_the_public_columns_and_grows_with_epsilon(digits):
     assert scores[1] > scores[0]
 
 
-@pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
-@pytest.mark.parametrize("bounds", [None, False])
-def test_signed_columns_without_bounds_work(bounds):
+def test_signed_columns_without_bounds_and_nothing_public_but_the_target(small):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 2000)
     X = rng.normal(size=(2000, 4))
     X[:, 2] += 2 * y
-    model = make(bounds=bounds, random_state=0).fit(X, y)
-    assert model.score(X, y) > 0.8
-
-
-def test_nothing_public_but_the_target(small):
-    model = make(
-        public_features=None, epsilon=30.0, feature_bound=2.0, random_state=0
-    ).fit(*small)
-    assert model.privacy_.public_features == ()
+    assert make(bounds=False, random_state=0).fit(X, y).score(X, y) > 0.8
+    model = make(public_features=None, epsilon=30.0, feature_bound=2.0, random_state=0)
+    assert model.fit(*small).privacy_.public_features == ()
     assert model.privacy_.private_features == (0, 1, 2, 3)
     assert model.privacy_.public_target
     assert model.score(*small) > 0.75
@@ -329,14 +321,11 @@ def test_bad_parameters(parameters, message, small):
     assert len(ledger) == 0
 
 
-@pytest.mark.parametrize("estimator", ["logistic", LogisticRegression, Ridge()])
-def test_an_estimator_must_be_an_instance(estimator, small):
-    with pytest.raises(TypeError, match="must be a scikit-learn classifier"):
-        make(estimator).fit(*small)
-
-
-def test_bad_data_is_refused_without_a_datum(small):
+def test_bad_estimators_and_data_are_refused_without_a_datum(small):
     X, y = small
+    for estimator in ("logistic", LogisticRegression, Ridge()):
+        with pytest.raises(TypeError, match="must be a scikit-learn classifier"):
+            make(estimator).fit(X, y)
     with pytest.raises(ValueError, match="contains NaN"):
         make(on_invalid="raise").fit(np.where(X > 0.5, np.nan, X), y)
     with pytest.raises(ValueError, match="one class only"):

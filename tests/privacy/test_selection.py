@@ -236,6 +236,8 @@ def test_calibration_meets_the_budget(law, epsilon):
     assert event.run_mu < gdp_mu(epsilon, 1e-5)
     louder = dataclasses.replace(event, noise_std=(event.noise_std[0] * 0.999,))
     assert compose([louder]).epsilon(1e-5) > epsilon
+    with pytest.raises(ValueError, match="too small for a search of 1e\\+03 runs"):
+        calibrate_run(selection(gamma=1e-3), 1e-9, 1e-12)
 
 
 @laws
@@ -256,19 +258,6 @@ def test_a_run_of_several_releases_costs_what_they_do(law):
     assert four.run_event("score", 3.0).mu == pytest.approx(0.4)
     ours, theirs = (compose([event]).epsilon(1e-5) for event in (four, one))
     assert ours == pytest.approx(theirs, rel=1e-9)
-
-
-def test_calibration_says_when_there_is_no_noise_for_it():
-    with pytest.raises(ValueError, match="too small for a search of 1e\\+03 runs"):
-        calibrate_run(selection(gamma=1e-3), 1e-9, 1e-12)
-
-
-@laws
-def test_curve_is_a_decreasing_bound(law):
-    curve = SelectionCurve(selection(0.2, **law))
-    deltas = [curve.delta(epsilon) for epsilon in np.linspace(0, 5, 60)]
-    assert all(a >= b for a, b in zip(deltas, deltas[1:], strict=False))
-    assert curve.delta(curve.epsilon(1e-6)) <= 1e-6 * (1 + 1e-9)
 
 
 class TestComposition:
@@ -302,6 +291,9 @@ class TestComposition:
         repeated = compose([event] * 3).epsilon(1e-5)
         assert repeated == pytest.approx(compose([event, event, other]).epsilon(1e-5))
         assert compose([event] * 2).epsilon(1e-5) < repeated
+        steps = dataclasses.replace(self.plain, sampling_rate=0.1, n_steps=10)
+        together = compose([event, steps]).epsilon(1e-5)  # with Poisson batches
+        assert compose([event]).epsilon(1e-5) < together
 
     def test_above_the_exact_composition_of_a_discrete_pair(self):
         """Two searches and a fit, enumerated, worst ranking for each."""
@@ -317,12 +309,6 @@ class TestComposition:
             for epsilon in (0.5, 1.0, 2.0, 4.0):
                 for one, two in (whole, whole[::-1]):
                     assert hockey_stick(one, two, epsilon) <= claim.delta(epsilon)
-
-    def test_with_poisson_batches(self):
-        steps = dataclasses.replace(self.plain, sampling_rate=0.1, n_steps=10)
-        event = selection(0.15, **LAWS["geometric 10"])
-        together = compose([event, steps]).epsilon(1e-5)
-        assert compose([event]).epsilon(1e-5) < together
 
     def test_events_that_no_code_knows_are_refused(self):
         class Stranger(Event):
