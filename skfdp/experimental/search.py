@@ -345,34 +345,34 @@ class Search:
 
     def plan(self, public: Holdout, prepared: None, budget: Budget) -> SearchPlan:
         """Solve for what one run may release, and look at every candidate's plan."""
+        law = f"truncated negative binomial, eta {self.eta:g}, mean {self.mean_runs:g}"
+        blank = Selection(
+            label=f"search: best of a random number of runs ({law}), each at most",
+            noise_std=(1.0,),
+            clip_norm=1.0,
+            sensitivity=1.0,
+            neighboring_relation=budget.relation.name,
+            eta=self.eta,
+            gamma=gamma_of(self.eta, self.mean_runs),
+            **budget.facts,
+        )
+        event = calibrate_run(blank, budget.epsilon, budget.delta)
+        run = RunLedger(event, budget.delta).budget
         with global_generators_kept(), utility_warnings_once():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                whole = {"epsilon": budget.epsilon, "delta": budget.delta}
-                first = self._events(public, self.candidates[0], whole)[0]
-            unnamed = ["columns"] * ("columns" in first.unnamed)
-            unnamed += ["target"] * (public.target_name is None)
-            law = f"truncated negative binomial, eta {self.eta:g}, mean "
-            blank = Selection(
-                label=f"search: best of a random number of runs ({law}"
-                f"{self.mean_runs:g}), each at most",
-                noise_std=(1.0,),
-                clip_norm=1.0,
-                sensitivity=1.0,
-                neighboring_relation=first.neighboring_relation,
-                public_features=first.public_features,
-                public_target=self.estimator.public_target,
-                target_name=public.target_name,
-                unnamed=tuple(unnamed),
-                classes_source=public.labels.source,
-                eta=self.eta,
-                gamma=gamma_of(self.eta, self.mean_runs),
-                **budget.facts,
-            )
-            event = calibrate_run(blank, budget.epsilon, budget.delta)
-            for params in self.candidates:
-                run = RunLedger(event, budget.delta)
-                run.charge(self._events(public, params, run.budget))
+            planned = [self._events(public, one, run) for one in self.candidates]
+        first = planned[0][0]
+        unnamed = ["columns"] * ("columns" in first.unnamed)
+        unnamed += ["target"] * (public.target_name is None)
+        event = dataclasses.replace(
+            event,
+            public_features=first.public_features,
+            public_target=self.estimator.public_target,
+            target_name=public.target_name,
+            unnamed=tuple(unnamed),
+            classes_source=public.labels.source,
+        )
+        for events in planned:
+            RunLedger(event, budget.delta).charge(events)
         one_run = PrivacyPlan(
             target_epsilon=budget.epsilon,
             target_delta=budget.delta,
