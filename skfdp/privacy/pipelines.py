@@ -751,34 +751,9 @@ def _hides_private_fit(obj: Any, visited: set[int]) -> bool:
     return any(_hides_private_fit(item, visited) for item in items)
 
 
-def with_steps(found: PrivacyReport, pipeline: Any) -> PrivacyReport:
-    """Return the report of a search, with what the steps beside its fits learnt.
-
-    Parameters
-    ----------
-    found : PrivacyReport
-    pipeline : Pipeline
-        Fitted. What `report` would refuse stays an assumption, or unseen: the fit is
-        charged already.
-    """
-    parts = _parts(pipeline, refuse=False)
-    learnt, public_sources = _learnt(parts, refuse=False)
-    return dataclasses.replace(
-        found,
-        unseen=tuple(learnt.unseen),
-        learnt=tuple(learnt.lessons),
-        public_sources=public_sources,
-        assumptions=(
-            *found.assumptions,
-            *learnt.assumptions,
-            *map(unseen_assumption, learnt.unseen),
-        ),
-    )
-
-
-def _parts(pipeline: Any, refuse: bool = True) -> list[Part]:
+def _parts(pipeline: Any) -> list[Part]:
     """Return the steps of a Pipeline, and the Pipeline itself if it is a user's."""
-    return [*_opaque("pipeline", pipeline), *_flat(pipeline.steps, "", refuse)]
+    return [*_opaque("pipeline", pipeline), *_flat(pipeline.steps, "")]
 
 
 def _opaque(name: str, pipeline: Any) -> Iterator[Part]:
@@ -805,16 +780,9 @@ def _of_pipeline(pipeline: Any) -> PrivacyReport | None:
     return _joined(pipeline, seen, *_learnt(parts))
 
 
-def _learnt(
-    parts: list[Part], refuse: bool = True
-) -> tuple[Learnt, tuple[str | int, ...] | None]:
+def _learnt(parts: list[Part]) -> tuple[Learnt, tuple[str | int, ...] | None]:
     """Return what steps without a report learnt, and the table's public columns."""
-    try:
-        table = follow(parts)
-    except PrivacyBudgetError:
-        if refuse:
-            raise
-        table = None
+    table = follow(parts)
     if any(_is_own_pipeline(part) for part in parts):
         table = None  # it may hand any columns to its steps
         for part in parts:
@@ -835,7 +803,7 @@ def _learnt(
     return learnt, None if table is None else named(head.step, table)
 
 
-def _flat(steps: Iterable[Any], prefix: str, refuse: bool = True) -> Iterator[Part]:
+def _flat(steps: Iterable[Any], prefix: str) -> Iterator[Part]:
     """Yield the steps of a Pipeline, those of a Pipeline inside it among them."""
     for name, step in steps:
         own = isinstance(getattr(step, "privacy_", None), PrivacyReport)
@@ -846,17 +814,11 @@ def _flat(steps: Iterable[Any], prefix: str, refuse: bool = True) -> Iterator[Pa
         steps_inside = isinstance(getattr(step, "steps", None), list)
         if steps_inside and not own and not frozen:
             yield from _opaque(prefix + name, step)
-            yield from _flat(step.steps, f"{prefix}{name}__", refuse)
+            yield from _flat(step.steps, f"{prefix}{name}__")
         elif step is None or isinstance(step, str):
             yield Part(prefix + name, step, None)
         else:
-            try:
-                found = report_of(step, name)
-            except (ValueError, PrivacyBudgetError):
-                if refuse:
-                    raise
-                found = None
-            yield Part(prefix + name, step, found)
+            yield Part(prefix + name, step, report_of(step, name))
 
 
 def _of_wrapper(obj: Any, inner: Members) -> PrivacyReport:
