@@ -16,202 +16,129 @@ from skfdp.linear_model import QUANTILE, names
 from skfdp.privacy.accounting import check_delta, worst
 from skfdp.privacy.checks import shown
 from skfdp.privacy.ledger import PrivacyLedger
-from skfdp.privacy.plotting import new_axes, new_grid, shade, show_dates
+from skfdp.privacy.plotting import new_axes, new_grid, show_dates
 from skfdp.solvers.postprocessing import UPPER_BOUND, CoefficientNoise
 
 # The panels of effects: curves, bars and maps.
 
 
 _GREY, _ROOM = "0.45", 0.12
-_COLOURS = [f"C{j}" for j in range(10)]
-#: Bars with longer names, or more of them, lie on their side.
-_LONG, _MANY = 6, 8
 _INTERVAL = "95 % interval: noise and chance of the labels"
 
 
-def draw(display: Any) -> None:
+def _draw(display: EffectsDisplay) -> None:
     """Draw the effects of a display into its axes."""
-    for effect, ax in zip(display.effects.values(), display.axes_, strict=True):
-        {"curve": _curve, "bars": _bars, "map": _map}[effect.kind](effect, ax, display)
-    _share_range(display)
-    _legend(display)
+    panels = list(zip(display.effects.values(), display.axes_, strict=True))
+    for effect, ax in panels:
+        ax.set_title(effect.name, fontsize="medium")
+        kinds = {"curve": _curve, "bars": _bars, "map": _map}
+        kinds[effect.kind](effect, ax, display.outputs)
+    lines = [(effect, ax) for effect, ax in panels if effect.kind != "map"]
+    _share_range(lines, display.unit)
+    _legend(lines, display)
 
 
-def _curve(effect: Any, ax: Any, display: Any) -> None:
+def _curve(effect: Effect, ax: Any, outputs: list) -> None:
     x = effect.places[0]
-    for k, colour in zip(range(len(effect.values)), _cycle(), strict=False):
-        value, std = effect.values[k], effect.noise_std[k]
-        ax.plot(x, value, color=colour, label=display.outputs[k])
-        ax.fill_between(
-            x,
-            value - QUANTILE * std,
-            value + QUANTILE * std,
-            color=colour,
-            alpha=0.2,
-            linewidth=0,
-        )
+    for k, (value, std) in enumerate(zip(effect.values, effect.noise_std, strict=True)):
+        ax.plot(x, value, color=f"C{k}", label=outputs[k])
+        band = value - QUANTILE * std, value + QUANTILE * std
+        ax.fill_between(x, *band, color=f"C{k}", alpha=0.2, linewidth=0)
         for bound in (effect.low[k], effect.high[k]):
-            ax.plot(x, bound, color=colour, linewidth=0.8, linestyle=":")
+            ax.plot(x, bound, color=f"C{k}", linewidth=0.8, linestyle=":")
     ax.axhline(0, color=_GREY, linewidth=0.8)
-    ax.set_title(effect.name, fontsize="medium")
-    width = x[-1] - x[0]
-    low, high = x[0], x[-1]
-    if effect.apart is not None:
-        ax.axvline(
-            high + width * (_ROOM / 2), color=_GREY, linewidth=0.8, linestyle=":"
-        )
-        _points(effect.apart, ax, [high + width * _ROOM])
-        high = high + width * (1.6 * _ROOM)
-    ax.set_xlim(low, high)
+    # Missing numbers stand apart, at the right.
+    width, apart = x[-1] - x[0], effect.apart
+    place = x[-1] + width * _ROOM
+    ax.axvline(x[-1] + width * (_ROOM / 2), color=_GREY, linewidth=0.8, linestyle=":")
+    for k, std in enumerate(np.nan_to_num(apart.noise_std)):
+        style = {"color": f"C{k}", "markersize": 4, "elinewidth": 4, "alpha": 0.5}
+        ax.errorbar([place], apart.values[k], yerr=QUANTILE * std, fmt="o", **style)
+    ax.annotate(
+        f"{apart.places[0][0]}  ",
+        (place, 0.02),
+        xycoords=("data", "axes fraction"),
+        rotation=90,
+        ha="right",
+        fontsize="x-small",
+        color=_GREY,
+    )
+    ax.set_xlim(x[0], x[-1] + width * (1.6 * _ROOM))
     if x.dtype.kind == "M":
         show_dates(ax, x[0], x[-1])
-        return
-    ticks = [tick for tick in ax.get_xticks() if x[0] <= tick <= x[-1]]
-    ax.set_xticks(ticks)
-
-
-def _points(apart: Any, ax: Any, places: list) -> None:
-    """Draw levels that are set apart as points beside a curve."""
-    for k, colour in zip(range(len(apart.values)), _cycle(), strict=False):
-        ax.errorbar(
-            places,
-            apart.values[k],
-            yerr=QUANTILE * np.nan_to_num(apart.noise_std[k]),
-            fmt="o",
-            markersize=4,
-            color=colour,
-            ecolor=colour,
-            elinewidth=4,
-            alpha=0.5,
-        )
-    for place, level in zip(places, apart.places[0], strict=True):
-        ax.text(
-            place,
-            0.02,
-            f"{level}  ",
-            rotation=90,
-            transform=ax.get_xaxis_transform(),
-            ha="right",
-            va="bottom",
-            fontsize="x-small",
-            color=_GREY,
-        )
-
-
-def _bars(effect: Any, ax: Any, display: Any) -> None:
-    levels = [str(one) for one in effect.places[0]]
-    values, stds = effect.values, effect.noise_std
-    low, high, positions = effect.low, effect.high, np.arange(float(len(levels)))
-    if effect.apart is not None:
-        levels += [str(one) for one in effect.apart.places[0]]
-        values = np.hstack([values, effect.apart.values])
-        stds = np.hstack([stds, effect.apart.noise_std])
-        low = np.hstack([low, effect.apart.low])
-        high = np.hstack([high, effect.apart.high])
-        more = len(positions) + 0.5 + np.arange(effect.apart.values.shape[1])
-        positions = np.r_[positions, more]
-        ax_line = len(effect.places[0]) - 0.25
-    n_outputs, n_known = len(values), len(effect.places[0])
-    lying = max(map(len, levels)) > _LONG or len(levels) > _MANY
-    line = ax.axhline if lying else ax.axvline
-    (ax.axvline if lying else ax.axhline)(0, color=_GREY, linewidth=0.8)
-    if effect.apart is not None and n_known:
-        line(ax_line, color=_GREY, linewidth=0.8, linestyle=":")
-    size = 0.8 / n_outputs
-    for k, colour in zip(range(n_outputs), _cycle(), strict=False):
-        where = positions + (k - (n_outputs - 1) / 2) * size
-        error = QUANTILE * np.nan_to_num(stds[k])
-        fills = [shade(colour, 0.7 if j < n_known else 0.3) for j in range(len(levels))]
-        options = {"color": fills, "label": display.outputs[k]}
-        style = {"ecolor": "black", "elinewidth": 1.2, "capsize": 2}
-        if lying:
-            ax.barh(where, values[k], size, xerr=error, error_kw=style, **options)
-        else:
-            ax.bar(where, values[k], size, yerr=error, error_kw=style, **options)
-        ends = np.vstack([low[k], high[k]])
-        for end in ends:
-            ax.plot(*((end, where) if lying else (where, end)), ".", color=colour, ms=3)
-    if lying:
-        ax.set_yticks(positions, levels, fontsize="small")
-        ax.invert_yaxis()
     else:
-        ax.set_xticks(positions, levels, fontsize="small")
-    ax.set_title(effect.name, fontsize="medium")
-    ax.lying_ = lying
+        ax.set_xticks([tick for tick in ax.get_xticks() if x[0] <= tick <= x[-1]])
 
 
-def _map(effect: Any, ax: Any, display: Any) -> None:
-    names = effect.name.split(":")
-    sides, ticks = [], []
-    for place in effect.places:
-        is_text = place.dtype.kind == "O"
-        ticks.append(list(map(str, place)) if is_text else None)
-        sides.append(np.arange(float(len(place))) if is_text else place)
+def _bars(effect: Effect, ax: Any, outputs: list) -> None:
+    """Draw bars that lie on their side, so that names have room."""
+    levels, size = [], 0.8 / len(effect.values)
+    parts = [(effect, 0.7)] + [(effect.apart, 0.3)] * (effect.apart is not None)
+    for part, alpha in parts:
+        if part is effect.apart:
+            place = len(levels) - 0.5
+            ax.axhline(place, color=_GREY, linewidth=0.8, linestyle=":")
+        rows = len(levels) + np.arange(len(part.places[0]))
+        for k, std in enumerate(np.nan_to_num(part.noise_std)):
+            where = rows + (k - (len(effect.values) - 1) / 2) * size
+            label = outputs[k] if part is effect else None
+            options = {"color": f"C{k}", "alpha": alpha, "label": label}
+            error = {"xerr": QUANTILE * std, "error_kw": {"capsize": 2}}
+            ax.barh(where, part.values[k], size, **options, **error)
+            for end in (part.low[k], part.high[k]):
+                ax.plot(end, where, ".", color=f"C{k}", markersize=3)
+        levels += map(str, part.places[0])
+    ax.axvline(0, color=_GREY, linewidth=0.8)
+    ax.set_yticks(range(len(levels)), levels, fontsize="small")
+    ax.invert_yaxis()
+
+
+def _map(effect: Effect, ax: Any, outputs: list) -> None:
+    sides = [
+        np.arange(float(len(place))) if place.dtype.kind == "O" else place
+        for place in effect.places
+    ]
     values = effect.values[0].T
     most = float(np.nanmax(np.abs(values))) or 1.0
     drawn = ax.pcolormesh(*sides, values, cmap="RdBu_r", vmin=-most, vmax=most)
     ax.figure.colorbar(drawn, ax=ax)
-    if ticks[0] is not None:
-        long = sum(map(len, ticks[0])) > 24
-        turned = {"rotation": 30, "ha": "right"} if long else {}
-        ax.set_xticks(range(len(ticks[0])), ticks[0], fontsize="small", **turned)
-    elif sides[0].dtype.kind == "M":
-        show_dates(ax, sides[0][0], sides[0][-1])
-    if ticks[1] is not None:
-        ax.set_yticks(range(len(ticks[1])), ticks[1], fontsize="small")
-    ax.set(xlabel=names[0], ylabel=names[-1])
     std = effect.noise_std[0]
-    noise = (
-        f" (noise ±{QUANTILE * np.median(std):.2g})" if np.isfinite(std).all() else ""
-    )
-    ax.set_title(effect.name + noise, fontsize="medium")
+    if np.isfinite(std).all():
+        noise = QUANTILE * np.median(std)
+        ax.set_title(f"{effect.name} (noise ±{noise:.2g})", fontsize="medium")
+    for axis, place in zip((ax.xaxis, ax.yaxis), effect.places, strict=True):
+        if place.dtype.kind == "O":
+            axis.set_ticks(range(len(place)), map(str, place), fontsize="small")
+    if sides[0].dtype.kind == "M":
+        show_dates(ax, sides[0][0], sides[0][-1])
+    first, last = effect.name.split(":")
+    ax.set(xlabel=first, ylabel=last)
 
 
-def _share_range(display: Any) -> None:
-    """Give curves and bars one range, and name the unit at the left."""
-    panels = [
-        (ax, getattr(ax, "lying_", False))
-        for effect, ax in zip(display.effects.values(), display.axes_, strict=True)
-        if effect.kind != "map"
+def _share_range(lines: list, unit: str) -> None:
+    """Give curves and bars one range, and name its unit."""
+    ranges = [
+        ax.get_xlim() if effect.kind == "bars" else ax.get_ylim()
+        for effect, ax in lines
     ]
-    ranges = [ax.get_xlim() if lying else ax.get_ylim() for ax, lying in panels]
-    for ax, lying in panels:
-        low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
-        (ax.set_xlim if lying else ax.set_ylim)(low, high)
-        first = ax.get_subplotspec() is None or ax.get_subplotspec().is_first_col()
-        if lying:
-            ax.set_xlabel(display.unit, fontsize="small")
-        elif first:
-            ax.set_ylabel(display.unit, fontsize="small")
+    for effect, ax in lines:
+        side = "x" if effect.kind == "bars" else "y"
+        limits = min(low for low, _ in ranges), max(high for _, high in ranges)
+        ax.set(**{f"{side}lim": limits, f"{side}label": unit})
         ax.grid(True, alpha=0.3)
 
 
-def _legend(display: Any) -> None:
+def _legend(lines: list, display: EffectsDisplay) -> None:
     """Say once what bands and colours are."""
-    handles, labels = [], []
-    for effect, ax in zip(display.effects.values(), display.axes_, strict=True):
-        if effect.kind == "map":
-            continue
-        if len(display.outputs) > 1:
-            handles, labels = ax.get_legend_handles_labels()
-            break
-    told = display.band
-    if told is not None and any(
-        np.isfinite(e.low).any() for e in display.effects.values()
-    ):
-        told += f"; dotted: {_INTERVAL}"
-    title = f"bands: {told}" if told else None
-    if handles:
-        display.figure_.legend(
-            handles, labels, loc="outside lower center", ncols=len(labels), title=title
-        )
+    title = None if display.band is None else f"bands: {display.band}"
+    if title and any(np.isfinite(effect.low).any() for effect, _ in lines):
+        title += f"; dotted: {_INTERVAL}"
+    if len(display.outputs) > 1 and lines:
+        handles, labels = lines[0][1].get_legend_handles_labels()
+        options = {"loc": "outside lower center", "ncols": len(labels)}
+        display.figure_.legend(handles, labels, title=title, **options)
     elif title:
         display.figure_.supxlabel(title, fontsize="small")
-
-
-def _cycle():
-    while True:
-        yield from _COLOURS
 
 
 #: Points of a curve, and along each side of a map.
@@ -345,15 +272,15 @@ class EffectsDisplay:
                 f"estimator={type(model).__name__} has no effects to draw: it must be "
                 "a linear model of skfdp."
             )
-        told = _Told.of(model, target)
+        found = _Shown.of(model, target)
         if encoder is None:
-            effects = {"coefficients": told.bars_of_coefficients(model)}
+            effects = {"coefficients": found.bars_of_coefficients(model)}
         else:
             check_is_fitted(encoder)
-            effects = {one.name: told.effect(one) for one in encoder.blocks_}
+            effects = {one.name: found.effect(one) for one in encoder.blocks_}
         effects = _chosen(effects, columns)
         display = cls(
-            effects=effects, unit=told.unit, outputs=told.outputs, band=told.band
+            effects=effects, unit=found.unit, outputs=found.outputs, band=found.band
         )
         return display.plot(ax)
 
@@ -377,12 +304,12 @@ class EffectsDisplay:
             )
         self.axes_ = new_grid(len(self.effects), ax, "EffectsDisplay.plot")
         self.figure_ = self.axes_[0].figure
-        draw(self)
+        _draw(self)
         return self
 
 
 @dataclasses.dataclass(frozen=True)
-class _Told:
+class _Shown:
     """Weights and noise of the outputs that are shown."""
 
     coef: np.ndarray
@@ -393,7 +320,7 @@ class _Told:
     sign: float = 1.0
 
     @classmethod
-    def of(cls, model: Any, target: Any) -> _Told:
+    def of(cls, model: Any, target: Any) -> _Shown:
         coef = np.atleast_2d(model.coef_)
         rows, outputs, unit = np.arange(len(coef)), [None], "effect on the target"
         sign = 1.0
@@ -401,7 +328,7 @@ class _Told:
         if classes is not None:
             labels = classes.tolist()
             unit = "effect on the log odds"
-            target = _label(target, labels)
+            target = None if target is None else _label(target, labels)
             if len(coef) == 1:
                 of = labels[1] if target is None else target
                 unit += f" of {of}"
@@ -431,12 +358,9 @@ class _Told:
 
     def effect(self, block: Block) -> Effect:
         """Return the effect of a block."""
-        return {
-            "hats": self._curve,
-            "linear": self._curve,
-            "categories": self._bars,
-            "pair": self._map,
-        }[block.kind](block)
+        if block.kind == "pair":
+            return self._map(block)
+        return self._bars(block) if block.kind == "categories" else self._curve(block)
 
     def bars_of_coefficients(self, model: Any) -> Effect:
         """Return one bar for each column: over the range of its bounds, if declared."""
@@ -446,52 +370,50 @@ class _Told:
         if span is not None:
             scale = np.where(np.isfinite(span), span, 1.0)
         found = np.array(names(model, n_features), dtype=object)
-        return self._told("coefficients", "bars", (found,), np.diag(scale))
+        return self._combined("coefficients", "bars", (found,), np.diag(scale))
 
     def _curve(self, block: Block) -> Effect:
-        end = block.knots[-1] if block.end is None else block.end
-        points = np.linspace(block.knots[0], end, POINTS)
-        knots = block.encode(_raw(block, block.knots))
-        rows = block.encode(_raw(block, points)) - knots.mean(axis=0)
-        apart = self._apart(block, (MISSING,), knots.mean(axis=0))
-        return self._at(block, "curve", (_raw(block, points),), rows, apart)
+        points, knots = _points(block, POINTS), _raw(block, block.knots)
+        centre = block.encode(knots).mean(axis=0)
+        apart = self._levels(block, (MISSING,), centre)
+        rows = block.encode(points) - centre
+        return self._at(block, "curve", (points,), rows, apart)
 
     def _bars(self, block: Block) -> Effect:
-        levels = [one for one in block.levels if one not in (OTHER, MISSING)]
-        known = np.array([block.levels.index(one) for one in levels], dtype=int)
+        levels = _known(block)
+        known = [block.levels.index(one) for one in levels]
         each = np.eye(len(block.levels))
         # A column without a category but "other" has no mean to be apart from.
         centre = each[known].mean(axis=0) if levels else 0 * each[0]
         others = tuple(one for one in (OTHER, MISSING) if one in block.levels)
-        apart = self._apart(block, others, centre)
-        places = (np.array(levels, dtype=object),)
-        return self._at(block, "bars", places, each[known] - centre, apart)
+        apart = self._levels(block, others, centre)
+        return self._levels(block, levels, centre, apart)
+
+    def _levels(self, block: Block, levels, centre, apart=None) -> Effect:
+        """Return bars of some levels of a block."""
+        places = np.array(levels, dtype=object)
+        known = [block.levels.index(one) for one in levels]
+        rows = np.eye(len(block.levels))[known] - centre
+        return self._at(block, "bars", (places,), rows, apart)
 
     def _map(self, block: Block) -> Effect:
         sides = [_side(one) for one in block.sides]
         at_knots = _product(block, *(knots for _, knots in sides)).mean(axis=0)
-        rows = _product(block, *(points for points, _ in sides)) - at_knots
-        effect = self._at(block, "map", tuple(points for points, _ in sides), rows)
-        shape = (len(self.rows), *(len(points) for points, _ in sides))
+        places = tuple(points for points, _ in sides)
+        effect = self._at(block, "map", places, _product(block, *places) - at_knots)
+        shape = (len(self.rows), *map(len, places))
         parts = {
             name: getattr(effect, name).reshape(shape)
             for name in ("values", "noise_std", "low", "high")
         }
         return dataclasses.replace(effect, **parts)
 
-    def _apart(
-        self, block: Block, levels: tuple[str, ...], centre: np.ndarray
-    ) -> Effect:
-        each = np.eye(len(block.levels))
-        rows = np.stack([each[block.levels.index(one)] - centre for one in levels])
-        return self._at(block, "bars", (np.array(levels, dtype=object),), rows)
-
     def _at(self, block: Block, kind, places, rows, apart=None) -> Effect:
         wide = np.zeros((len(rows), self.coef.shape[1]))
         wide[:, block.start : block.stop] = rows
-        return self._told(block.name, kind, places, wide, apart)
+        return self._combined(block.name, kind, places, wide, apart)
 
-    def _told(self, name, kind, places, rows, apart=None) -> Effect:
+    def _combined(self, name, kind, places, rows, apart=None) -> Effect:
         """Return an effect, given the combinations of coefficients that it is."""
         values = self.sign * (self.coef @ rows.T)[self.rows]
         std = low = high = np.full(values.shape, np.nan)
@@ -504,14 +426,12 @@ class _Told:
 
 
 def _label(target: Any, labels: list) -> Any:
-    """Return the label that a target is, None where it is None."""
-    if target is None:
-        return None
+    """Return the label that a target is."""
     plain = target.item() if isinstance(target, np.generic) else target
-    found = [one for one in labels if (one == plain) is True]  # NA is no answer
-    if not found:
-        raise ValueError(f"target={shown(target)} must be one of {labels!r}.")
-    return found[0]
+    for one in labels:
+        if (one == plain) is True:  # NA is no answer
+            return one
+    raise ValueError(f"target={shown(target)} must be one of {labels!r}.")
 
 
 def _parts(estimator: Any, encoder: Any) -> tuple[Any, Any]:
@@ -537,15 +457,25 @@ def _chosen(effects: dict[str, Effect], columns: Any) -> dict[str, Effect]:
             f"columns={shown(columns)} must be a list of names: choose from "
             f"{list(effects)!r}."
         )
-    columns = list(columns)
-    known = list(effects)
+    columns, known = list(columns), list(effects)
     unknown = [name for name in columns if name not in known]
     if unknown:
         raise ValueError(
-            f"columns={list(columns)!r} names no effect by {unknown[0]!r}: choose from "
-            f"{list(effects)!r}."
+            f"columns={columns!r} names no effect by {unknown[0]!r}: choose from "
+            f"{known!r}."
         )
     return {name: effects[name] for name in columns}
+
+
+def _known(block: Block) -> list[str]:
+    """Return the declared categories of a block."""
+    return [one for one in block.levels if one not in (OTHER, MISSING)]
+
+
+def _points(block: Block, n_points: int) -> np.ndarray:
+    """Return places between the ends of a block of knots."""
+    end = block.knots[-1] if block.end is None else block.end
+    return _raw(block, np.linspace(block.knots[0], end, n_points))
 
 
 def _raw(block: Block, points: np.ndarray) -> np.ndarray:
@@ -558,12 +488,9 @@ def _raw(block: Block, points: np.ndarray) -> np.ndarray:
 def _side(block: Block) -> tuple[np.ndarray, np.ndarray]:
     """Return the points of a map along one side, and its knots."""
     if block.kind == "categories":
-        levels = [one for one in block.levels if one not in (OTHER, MISSING)]
-        levels = np.array(levels or [OTHER], dtype=object)
+        levels = np.array(_known(block) or [OTHER], dtype=object)
         return levels, levels
-    end = block.knots[-1] if block.end is None else block.end
-    points = np.linspace(block.knots[0], end, SIDE)
-    return _raw(block, points), _raw(block, block.knots)
+    return _points(block, SIDE), _raw(block, block.knots)
 
 
 def _product(block: Block, first: np.ndarray, second: np.ndarray) -> np.ndarray:

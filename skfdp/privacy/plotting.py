@@ -44,13 +44,6 @@ def points(name: str, values: Any) -> np.ndarray:
     return found
 
 
-def shade(colour: str, alpha: float) -> tuple[float, ...]:
-    """Return a colour by its name, more or less opaque."""
-    from matplotlib.colors import to_rgba
-
-    return to_rgba(colour, alpha)
-
-
 def plot_curve(report: ReportFacts, ax: Any, epsilons: Any) -> Any:
     """Draw delta against epsilon; see `PrivacyReport.plot_curve`."""
     if math.isinf(report.epsilon):
