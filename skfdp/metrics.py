@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import math
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from skfdp.data.arrays import numeric_target
 from skfdp.data.records import MOST_ROWS
 from skfdp.data.target import encode_any
 from skfdp.data.units import FULL_WEIGHT, units_as_weighted, without_group_column
-from skfdp.data.validation import check_choice, check_flag, check_number, without_traps
+from skfdp.data.validation import check_flag, check_number, without_traps
 from skfdp.mechanisms import noise
 from skfdp.mechanisms.noise import Streams, check_random_state, warn_of_seed
 from skfdp.mechanisms.release import Desk
@@ -30,23 +31,24 @@ from skfdp.privacy.assumptions import (
 )
 from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.checks import shown
-from skfdp.privacy.events import Event, PrivacyBudgetError, Relation, check_budget
+from skfdp.privacy.events import PrivacyBudgetError, Relation, check_budget
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.pipelines import report
 from skfdp.privacy.report import PrivacyReport
 from skfdp.queries.statistics import ScoreTable
 from skfdp.solvers.method import Budget
-from skfdp.solvers.parameters import REFUSES, public_count, warn_of_large
+from skfdp.solvers.parameters import public_count, warn_of_large
 from skfdp.solvers.score import (
     METRICS,
     SMALLER,
     Layout,
-    Model,
+    NoisyTable,
     Origin,
     Scored,
     bin_edges,
     check_methods,
     check_metrics,
+    column_of,
     holds,
     loss_bounds,
     model_of,
@@ -69,55 +71,6 @@ _ASSUMPTIONS = (
     ),
     enforced(SCORES_BOUNDED),
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Settings:
-    """Parameters of `private_score` that are no tables and no names."""
-
-    epsilon: float
-    delta: float | None
-    metrics: Any
-    neighboring_relation: str | None
-    n_records: int | None
-    confidence: float
-    threshold: float
-    n_bins: int | str
-    loss_bound: float
-    error_bound: float | None
-    on_invalid: str
-    random_state: int | None
-
-    def __post_init__(self):
-        check_number("confidence", self.confidence, high=1)
-        check_number("threshold", self.threshold, high=1)
-        check_number("n_bins", self.n_bins, integral=True, high=513, also=("auto",))
-        check_number("loss_bound", self.loss_bound, high=1e6)
-        check_number("error_bound", self.error_bound, high=1e100, also=(None,))
-        check_number("n_records", self.n_records, integral=True, also=(None,))
-        check_choice("on_invalid", self.on_invalid, ("replace", "raise"))
-        check_random_state(self.random_state)
-
-    @property
-    def raises(self) -> bool:
-        """Whether malformed records are refused."""
-        return self.on_invalid == "raise"
-
-    @property
-    def seeded(self) -> bool:
-        """Whether others can compute the noise: from a seed, or inside of an audit."""
-        return self.random_state is not None or noise.current() is not None
-
-
-@dataclasses.dataclass(frozen=True)
-class _Plan:
-    """Plan of a release: public facts alone."""
-
-    layout: Layout
-    query: ScoreTable
-    schedule: PrivacyPlan
-    event: Event
-    n_records: int
 
 
 @public("skfdp")
@@ -144,7 +97,6 @@ def private_score(
     error_bound: float | None = None,
     target_name: str | None = None,
     names: Any = None,
-    on_invalid: str = "replace",
     random_state: int | None = None,
 ) -> PrivateScore:
     r"""Score a fitted model on private records, in one release with intervals.
@@ -212,11 +164,6 @@ def private_score(
     names : str, list or dict, default=None
         Names of the columns for the ledger, as in estimators; None: the names in X, or
         the parameter of the model.
-    on_invalid : {"replace", "raise"}, default="replace"
-        What happens if a record has no label of the model's classes, or no prediction,
-        because the model refuses it or returns NaN. "replace": it counts as wrong, its
-        losses are the worst ones, and it is in neither class. "raise": an error, after
-        the charge.
     random_state : int, default=None
         None: cryptographic randomness. An int: reproducible, **no guarantee**.
 
@@ -251,7 +198,10 @@ def private_score(
     * with `groups` or `sample_weight` the sensitivity is multiplied by what the rows of
       one person, or one row, weigh at most (`skfdp.queries.weighted`), with `by` too:
       what somebody's rows weigh in several parts adds up to no more than in all;
-    * no exception or warning of the model comes out, since it may depend on a row.
+    * no exception or warning of the model comes out, since it may depend on a row. A
+      record without a label of the model's classes, or without a prediction, because
+      the model refuses it or returns NaN, counts as wrong: its losses are the worst
+      ones, and it is in neither class.
 
     What the whole costs for records that the model was fitted to is in the ledger that
     both were charged to. Without one, the report states that the records are others.
@@ -282,20 +232,13 @@ def private_score(
     >>> round(ledger.spent(), 2)  # two releases at epsilon 1
     1.47
     """
-    settings = _Settings(
-        epsilon=epsilon,
-        delta=delta,
-        metrics=metrics,
-        neighboring_relation=neighboring_relation,
-        n_records=n_records,
-        confidence=confidence,
-        threshold=threshold,
-        n_bins=n_bins,
-        loss_bound=loss_bound,
-        error_bound=error_bound,
-        on_invalid=on_invalid,
-        random_state=random_state,
-    )
+    check_number("confidence", confidence, high=1)
+    check_number("threshold", threshold, high=1)
+    check_number("n_bins", n_bins, integral=True, high=513, also=("auto",))
+    check_number("loss_bound", loss_bound, high=1e6)
+    check_number("error_bound", error_bound, high=1e100, also=(None,))
+    check_number("n_records", n_records, integral=True, also=(None,))
+    check_random_state(random_state)
     check_flag("model_is_public", model_is_public)
     ledger = PrivacyLedger.resolve(ledger)
     given = X, y, by, groups, sample_weight
@@ -304,140 +247,118 @@ def private_score(
         X, y, by, groups, sample_weight = computed(*given)
     X, groups = without_group_column(X, groups)
     scored_by = model_of(model)
-    y = numeric_target(y) if scored_by.classes is None else y
+    classes = scored_by.classes
+    y = numeric_target(y) if classes is None else y
     origin = Origin.of(model, bool(model_is_public), ledger)
     named = origin.target_name if target_name is None else target_name
     names = origin.names(model) if names is None else names
     scored = Scored.build(X, y, by, named, names, model)
-    relation = Relation.of(settings.neighboring_relation or origin.neighboring_relation)
+    relation = Relation.of(neighboring_relation or origin.neighboring_relation)
     units = units_as_weighted(sample_weight, groups, scored.n_rows, relation)
     scored = dataclasses.replace(scored, units=units)
-    assumed = [WEIGHTS_ARE_PUBLIC] * (sample_weight is not None)
-    assumed += [SAME_PARTITIONS] * of_dask
-    return _score(scored_by, scored, origin, settings, ledger, assumed)
+    _check_types(scored.y, classes)
 
-
-def _score(
-    model: Model,
-    scored: Scored,
-    origin: Origin,
-    settings: _Settings,
-    ledger: PrivacyLedger | None,
-    assumed: list[str],
-) -> PrivateScore:
-    """Plan, charge, release and report."""
-    _check_types(scored.y, model)
-    budget = _budget(model, scored, origin, settings)
-    plan = _planned(model, scored, settings, budget)
-    warn_of_seed(settings.random_state)
-    warn_of_large(settings.epsilon)
-    subject = SUBJECT + type(model.estimator).__name__
-    receipt = None
-    if ledger is not None:
-        known = Relation.of(plan.event.neighboring_relation).counts_are_public
-        ledger.check_column(scored.columns[: scored.X.shape[1]], None, scored.column)
-        receipt = ledger.charge(
-            (plan.event,),
-            label=subject,
-            plan=plan.schedule,
-            n_rows=scored.n_rows if known else None,
-        )
-    table = _released(model, scored, plan, settings)
-    report = PrivacyReport.from_events(
-        subject=subject,
-        events=(plan.event,),
-        delta=budget.delta,
-        target_epsilon=budget.epsilon,
-        n_records=plan.n_records,
-        feature_names=scored.columns,
-        target_name=scored.facts["target_name"],
-        released=_names(plan.layout, scored),
-        assumptions=(
-            *_ASSUMPTIONS,
-            *origin.assumptions(plan.event.unit),
-            *(Assumption(text, enforced=False) for text in assumed),
-            *(REFUSES,) * settings.raises,
-        ),
-        seeded=settings.seeded,
-        receipts=[receipt],
-    )
-    return _result(model, scored, plan, table, settings, report)
-
-
-def _budget(
-    model: Model, scored: Scored, origin: Origin, settings: _Settings
-) -> Budget:
-    """Return the budget, and what the event says beside it."""
-    delta = origin.delta if settings.delta is None else settings.delta
-    check_budget(settings.epsilon, delta)
-    relation = Relation.of(settings.neighboring_relation or origin.neighboring_relation)
+    delta = origin.delta if delta is None else delta
+    check_budget(epsilon, delta)
+    seeded = random_state is not None or noise.current() is not None
     facts = {
         "neighboring_relation": relation.name,
-        "classes_source": None if model.classes is None else "declared",
-        "seeded": settings.seeded,
+        "classes_source": None if classes is None else "declared",
+        "seeded": seeded,
         **scored.facts,
     }
-    units, reach = scored.units, 1.0
     if units is not None:
-        facts["unit"], reach = units.unit, units.reach
-    return Budget(float(settings.epsilon), float(delta), relation, facts, reach=reach)
+        facts["unit"] = units.unit
+    reach = 1.0 if units is None else units.reach
+    budget = Budget(float(epsilon), float(delta), relation, facts, reach=reach)
+    n_records = _count(scored, n_records, budget)
+    metrics = check_metrics(metrics, scored_by.task)
+    check_methods(scored_by, metrics)
+    layout = Layout(
+        task=scored_by.task,
+        metrics=metrics,
+        n_classes=0 if classes is None else len(classes),
+        edges=(float(threshold),),
+        threshold=float(threshold),
+        bounds=loss_bounds(scored_by, metrics, loss_bound, error_bound),
+        counts_are_public=relation.counts_are_public,
+    )
+    layout, query, schedule = _planned(layout, scored, budget, n_records, n_bins)
+    event = budget.named(schedule, LABEL)
+    warn_of_seed(random_state)
+    warn_of_large(epsilon)
+    subject, receipt = SUBJECT + type(model).__name__, None
+    if ledger is not None:
+        read = functools.partial(column_of, scored.X)
+        ledger.check_column(scored.columns[: scored.X.shape[1]], None, read)
+        receipt = ledger.charge(
+            (event,),
+            label=subject,
+            plan=schedule,
+            n_rows=scored.n_rows if relation.counts_are_public else None,
+        )
+
+    # The only look at private values.
+    cells, losses = table_of(scored_by, layout, scored.X, scored.y)
+    query = dataclasses.replace(query, cells=cells, losses=losses, group=scored.group)
+    streams = Streams(random_state, "private_score")
+    table = Desk((event,), streams, units=units).release(LABEL, query)
+
+    released = (*metrics, "the noisy table that they follow from")
+    if scored.by is not None:
+        released += (f"all of it for each {scored.by}",)
+    assumed = [WEIGHTS_ARE_PUBLIC] * (sample_weight is not None)
+    assumed += [SAME_PARTITIONS] * of_dask
+    said = PrivacyReport.from_events(
+        subject=subject,
+        events=(event,),
+        delta=budget.delta,
+        target_epsilon=budget.epsilon,
+        n_records=n_records,
+        feature_names=scored.columns,
+        target_name=scored.facts["target_name"],
+        released=released,
+        assumptions=(
+            *_ASSUMPTIONS,
+            *origin.assumptions(event.unit),
+            *(Assumption(text, enforced=False) for text in assumed),
+        ),
+        seeded=seeded,
+        receipts=[receipt],
+    )
+
+    def score(entries: np.ndarray, n_own: int, group: int | None, **more):
+        n_parts = len(table) if group is None else 1
+        shares, spread = n_own, 1.0
+        if units is not None:
+            totals = scored.totals(group)
+            shares, spread = float(totals.sum()), row_spread(totals)
+        noisy = NoisyTable(
+            cells=entries[: layout.n_cells],
+            losses=entries[layout.n_cells :].reshape(-1, 2),
+            noise_std=float(event.noise_std[0]) * math.sqrt(n_parts),
+            n_records=shares if relation.counts_are_public else None,
+            confidence=float(confidence),
+            spread=spread,
+        )
+        own = None if classes is None else np.unique(classes)
+        return PrivateScore.of(layout, noisy, n_own, classes=own, privacy_=said, **more)
+
+    sizes = scored.sizes
+    groups = {
+        value: score(table[j], sizes[j], j) for j, value in enumerate(scored.groups)
+    }
+    return score(table.sum(axis=0), n_records, None, by=scored.by, groups=groups)
 
 
-def _check_types(y: np.ndarray, model: Model) -> None:
+def _check_types(y: np.ndarray, classes: np.ndarray | None) -> None:
     """Refuse text for numbers, and the other way round, by the type of y alone."""
-    if model.classes is not None:
-        encode_any(y[:0], model.classes)
+    if classes is not None:
+        encode_any(y[:0], classes)
     elif y.dtype.kind in "USMmc":
         raise ValueError(
             "y holds values that are not numbers: a regressor needs a numeric target."
         )
-
-
-def _planned(
-    model: Model, scored: Scored, settings: _Settings, budget: Budget
-) -> _Plan:
-    """Return what will be released; a function of public facts."""
-    n_records = _count(scored, settings.n_records, budget)
-    metrics = check_metrics(settings.metrics, model.task)
-    check_methods(model, metrics)
-    threshold = float(settings.threshold)
-    layout = Layout(
-        task=model.task,
-        metrics=metrics,
-        n_classes=0 if model.classes is None else len(model.classes),
-        edges=(threshold,),
-        threshold=threshold,
-        bounds=loss_bounds(model, metrics, settings.loss_bound, settings.error_bound),
-        counts_are_public=budget.relation.counts_are_public,
-    )
-
-    def table(layout: Layout) -> ScoreTable:
-        capacity = n_records
-        if scored.units is not None:
-            capacity = FULL_WEIGHT * scored.n_rows
-        if not layout.counts_are_public:
-            capacity *= MOST_ROWS
-        planned = layout.planned(scored.n_groups)
-        return dataclasses.replace(planned, capacity=capacity)
-
-    query = table(layout)
-    schedule = budget.calibrate(
-        sensitivity=query.sensitivity(budget.relation),
-        clip_norm=query.clip_norm,
-        n_steps=1,
-    )
-    if "roc_auc" in metrics:  # bins change no bound, and so no noise
-        auto = settings.n_bins == "auto"
-        edges = bin_edges(
-            threshold,
-            None if auto else int(settings.n_bins),
-            float(schedule.noise_std[0]),
-            n_records // scored.n_groups,
-        )
-        layout = dataclasses.replace(layout, edges=edges)
-        query = table(layout)
-    event = budget.named(schedule, LABEL)
-    return _Plan(layout, query, schedule, event, n_records)
 
 
 def _count(scored: Scored, n_records: int | None, budget: Budget) -> int:
@@ -466,71 +387,30 @@ def _count(scored: Scored, n_records: int | None, budget: Budget) -> int:
     return public_count(own, n_records, budget.epsilon, budget.delta)
 
 
-def _released(
-    model: Model, scored: Scored, plan: _Plan, settings: _Settings
-) -> np.ndarray:
-    """Predict, and return the noisy table: the only look at private values."""
-    cells, losses = table_of(
-        model, plan.layout, scored.X, scored.y, raises=settings.raises
+def _planned(
+    layout: Layout, scored: Scored, budget: Budget, n_records: int, n_bins: int | str
+) -> tuple[Layout, ScoreTable, PrivacyPlan]:
+    """Return what will be released, and its noise; a function of public facts."""
+    capacity = n_records if scored.units is None else FULL_WEIGHT * scored.n_rows
+    if not layout.counts_are_public:
+        capacity *= MOST_ROWS
+    query = layout.planned(scored.n_groups, capacity)
+    schedule = budget.calibrate(
+        sensitivity=query.sensitivity(budget.relation),
+        clip_norm=query.clip_norm,
+        n_steps=1,
     )
-    query = dataclasses.replace(
-        plan.query, cells=cells, losses=losses, group=scored.group
+    if "roc_auc" not in layout.metrics:
+        return layout, query, schedule
+    # Bins change no bound, and so no noise.
+    edges = bin_edges(
+        layout.threshold,
+        None if n_bins == "auto" else int(n_bins),
+        float(schedule.noise_std[0]),
+        n_records // scored.n_groups,
     )
-    streams = Streams(settings.random_state, "private_score")
-    return Desk((plan.event,), streams, units=scored.units).release(LABEL, query)
-
-
-def _names(layout: Layout, scored: Scored) -> tuple[str, ...]:
-    """Return what the report says that was released."""
-    groups = () if scored.by is None else (f"all of it for each {scored.by}",)
-    return (*layout.metrics, "the noisy table that they follow from", *groups)
-
-
-def _result(
-    model: Model,
-    scored: Scored,
-    plan: _Plan,
-    table: np.ndarray,
-    settings: _Settings,
-    report: PrivacyReport,
-) -> PrivateScore:
-    """Return what follows from the release."""
-    std = float(plan.event.noise_std[0])
-    common = {
-        "confidence": float(settings.confidence),
-        "classes": None if model.classes is None else np.unique(model.classes),
-        "privacy_": report,
-    }
-    weighted = scored.units is not None
-
-    def drawn(group: int | None = None) -> dict[str, float]:
-        """Return what is known of the weights, in a group or in all."""
-        if not weighted:
-            return {}
-        totals = scored.totals(group)
-        return {"shares": float(totals.sum()), "spread": row_spread(totals)}
-
-    groups = {
-        value: PrivateScore.of(
-            plan.layout,
-            table[j],
-            noise_std=std,
-            n_records=scored.sizes[j],
-            **common,
-            **drawn(j),
-        )
-        for j, value in enumerate(scored.groups)
-    }
-    return PrivateScore.of(
-        plan.layout,
-        table.sum(axis=0),
-        noise_std=std * math.sqrt(len(table)),
-        n_records=plan.n_records,
-        by=scored.by,
-        groups=groups,
-        **common,
-        **drawn(),
-    )
+    layout = dataclasses.replace(layout, edges=edges)
+    return layout, layout.planned(scored.n_groups, capacity), schedule
 
 
 # Private scorers for scikit-learn's cross-validation and searches.
@@ -686,7 +566,7 @@ def make_private_scorer(
             "the folds of a scorer have rows of their own."
         )
     one = isinstance(metrics, str)
-    named = (metrics,) if one else _tuple(metrics)
+    named = (metrics,) if one else tuple(metrics) if np.iterable(metrics) else ()
     if not named or not all(isinstance(n, str) and n in _SCALARS for n in named):
         raise ValueError(
             f"metrics={shown(metrics)} must be some of "
@@ -699,10 +579,3 @@ def make_private_scorer(
         PrivacyLedger.resolve(ledger),
         dict(settings),
     )
-
-
-def _tuple(metrics: Any) -> tuple:
-    try:
-        return tuple(metrics)
-    except TypeError:
-        return ()

@@ -5,14 +5,20 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from scipy.special import expit, ndtr
 
-from skfdp.data._values import check_names, check_no_path
+from skfdp.data._values import (
+    check_names,
+    check_no_path,
+    column_labels,
+    is_frame,
+    raw_column,
+)
 from skfdp.data.arrays import shaped_target
 from skfdp.data.columns import column_names, name_facts, target_name
 from skfdp.data.target import encode_any, number
@@ -70,7 +76,7 @@ def bounded_interval(
         kept, rejected = nearest, furthest
         for _ in range(_N_ROUNDS):
             values = np.linspace(kept, rejected, _N_VALUES)
-            inside = np.flatnonzero(_accepted(values, estimate, variance, confidence))
+            inside = np.flatnonzero(_rarity(values, estimate, variance) <= confidence)
             last = int(inside[-1]) if len(inside) else 0
             kept, rejected = values[last], values[min(last + 1, _N_VALUES - 1)]
         return float(rejected)
@@ -78,36 +84,20 @@ def bounded_interval(
     return end(0.0), end(1.0)
 
 
-def _accepted(
+def _rarity(
     values: np.ndarray,
     estimate: float,
     variance: Callable[[np.ndarray], np.ndarray],
-    confidence: float,
 ) -> np.ndarray:
-    """Return which values are not rejected."""
-    std = np.sqrt(np.maximum(variance(values), _LEAST))
-    low, high = -values / std, (1 - values) / std
-    moved = (estimate - values) / std
-    return rarity(moved, low, high) <= confidence
+    r"""Return, for each value, how probable a less surprising estimate than this is.
 
-
-def rarity(moved: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    r"""Return how probable it is that a standard normal is less surprising.
-
-    Parameters
-    ----------
-    moved : ndarray
-        What was seen.
-    low, high : ndarray
-        Distances, at most and at least 0, to the ends of what the mean may be.
-
-    Returns
-    -------
-    rarity : ndarray
-        Probability of ``{t : t**2 - d(t)**2 <= c}``, where d is the distance of t to
-        [low, high] and c what that is for `moved`: twice a logarithm of the ratio of
-        the largest likelihood and that of the mean 0.
+    In standard errors, let t be how far an estimate is from the value, and d(t) how far
+    from [0, 1]. The probability is that of ``{t : t**2 - d(t)**2 <= c}``, where c is
+    what that is for the estimate: twice a logarithm of the ratio of the largest
+    likelihood and that of the value.
     """
+    std = np.sqrt(np.maximum(variance(values), _LEAST))
+    low, high, moved = -values / std, (1 - values) / std, (estimate - values) / std
     beyond = np.maximum(np.maximum(moved - high, low - moved), 0.0)
     level = np.maximum(moved**2 - beyond**2, 0.0)
     root = np.sqrt(level)
@@ -139,19 +129,14 @@ class Estimate:
     high: float
 
     @classmethod
-    def undetermined(cls) -> Estimate:
-        """Return the estimate of what the release says nothing about."""
-        return cls(math.nan, math.nan, math.nan)
-
-    @classmethod
     def of(cls, estimate: float, variance, confidence: float) -> Estimate:
         """Return a number in [0, 1] and its interval."""
         low, high = bounded_interval(estimate, variance, confidence)
         return cls(min(max(estimate, 0.0), 1.0), low, high)
 
-    def scaled(self, factor: float) -> Estimate:
-        """Return the same in other units."""
-        return Estimate(self.value * factor, self.low * factor, self.high * factor)
+
+#: The estimate of what the release says nothing about.
+_UNDETERMINED = Estimate(math.nan, math.nan, math.nan)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,17 +181,12 @@ class NoisyTable:
         return self.cells - excess / len(self.cells)
 
     def share(self, chosen: np.ndarray) -> Estimate:
-        """Return the share of all records that is in some cells.
-
-        Parameters
-        ----------
-        chosen : bool ndarray of shape (n_cells,)
-        """
+        """Return the share of all records that is in some cells, given as a mask."""
         n, size = self.n_records, int(chosen.sum())
         if n is None:
             return self.ratio(chosen, np.ones_like(chosen))
         if n == 0:
-            return Estimate.undetermined()
+            return _UNDETERMINED
         # The noise that is left once the counts add up to n.
         noise = self.noise * (size - size**2 / len(chosen)) / n**2
         found = float(self.counts[chosen].sum() / n)
@@ -224,7 +204,7 @@ class NoisyTable:
         """
         within, total = int(chosen.sum()), float(self.cells[among].sum())
         if not total > 0:
-            return Estimate.undetermined()
+            return _UNDETERMINED
         others = int(among.sum()) - within
 
         def variance(a: np.ndarray) -> np.ndarray:
@@ -234,12 +214,12 @@ class NoisyTable:
         found = float(self.cells[chosen].sum() / total)
         return Estimate.of(found, variance, self.confidence)
 
-    def mean_loss(self, j: int) -> Estimate:
-        """Return the mean of one loss, in units of its bound."""
+    def mean_loss(self, j: int, bound: float = 1.0) -> Estimate:
+        """Return the mean of one loss, which its bound is the unit of in the table."""
         n = self.n_records
         total = float(self.cells.sum()) if n is None else n
         if not total > 0:
-            return Estimate.undetermined()
+            return _UNDETERMINED
         noisy_cells = len(self.cells) if n is None else 0
         found, square = self.losses[j] / [total, SQUARES * total]
         # The square of a noisy mean is too large by the variance of its noise.
@@ -250,7 +230,8 @@ class NoisyTable:
             noise = self.noise * (1 + noisy_cells * a**2) / total**2
             return np.minimum(own, self._drawn(a)) / total + noise
 
-        return Estimate.of(float(found), variance, self.confidence)
+        mean = Estimate.of(float(found), variance, self.confidence)
+        return Estimate(*(bound * part for part in dataclasses.astuple(mean)))
 
     def auc(self, negatives: np.ndarray, positives: np.ndarray) -> Estimate:
         """Return the area under the ROC curve.
@@ -271,7 +252,7 @@ class NoisyTable:
         """
         p, q = self.cells[negatives], self.cells[positives]
         if not (p.sum() > 0 and q.sum() > 0):
-            return Estimate.undetermined()
+            return _UNDETERMINED
         ordered, tied = (
             self._auc(p, q, auc_kernel(len(p), within)) for within in (_WITHIN, ())
         )
@@ -420,96 +401,62 @@ class Layout:
         return "nothing" if self.counts_are_public else "records"
 
     @property
-    def n_bins(self) -> int:
-        """Number of bins of two classes."""
-        return len(self.edges) + 1
+    def n_guesses(self) -> int:
+        """Number of bins of two classes, of classes where there are several."""
+        return len(self.edges) + 1 if self.task == TWO else self.n_classes
 
     @property
     def n_cells(self) -> int:
         """Number of cells; the last one is for records that cannot be scored."""
-        return {
-            "bins": 2 * self.n_bins + 1,
-            "pairs": self.n_classes**2 + 1,
-            "right": 2,
-            "records": 1,
-            "nothing": 0,
-        }[self.counts]
+        of_all = self.n_classes * self.n_guesses + 1
+        few = {"right": 2, "records": 1, "nothing": 0}
+        return few.get(self.counts, of_all)
 
     @property
     def losses(self) -> tuple[str, ...]:
         """Metrics that are means of losses, in the order of the table."""
         return tuple(name for name in self.metrics if name in self.bounds)
 
-    def planned(self, n_groups: int) -> ScoreTable:
-        """Return the table of no records."""
-        return ScoreTable.planned(self.n_cells, len(self.losses), n_groups)
+    def planned(self, n_groups: int, capacity: int) -> ScoreTable:
+        """Return the table of no records, with room for as many as `capacity`."""
+        table = ScoreTable.planned(self.n_cells, len(self.losses), n_groups)
+        return dataclasses.replace(table, capacity=capacity)
 
     # -- private: what one record is, a function of that record -----------------------
-    def cells(
-        self, codes: np.ndarray, scores: np.ndarray, labels: np.ndarray
-    ) -> np.ndarray:
+    def cells(self, codes: np.ndarray, said: np.ndarray) -> np.ndarray:
         """Return the cell of each record; private.
 
         Parameters
         ----------
         codes : int64 ndarray of shape (n_rows,)
             Class of each record, -1 where it has none.
-        scores : float64 ndarray of shape (n_rows,)
-            Of two classes, NaN where there is none.
-        labels : int64 ndarray of shape (n_rows,)
-            Predicted class, -1 where there is none.
+        said : float64 ndarray of shape (n_rows,)
+            Of two classes the score, of several the predicted one; NaN: none.
         """
-        last = np.full(len(codes), self.n_cells - 1)
         if self.counts in ("records", "nothing"):
             return np.zeros(len(codes), dtype=np.int64)
-        known = codes >= 0
+        known = (codes >= 0) & ~np.isnan(said)
         if self.task == TWO:
-            known &= ~np.isnan(scores)
-            labels = (scores > self.threshold).astype(np.int64)
-            place = codes * self.n_bins + np.searchsorted(self.edges, scores)
+            guesses, place = said > self.threshold, np.searchsorted(self.edges, said)
         else:
-            known &= labels >= 0
-            place = codes * self.n_classes + labels
+            guesses = place = np.where(known, said, 0).astype(np.int64)
         if self.counts == "right":
-            return np.where(known & (labels == codes), 0, last)
-        return np.where(known, place, last)
+            return np.where(known & (guesses == codes), 0, 1)
+        return np.where(known, codes * self.n_guesses + place, self.n_cells - 1)
 
-    def losses_of_classes(
-        self, codes: np.ndarray, probabilities: np.ndarray
-    ) -> np.ndarray:
-        """Return the losses of each record in units of their bounds; private.
+    def in_units(self, found: Mapping[str, np.ndarray], valid: np.ndarray):
+        """Return the losses of each record over their bounds, cut to [0, 1]; private.
 
         Parameters
         ----------
-        codes : int64 ndarray of shape (n_rows,)
-        probabilities : float64 ndarray of shape (n_rows, n_classes)
+        found : mapping from str to float64 ndarray of shape (n_rows,)
+        valid : bool ndarray of shape (n_rows,)
+            Other records have the worst losses, 1.
 
         Returns
         -------
         losses : float64 ndarray of shape (n_rows, n_losses)
-            1, the worst, for a record without class or probabilities.
         """
-        valid = (codes >= 0) & np.isfinite(probabilities).all(axis=1)
-        chances = np.clip(probabilities, 0.0, 1.0)
-        rows, codes = np.arange(len(codes)), np.maximum(codes, 0)
-        found = {}
-        if "log_loss" in self.losses:
-            found["log_loss"] = -np.log(chances[rows, codes])
-        if "brier_score" in self.losses:
-            right = np.zeros(chances.shape)
-            right[rows, codes] = 1.0
-            square = ((chances - right) ** 2).sum(axis=1)
-            found["brier_score"] = square / 2 if self.task == TWO else square
-        return self._in_units(found, valid)
-
-    def losses_of_numbers(self, target: np.ndarray, predicted: np.ndarray):
-        """Return the errors of each record in units of their bounds; private."""
-        error = np.abs(predicted - target)
-        found = {"mean_absolute_error": error, "mean_squared_error": error**2}
-        return self._in_units(found, np.isfinite(error))
-
-    def _in_units(self, found: dict[str, np.ndarray], valid: np.ndarray) -> np.ndarray:
-        """Return losses over their bounds, cut to [0, 1]."""
         columns = [found[name] / self.bounds[name] for name in self.losses]
         losses = np.array(columns).reshape(len(columns), len(valid)).T
         return np.where(valid[:, None], np.clip(losses, 0.0, 1.0), 1.0)
@@ -520,49 +467,41 @@ class Layout:
         found = {}
         for name in self.metrics:
             if name in self.bounds:
-                mean = table.mean_loss(self.losses.index(name))
-                found[name] = mean.scaled(self.bounds[name])
+                j = self.losses.index(name)
+                found[name] = table.mean_loss(j, self.bounds[name])
             elif name == "roc_auc":
-                found[name] = table.auc(*np.arange(2 * self.n_bins).reshape(2, -1))
+                found[name] = table.auc(*np.arange(2 * self.n_guesses).reshape(2, -1))
             elif name != "confusion_matrix":
                 found[name] = self._share(name, table)
         return found
 
     def _share(self, name: str, table: NoisyTable) -> Estimate:
         """Return a metric that is a share of records."""
-        if self.counts == "right":
-            return table.share(np.array([True, False]))
-        if self.counts == "pairs":
-            right = np.append(np.eye(self.n_classes, dtype=bool).ravel(), False)
-            return table.share(right)
-        actual, above = self._sides()
+        actual, guess = self._sides()
         if name == "accuracy":
-            return table.share((actual == above) & (actual >= 0))
+            return table.share((actual == guess) & (actual >= 0))
         if name == "selection_rate":
-            return table.share(above == 1)
+            return table.share(guess == 1)
         side = actual == (name == "recall")
-        return table.ratio(side & (above == 1), side)
+        return table.ratio(side & (guess == 1), side)
 
     def _sides(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the class of each cell of bins, and that predicted there; -1: none."""
-        upper = np.arange(self.n_bins) > self.edges.index(self.threshold)
-        actual = np.append(np.repeat([0, 1], self.n_bins), -1)
-        return actual, np.append(np.tile(upper, 2).astype(int), -1)
+        """Return the class of each cell, and that predicted there; -1: none."""
+        if self.counts == "right":  # whichever class it is
+            return np.array([0, -1]), np.array([0, -1])
+        guess = np.arange(self.n_guesses)
+        if self.task == TWO:
+            guess = (guess > self.edges.index(self.threshold)).astype(int)
+        actual = np.repeat(np.arange(self.n_classes), self.n_guesses)
+        return np.append(actual, -1), np.append(np.tile(guess, self.n_classes), -1)
 
     def confusion_matrix(self, table: NoisyTable) -> np.ndarray | None:
         """Return noisy counts of actual by predicted class, None if not asked for."""
         if "confusion_matrix" not in self.metrics:
             return None
-        counts = table.counts
-        if self.counts == "pairs":
-            return counts[:-1].reshape(self.n_classes, self.n_classes)
-        actual, above = self._sides()
-        return np.array(
-            [
-                [counts[(actual == i) & (above == j)].sum() for j in (0, 1)]
-                for i in (0, 1)
-            ]
-        )
+        found, sides = np.zeros((self.n_classes, self.n_classes)), self._sides()
+        np.add.at(found, tuple(side[:-1] for side in sides), table.counts[:-1])
+        return found
 
 
 def check_metrics(metrics: Any, task: str) -> tuple[str, ...]:
@@ -615,10 +554,6 @@ _WITHHELD = (
     "the model failed on these records; its message is withheld because it may quote "
     "the data: try it on made-up records of the same shape to see it."
 )
-_REFUSED = (
-    "on_invalid='raise': a record has no label of the model's classes, or no "
-    "prediction; the charge is kept; score with on_invalid='replace' instead."
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -652,7 +587,7 @@ class Model:
 
 @without_traps()
 def table_of(
-    model: Model, layout: Layout, X: Any, y: np.ndarray, *, raises: bool
+    model: Model, layout: Layout, X: Any, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the cell and the losses of each record; private.
 
@@ -663,8 +598,6 @@ def table_of(
     X : table
         Anything that `rows_of` takes.
     y : ndarray of shape (n_rows,)
-    raises : bool
-        Whether to refuse records without a label or a prediction.
 
     Returns
     -------
@@ -686,53 +619,43 @@ def table_of(
         for name in model.needs(layout)
     }
     if model.task == NUMBERS:
-        numbers = _numbers(outputs["predict"], (len(y),))
-        target = _real(y)
-        invalid = ~np.isfinite(numbers) | ~np.isfinite(target)
-        cells = np.zeros(len(y), dtype=np.int64)
-        losses = layout.losses_of_numbers(target, numbers)
-    else:
-        codes, invalid, cells, losses = _of_classes(model, layout, outputs, y)
-    if raises and invalid.any():
-        raise ValueError(_REFUSED)
-    return cells, losses
-
-
-def _of_classes(
-    model: Model, layout: Layout, outputs: dict[str, np.ndarray | list], y: np.ndarray
-) -> tuple[np.ndarray, ...]:
-    """Return codes, invalid records, cells and losses of a classifier."""
-    labels = encode_any(y, model.classes)
-    codes = labels.codes.copy()
-    if labels.missing is not None:
-        codes[labels.missing] = -1
-    n_rows, n_classes = len(y), len(model.classes)
+        error = np.abs(_numbers(outputs["predict"], (len(y),)) - _real(y))
+        found = {"mean_absolute_error": error, "mean_squared_error": error**2}
+        none = np.zeros(len(y), dtype=np.int64)
+        return none, layout.in_units(found, np.isfinite(error))
+    codes, shape = _codes(y, model.classes), (len(y), len(model.classes))
     # Columns are those of `classes_`, codes those of the sorted labels.
     order = np.argsort(np.argsort(model.classes, kind="stable"), kind="stable")
-    scores, guesses = np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64)
-    chances = np.zeros((n_rows, n_classes))
+    said, chances = np.zeros(len(y)), np.zeros(shape)
     if "predict_proba" in outputs:
-        given = _numbers(outputs["predict_proba"], (n_rows, n_classes))
-        chances[:, order] = given
-        scores = chances[:, -1]
+        chances[:, order] = _numbers(outputs["predict_proba"], shape)
+        said = chances[:, -1]
     if "decision_function" in outputs:
-        margins = _numbers(outputs["decision_function"], (n_rows,))
-        scores = expit(margins if order[-1] == 1 else -margins)
+        margins = _numbers(outputs["decision_function"], (len(y),))
+        said = expit(margins if order[-1] == 1 else -margins)
     if "predict" in outputs:
-        if outputs["predict"].shape != (n_rows,):
+        if outputs["predict"].shape != (len(y),):
             raise RuntimeError(_WITHHELD)
-        found = encode_any(outputs["predict"], model.classes)
-        guesses = found.codes.copy()
-        if found.missing is not None:
-            guesses[found.missing] = -1
-        if model.task == TWO:
-            scores = np.where(guesses < 0, math.nan, guesses)
-    invalid = (codes < 0) | (guesses < 0) | ~np.isfinite(scores)
-    invalid |= ~np.isfinite(chances).all(axis=1)
-    scores = np.where(np.isfinite(scores), scores, math.nan)
-    cells = layout.cells(codes, scores, guesses)
-    losses = layout.losses_of_classes(codes, chances)
-    return codes, invalid, cells, losses
+        guesses = _codes(outputs["predict"], model.classes)
+        said = np.where(guesses < 0, math.nan, guesses)
+    cells = layout.cells(codes, np.where(np.isfinite(said), said, math.nan))
+    # The loss of a record without class or probabilities is the worst one.
+    valid = (codes >= 0) & np.isfinite(chances).all(axis=1)
+    chances = np.clip(chances, 0.0, 1.0)
+    own = np.eye(shape[1])[np.maximum(codes, 0)]
+    square = ((chances - own) ** 2).sum(axis=1) / (2 if model.task == TWO else 1)
+    of_own = np.take_along_axis(chances, np.maximum(codes, 0)[:, None], axis=1)
+    found = {"log_loss": -np.log(of_own[:, 0]), "brier_score": square}
+    return cells, layout.in_units(found, valid)
+
+
+def _codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the place of each label among the sorted classes, -1 where it has none."""
+    found = encode_any(labels, classes)
+    codes = found.codes.copy()
+    if found.missing is not None:
+        codes[found.missing] = -1
+    return codes
 
 
 def predicted(
@@ -740,19 +663,9 @@ def predicted(
 ) -> np.ndarray:
     """Return what a method predicts for each row; None for rows that it refuses.
 
-    Parameters
-    ----------
-    call : callable
-    X : table
-    n_rows : int
-    alone : bool, default=False
-        Whether to predict each row in a table of its own, because the number of rows is
-        private: products of matrices round by the shape of the table.
-
-    Returns
-    -------
-    found : ndarray of shape (n_rows, ...)
-        Of type object where rows were refused, or are alone.
+    With `alone` each row is predicted in a table of its own, because the number of rows
+    is private: products of matrices round by the shape of the table. The result has the
+    type object where rows were refused, or are alone.
     """
     everyone, result = np.arange(n_rows), np.full(n_rows, None, dtype=object)
     if alone or n_rows == 0:
@@ -800,7 +713,7 @@ def _attempt(call: Callable[[Any], Any], X: Any) -> np.ndarray | None:
         warnings.simplefilter("ignore")
         try:
             found = np.asarray(call(X))
-            fits = found.ndim > 0 and len(found) == n_rows_of(X)
+            fits = found.ndim > 0 and len(found) == X.shape[0]
         except Exception:  # whatever a user's model raises; it may quote the data
             return None
     return found if fits else None
@@ -813,15 +726,8 @@ def rows_of(X: Any, rows: np.ndarray) -> Any:
     return X.take(rows) if hasattr(X, "schema") and hasattr(X, "take") else X[rows]
 
 
-def n_rows_of(X: Any) -> int:
-    """Return the number of rows of a table."""
-    return int(X.shape[0])
-
-
 def _numbers(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return predictions as floats, NaN where there is none."""
-    if found.dtype.kind in "biuf" and found.shape == shape:
-        return found.astype(np.float64)
     if found.dtype.kind in "biuf" and found.size == math.prod(shape):
         return found.astype(np.float64).reshape(shape)
     result = np.full(shape, math.nan)
@@ -913,10 +819,6 @@ class Scored:
         """Number of rows of the released table."""
         return max(1, len(self.groups))
 
-    def column(self, place: int) -> list:
-        """Return the values of a public column of the table."""
-        return _column(self.X, place)
-
     @property
     def sizes(self) -> list[int]:
         """Number of records, or persons, in each group; public if there are groups."""
@@ -929,14 +831,7 @@ class Scored:
     def totals(self, group: int | None = None) -> np.ndarray:
         """Return the sum of the shares of each person's rows, in one group or in all.
 
-        Parameters
-        ----------
-        group : int or None
-
-        Returns
-        -------
-        totals : float64 ndarray of shape (n_units,)
-            Public.
+        Public, of shape (n_units,).
         """
         chosen = slice(None) if group is None else self.group == group
         if self.units is None:
@@ -950,17 +845,11 @@ class Scored:
     def build(cls, X: Any, y: Any, by: Any, named: Any, names: Any, model: Any):
         """Check what is public of a table, or raise ValueError; quotes no datum.
 
-        Parameters
-        ----------
-        X, y, by, names
-            As the user gave them.
-        named : str or None
-            Name of the target, where the user or the model gives it.
-        model : object
-            The fitted estimator.
+        Parameters are what the user gave, but for `named`, the name of the target that
+        the user or the model gives, or None, and for the fitted `model`.
         """
         X = _table(X)
-        n_rows, n_columns = n_rows_of(X), int(X.shape[1])
+        n_rows, n_columns = map(int, X.shape)
         y_name = target_name(named, y)
         y = shaped_target(y, n_rows)
         own = _own_names(X)
@@ -985,7 +874,7 @@ def _table(X: Any) -> Any:
     check_names(X)
     if issparse(X):
         return X.tocsr()
-    if not hasattr(X, "columns") and not hasattr(X, "schema"):
+    if not is_frame(X):
         X = unmasked(X)
         # The type of a list is that of no cell.
         listed = isinstance(X, (list, tuple))
@@ -999,13 +888,8 @@ def _table(X: Any) -> Any:
 
 def _own_names(X: Any) -> list[str] | None:
     """Return the names of the columns, None if they are no strings."""
-    labels = getattr(X, "columns", None)
-    if labels is None or callable(labels):
-        return None
-    if hasattr(X, "column_names"):  # pyarrow, whose columns are the data
-        labels = X.column_names
-    labels = list(labels)
-    return labels if all(isinstance(label, str) for label in labels) else None
+    labels = column_labels(X) if is_frame(X) else []
+    return labels if labels and all(isinstance(one, str) for one in labels) else None
 
 
 def _check_columns(model: Any, n_columns: int, own: list[str] | None) -> None:
@@ -1040,16 +924,12 @@ def _groups(
             f"by={shown(by)} must be the name or the position of a public column of X, "
             "or a Series with a name."
         )
-    return _column(X, place), columns[place]
+    return column_of(X, place), columns[place]
 
 
-def _column(X: Any, place: int) -> list:
+def column_of(X: Any, place: int) -> list:
     """Return one column of a table."""
-    if issparse(X):
-        return X[:, [place]].toarray()[:, 0].tolist()
-    if hasattr(X, "iloc"):
-        return X.iloc[:, place].tolist()
-    column = X.column(place) if hasattr(X, "column_names") else X[:, place]
+    column = X[:, [place]].toarray()[:, 0] if issparse(X) else raw_column(X, place)
     return column.to_list() if hasattr(column, "to_list") else column.tolist()
 
 

@@ -1,22 +1,21 @@
-"""The result of a private score."""
+"""The result of a private score, and what may be chosen by it."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit, log_expit, logit
+from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import FixedThresholdClassifier
-from sklearn.utils import get_tags
 
 from skfdp.addresses import public
-from skfdp.data.validation import check_number, check_size
+from skfdp.data.validation import check_size
 from skfdp.privacy.checks import shown
 from skfdp.privacy.pipelines import of_releases
 from skfdp.privacy.report import PrivacyReport
@@ -32,16 +31,11 @@ from skfdp.solvers.score import (
     model_of,
 )
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from skfdp.privacy.report import PrivacyReport
-
-# A fitted classifier of two classes whose probabilities a release has adjusted.
-
-
 #: The subject of the report of a score, before the name of the model's class.
 SUBJECT = "private_score of "
+# Standard errors by which a gain, or the size of a class, must differ from nothing.
+# Beyond one alone the best of many edges that gain nothing lies as often as not.
+_CLEAR = 2.0
 
 
 class AdjustedClassifier(ClassifierMixin, BaseEstimator):
@@ -55,19 +49,17 @@ class AdjustedClassifier(ClassifierMixin, BaseEstimator):
     ----------
     estimator : fitted classifier of two classes
         With predict_proba or decision_function.
+    release : PrivacyReport
+        Of the private score that temperature, shift or a threshold followed from.
     temperature : float, default=1.0
         What its log odds are divided by.
     shift : float, default=0.0
         What is added to them then.
-    release : PrivacyReport
-        Of the private score that temperature, shift or a threshold followed from.
 
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
         In increasing order.
-    privacy_ : PrivacyReport
-        Of the fit of the estimator, if it has a report, and of the score.
 
     Notes
     -----
@@ -78,45 +70,30 @@ class AdjustedClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         estimator: Any,
-        *,
+        release: PrivacyReport,
         temperature: float = 1.0,
         shift: float = 0.0,
-        release: PrivacyReport,
     ):
         self.estimator = estimator
+        self.release = release
         self.temperature = temperature
         self.shift = shift
-        self.release = release
-
-    def _check(self) -> None:
-        """Refuse what cannot be adjusted, and what the release is not about."""
-        check_number("temperature", self.temperature, high=1e6)
-        check_number("shift", self.shift, low=-1e6, high=1e6)
-        subject = getattr(self.release, "subject", "")
-        is_report = isinstance(self.release, PrivacyReport)
-        if not (is_report and subject.startswith(SUBJECT)):
+        found, scored = type(estimator).__name__, release.subject
+        if scored != SUBJECT + found:
             raise ValueError(
-                f"release={shown(self.release)} must be the report of a private_score: "
-                "use PrivateScore.best_temperature or best_threshold."
+                f"model={found} is another one than was scored, which was "
+                f"{scored.removeprefix(SUBJECT)}: pass the model of the score."
             )
-        scored = subject.removeprefix(SUBJECT)
-        found = type(self.estimator).__name__
-        if found != scored:
-            raise ValueError(
-                f"model={found} is another one than was scored, which was {scored}: "
-                "pass the model of the score."
-            )
-        model = model_of(self.estimator)
+        model = model_of(estimator)
         if model.task != TWO or model.by == "predict":
             raise ValueError(
                 f"model={shown(found)} must be of two classes, and have predict_proba "
                 "or decision_function."
             )
-
-    @property
-    def classes_(self) -> np.ndarray:
-        """Labels in increasing order; the last one is the positive one."""
-        return np.unique(self.estimator.classes_)
+        self.classes_ = np.unique(model.classes)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(estimator, name):
+                setattr(self, name, getattr(estimator, name))
 
     @property
     def privacy_(self) -> PrivacyReport:
@@ -125,7 +102,6 @@ class AdjustedClassifier(ClassifierMixin, BaseEstimator):
         A model that was declared public, and has no report of a private fit, leaves the
         score alone, with that declaration among its assumptions.
         """
-        self._check()
         release, is_public = self.release, MODEL_IS_PUBLIC in self.release.assumptions
         fit = Origin.of(self.estimator, is_public, None)
         if not fit.is_private:
@@ -135,21 +111,9 @@ class AdjustedClassifier(ClassifierMixin, BaseEstimator):
         release = dataclasses.replace(release, assumptions=kept)
         return of_releases(self, [("estimator", fit.report), ("scores", release)])
 
-    def __getattr__(self, name: str) -> Any:
-        """Return what the estimator knows of its columns."""
-        if name in ("n_features_in_", "feature_names_in_") and "estimator" in vars(
-            self
-        ):
-            return getattr(self.estimator, name)
-        raise AttributeError(f"AdjustedClassifier has no attribute {name!r}.")
-
     def fit(self, X: Any = None, y: Any = None) -> AdjustedClassifier:
-        """Check the parameters, and learn nothing: what was released stays."""
-        self._check()
+        """Learn nothing: what was released stays."""
         return self
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
     def __sklearn_clone__(self) -> AdjustedClassifier:
         return self
@@ -160,22 +124,15 @@ class AdjustedClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For any parameter.
         """
-        if params:
-            raise ValueError(
-                f"{min(params)}={shown(params[min(params)])} cannot be set: an "
-                "AdjustedClassifier is the result of a release; make another one by "
-                "PrivateScore.best_temperature or best_threshold."
-            )
-        return self
+        raise ValueError(
+            f"{min(params, default='a parameter')} cannot be set: an "
+            "AdjustedClassifier is the result of a release; make another one by "
+            "PrivateScore.best_temperature or best_threshold."
+        )
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; those of the estimator stay inside."""
-        return super().get_params(deep=False)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the adjusted log odds of the last class.
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the adjusted probabilities of both classes.
 
         Parameters
         ----------
@@ -184,81 +141,31 @@ class AdjustedClassifier(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        log_odds : ndarray of shape (n_samples,)
-        """
-        odds = self._log_odds(X)
-        if self._changes_nothing:
-            return odds
-        return np.clip(odds, -FURTHEST, FURTHEST) / self.temperature + self.shift
-
-    @property
-    def _changes_nothing(self) -> bool:
-        return self.temperature == 1 and self.shift == 0
-
-    def _log_odds(self, X: Any) -> np.ndarray:
-        """Return the estimator's own log odds of the last class."""
-        if hasattr(self.estimator, "predict_proba"):
-            first, last = self._own_chances(X).T
-            # The smaller of two chances has more digits.
-            return np.where(last < 0.5, logit(last), -logit(first))
-        margins = np.asarray(self.estimator.decision_function(X), dtype=np.float64)
-        margins = margins.reshape(len(margins))
-        return margins if self._in_order else -margins
-
-    def _own_chances(self, X: Any) -> np.ndarray:
-        """Return the estimator's own probabilities, in the order of `classes_`."""
-        found = np.asarray(self.estimator.predict_proba(X), dtype=np.float64)
-        return found if self._in_order else found[:, ::-1]
-
-    @property
-    def _in_order(self) -> bool:
-        return self.estimator.classes_[1] == self.classes_[1]
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the adjusted probabilities of both classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
         probabilities : ndarray of shape (n_samples, 2)
         """
-        if self._changes_nothing and hasattr(self.estimator, "predict_proba"):
-            return self._own_chances(X)
-        odds = self.decision_function(X)
-        return np.column_stack([expit(-odds), expit(odds)])
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Return the logarithms of `predict_proba`."""
-        odds = self.decision_function(X)
-        return np.column_stack([log_expit(-odds), log_expit(odds)])
+        if hasattr(self.estimator, "predict_proba"):
+            found = np.asarray(self.estimator.predict_proba(X), dtype=np.float64)
+        else:
+            margins = np.ravel(self.estimator.decision_function(X))
+            found = expit(margins[:, None] * [-1.0, 1.0])
+        if self.estimator.classes_[1] != self.classes_[1]:
+            found = found[:, ::-1]
+        if (self.temperature, self.shift) == (1, 0):
+            return found
+        with np.errstate(divide="ignore"):
+            odds = np.log(found[:, [1]]) - np.log(found[:, [0]])
+        odds = np.clip(odds, -FURTHEST, FURTHEST) / self.temperature + self.shift
+        return expit(odds * [-1.0, 1.0])
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the label of the larger adjusted probability."""
-        return self.classes_[(self.decision_function(X) > 0).astype(np.int64)]
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        return (
-            f"AdjustedClassifier({type(self.estimator).__name__}(...), "
-            f"temperature={self.temperature:.6g}, shift={self.shift:.6g})"
-        )
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        if hasattr(self.estimator, "__sklearn_tags__"):
-            tags.input_tags = get_tags(self.estimator).input_tags
-        tags._skip_test = True
-        return tags
+        first, last = self.predict_proba(X).T
+        return self.classes_[(last > first).astype(np.int64)]
 
 
 # Temperatures that are fitted to a released table of labels and bins of scores.
 
 
-# Standard errors by which the size of a class must differ from nothing.
-_CLEAR = 2.0
 # By how much a log-likelihood must be better for each parameter. Noise alone does that
 # for one parameter in 1 of 200 cases; it would in 1 of 20 for 2, and in three ways.
 _BETTER = 4.0
@@ -313,119 +220,34 @@ class PrivateTemperature:
         ValueError
             If the model is of another class than the scored one, or not fitted.
         """
-        return AdjustedClassifier(
-            model,
-            temperature=self.temperature,
-            shift=self.shift,
-            release=self.privacy_,
-        ).fit()
+        return AdjustedClassifier(model, self.privacy_, self.temperature, self.shift)
 
 
-def fitted_temperature(
-    counts: np.ndarray,
-    edges: tuple[float, ...],
-    noise_std: float,
-    spread: float = 1.0,
-) -> tuple[float, float]:
-    r"""Return the temperature and the shift that the counts speak for.
-
-    Parameters
-    ----------
-    counts : float64 ndarray of shape (2, n_bins)
-        Released counts of the negatives and of the positives, by increasing score.
-    edges : tuple of float
-        Scores that part the bins.
-    noise_std : float
-        Standard deviation of the noise of each count.
-    spread : float, default=1.0
-        How many times the variance by drawing is that of rows one by one.
-
-    Returns
-    -------
-    temperature, shift : float
-        (1, 0) where nothing speaks against the scores as they are.
-
-    Notes
-    -----
-    A function of released numbers. In a bin whose log odds are z, the chance of a
-    positive is :math:`p = \operatorname{expit}(a z + b)`, so that its counts
-    :math:`(n_0, n_1)` lie in the direction :math:`(1 - p, p)`, of length d, wherever
-    the number of its records is. What lies across,
-    :math:`u = ((1 - p) n_1 - p n_0) / d`, has mean zero and variance
-    :math:`s^2 + (n_0 + n_1)_+\, p (1 - p) / d^2`: by noise, which has no direction, and
-    by sampling. Minimised is the negative logarithm of the normal likelihood of u,
-    summed over the bins. A bin of noise alone adds nothing to its expectation,
-    wherever it is, while estimating equations would weigh it by :math:`z^2`.
-
-    The first and the last bin have the log odds -6 and 6, at which `AdjustedClassifier`
-    cuts. Without a change nothing is cut, and theirs are whichever beyond fit best.
-
-    *Shrinkage.* With slope a and shift b at the log odds c of the released share of
-    positives, ``a (z - c) + c + b``, the sum above gets :math:`(\log^2 a + b^2) / 2`, a
-    normal prior around no change. A slope, a shift, or both are taken if that is better
-    than no change by 4 for each: as likely by noise alone as what is 2.8 standard
-    errors away.
-    """
-    odds = logit(np.array(edges))
-    middles = (odds[1:] + odds[:-1]) / 2
-    middles = np.concatenate([[-FURTHEST], middles, [FURTHEST]])
-    centre = _centre(counts, noise_std)
-
-    def unlikely(log_slope: float, shift: float) -> float:
-        margins = math.exp(log_slope) * (middles - centre) + centre + shift
-        fit = _unlikely(margins, counts, noise_std, spread).sum()
-        return float(fit + (log_slope**2 + shift**2) / 2)
-
-    beyond = np.linspace(FURTHEST, _LARGEST, _N_BEYOND)[:, None]
-    ends = _unlikely(beyond * [-1, 1], counts[:, [0, -1]], noise_std, spread).min(
-        axis=0
-    )
-    inner = _unlikely(middles[1:-1], counts[:, 1:-1], noise_std, spread)
-    best, least = None, float(ends.sum() + inner.sum())
-    for free in ((True, False), (False, True), (True, True)):
-        place = np.flatnonzero(free)
-
-        def of_free(values: np.ndarray, place: np.ndarray = place) -> float:
-            return unlikely(*np.bincount(place, values, minlength=2))
-
-        found = minimize(of_free, np.zeros(len(place)), method="Nelder-Mead")
-        value = float(found.fun) + _BETTER * len(place)
-        if value < least:
-            best, least = np.bincount(place, found.x, minlength=2), value
-    if best is None:
-        return 1.0, 0.0
-    slope, shift = math.exp(best[0]), float(best[1])
-    return 1 / slope, shift + centre * (1 - slope)
-
-
-def _centre(counts: np.ndarray, noise_std: float) -> float:
-    """Return the log odds of the share of positives; 0 where noise hides a class."""
-    negatives, positives = counts.sum(axis=1)
-    if min(negatives, positives) <= _CLEAR * noise_std * math.sqrt(counts.shape[1]):
-        return 0.0
-    return math.log(positives / negatives)
-
-
-def _unlikely(
-    margins: np.ndarray, counts: np.ndarray, noise_std: float, spread: float
-) -> np.ndarray:
-    """Return minus the log-likelihood of each bin that has these log odds."""
-    p, rest = expit(margins), expit(-margins)
-    length = np.hypot(p, rest) * noise_std
-    square = ((rest * counts[1] - p * counts[0]) / length) ** 2
-    records = spread * np.maximum(counts.sum(axis=0), 0.0)
-    sampling = records * p * rest / length**2
-    return (square / (1 + sampling) + np.log1p(sampling)) / 2
+def _hides_a_class(counts: np.ndarray, noise_std: float) -> bool:
+    """Whether the size of a class is not clear of noise."""
+    clear = _CLEAR * noise_std * math.sqrt(counts.shape[1])
+    return not (counts.sum(axis=1) > clear).all()
 
 
 # Thresholds that are chosen by a released table of labels and bins of scores.
 
 
-_NAMED = ("balanced_accuracy", "accuracy", "f1")
+#: What thresholds are compared by, the larger the better, from the counts of true
+#: positives, false negatives, false positives and true negatives.
+_NAMED: dict[str, Callable[..., np.ndarray]] = {
+    "balanced_accuracy": lambda tp, fn, fp, tn: (tp / (tp + fn) + tn / (fp + tn)) / 2,
+    "accuracy": lambda tp, fn, fp, tn: (tp + tn) / (tp + fn + fp + tn),
+    "f1": lambda tp, fn, fp, tn: 2 * tp / (2 * tp + fp + fn),
+}
 _COSTS = ("false_positive", "false_negative")
-# Standard errors by which a gain, or the size of a class, must differ from nothing.
-# Beyond one alone the best of many edges that gain nothing lies as often as not.
-_CLEAR_THRESHOLD = 2.0
+
+
+def _measure(metric: str | Mapping[str, float]) -> Callable[..., np.ndarray]:
+    """Return what a metric makes of counts."""
+    if isinstance(metric, str):
+        return _NAMED[metric]
+    per_fp, per_fn = (float(metric[name]) for name in _COSTS)
+    return lambda tp, fn, fp, tn: -(per_fp * fp + per_fn * fn) / (tp + fn + fp + tn)
 
 
 @public("skfdp")
@@ -483,7 +305,7 @@ class PrivateThreshold:
         ValueError
             If the model is of another class than the scored one, or not fitted.
         """
-        adjusted = AdjustedClassifier(model, release=self.privacy_).fit()
+        adjusted = AdjustedClassifier(model, self.privacy_)
         # There a score on the threshold is above it, and in the table it is below.
         return FixedThresholdClassifier(
             adjusted,
@@ -491,128 +313,6 @@ class PrivateThreshold:
             pos_label=adjusted.classes_[1],
             response_method="predict_proba",
         )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Rates:
-    """Noisy counts of predictions above each edge; arrays of shape (n_edges,)."""
-
-    tp: np.ndarray
-    fn: np.ndarray
-    fp: np.ndarray
-    tn: np.ndarray
-
-    @property
-    def total(self) -> np.ndarray:
-        """Records of a label and a score."""
-        return self.tp + self.fn + self.fp + self.tn
-
-
-# Each gives the metric, the larger the better, and its derivatives by tp, fn, fp, tn.
-def _balanced_accuracy(c: _Rates) -> tuple[np.ndarray, ...]:
-    positives, negatives = c.tp + c.fn, c.fp + c.tn
-    value = (c.tp / positives + c.tn / negatives) / 2
-    slopes = c.fn / positives**2, -c.tp / positives**2
-    slopes += -c.tn / negatives**2, c.fp / negatives**2
-    return value, *(slope / 2 for slope in slopes)
-
-
-def _f1(c: _Rates) -> tuple[np.ndarray, ...]:
-    whole = 2 * c.tp + c.fp + c.fn
-    away = -2 * c.tp / whole**2
-    return 2 * c.tp / whole, 2 * (c.fp + c.fn) / whole**2, away, away, 0 * whole
-
-
-def _cost(c: _Rates, of_positive: float, of_negative: float) -> tuple[np.ndarray, ...]:
-    mean = (of_positive * c.fp + of_negative * c.fn) / c.total
-    right = mean / c.total
-    return (
-        -mean,
-        right,
-        right - of_negative / c.total,
-        *((right - of_positive / c.total, right)),
-    )
-
-
-def _measured(c: _Rates, metric: str | Mapping[str, float]) -> tuple[np.ndarray, ...]:
-    if metric == "balanced_accuracy":
-        return _balanced_accuracy(c)
-    if metric == "f1":
-        return _f1(c)
-    if metric == "accuracy":  # but for a constant, the share of what is not wrong
-        return _cost(c, 1.0, 1.0)
-    return _cost(c, *(float(metric[name]) for name in _COSTS))
-
-
-def best_edge(
-    counts: np.ndarray,
-    start: int,
-    noise_std: float,
-    metric: str | Mapping[str, float],
-    confidence: float,
-    spread: float = 1.0,
-) -> tuple[int, float, tuple[float, float]]:
-    r"""Return the edge to choose, how much better it is, and an interval of that.
-
-    Parameters
-    ----------
-    counts : float64 ndarray of shape (2, n_bins)
-        Released counts of the negatives and of the positives, by increasing score.
-    start : int
-        The edge that is kept unless another one is clearly better.
-    noise_std : float
-        Standard deviation of the noise of each count.
-    metric : str or mapping
-    confidence : float
-        Of the interval, for all edges at once.
-    spread : float, default=1.0
-        How many times the variance by drawing is that of rows one by one.
-
-    Returns
-    -------
-    edge : int
-    gain : float
-    interval : (float, float)
-
-    Notes
-    -----
-    A function of released numbers. The gain of an edge is a smooth function of the
-    counts, with derivative :math:`g_c` by count c. So its variance is
-    :math:`\sum_c g_c^2 (n_c + s^2)` to first order: the counts :math:`n_c` by sampling
-    (the metric is a ratio, so that :math:`\sum_c g_c n_c = 0`), and :math:`s^2` by
-    noise. Chosen is the edge whose gain less two standard errors is largest, if that is
-    positive, and otherwise the one at the start.
-    """
-    n_bins = counts.shape[1]
-    clear = _CLEAR_THRESHOLD * noise_std * math.sqrt(n_bins)
-    if not (counts.sum(axis=1) > clear).all():
-        return start, 0.0, (math.nan, math.nan)
-    below = np.cumsum(counts, axis=1)[:, :-1]
-    above = counts.sum(axis=1, keepdims=True) - below
-    rates = _Rates(tp=above[1], fn=below[1], fp=above[0], tn=below[0])
-    with np.errstate(all="ignore"):  # whole of f1 may be zero
-        value, of_tp, of_fn, of_fp, of_tn = _measured(rates, metric)
-        upper = np.arange(n_bins) > np.arange(n_bins - 1)[:, None]
-        slopes = np.stack(
-            [
-                np.where(upper, of_fp[:, None], of_tn[:, None]),
-                np.where(upper, of_tp[:, None], of_fn[:, None]),
-            ],
-            axis=1,
-        )
-        squares = (slopes - slopes[start]) ** 2
-        sampling = spread * np.maximum((squares * counts).sum(axis=(1, 2)), 0.0)
-        error = np.sqrt(sampling + noise_std**2 * squares.sum(axis=(1, 2)))
-        gain = value - value[start]
-        least = gain - _CLEAR_THRESHOLD * error
-        least[~np.isfinite(least)] = -math.inf
-    least[start] = 0.0
-    edge = int(np.argmax(least))
-    edge = edge if least[edge] > 0 else start
-    level = 1 - (1 - confidence) / (2 * max(n_bins - 2, 1))
-    half = NormalDist().inv_cdf(level) * float(error[edge])
-    found = float(gain[edge])
-    return edge, found, (found - half, found + half)
 
 
 def check_metric(metric: Any) -> str | dict[str, float]:
@@ -692,64 +392,35 @@ class PrivateScore:
 
     @classmethod
     def of(
-        cls,
-        layout: Layout,
-        table: np.ndarray,
-        *,
-        noise_std: float,
-        n_records: int,
-        confidence: float,
-        shares: float | None = None,
-        spread: float = 1.0,
-        **more: Any,
+        cls, layout: Layout, table: NoisyTable, n_records: int, **more: Any
     ) -> PrivateScore:
         """Return what follows from a released table; post-processing alone.
 
         Parameters
         ----------
         layout : Layout
-        table : float64 ndarray of shape (n_entries,)
-        noise_std : float
+        table : NoisyTable
         n_records : int
-        confidence : float
-        shares : float, default=None
-            Sum of the shares of all rows, where they have weights. None: `n_records`.
-        spread : float, default=1.0
-            See `NoisyTable`.
         **more : dict
             Further attributes.
         """
-        total = n_records if shares is None else shares
-        noisy = NoisyTable(
-            cells=table[: layout.n_cells],
-            losses=table[layout.n_cells :].reshape(-1, 2),
-            noise_std=noise_std,
-            n_records=total if layout.counts_are_public else None,
-            confidence=confidence,
-            spread=spread,
-        )
-        found = layout.estimates(noisy)
+        found = layout.estimates(table)
         return cls(
             values={name: one.value for name, one in found.items()},
             intervals={name: (one.low, one.high) for name, one in found.items()},
-            confidence=confidence,
-            confusion_matrix=layout.confusion_matrix(noisy),
+            confidence=table.confidence,
+            confusion_matrix=layout.confusion_matrix(table),
             n_records=n_records,
-            noise_std=noise_std,
-            table=table,
+            noise_std=table.noise_std,
+            table=np.concatenate([table.cells, table.losses.ravel()]),
             edges=layout.edges if layout.counts == "bins" else (),
             threshold=layout.threshold,
-            spread=spread,
+            spread=table.spread,
             **more,
         )
 
-    @property
-    def undetermined(self) -> tuple[str, ...]:
-        """Metrics of which the release says nothing: a noisy count is not positive."""
-        return tuple(name for name, value in self.values.items() if math.isnan(value))
-
     def best_threshold(self, metric: Any = "balanced_accuracy") -> PrivateThreshold:
-        """Return the best threshold among the edges of the bins; costs nothing more.
+        r"""Return the best threshold among the edges of the bins; costs nothing more.
 
         Parameters
         ----------
@@ -778,27 +449,58 @@ class PrivateScore:
         has chosen it. `PrivateThreshold.interval` holds for all edges at once; or make
         another `private_score` with ``threshold=...``, of other records or of another
         part of the budget.
+
+        The gain of an edge is a smooth function of the counts, with derivative
+        :math:`g_c` by count c. So its variance is :math:`\sum_c g_c^2 (n_c + s^2)` to
+        first order: the counts :math:`n_c` by sampling (the metric is a ratio, so that
+        :math:`\sum_c g_c n_c = 0`), and :math:`s^2` by noise. Chosen is the edge whose
+        gain less two standard errors is largest, if that is positive, and otherwise the
+        one at the start.
         """
         metric, counts = check_metric(metric), self._bins("best_threshold")
-        edge, gain, interval = best_edge(
-            counts,
-            self.edges.index(self.threshold),
-            self.noise_std,
-            metric,
-            self.confidence,
-            self.spread,
-        )
-        return PrivateThreshold(
-            threshold=self.edges[edge],
-            metric=metric,
-            is_default=self.edges[edge] == self.threshold,
-            gain=gain,
-            interval=interval,
-            privacy_=self.privacy_,
-        )
+        start, std = self.edges.index(self.threshold), self.noise_std
+
+        def chosen(edge: int, gain: float, half: float) -> PrivateThreshold:
+            return PrivateThreshold(
+                threshold=self.edges[edge],
+                metric=metric,
+                is_default=edge == start,
+                gain=gain,
+                interval=(gain - half, gain + half),
+                privacy_=self.privacy_,
+            )
+
+        if _hides_a_class(counts, std):
+            return chosen(start, 0.0, math.nan)
+        n_bins, measure = counts.shape[1], _measure(metric)
+        below = np.cumsum(counts, axis=1)[:, :-1]
+        above = counts.sum(axis=1, keepdims=True) - below
+        rates = np.array([above[1], below[1], above[0], below[0]])
+        with np.errstate(all="ignore"):  # what f1 divides by may be zero
+            value = measure(*rates)
+            # Derivatives by each of the four, exactly: of complex steps.
+            steps = 1e-100j * np.eye(4)[:, :, None]
+            tp, fn, fp, tn = (measure(*(rates + step)).imag / 1e-100 for step in steps)
+            upper = np.arange(n_bins) > np.arange(n_bins - 1)[:, None]
+            negative = np.where(upper, fp[:, None], tn[:, None])
+            positive = np.where(upper, tp[:, None], fn[:, None])
+            slopes = np.stack([negative, positive], axis=1)
+            squares = (slopes - slopes[start]) ** 2
+            sampling = np.maximum((squares * counts).sum(axis=(1, 2)), 0.0)
+            drawn = self.spread * sampling
+            error = np.sqrt(drawn + std**2 * squares.sum(axis=(1, 2)))
+            gain = value - value[start]
+            least = gain - _CLEAR * error
+            least[~np.isfinite(least)] = -math.inf
+        least[start] = 0.0
+        edge = int(np.argmax(least))
+        edge = edge if least[edge] > 0 else start
+        level = 1 - (1 - self.confidence) / (2 * max(n_bins - 2, 1))
+        half = NormalDist().inv_cdf(level) * float(error[edge])
+        return chosen(edge, float(gain[edge]), half)
 
     def best_temperature(self) -> PrivateTemperature:
-        """Return the temperature and the shift that calibrate the scores, for free.
+        r"""Return the temperature and the shift that calibrate the scores, for free.
 
         Returns
         -------
@@ -814,13 +516,68 @@ class PrivateScore:
         Notes
         -----
         **Guarantees.** A function of released numbers: post-processing.
+
+        In a bin whose log odds are z, the chance of a positive is
+        :math:`p = \operatorname{expit}(a z + b)`, so that its counts :math:`(n_0, n_1)`
+        lie in the direction :math:`(1 - p, p)`, of length d, wherever the number of its
+        records is. What lies across, :math:`u = ((1 - p) n_1 - p n_0) / d`, has mean
+        zero and variance :math:`s^2 + (n_0 + n_1)_+\, p (1 - p) / d^2`: by noise, which
+        has no direction, and by sampling. Minimised is the negative logarithm of the
+        normal likelihood of u, summed over the bins. A bin of noise alone adds nothing
+        to its expectation, wherever it is, while estimating equations would weigh it by
+        :math:`z^2`.
+
+        The first and the last bin have the log odds -6 and 6, at which
+        `AdjustedClassifier` cuts. Without a change nothing is cut, and theirs are
+        whichever beyond fit best.
+
+        *Shrinkage.* With slope a and shift b at the log odds c of the released share of
+        positives, ``a (z - c) + c + b``, the sum above gets
+        :math:`(\log^2 a + b^2) / 2`, a normal prior around no change. A slope, a shift,
+        or both are taken if that is better than no change by 4 for each: as likely by
+        noise alone as what is 2.8 standard errors away.
         """
-        counts = self._bins("best_temperature")
-        temperature, shift = fitted_temperature(
-            counts, self.edges, self.noise_std, self.spread
-        )
+        counts, std = self._bins("best_temperature"), self.noise_std
+        odds = logit(np.array(self.edges))
+        middles = (odds[1:] + odds[:-1]) / 2
+        middles = np.concatenate([[-FURTHEST], middles, [FURTHEST]])
+        centre = 0.0
+        if not _hides_a_class(counts, std):
+            negatives, positives = counts.sum(axis=1)
+            centre = math.log(positives / negatives)
+
+        def unlikely(margins: np.ndarray) -> np.ndarray:
+            """Return minus the log-likelihood of each bin that has these log odds."""
+            p, rest = expit(margins), expit(-margins)
+            length = np.hypot(p, rest) * std
+            square = ((rest * counts[1] - p * counts[0]) / length) ** 2
+            records = self.spread * np.maximum(counts.sum(axis=0), 0.0)
+            sampling = records * p * rest / length**2
+            return (square / (1 + sampling) + np.log1p(sampling)) / 2
+
+        def penalised(change: np.ndarray) -> float:
+            margins = math.exp(change[0]) * (middles - centre) + centre + change[1]
+            return float(unlikely(margins).sum() + change @ change / 2)
+
+        beyond = np.tile(middles, (_N_BEYOND, 1))
+        ends = np.linspace(FURTHEST, _LARGEST, _N_BEYOND)
+        beyond[:, 0], beyond[:, -1] = -ends, ends
+        best, least = np.zeros(2), float(unlikely(beyond).min(axis=0).sum())
+        both = np.eye(2)
+        for free in (both[:1], both[1:], both):
+            found = minimize(
+                lambda values, free=free: penalised(values @ free),
+                np.zeros(len(free)),
+                method="Nelder-Mead",
+            )
+            value = float(found.fun) + _BETTER * len(free)
+            if value < least:
+                best, least = found.x @ free, value
+        slope, shift = math.exp(best[0]), float(best[1])
         return PrivateTemperature(
-            temperature=temperature, shift=shift, privacy_=self.privacy_
+            temperature=1 / slope,
+            shift=shift + centre * (1 - slope),
+            privacy_=self.privacy_,
         )
 
     def _bins(self, name: str) -> np.ndarray:
@@ -835,48 +592,16 @@ class PrivateScore:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-able values; what is undetermined is None."""
-        matrix, classes = self.confusion_matrix, self.classes
-        return {
-            "values": {name: _plain(v) for name, v in self.values.items()},
-            "intervals": {
-                name: None if math.isnan(pair[0]) else list(pair)
-                for name, pair in self.intervals.items()
-            },
-            "confidence": self.confidence,
-            "confusion_matrix": None if matrix is None else matrix.tolist(),
-            "classes": None if classes is None else classes.tolist(),
-            "n_records": self.n_records,
-            "noise_std": self.noise_std,
-            "table": self.table.tolist(),
-            "edges": list(self.edges),
-            "threshold": self.threshold,
-            "spread": self.spread,
-            "by": self.by,
-            "groups": [
-                {"group": _group(name), "score": _without_report(one)}
-                for name, one in self.groups.items()
-            ],
-            "privacy": self.privacy_.to_dict(),
-        }
-
-    def to_dataframe(self) -> pd.DataFrame:
-        """Return one row for each group and metric; needs pandas.
-
-        Returns
-        -------
-        frame : DataFrame
-            Columns ``group`` (None for all records), ``metric``, ``value``, ``low``,
-            ``high`` and ``n_records``.
-        """
-        import pandas as pd
-
-        rows = [
-            (group, name, value, *one.intervals[name], one.n_records)
-            for group, one in ((None, self), *self.groups.items())
-            for name, value in one.values.items()
-        ]
-        columns = ["group", "metric", "value", "low", "high", "n_records"]
-        return pd.DataFrame(rows, columns=columns)
+        found = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        found["privacy"] = found.pop("privacy_").to_dict()
+        found["groups"] = []
+        for name, one in self.groups.items():
+            score = one.to_dict()
+            for of_the_whole in ("privacy", "groups", "by"):
+                del score[of_the_whole]
+            name = name if isinstance(name, str | int | float) else str(name)
+            found["groups"].append({"group": name, "score": score})
+        return _plain(found)
 
     def __repr__(self) -> str:
         report = self.privacy_
@@ -903,17 +628,12 @@ class PrivateScore:
         return found
 
 
-def _plain(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
-def _group(name: Any) -> Any:
-    return name if isinstance(name, str | int | float) else str(name)
-
-
-def _without_report(score: PrivateScore) -> dict[str, Any]:
-    """Return the dictionary of a group, without the report of the whole."""
-    found = score.to_dict()
-    for name in ("privacy", "groups", "by"):
-        del found[name]
-    return found
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it, None for NaN."""
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and math.isnan(value) else value

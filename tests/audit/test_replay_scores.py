@@ -107,12 +107,13 @@ def test_a_missing_root_of_two_is_seen(monkeypatch):
 
 
 def test_a_table_whose_cells_follow_the_scores_is_seen(monkeypatch):
-    released = module._released
+    planned = module._planned
 
-    def by_rows(model, scored, plan, settings):
+    def by_rows(layout, scored, *more):
+        layout, query, schedule = planned(layout, scored, *more)
         if np.nanmax(scored.X[:, 0]) > 2:
-            object.__setattr__(plan.query, "n_cells", plan.query.n_cells + 2)
-        return released(model, scored, plan, settings)
+            object.__setattr__(query, "n_cells", query.n_cells + 2)
+        return layout, query, schedule
 
-    monkeypatch.setattr(module, "_released", by_rows)
+    monkeypatch.setattr(module, "_planned", by_rows)
     assert not replayed(metrics=["roc_auc"]).passed

@@ -183,7 +183,7 @@ TEMPLATES = {
         "$delta_or_none, metrics=$metrics, by=$by, model_is_public=$flag, "
         "confidence=$confidence).intervals",
         "skfdp.private_score(MODEL, X, y, 1.0, threshold=$confidence, n_bins=$n_bins, "
-        "loss_bound=$clip, on_invalid=$on_invalid, n_records=$of_bounds_n, "
+        "loss_bound=$clip, n_records=$of_bounds_n, "
         "neighboring_relation=$neighboring_relation, target_name=$target_name)",
         "skfdp.private_score(MODEL, X, y, 1.0, groups=$groups, "
         "sample_weight=$sample_weight, metrics=$metrics, by=$by).intervals",
