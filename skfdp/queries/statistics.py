@@ -20,8 +20,58 @@ from skfdp.queries import OfGridRows, chosen, no_rows, sum_unit
 _SHRINK = 1 - 1e-9
 
 
+class _Sum:
+    """What most sums share: contributions of norm at most 1, told apart by nothing."""
+
+    clip_norm = 1.0
+
+    @property
+    def replaced(self) -> float | None:
+        """How far a replaced record moves the sum; None: twice the clip norm."""
+        return None
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return how far neighbours move the sum; see the guarantees."""
+        return relation.moves(self.clip_norm, self.replaced)
+
+
+class _SumOfSigns(_Sum):
+    """A sum that moves less where no entry of a contribution is negative."""
+
+    nonnegative: bool
+
+    @property
+    def replaced(self) -> float | None:
+        """Two rows without negative entries meet at an angle of at most 90 degrees."""
+        return math.sqrt(2) if self.nonnegative else None
+
+
+class _GridSum(OfGridRows, _Sum):
+    """A sum of whole numbers over blocks of grid rows.
+
+    A block adds up to less than 2**53: exact in float64, whatever the order of the sum.
+    """
+
+    target: np.ndarray
+
+    @property
+    def _columns(self) -> tuple:
+        return self.rows.values, self.target
+
+    def exact_sum(
+        self, theta: None, batch: np.ndarray | None, unit: float
+    ) -> np.ndarray:
+        """Return the int64 sum over the batch; None means every row."""
+        columns = chosen(batch, *self._columns)
+        total = np.zeros(self.shape, dtype=np.int64)
+        for block in blocks(*columns[0].shape):
+            parts = (column[block] for column in columns)
+            total += self._of_block(unit, *parts).astype(np.int64)
+        return total
+
+
 @dataclasses.dataclass(frozen=True)
-class RowSum:
+class RowSum(_SumOfSigns):
     """The sum of the mapped rows.
 
     Parameters
@@ -51,7 +101,6 @@ class RowSum:
     row_map: RowMap
     capacity: int
     nonnegative: bool = False
-    clip_norm: float = 1.0
 
     def __post_init__(self):
         _check_bounds_rows(self.row_map)
@@ -71,11 +120,6 @@ class RowSum:
         """Shape of the sum: one entry for each private column."""
         public = self.row_map.public
         return (self.X.shape[1] if public is None else int((~public).sum()),)
-
-    def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the sum; see the guarantees."""
-        replaced = math.sqrt(2) * self.clip_norm if self.nonnegative else None
-        return relation.moves(self.clip_norm, replaced)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
@@ -127,7 +171,7 @@ def _column_sums(
 
 
 @dataclasses.dataclass(frozen=True)
-class CrossSum:
+class CrossSum(_SumOfSigns):
     """Cross moments of public regressors and mapped private rows, and what norms lack.
 
     The sum of ``(z (x) p, 1 - |p|**2)``, flattened, over the records, z being the
@@ -164,7 +208,6 @@ class CrossSum:
     row_map: RowMap
     regressors: np.ndarray
     nonnegative: bool
-    clip_norm: float = 1.0
 
     def __post_init__(self):
         _check_bounds_rows(self.row_map)
@@ -184,11 +227,6 @@ class CrossSum:
     def shape(self) -> tuple[int]:
         """Shape of the sum."""
         return (self.regressors.shape[1] * self.X.shape[1] + 1,)
-
-    def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the sum; see the guarantees."""
-        replaced = math.sqrt(2) * self.clip_norm if self.nonnegative else None
-        return relation.moves(self.clip_norm, replaced)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum; private rows have the grid unit / GRID."""
@@ -216,7 +254,7 @@ class CrossSum:
 
 
 @dataclasses.dataclass(frozen=True)
-class LabelSum(OfGridRows):
+class LabelSum(_GridSum):
     """The label statistic ``sum of row (x) (label - centre)`` of public rows.
 
     Parameters
@@ -258,34 +296,25 @@ class LabelSum(OfGridRows):
         """L2 bound of a contribution."""
         return self.row_bound / (2 if self.n_outputs == 1 else 1)
 
-    def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the sum; see the guarantees."""
-        replaced = None if self.n_outputs == 1 else self.clip_norm * math.sqrt(2)
-        return relation.moves(self.clip_norm, replaced)
+    @property
+    def replaced(self) -> float | None:
+        """A label of several moves an entry down and another one up."""
+        return None if self.n_outputs == 1 else self.clip_norm * math.sqrt(2)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum: that of the rows, halved for labels 1/2."""
         return GRID / (2 if self.n_outputs == 1 else 1)
 
-    def exact_sum(
-        self, theta: None, batch: np.ndarray | None, unit: float
-    ) -> np.ndarray:
-        """Return the int64 sum over the batch; None means every row."""
-        values, target = chosen(batch, self.rows.values, self.target)
-        total = np.zeros(self.shape, dtype=np.int64)
-        for block in blocks(*values.shape):
-            # Integers below 2**53: exact in float64, whatever the order of the sum.
-            rows = values[block].astype(np.float64)
-            if self.n_outputs == 1:
-                labels = np.where(target[block] == 1, 1.0, -1.0)[:, None]
-            else:
-                labels = np.eye(self.n_outputs)[target[block]]
-            total += (labels.T @ rows).astype(np.int64)
-        return total
+    def _of_block(self, unit: float, values, target) -> np.ndarray:
+        if self.n_outputs == 1:
+            labels = np.where(target == 1, 1.0, -1.0)[:, None]
+        else:
+            labels = np.eye(self.n_outputs)[target]
+        return labels.T @ values.astype(np.float64)
 
 
 @dataclasses.dataclass(frozen=True)
-class TargetSum(OfGridRows):
+class TargetSum(_GridSum):
     """The target statistic ``sum of x * y`` of public rows.
 
     Parameters
@@ -308,7 +337,6 @@ class TargetSum(OfGridRows):
     rows: GridRows
     target: np.ndarray
     capacity: int | None = None
-    clip_norm: float = 1.0
 
     @classmethod
     def planned(cls) -> TargetSum:
@@ -320,27 +348,15 @@ class TargetSum(OfGridRows):
         """Shape of the sum."""
         return 1, self.rows.values.shape[1]
 
-    def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the sum; see the guarantees."""
-        return relation.moves(self.clip_norm)
-
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum: of the rows, times that of the target."""
         room = FULL_WEIGHT * self.n_rows if self.capacity is None else self.capacity
         return sum_unit(noise_std, self.clip_norm, room, GRID**2)
 
-    def exact_sum(
-        self, theta: None, batch: np.ndarray | None, unit: float
-    ) -> np.ndarray:
-        """Return the int64 sum over the batch; None means every row."""
-        values, target = chosen(batch, self.rows.values, self.target)
-        total = np.zeros(self.shape, dtype=np.int64)
-        for block in blocks(*values.shape):
-            # 4096 products of 15 + 15 bits stay below 2**53: exact in float64.
-            cut = np.clip(np.nan_to_num(target[block]), -1.0, 1.0)
-            integers = np.trunc(cut * (GRID / unit))
-            total += (integers[None] @ values[block].astype(np.float64)).astype(int)
-        return total
+    def _of_block(self, unit: float, values, target) -> np.ndarray:
+        # 4096 products of 15 + 15 bits stay below 2**53.
+        cut = np.clip(np.nan_to_num(target), -1.0, 1.0)
+        return np.trunc(cut * (GRID / unit))[None] @ values.astype(np.float64)
 
 
 # Statistics of private rows whose class is public: class sums, second moments.
@@ -351,7 +367,7 @@ _LIMIT = GRID**-2
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassSum(OfGridRows):
+class ClassSum(_GridSum, _SumOfSigns):
     r"""The sum of the private rows of each class, :math:`S_k = \sum_{y_i = k} p_i`.
 
     Parameters
@@ -379,7 +395,6 @@ class ClassSum(OfGridRows):
     target: np.ndarray
     n_classes: int
     nonnegative: bool
-    clip_norm: float = 1.0
 
     @classmethod
     def planned(cls, *, nonnegative: bool) -> ClassSum:
@@ -391,32 +406,19 @@ class ClassSum(OfGridRows):
         """Shape of the sums."""
         return self.n_classes, self.rows.values.shape[1]
 
-    def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the sums; see the guarantees."""
-        replaced = math.sqrt(2) * self.clip_norm if self.nonnegative else None
-        return relation.moves(self.clip_norm, replaced)
-
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sums: that of the rows, or coarser."""
         return sum_unit(noise_std, self.clip_norm, self.n_rows, GRID)
 
-    def exact_sum(
-        self, theta: None, batch: np.ndarray | None, unit: float
-    ) -> np.ndarray:
-        """Return the int64 sums over the batch; None means every row."""
-        values, target = chosen(batch, self.rows.values, self.target)
-        total = np.zeros(self.shape, dtype=np.int64)
-        for block in blocks(*values.shape):
-            rows = clipped(values[block], unit / GRID)
-            if self.nonnegative:
-                rows = np.maximum(rows, 0)
-            # Integers below 2**53: exact in float64, whatever the order of the sum.
-            total += (np.eye(self.n_classes)[target[block]].T @ rows).astype(np.int64)
-        return total
+    def _of_block(self, unit: float, values, target) -> np.ndarray:
+        rows = clipped(values, unit / GRID)
+        if self.nonnegative:
+            rows = np.maximum(rows, 0)
+        return np.eye(self.n_classes)[target].T @ rows
 
 
 @dataclasses.dataclass(frozen=True)
-class SecondMoment(OfGridRows):
+class SecondMoment(_GridSum):
     r"""The sum of the outer products of the private rows, :math:`\sum_i p_i p_i^\top`.
 
     Parameters
@@ -433,7 +435,6 @@ class SecondMoment(OfGridRows):
     """
 
     rows: GridRows
-    clip_norm: float = 1.0
 
     @classmethod
     def planned(cls) -> SecondMoment:
@@ -445,26 +446,23 @@ class SecondMoment(OfGridRows):
         """Shape of the sum."""
         return (self.rows.values.shape[1],) * 2
 
-    def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the sum; see the guarantees."""
-        return relation.moves(self.clip_norm, math.sqrt(2) * self.clip_norm)
+    @property
+    def replaced(self) -> float:
+        """Whatever the signs."""
+        return math.sqrt(2)
+
+    @property
+    def _columns(self) -> tuple:
+        return (self.rows.values,)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum: the square of a unit of rows."""
         least = sum_unit(noise_std, self.clip_norm, self.n_rows, GRID**2)
         return 4.0 ** np.ceil(np.log2(least) / 2)
 
-    def exact_sum(
-        self, theta: None, batch: np.ndarray | None, unit: float
-    ) -> np.ndarray:
-        """Return the int64 sum over the batch; None means every row."""
-        (values,) = chosen(batch, self.rows.values)
-        total = np.zeros(self.shape, dtype=np.int64)
-        for block in blocks(*values.shape):
-            rows = clipped(values[block], math.sqrt(unit) / GRID)
-            # Entries below 2**28 a row, 4096 rows a block: exact in float64.
-            total += (rows.T @ rows).astype(np.int64)
-        return total
+    def _of_block(self, unit: float, values) -> np.ndarray:
+        rows = clipped(values, math.sqrt(unit) / GRID)
+        return rows.T @ rows  # entries below 2**28 a row, 4096 rows a block
 
 
 def clipped(values: np.ndarray, coarser: float = 1.0) -> np.ndarray:
@@ -584,7 +582,7 @@ def _with_special(found: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 @dataclasses.dataclass(frozen=True)
-class BinCounts:
+class BinCounts(_Sum):
     """The number of records in each bin of each of some columns.
 
     Parameters
@@ -631,9 +629,10 @@ class BinCounts:
         """L2 norm of a contribution."""
         return math.sqrt(self.X.shape[1])
 
-    def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the counts; see the guarantees."""
-        return relation.moves(self.clip_norm, math.sqrt(2 * self.X.shape[1]))
+    @property
+    def replaced(self) -> float:
+        """A 1 leaves a bin of each column, and enters another one."""
+        return math.sqrt(2 * self.X.shape[1])
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the counts, at most 1: a record has to be a unit."""
@@ -672,7 +671,7 @@ _MOST_COLUMNS = 2**17
 
 
 @dataclasses.dataclass(frozen=True)
-class TemperatureSum:
+class TemperatureSum(_Sum):
     """The sum of ``<residual at start + a * step, step cut to reach> / reach``.
 
     For a few numbers a at once. Margins are those of the loop's rows; the residual is
@@ -750,10 +749,6 @@ class TemperatureSum:
     def clip_norm(self) -> float:
         """L2 bound of a contribution."""
         return math.sqrt(len(self.points)) * self._bound
-
-    def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the sum; see the guarantees."""
-        return relation.moves(self.clip_norm)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
@@ -836,7 +831,7 @@ _FINEST_SCORE = 2.0**-20
 
 
 @dataclasses.dataclass(frozen=True)
-class ScoreTable:
+class ScoreTable(_Sum):
     r"""Counts of records by cell, and sums of losses and of their squares, by group.
 
     Parameters
@@ -907,11 +902,11 @@ class ScoreTable:
     def _of_losses(self) -> float:
         return self.n_losses * (1 + SQUARES**2)
 
-    def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the table; see the guarantees."""
+    @property
+    def replaced(self) -> float:
+        """One cell alone does not move if a record is replaced; a null leaves it."""
         moved = math.sqrt(2.0 * (self.n_cells > 1) + self._of_losses)
-        # One cell alone does not move if a record is replaced; a null leaves it.
-        return relation.moves(self.clip_norm, max(moved, self.clip_norm))
+        return max(moved, self.clip_norm)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the table."""
