@@ -53,32 +53,33 @@ _INTERCEPT_SPREAD = 0.3
 
 
 @dataclasses.dataclass(frozen=True)
-class LogitBlock:
+class Block:
     """Columns of the loop whose weights are expected to be of one size.
 
     Attributes
     ----------
     columns : int ndarray
     square : float
-        Mean square of an entry.
-    spread : float
-        Prior standard deviation of a weight.
+        Mean squared norm of their part of a row.
+    prior : float
+        Of logits: the standard deviation of a weight. Of targets: the share of the
+        start's squared error that the columns are expected to explain.
     """
 
     columns: np.ndarray
     square: float
-    spread: float
+    prior: float
+
+    @property
+    def entry(self) -> float:
+        """Mean square of an entry."""
+        return self.square / max(1, len(self.columns))
 
 
 def label_variance(margins: np.ndarray, shares: np.ndarray | None = None) -> float:
     """Return the variance of a label, a mean over classes, that margins tell.
 
-    Parameters
-    ----------
-    margins : ndarray of shape (n_rows, n_outputs)
-        Where the descent starts: of a public model, or released log odds.
-    shares : float64 ndarray of shape (n_rows,), default=None
-        How often each row counts in the mean; None: once.
+    Margins have the shape (n_rows, n_outputs); `shares` say how often each row counts.
     """
     several = margins.shape[1] > 1
     odds = margins - margins.max(axis=1, keepdims=True) if several else margins
@@ -94,7 +95,7 @@ def logit_blocks(
     norms: tuple[float, float],
     has_model: bool,
     bias: float | None,
-) -> list[LogitBlock]:
+) -> list[Block]:
     """Return the private columns, the public ones, and the intercept."""
     mask = public.mask
     several = _OF_SEVERAL if public.n_outputs > 1 else 1.0
@@ -105,17 +106,16 @@ def logit_blocks(
         # What a model of public columns has seen already has little left to tell.
         spread = _SPREAD_SEEN if has_model and seen else _SPREAD
         norm = norm if mask.any() and not mask.all() else 1.0
-        square = norm**2 / columns.sum()
-        found.append(LogitBlock(np.flatnonzero(columns), square, several * spread))
+        found.append(Block(np.flatnonzero(columns), norm**2, several * spread))
     if bias is not None:
         spread = several * _INTERCEPT_SPREAD / bias
-        found.append(LogitBlock(np.array([mask.size]), bias**2, spread))
+        found.append(Block(np.array([mask.size]), bias**2, spread))
     return found
 
 
 def expected(
     step: np.ndarray,
-    blocks: list[LogitBlock],
+    blocks: list[Block],
     walk: Walk,
     variance: float,
     clip_norm: float,
@@ -138,10 +138,10 @@ def expected(
     for block in blocks:
         weights = found[:, block.columns]
         free = weights.size * (1 - 1 / len(step) if len(step) > 1 else 1.0)
-        gain, noise = walk.outcome(variance * block.square * cut / clip_norm)
+        gain, noise = walk.outcome(variance * block.entry * cut / clip_norm)
         gain = max(gain, 1e-9)
         found[:, block.columns] = weights * _kept(
-            float(np.vdot(weights, weights)) / free, free, gain, noise, block.spread
+            float(np.vdot(weights, weights)) / free, free, gain, noise, block.prior
         )
     return found
 
@@ -169,13 +169,7 @@ def _kept(
 
 
 def is_measured(method: Any, public: PublicRecords) -> bool:
-    """Whether the scale is measured: of the log loss, unless users shaped it.
-
-    Parameters
-    ----------
-    method : Descent
-    public : PublicRecords
-    """
+    """Whether the scale is measured: of the log loss, unless users shaped it."""
     weight = public.class_weight
     return (
         method.scales is None
@@ -188,16 +182,7 @@ def is_measured(method: Any, public: PublicRecords) -> bool:
 
 
 def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event:
-    """Return the event of the measurement.
-
-    Parameters
-    ----------
-    public : PublicRecords
-    budget : Budget
-    loss : Loss
-    mu : float
-        Of the whole budget, for releases of sensitivity `clip_norm`.
-    """
+    """Return the event of the measurement; mu is that of the whole budget."""
     query = TemperatureSum.planned(loss, public.n_classes, len(POINTS))
     sensitivity = query.sensitivity(budget.relation)
     share = parameters.mean_fraction(mu, public.n_effective, 4)
@@ -209,10 +194,10 @@ def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event
     )
 
 
-def expected_reach(step: np.ndarray, blocks: list[LogitBlock]) -> float:
+def expected_reach(step: np.ndarray, blocks: list[Block]) -> float:
     """Return where to cut the margins of a step: `REACH` of their expected size."""
     square = sum(
-        float((step[:, block.columns] ** 2).sum()) * block.square for block in blocks
+        float((step[:, block.columns] ** 2).sum()) * block.entry for block in blocks
     )
     return REACH * math.sqrt(square) if square > 0 else 1.0
 
@@ -260,7 +245,7 @@ def scaled(
     query: LinearQuery,
     offset: np.ndarray | None,
     public: PublicRecords,
-    blocks: list[LogitBlock],
+    blocks: list[Block],
     walk: Walk,
     bias: float | None,
     event: Event,
@@ -270,9 +255,8 @@ def scaled(
 
     Parameters
     ----------
-    theta : ndarray of shape (n_outputs, n_columns)
-        Where the descent ended.
-    start : ndarray of shape (n_outputs, n_columns)
+    theta, start : ndarray of shape (n_outputs, n_columns)
+        Where the descent ended, and where it began.
     query : LinearQuery
         Of the descent.
     offset : float64 ndarray of shape (n_rows, n_outputs) or None
@@ -334,98 +318,60 @@ SHARE, PRIVATE_SHARE, PUBLIC_SHARE = 0.5, 0.1, 0.02
 _LARGEST = 99.0
 
 
-@dataclasses.dataclass(frozen=True)
-class TargetBlock:
-    """A block of columns.
-
-    Attributes
-    ----------
-    columns : bool ndarray of shape (n_features,)
-    square : float
-        Mean squared norm of its part of a row of the loop.
-    share : float
-        How much of the start's squared error it is expected to explain.
-    """
-
-    columns: np.ndarray
-    square: float
-    share: float
-
-
-def kept(block: TargetBlock, walk: Walk, clip_norm: float) -> float:
-    """Return the share of the block's weights to keep.
-
-    The block's part of a prediction is a signal of variance `share`, in squared units
-    of the residuals, and noise. The share of the sum with the least expected error is
-    signal over signal and noise. Columns of a block count as independent and equal:
-    correlated ones have less noise in predictions.
-    """
-    n_columns = int(block.columns.sum())
-    mean_square = block.square / max(1, n_columns)
-    # Residuals that the clip cuts do not pull harder as the weight grows.
-    slope = math.erf(clip_norm / math.sqrt(2)) / clip_norm
-    noise = block.square * walk.outcome(slope * mean_square)[1] ** 2
-    return block.share / (block.share + noise)
-
-
-def target_blocks(public: np.ndarray, has_public_model: bool) -> list[TargetBlock]:
-    """Return the blocks of columns that are shrunk by themselves.
-
-    Parameters
-    ----------
-    public : bool ndarray of shape (n_features,)
-    has_public_model : bool
-    """
+def target_blocks(public: np.ndarray, has_public_model: bool) -> list[Block]:
+    """Return the blocks of columns, given the mask of the public ones."""
     if public.all() or not public.any():
-        return [TargetBlock(np.ones(len(public), dtype=bool), 1.0, SHARE)]
+        return [Block(np.arange(len(public)), 1.0, SHARE)]
     norms = parameters.block_norms(has_public_model)
     ours, theirs = SHARE, SHARE
     if has_public_model:
         ours, theirs = PUBLIC_SHARE, PRIVATE_SHARE
     return [
-        TargetBlock(public, norms[0] ** 2, ours),
-        TargetBlock(~public, norms[1] ** 2, theirs),
+        Block(np.flatnonzero(public), norms[0] ** 2, ours),
+        Block(np.flatnonzero(~public), norms[1] ** 2, theirs),
     ]
 
 
-def pull(mu: float, n: float, blocks: list[TargetBlock]) -> float:
+def pull(mu: float, n: float, blocks: list[Block]) -> float:
     """Return the factor of the first step size: below 1 where little can be learnt.
 
     Without curvature, a step of size rate leaves noise of about ``rate / (mu n)`` in a
-    weight and takes it ``rate / d`` of the way. If the d columns explain `share`, the
-    best rate, in units of that for a large budget, is about ``share mu n / d``.
-
-    Parameters
-    ----------
-    mu : float
-        Of the whole budget, for releases of sensitivity `clip_norm`.
-    n : float
-        Number of records.
-    blocks : list of Block
-        The last one decides, the private one.
+    weight and takes it ``rate / d`` of the way. If the d columns explain a share, the
+    best rate, in units of that for a large budget, is about ``share mu n / d``. The
+    last block decides, the private one; mu is that of the whole budget, for releases of
+    sensitivity `clip_norm`.
     """
     block = blocks[-1]
-    return min(1.0, block.share * mu * n / max(1, int(block.columns.sum())))
+    return min(1.0, block.prior * mu * n / max(1, len(block.columns)))
 
 
 def shrunk(
-    theta: np.ndarray, blocks: list[TargetBlock], walk: Walk, clip_norm: float
+    theta: np.ndarray, blocks: list[Block], walk: Walk, clip_norm: float
 ) -> np.ndarray:
-    """Return weights, shape (1, n_columns), each block times the share to keep."""
+    """Return weights, shape (1, n_columns), each block times the share to keep.
+
+    The block's part of a prediction is a signal of variance `prior`, in squared units
+    of the residuals, and noise. The share of the sum with the least expected error is
+    signal over signal and noise. Columns of a block count as independent and equal:
+    correlated ones have less noise in predictions.
+    """
     theta = theta.copy()
+    # Residuals that the clip cuts do not pull harder as the weight grows.
+    slope = math.erf(clip_norm / math.sqrt(2)) / clip_norm
     for block in blocks:
-        theta[:, : len(block.columns)][:, block.columns] *= kept(block, walk, clip_norm)
+        noise = block.square * walk.outcome(slope * block.entry)[1] ** 2
+        theta[:, block.columns] *= block.prior / (block.prior + noise)
     return theta
 
 
-def variance(theta: np.ndarray, blocks: list[TargetBlock]) -> float:
+def variance(theta: np.ndarray, blocks: list[Block]) -> float:
     """Return the variance of the margins that weights give to rows of typical size.
 
     Columns of a block count as independent and equal.
     """
     total = 0.0
     for block in blocks:
-        own = theta[0, : len(block.columns)][block.columns]
+        own = theta[0, block.columns]
         total += block.square * float(own @ own) / max(1, len(own))
     return total
 
@@ -541,17 +487,10 @@ class CoefficientNoise:
         return np.sqrt(_diagonals(self.covariance))
 
     def std_of(self, combinations: np.ndarray) -> np.ndarray:
-        """Return the noise in linear combinations of the coefficients.
+        """Return the noise in linear combinations of the coefficients, one in each row.
 
-        Parameters
-        ----------
-        combinations : ndarray of shape (n_combinations, n_features)
-            Their weights.
-
-        Returns
-        -------
-        std : ndarray of shape (n_outputs, n_combinations)
-            NaN where only the variances of dependent noises are kept.
+        Its shape is (n_outputs, n_combinations); NaN where only the variances of
+        dependent noises are kept.
         """
         n_features = combinations.shape[1]
         if self.covariance.ndim == 3:
@@ -562,24 +501,16 @@ class CoefficientNoise:
         return np.sqrt(self.covariance[:, :n_features] @ (combinations**2).T)
 
     def error_of(self, combinations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the unpenalised combinations, and the error of each.
+        """Return the unpenalised combinations, one in each row, and the error of each.
 
-        Parameters
-        ----------
-        combinations : ndarray of shape (n_combinations, n_features)
-
-        Returns
-        -------
-        estimate, std : ndarray of shape (n_outputs, n_combinations)
-            NaN where the columns of X do not determine a combination, as they do not
-            for one weight of a block whose columns sum to 1.
+        Both have the shape (n_outputs, n_combinations). NaN where the columns of X do
+        not determine a combination, as they do not for one weight of a block whose
+        columns sum to 1.
         """
-        shape, n_features = (
-            (len(self.covariance), len(combinations)),
-            combinations.shape[1],
-        )
+        n_features = combinations.shape[1]
         if self.estimate is None:
-            return np.full(shape, np.nan), np.full(shape, np.nan)
+            unknown = np.full((len(self.covariance), len(combinations)), np.nan)
+            return unknown, unknown.copy()
         error = self.error[:, :n_features, :n_features]
         estimate = self.estimate[:, :n_features] @ combinations.T
         std = np.sqrt(_quadratic(combinations, error))
@@ -674,15 +605,7 @@ class CoefficientNoise:
     def of_weights(
         cls, covariances: np.ndarray, fold: Fold, kind: str
     ) -> CoefficientNoise:
-        """Return the noise of weights of known covariance.
-
-        Parameters
-        ----------
-        covariances : ndarray of shape (n_outputs, n_columns, n_columns)
-        fold : callable
-            Returns (coef, intercept) of weights of shape (n_rows, n_columns).
-        kind : str
-        """
+        """Return the noise of weights of known covariances, one for each output."""
         J = matrix_of(fold, covariances.shape[1])
         if len(covariances) * len(J) ** 2 <= MOST_ENTRIES:
             return cls(J @ covariances @ J.T, kind)

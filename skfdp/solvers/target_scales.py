@@ -242,7 +242,7 @@ class TargetScales:
         records: Records,
         coordinates: Coordinates,
         offset: np.ndarray | None,
-        blocks: list[postprocessing.TargetBlock],
+        blocks: list[postprocessing.Block],
         event: Event,
         desk: Desk,
     ) -> np.ndarray:

@@ -11,7 +11,7 @@ from skfdp.mechanisms.descent import Walk
 from skfdp.privacy import Relation
 from skfdp.solvers import descent as frequencies
 from skfdp.solvers import postprocessing as logit_scale
-from skfdp.solvers.postprocessing import LogitBlock as Block
+from skfdp.solvers.postprocessing import Block
 
 REPLACED, NULLED = Relation.of("replace_one"), Relation.of("replace_special")
 
@@ -130,7 +130,7 @@ def a_walk(std):
 def test_without_noise_a_step_is_taken_as_it_is():
     rng = np.random.default_rng(0)
     step = rng.normal(size=(1, 21))
-    blocks = [Block(np.arange(20), 0.05, 1.5), Block(np.array([20]), 0.01, 3.0)]
+    blocks = [Block(np.arange(20), 1.0, 1.5), Block(np.array([20]), 0.01, 3.0)]
     errors = []
     for std in (1.0, 0.1, 1e-2, 1e-9):
         kept = logit_scale.expected(step, blocks, a_walk(std), 0.25, 1.0)
@@ -151,7 +151,7 @@ def test_a_step_of_noise_alone_is_hardly_taken():
     columns = np.arange(400)
     _, noise = walk.outcome(0.25 / 400)
     step = noise * rng.normal(size=(1, 400))
-    kept = logit_scale.expected(step, [Block(columns, 1 / 400, 1.5)], walk, 0.25, 1.0)
+    kept = logit_scale.expected(step, [Block(columns, 1.0, 1.5)], walk, 0.25, 1.0)
     assert np.linalg.norm(kept) < 0.15 * np.linalg.norm(step)
 
 
@@ -187,7 +187,7 @@ def test_nothing_is_taken_where_the_slopes_tell_nothing():
 
 
 def test_the_reach_is_a_part_of_the_expected_size_of_the_margins():
-    blocks = [Block(np.arange(3), 1 / 3, 1.5), Block(np.array([3]), 0.01, 3.0)]
+    blocks = [Block(np.arange(3), 1.0, 1.5), Block(np.array([3]), 0.01, 3.0)]
     step = np.array([[1.0, 1.0, 1.0, 10.0]])
     found = logit_scale.expected_reach(step, blocks)
     assert found == pytest.approx(logit_scale.REACH * math.sqrt(2))
