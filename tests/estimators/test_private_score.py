@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import (
@@ -22,6 +23,7 @@ from sklearn.metrics import (
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 
 import skfdp
 from skfdp import (
@@ -38,9 +40,7 @@ from skfdp import (
     report,
 )
 from skfdp import metrics as module
-from skfdp.mechanisms import release as desk_module
-from skfdp.privacy import RELATIONS, Event, gdp_mu
-from skfdp.queries.statistics import ScoreTable
+from skfdp.privacy import RELATIONS, gdp_mu
 from skfdp.solvers.score import predicted
 
 #: So much that the noise of a count is below a thousandth.
@@ -121,14 +121,6 @@ def test_without_noise_it_is_what_scikit_learn_says(scores):
     np.testing.assert_allclose(found.confusion_matrix, matrix, atol=0.05)
 
 
-def test_bins_on_every_score_make_the_exact_area():
-    """Ties count one half; bins that are apart tell nothing of the order within."""
-    p = np.array([0.003, 0.02, 0.1, 0.4, 0.4, 0.8, 0.97, 0.997] * 20)[:, None]
-    y = np.array([0, 0, 1, 0, 1, 1, 0, 1] * 20)
-    found = public(Fixed(), p, y, metrics="roc_auc", n_bins=48)
-    assert found.values["roc_auc"] == pytest.approx(roc_auc_score(y, p), abs=2e-3)
-
-
 @pytest.mark.parametrize("labels", [[0, 1, 2], ["a", "b", "c"], ["c", "a", "b"]])
 def test_several_classes(labels):
     rng = np.random.default_rng(0)
@@ -198,8 +190,6 @@ def test_the_width_of_the_targets_bounds_the_errors(small):
     found = private_score(model, X, y, 1.0)
     plan = private_score(model, X, y, 1.0, error_bound=3.0)
     assert found.privacy_.events == plan.privacy_.events
-    with pytest.raises(ValueError, match="error_bound=None: the model declares no"):
-        public(Mean(), X, y)
 
 
 def test_the_threshold_moves_the_sides(scores):
@@ -241,7 +231,7 @@ def test_the_event_is_what_ran(scores, releases, relation, metrics):
     check_release(*scores, releases, relation, metrics=metrics)
 
 
-def check_noise_level(scores, releases):
+def test_the_noise_is_that_of_the_event(scores, releases):
     X, y = scores
     ratios = []
     for _ in range(30):
@@ -252,22 +242,8 @@ def check_noise_level(scores, releases):
     assert abs(ratios.mean()) < 5 / math.sqrt(ratios.size)
 
 
-def test_the_noise_is_that_of_the_event(scores, releases):
-    check_noise_level(scores, releases)
-
-
-def test_half_of_the_noise_is_noticed(scores, releases, monkeypatch):
-    whole = desk_module.add_integer_gaussian
-    monkeypatch.setattr(
-        desk_module,
-        "add_integer_gaussian",
-        lambda total, std, generator: whole(total, std / 2, generator),
-    )
-    with pytest.raises(AssertionError):
-        check_noise_level(scores, releases)
-
-
-def check_neighbours(releases, by=False):
+@pytest.mark.parametrize("by", [False, True])
+def test_no_record_moves_the_release_further_than_said(releases, by):
     """Replace the first record by any other: the sum moves by the sensitivity."""
     rng = np.random.default_rng(0)
     p, y = rng.random(12), rng.integers(0, 2, 12)
@@ -280,34 +256,9 @@ def check_neighbours(releases, by=False):
             _, seen = check_release(X, labels, releases, metrics=ALL, by=groups)
             sums.append(seen["exact"].ravel())
     sums = np.array(sums)
-    (reach,) = {seen["query"].sensitivity(skfdp.privacy.Relation("replace_one"))}
+    reach = seen["query"].sensitivity(skfdp.privacy.Relation("replace_one"))
     moved = np.sqrt(((sums[:, None] - sums) ** 2).sum(axis=-1))
-    assert moved.max() <= reach
-    assert moved.max() > 0.9 * reach
-
-
-@pytest.mark.parametrize("by", [False, True])
-def test_no_record_moves_the_release_further_than_said(releases, by):
-    check_neighbours(releases, by)
-
-
-def test_a_missing_root_of_two_is_noticed(releases, monkeypatch):
-    """The event would be calibrated to it, and the desk could not see it."""
-    monkeypatch.setattr(ScoreTable, "sensitivity", lambda self, r: self.clip_norm / 2)
-    with pytest.raises(AssertionError):
-        check_neighbours(releases)
-
-
-def test_groups_that_overlap_are_noticed(releases, monkeypatch):
-    exact = ScoreTable.exact_sum
-
-    def twice(self, theta, batch, unit):
-        other = dataclasses.replace(self, group=1 - self.group)
-        return exact(self, theta, batch, unit) + exact(other, theta, batch, unit)
-
-    monkeypatch.setattr(ScoreTable, "exact_sum", twice)
-    with pytest.raises(AssertionError):
-        check_neighbours(releases, by=True)
+    assert 0.9 * reach < moved.max() <= reach
 
 
 class Charged(BaseException):
@@ -526,32 +477,16 @@ def test_a_shared_ledger_counts_both(small, in_file, tmp_path):
     assert report(ledger).n_fits == 2
     assert found.privacy_.receipts == (ledger.receipt,)
     # A fit that was charged elsewhere has the same events.
-    other = clone_of(model).set_params(ledger=None).fit(*small)
+    other = clone(model).set_params(ledger=None).fit(*small)
     said = texts(private_score(other, *small, 0.1, ledger=ledger))
     assert [text for text in said if "others than those" in text]
-
-
-def clone_of(model):
-    from sklearn.base import clone
-
-    return clone(model)
-
-
-def test_a_ledger_that_is_spent_refuses_before_a_prediction():
-    ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
-    with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
-        public(Closed(), np.zeros((9, 1)), np.zeros(9), 2.0, ledger=ledger)
-    assert not ledger.entries
-
-
-def test_relations_must_compose(small):
-    ledger = PrivacyLedger()
-    model = DPSGDFClassifier(bounds=(0, 1), ledger=ledger).fit(*small)
-    assert private_score(model, *small, 1.0, ledger=ledger)
-    with pytest.raises(PrivacyBudgetError, match="neighboring_relation"):
-        private_score(
-            model, *small, 1.0, ledger=ledger, neighboring_relation="replace_one"
-        )
+    for epsilon, relation, match in (
+        (3.0, "replace_special", "budget exhausted"),
+        (0.1, "replace_one", "neighboring_relation"),
+    ):
+        more = {"neighboring_relation": relation, "ledger": ledger}
+        with pytest.raises(PrivacyBudgetError, match=match):
+            public(Closed(), *small, epsilon, **more)
 
 
 def test_it_is_within_every_public_set(small):
@@ -778,24 +713,25 @@ def test_frames_lists_sparse_rows_and_pipelines(small):
         private_score(model, frame[list("dcba")], y, 1.0)
     with pytest.raises(ValueError, match="X has 3 columns, the model was fitted to 4"):
         private_score(model, X[:, :3], y, 1.0)
+    polars = pytest.importorskip("polars")
     model = DPSGDFClassifier(4.0, bounds=(0, 1), classes=[0, 1]).fit(X, y)
-    expected = model.score(X, y)
-    for rows in (X, X.tolist(), csr_array(X), frame.set_axis(range(4), axis=1)):
-        found = public(model, rows, y.tolist(), metrics="accuracy")
+    named = DPSGDFClassifier(4.0, bounds=(0, 1), classes=[0, 1]).fit(frame, y)
+    for one, rows in (
+        (model, X),
+        (model, X.tolist()),
+        (model, csr_array(X)),
+        (model, frame.set_axis(range(4), axis=1)),
+        (named, polars.DataFrame(X, schema=list("abcd"))),
+    ):
+        found = public(one, rows, y.tolist(), metrics="accuracy")
+        expected = one.score(frame if one is named else X, y)
         assert found.values["accuracy"] == pytest.approx(expected, abs=1e-3)
 
 
-def test_other_frames(small):
-    X, y = small
-    model = DPSGDFClassifier(4.0, bounds=(0, 1), classes=[0, 1])
-    model.fit(pd.DataFrame(X, columns=list("abcd")), y)
-    polars = pytest.importorskip("polars")
-    frame = polars.DataFrame(X, schema=list("abcd"))
-    found = public(model, frame, y, metrics="accuracy")
-    assert found.values["accuracy"] == pytest.approx(model.score(frame, y), abs=1e-3)
-
-
 # -- refusals -------------------------------------------------------------------------
+SEVERAL_TARGETS = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
+
+
 @pytest.mark.parametrize(
     "more, match",
     [
@@ -822,11 +758,16 @@ def test_other_frames(small):
         ({"model": object()}, "has no predict"),
         ({"model": Mean(), "y": np.array(["1"] * 2000)}, "are not numbers"),
         ({"ledger": 3}, "ledger=3 must be None, a path or a PrivacyLedger"),
+        ({"model": Mean(), "error_bound": None}, "error_bound=None: the model decl"),
+        ({"model": LinearSVC(), "metrics": ["brier_score"]}, "needs predict_proba"),
+        ({"model": SEVERAL_TARGETS}, "several targets"),
     ],
 )
 def test_refusals_are_a_sentence_and_cost_nothing(scores, more, match):
     X, y = scores
     ledger = PrivacyLedger()
+    if isinstance(more.get("model"), LinearSVC):
+        more["model"].fit(X, y)
     given = {"model": Fixed(), "X": X, "y": y, "epsilon": 1.0, "delta": 1e-6}
     given |= {"ledger": ledger, "model_is_public": True} | more
     with pytest.raises((ValueError, TypeError), match=match):
@@ -834,34 +775,7 @@ def test_refusals_are_a_sentence_and_cost_nothing(scores, more, match):
     assert not ledger.entries
 
 
-def test_losses_need_probabilities(scores):
-    X, y = scores
-
-    class Margins:
-        classes_ = np.array([0, 1])
-
-        def decision_function(self, X):
-            return X[:, 0]
-
-        def predict(self, X):
-            return X[:, 0] > 0
-
-    with pytest.raises(ValueError, match="'brier_score' needs predict_proba"):
-        public(Margins(), X, y, metrics=["accuracy", "brier_score"])
-
-
-def test_several_targets_are_refused():
-    model = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
-    with pytest.raises(ValueError, match="several targets"):
-        public(model, np.zeros((4, 1)), np.zeros(4))
-
-
 # -- the scorer -----------------------------------------------------------------------
-def test_a_scorer_needs_a_ledger():
-    with pytest.raises(PrivacyBudgetError, match="ledger=None: a scorer charges every"):
-        make_private_scorer("accuracy", epsilon=1.0)
-
-
 @pytest.mark.parametrize(
     "metrics, more, match",
     [
@@ -872,26 +786,34 @@ def test_a_scorer_needs_a_ledger():
         ("accuracy", {"model_is_public": True}, "model_is_public=True is no parameter"),
         ("accuracy", {"by": "sex"}, "by='sex' is no parameter"),
         ("accuracy", {"epsilon": -1}, "epsilon=-1 must be a positive"),
+        ("accuracy", {"ledger": None}, "ledger=None: a scorer charges every"),
     ],
 )
 def test_a_scorer_refuses_in_a_sentence(metrics, more, match):
     given = {"epsilon": 1.0, "ledger": PrivacyLedger()} | more
-    with pytest.raises(ValueError, match=match):
+    with pytest.raises((ValueError, PrivacyBudgetError), match=match):
         make_private_scorer(metrics, **given)
 
 
 def test_cross_validation_charges_every_fit_and_every_score(small):
-    ledger = PrivacyLedger()
-    model = DPSGDFClassifier(1.0, bounds=(0, 1), classes=[0, 1], ledger=ledger)
-    scorer = make_private_scorer("accuracy", epsilon=2.0, ledger=ledger)
-    scores = cross_val_score(
-        model, *small, scoring=scorer, cv=KFold(3), error_score="raise"
-    )
-    assert len({entry.charge for entry in ledger.entries}) == 6
-    assert sum(event.label == "scores" for event in ledger.events) == 3
-    assert ((scores >= 0) & (scores <= 1)).all()
-    relations = {event.neighboring_relation for event in ledger.events}
-    assert relations == {"replace_special"}
+    bounds = {"bounds": (0, 1)}
+    for model, metric, sign in (
+        (DPSGDFClassifier(1.0, classes=[0, 1], **bounds), "accuracy", 1),
+        (DPSGDFRegressor(target_bounds=(0, 1), **bounds), "mean_squared_error", -1),
+    ):
+        ledger = PrivacyLedger(epsilon=5.0, delta=1e-5)
+        model.set_params(ledger=ledger)
+        scorer = make_private_scorer(metric, epsilon=2.0, ledger=ledger)
+        given = {"scoring": scorer, "cv": KFold(2), "error_score": "raise"}
+        scores = cross_val_score(model, *small, **given)
+        assert len({entry.charge for entry in ledger.entries}) == 4
+        assert sum(event.label == "scores" for event in ledger.events) == 2
+        assert ((sign * scores >= 0) & (sign * scores <= 1)).all()
+        relations = {event.neighboring_relation for event in ledger.events}
+        assert relations == {model.neighboring_relation or "replace_special"}
+        with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
+            cross_val_score(model, *small, **given | {"cv": KFold(5)})
+        assert ledger.spent() <= 5.0
 
 
 def test_a_fit_that_is_charged_elsewhere_is_not_scored(small):
@@ -906,15 +828,6 @@ def test_a_fit_that_is_charged_elsewhere_is_not_scored(small):
     with pytest.raises(ValueError, match="nothing has privacy_"):
         scorer(LogisticRegression().fit(*small), *small)
     assert not scorer.ledger.entries
-
-
-def test_the_ceiling_ends_a_cross_validation(small):
-    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
-    model = DPSGDFClassifier(1.0, bounds=(0, 1), classes=[0, 1], ledger=ledger)
-    scorer = make_private_scorer("accuracy", epsilon=1.0, ledger=ledger)
-    with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
-        cross_val_score(model, *small, scoring=scorer, cv=KFold(5), error_score="raise")
-    assert ledger.spent() <= 2.0
 
 
 def test_a_grid_search_in_processes_charges_a_file(small, tmp_path):
@@ -934,21 +847,6 @@ def test_a_grid_search_in_processes_charges_a_file(small, tmp_path):
     # Four fits, four scores, and the refit.
     assert len({entry.charge for entry in ledger.entries}) == 9
     assert pickle.loads(pickle.dumps(scorer)).ledger.path == ledger.path
-
-
-def test_regressors_are_scored_by_losses(small):
-    ledger = PrivacyLedger()
-    model = DPSGDFRegressor(bounds=(0, 1), target_bounds=(0, 1), ledger=ledger)
-    scorer = make_private_scorer("mean_squared_error", epsilon=5.0, ledger=ledger)
-    scores = cross_val_score(
-        model, *small, scoring=scorer, cv=KFold(2), error_score="raise"
-    )
-    assert ((scores <= 0) & (scores >= -1)).all()
-
-
-def test_events_are_plain(scores):
-    (event,) = public(Fixed(), *scores, 1.0).privacy_.events
-    assert type(event) is Event and event.label == "scores"
 
 
 def test_traps_of_the_user_do_not_enter():

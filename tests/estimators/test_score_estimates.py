@@ -96,75 +96,50 @@ def test_counts_add_up_where_the_number_is_public():
     np.testing.assert_array_equal(private.counts, table.cells)
 
 
-def simulated(n_scores, score):
-    """Return the mean and variance of an estimate, and its mean stated variance."""
-    rng = np.random.default_rng(5)
-    found = np.array([score(rng) for _ in range(n_scores)])
-    return found[:, 0].mean(), found[:, 0].var(ddof=1), found[:, 1].mean()
+SIMULATED = [("auc", std, True) for std in (0.0, 4.0, 12.0)]
+for one in ("share", "ratio", "mean_loss"):
+    SIMULATED += [(one, 6.0, True), (one, 6.0, False)]
 
 
-@pytest.mark.parametrize("noise_std", [0.0, 4.0, 12.0])
-def test_the_variance_of_an_area_is_that_of_simulations(noise_std, monkeypatch):
+@pytest.mark.parametrize("metric, std, public", SIMULATED)
+def test_the_variance_of_a_metric_is_that_of_simulations(
+    metric, std, public, monkeypatch
+):
     """Noise and sampling, without what noise adds to its own estimate."""
-    stated = []
-    monkeypatch.setattr(
-        Estimate,
-        "of",
-        classmethod(
-            lambda cls, found, variance, confidence: (
-                stated.append(float(variance(np.array([found]))[0]))
-                or cls(found, found, found)
-            )
-        ),
-    )
-    edges, n = np.linspace(-3, 3, 13), 2000
+    stated, rng = [], np.random.default_rng(5)
 
-    def score(rng):
-        y = rng.random(n) < 0.3
-        bins = np.searchsorted(edges, y + rng.normal(size=n))
-        cells = np.bincount(14 * y + bins, minlength=28) + noise_std * rng.normal(
-            size=28
-        )
-        table = NoisyTable(cells, np.empty((0, 2)), noise_std, n, 0.95)
-        found = table.auc(np.arange(14), np.arange(14, 28))
-        return found.value, stated[-2]  # of the kernel that orders
+    def of(cls, found, variance, confidence):
+        stated.append(float(variance(np.array([found]))[0]))
+        return cls(found, found, found)
 
-    mean, variance, claimed = simulated(1500, score)
-    assert mean == pytest.approx(NormalDist().cdf(1 / math.sqrt(2)), abs=0.004)
-    assert claimed / variance == pytest.approx(1, abs=0.15)
-
-
-@pytest.mark.parametrize("metric", ["share", "ratio", "mean_loss"])
-@pytest.mark.parametrize("public", [True, False])
-def test_the_variance_of_a_mean_is_that_of_simulations(metric, public, monkeypatch):
-    stated = []
-    monkeypatch.setattr(
-        Estimate,
-        "of",
-        classmethod(
-            lambda cls, found, variance, confidence: (
-                stated.append(float(variance(np.array([found]))[0]))
-                or cls(found, found, found)
-            )
-        ),
-    )
-    n, std = 500, 6.0
+    monkeypatch.setattr(Estimate, "of", classmethod(of))
+    n, edges = 2000 if metric == "auc" else 500, np.linspace(-3, 3, 13)
     chosen, among = np.array([1, 0, 0, 1, 0]) == 1, np.array([1, 1, 0, 1, 0]) == 1
+    arguments = {"share": (chosen,), "ratio": (chosen, among), "mean_loss": (0,)}
+    arguments["auc"] = np.arange(28).reshape(2, -1)
 
-    def score(rng):
-        cells = rng.multinomial(n, [0.3, 0.2, 0.2, 0.2, 0.1]) + std * rng.normal(size=5)
+    def score():
+        if metric == "auc":
+            y = rng.random(n) < 0.3
+            bins = np.searchsorted(edges, y + rng.normal(size=n))
+            cells = np.bincount(14 * y + bins, minlength=28)
+        else:
+            cells = rng.multinomial(n, [0.3, 0.2, 0.2, 0.2, 0.1])
+        cells = cells + std * rng.normal(size=len(cells))
         loss = rng.beta(1, 3, n)
-        sums = np.array([loss.sum(), SQUARES * (loss**2).sum()])
+        sums = np.array([[loss.sum(), SQUARES * (loss**2).sum()]])
         sums += std * rng.normal(size=2)
-        table = NoisyTable(cells, sums[None], std, n if public else None, 0.95)
-        arguments = {"share": (chosen,), "ratio": (chosen, among), "mean_loss": (0,)}
+        table = NoisyTable(cells, sums, std, n if public else None, 0.95)
         found = getattr(table, metric)(*arguments[metric])
-        return found.value, stated[-1]
+        # Of the area that of the kernel that orders, which is the first of two.
+        return found.value, stated[-2 if metric == "auc" else -1]
 
-    mean, variance, claimed = simulated(3000, score)
-    truth = {"share": 0.5, "ratio": 5 / 7, "mean_loss": 0.25}[metric]
-    assert mean == pytest.approx(truth, abs=0.01)
-    assert claimed / variance == pytest.approx(1, abs=0.12)
+    found = np.array([score() for _ in range(1500 if metric == "auc" else 3000)])
+    truth = {"share": 0.5, "ratio": 5 / 7, "mean_loss": 0.25}
+    truth["auc"] = NormalDist().cdf(1 / math.sqrt(2))
+    assert found[:, 0].mean() == pytest.approx(truth[metric], abs=0.01)
+    claimed = found[:, 1].mean() / found[:, 0].var(ddof=1)
+    assert claimed == pytest.approx(1, abs=0.15)
 
 
 def test_the_order_within_bins_is_better_told_by_neighbours():
@@ -194,13 +169,8 @@ def test_the_kernel_is_of_the_sixth_order():
     for within, order in (((), 2), ((1 / 12,), 4), ((7 / 60, -1 / 60), 6)):
         found = math.log2(error(1.5, within) / error(3.0, within))
         assert found == pytest.approx(order, abs=0.3)
-    assert auc_kernel(9).tolist() == auc_kernel(9, (7 / 60, -1 / 60)).tolist()
-
-
-def test_the_kernel_is_fair():
-    """Exchanged classes have the area that is left of 1."""
-    kernel = auc_kernel(7)
-    np.testing.assert_allclose(kernel + kernel.T, np.ones((7, 7)))
+    # Exchanged classes have the area that is left of 1.
+    np.testing.assert_allclose(auc_kernel(7) + auc_kernel(7).T, np.ones((7, 7)))
 
 
 def test_bins_follow_from_public_numbers():
