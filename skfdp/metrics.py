@@ -250,15 +250,18 @@ def private_score(
     classes = scored_by.classes
     y = numeric_target(y) if classes is None else y
     origin = Origin.of(model, bool(model_is_public), ledger)
-    named = origin.target_name if target_name is None else target_name
+    fit = origin.report
+    if target_name is None:
+        target_name = getattr(fit, "target_name", None)
     names = origin.names(model) if names is None else names
-    scored = Scored.build(X, y, by, named, names, model)
-    relation = Relation.of(neighboring_relation or origin.neighboring_relation)
+    scored = Scored.build(X, y, by, target_name, names, model)
+    own = getattr(fit, "neighboring_relation", None)
+    relation = Relation.of(neighboring_relation or own or "replace_one")
     units = units_as_weighted(sample_weight, groups, scored.n_rows, relation)
     scored = dataclasses.replace(scored, units=units)
     _check_types(scored.y, classes)
 
-    delta = origin.delta if delta is None else delta
+    delta = getattr(fit, "delta", 1e-5) if delta is None else delta
     check_budget(epsilon, delta)
     seeded = random_state is not None or noise.current() is not None
     facts = {
@@ -428,14 +431,7 @@ _SCALARS = frozenset(name for names in METRICS.values() for name in names) - {
 class PrivateScorer:
     """Scorer that charges a ledger for every score; made by `make_private_scorer`.
 
-    Attributes
-    ----------
-    metrics : str or tuple of str
-    epsilon : float
-    delta : float or None
-    ledger : PrivacyLedger
-    settings : mapping
-        Further parameters of `private_score`.
+    `settings` are further parameters of `private_score`.
     """
 
     metrics: str | tuple[str, ...]
@@ -447,17 +443,11 @@ class PrivateScorer:
     def __call__(self, estimator: Any, X: Any, y: Any) -> float | dict[str, float]:
         """Return the noisy score, the larger the better; NaN where undetermined.
 
-        Parameters
-        ----------
-        estimator : fitted estimator
-            Whose fit was charged to the ledger.
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-
         Raises
         ------
         PrivacyBudgetError
-            If the fit was not charged to the ledger, or if it refuses the score.
+            If the fit of the estimator was not charged to the ledger, or if it refuses
+            the score.
         """
         if not holds(self.ledger, report(estimator)):
             raise PrivacyBudgetError(

@@ -350,11 +350,7 @@ METRICS = {
     SEVERAL: ("accuracy", "confusion_matrix", *_LOSSES),
     NUMBERS: _ERRORS,
 }
-DEFAULTS = {
-    TWO: ("accuracy", "confusion_matrix", "roc_auc"),
-    SEVERAL: ("accuracy", "confusion_matrix"),
-    NUMBERS: _ERRORS,
-}
+DEFAULTS = {TWO: METRICS[TWO][:3], SEVERAL: METRICS[SEVERAL][:2], NUMBERS: _ERRORS}
 #: Those that are the better, the smaller.
 SMALLER = (*_LOSSES, *_ERRORS, "false_positive_rate")
 #: Bins are even in log odds, out to these: rare classes have scores near 0.
@@ -575,15 +571,6 @@ class Model:
     classes: np.ndarray | None
     by: str
 
-    def needs(self, layout: Layout) -> tuple[str, ...]:
-        """Return the names of the methods that a table needs."""
-        if self.task == NUMBERS:
-            return ("predict",)
-        found = ["predict_proba"] * bool(layout.losses)
-        if layout.counts in ("bins", "pairs", "right"):
-            found.append(self.by)
-        return tuple(dict.fromkeys(found))
-
 
 @without_traps()
 def table_of(
@@ -613,10 +600,15 @@ def table_of(
     are predicted in a table of the same shape, in which another row stands in for it,
     so that not a bit of theirs depends on it.
     """
+    needed = {"predict_proba"} if layout.losses else set()
+    if model.task == NUMBERS:
+        needed = {"predict"}
+    elif layout.counts not in ("records", "nothing"):
+        needed.add(model.by)
     alone = not layout.counts_are_public
     outputs = {
         name: predicted(getattr(model.estimator, name), X, len(y), alone=alone)
-        for name in model.needs(layout)
+        for name in sorted(needed, reverse=True)  # probabilities first
     }
     if model.task == NUMBERS:
         error = np.abs(_numbers(outputs["predict"], (len(y),)) - _real(y))
@@ -955,7 +947,6 @@ def _coded(values: list, n_rows: int) -> tuple[np.ndarray, tuple]:
 # The origin of a scored model: what its own report says, and who counts it.
 
 
-_DELTA, _RELATION = 1e-5, "replace_one"
 #: Of a score whose model was declared public.
 MODEL_IS_PUBLIC = Assumption(
     "The model is public, as was declared: it does not depend on the scored records.",
@@ -1032,35 +1023,13 @@ class Origin:
         found = self.report
         return found is not None and math.isfinite(found.epsilon) and not found.leaks
 
-    @property
-    def delta(self) -> float:
-        """Delta of the score where none is given."""
-        return _DELTA if self.report is None else self.report.delta
-
-    @property
-    def neighboring_relation(self) -> str:
-        """Relation of the score where none is given."""
-        found = None if self.report is None else self.report.neighboring_relation
-        return found or _RELATION
-
-    @property
-    def target_name(self) -> str | None:
-        """Name of the target in the model's report."""
-        return None if self.report is None else self.report.target_name
-
     @staticmethod
     def names(model: Any) -> Any:
         """Return the parameter `names` of the model; that of a step is of its rows."""
         return None if hasattr(model, "steps") else declared_by(model, "names")
 
     def assumptions(self, unit: str) -> tuple[Assumption, ...]:
-        """Return what the guarantee of the score takes for granted of the model.
-
-        Parameters
-        ----------
-        unit : {"record", "person"}
-            Of the score.
-        """
+        """Return what a score of this unit of protection assumes of the model."""
         if self.is_public:
             return (MODEL_IS_PUBLIC,)
         if self.is_charged:

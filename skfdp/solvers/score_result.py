@@ -242,12 +242,19 @@ _NAMED: dict[str, Callable[..., np.ndarray]] = {
 _COSTS = ("false_positive", "false_negative")
 
 
-def _measure(metric: str | Mapping[str, float]) -> Callable[..., np.ndarray]:
-    """Return what a metric makes of counts."""
-    if isinstance(metric, str):
+def _measure(metric: Any) -> Callable[..., np.ndarray]:
+    """Return what a metric makes of counts, or raise ValueError."""
+    if isinstance(metric, str) and metric in _NAMED:
         return _NAMED[metric]
-    per_fp, per_fn = (float(metric[name]) for name in _COSTS)
-    return lambda tp, fn, fp, tn: -(per_fp * fp + per_fn * fn) / (tp + fn + fp + tn)
+    if isinstance(metric, Mapping) and set(metric) == set(_COSTS):
+        for name in _COSTS:
+            check_size(f"metric[{name!r}]", metric[name])
+        per_fp, per_fn = (float(metric[name]) for name in _COSTS)
+        return lambda tp, fn, fp, tn: -(per_fp * fp + per_fn * fn) / (tp + fn + fp + tn)
+    raise ValueError(
+        f"metric={shown(metric)} must be one of {', '.join(map(repr, _NAMED))}, or the "
+        "costs {'false_positive': ..., 'false_negative': ...}."
+    )
 
 
 @public("skfdp")
@@ -262,8 +269,6 @@ class PrivateThreshold:
     threshold : float
         A score above it is the last class. One of the edges of the bins, or the
         threshold that was scored.
-    metric : str or dict
-        What it was chosen by.
     is_default : bool
         Whether it is the threshold that was scored: no other one was better by more
         than two standard errors, or noise hides a class.
@@ -280,7 +285,6 @@ class PrivateThreshold:
     """
 
     threshold: float
-    metric: str | Mapping[str, float]
     is_default: bool
     gain: float
     interval: tuple[float, float]
@@ -313,20 +317,6 @@ class PrivateThreshold:
             pos_label=adjusted.classes_[1],
             response_method="predict_proba",
         )
-
-
-def check_metric(metric: Any) -> str | dict[str, float]:
-    """Return what thresholds are compared by, or raise ValueError."""
-    if isinstance(metric, str) and metric in _NAMED:
-        return metric
-    if isinstance(metric, Mapping) and set(metric) == set(_COSTS):
-        for name in _COSTS:
-            check_size(f"metric[{name!r}]", metric[name])
-        return {name: float(metric[name]) for name in _COSTS}
-    raise ValueError(
-        f"metric={shown(metric)} must be one of {', '.join(map(repr, _NAMED))}, or the "
-        "costs {'false_positive': ..., 'false_negative': ...}."
-    )
 
 
 @public("skfdp")
@@ -457,13 +447,12 @@ class PrivateScore:
         gain less two standard errors is largest, if that is positive, and otherwise the
         one at the start.
         """
-        metric, counts = check_metric(metric), self._bins("best_threshold")
+        measure, counts = _measure(metric), self._bins("best_threshold")
         start, std = self.edges.index(self.threshold), self.noise_std
 
         def chosen(edge: int, gain: float, half: float) -> PrivateThreshold:
             return PrivateThreshold(
                 threshold=self.edges[edge],
-                metric=metric,
                 is_default=edge == start,
                 gain=gain,
                 interval=(gain - half, gain + half),
@@ -472,7 +461,7 @@ class PrivateScore:
 
         if _hides_a_class(counts, std):
             return chosen(start, 0.0, math.nan)
-        n_bins, measure = counts.shape[1], _measure(metric)
+        n_bins = counts.shape[1]
         below = np.cumsum(counts, axis=1)[:, :-1]
         above = counts.sum(axis=1, keepdims=True) - below
         rates = np.array([above[1], below[1], above[0], below[0]])
@@ -623,8 +612,7 @@ class PrivateScore:
                 text = "undetermined: too few records for this noise"
             found.append(f"  {prefix}{name} {text}")
         if self.confusion_matrix is not None:
-            size = len(self.confusion_matrix)
-            found.append(f"  {prefix}confusion_matrix of {size} x {size} noisy counts")
+            found.append(f"  {prefix}confusion_matrix of noisy counts")
         return found
 
 

@@ -685,7 +685,7 @@ def test_results_are_frozen_and_travel(scores):
     assert [one["group"] for one in values["groups"]] == ["a", "b"]
     text = repr(found)
     assert "95 % intervals" in text and "g = a: accuracy" in text
-    assert "2 x 2 noisy counts" in text
+    assert "confusion_matrix of noisy counts" in text
 
 
 def test_a_seed_warns_and_voids(scores):
