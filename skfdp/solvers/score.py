@@ -6,7 +6,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -120,19 +120,12 @@ def _rarity(
 _WITHIN = (7 / 60, -1 / 60)
 
 
-@dataclasses.dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """One number of a score, in the units of its metric; NaN where undetermined."""
 
     value: float
     low: float
     high: float
-
-    @classmethod
-    def of(cls, estimate: float, variance, confidence: float) -> Estimate:
-        """Return a number in [0, 1] and its interval."""
-        low, high = bounded_interval(estimate, variance, confidence)
-        return cls(min(max(estimate, 0.0), 1.0), low, high)
 
 
 #: The estimate of what the release says nothing about.
@@ -180,6 +173,11 @@ class NoisyTable:
         excess = self.cells.sum() - self.n_records
         return self.cells - excess / len(self.cells)
 
+    def estimate(self, found: float, variance, bound: float = 1.0) -> Estimate:
+        """Return a number in [0, 1] and its interval, in units of one over `bound`."""
+        low, high = bounded_interval(found, variance, self.confidence)
+        return Estimate(bound * min(max(found, 0.0), 1.0), bound * low, bound * high)
+
     def share(self, chosen: np.ndarray) -> Estimate:
         """Return the share of all records that is in some cells, given as a mask."""
         n, size = self.n_records, int(chosen.sum())
@@ -190,7 +188,7 @@ class NoisyTable:
         # The noise that is left once the counts add up to n.
         noise = self.noise * (size - size**2 / len(chosen)) / n**2
         found = float(self.counts[chosen].sum() / n)
-        return Estimate.of(found, lambda a: self._drawn(a) / n + noise, self.confidence)
+        return self.estimate(found, lambda a: self._drawn(a) / n + noise)
 
     def _drawn(self, a: np.ndarray) -> np.ndarray:
         """Return the variance that drawing gives a share a, times their number."""
@@ -212,10 +210,10 @@ class NoisyTable:
             return self._drawn(a) / total + noise / total**2
 
         found = float(self.cells[chosen].sum() / total)
-        return Estimate.of(found, variance, self.confidence)
+        return self.estimate(found, variance)
 
     def mean_loss(self, j: int, bound: float = 1.0) -> Estimate:
-        """Return the mean of one loss, which its bound is the unit of in the table."""
+        """Return the mean of one loss, whose unit in the table is its bound."""
         n = self.n_records
         total = float(self.cells.sum()) if n is None else n
         if not total > 0:
@@ -230,8 +228,7 @@ class NoisyTable:
             noise = self.noise * (1 + noisy_cells * a**2) / total**2
             return np.minimum(own, self._drawn(a)) / total + noise
 
-        mean = Estimate.of(float(found), variance, self.confidence)
-        return Estimate(*(bound * part for part in dataclasses.astuple(mean)))
+        return self.estimate(float(found), variance, bound)
 
     def auc(self, negatives: np.ndarray, positives: np.ndarray) -> Estimate:
         """Return the area under the ROC curve.
@@ -261,31 +258,29 @@ class NoisyTable:
 
     def _auc(self, p: np.ndarray, q: np.ndarray, kernel: np.ndarray) -> Estimate:
         """Return the area that one kernel gives, and its interval."""
-        pairs = float(p.sum() * q.sum())
+        pairs, s2 = float(p.sum() * q.sum()), self.noise
+
+        def parts(a: float) -> tuple[float, float, float]:
+            """Return the variance by noise, the least it can be, and by sampling."""
+            moved = kernel - a
+            squares, of_p, of_q = moved**2, moved @ q, p @ moved
+            least = s2**2 * squares.sum()
+            noise = s2 * (of_p @ of_p + of_q @ of_q) - least
+            # DeLong, DeLong and Clarke-Pearson 1988, freed of the squares of the noise.
+            sampling = p @ (of_p**2 - s2 * squares.sum(axis=1))
+            sampling += q @ (of_q**2 - s2 * squares.sum(axis=0))
+            return noise, least, sampling
+
         # Each part is a quadratic function of a: three values tell it.
         places = np.array([0.0, 0.5, 1.0])
-        parts = [self._auc_variance(p, q, kernel - one) for one in places]
-        curves = np.polyfit(places, np.array(parts) / pairs**2, 2)
+        curves = np.polyfit(places, np.array([*map(parts, places)]) / pairs**2, 2)
 
         def variance(a: np.ndarray) -> np.ndarray:
             noise, least, sampling = np.vander(a, 3).dot(curves).T
             drawn = self.spread * np.maximum(sampling, 0.0)
             return np.maximum(noise, least) + drawn
 
-        return Estimate.of(float(p @ kernel @ q / pairs), variance, self.confidence)
-
-    def _auc_variance(
-        self, p: np.ndarray, q: np.ndarray, kernel: np.ndarray
-    ) -> tuple[float, float, float]:
-        """Return the variance by noise, the least that it can be, and by sampling."""
-        s2, squares = self.noise, kernel**2
-        of_p, of_q = kernel @ q, p @ kernel
-        least = s2**2 * squares.sum()
-        noise = s2 * (of_p @ of_p + of_q @ of_q) - least
-        # DeLong, DeLong and Clarke-Pearson 1988, freed of the squares of the noise.
-        sampling = p @ (of_p**2 - s2 * squares.sum(axis=1))
-        sampling += q @ (of_q**2 - s2 * squares.sum(axis=0))
-        return noise, least, sampling
+        return self.estimate(float(p @ kernel @ q / pairs), variance)
 
 
 def row_spread(totals: np.ndarray) -> float:
@@ -821,13 +816,8 @@ class Scored:
         return np.bincount(group, minlength=self.n_groups).tolist()
 
     def totals(self, group: int | None = None) -> np.ndarray:
-        """Return the sum of the shares of each person's rows, in one group or in all.
-
-        Public, of shape (n_units,).
-        """
+        """Return the shares of all units, in one group or in all; public."""
         chosen = slice(None) if group is None else self.group == group
-        if self.units is None:
-            return np.ones(self.n_rows)[chosen]
         shares, persons = self.units.shares[chosen], self.units.persons
         if persons is None:
             return shares
@@ -844,14 +834,15 @@ class Scored:
         n_rows, n_columns = map(int, X.shape)
         y_name = target_name(named, y)
         y = shaped_target(y, n_rows)
-        own = _own_names(X)
+        own = column_labels(X) if is_frame(X) else []
+        if not all(isinstance(label, str) for label in own):
+            own = []
         _check_columns(model, n_columns, own)
-        columns = column_names(names, own, n_columns)
+        columns = column_names(names, own or None, n_columns)
         group, groups = np.zeros(n_rows, dtype=np.int64), ()
         mask, by_name = np.zeros(n_columns, dtype=bool), None
         if by is not None:
-            values, by_name = _groups(X, by, columns, own)
-            group, groups = _coded(values, n_rows)
+            group, groups, by_name = _groups(X, by, columns, own)
             if by_name not in columns:
                 columns = (*columns, by_name)
             # Columns of one name are one column of the table.
@@ -878,13 +869,7 @@ def _table(X: Any) -> Any:
     return X
 
 
-def _own_names(X: Any) -> list[str] | None:
-    """Return the names of the columns, None if they are no strings."""
-    labels = column_labels(X) if is_frame(X) else []
-    return labels if labels and all(isinstance(one, str) for one in labels) else None
-
-
-def _check_columns(model: Any, n_columns: int, own: list[str] | None) -> None:
+def _check_columns(model: Any, n_columns: int, own: list[str]) -> None:
     """Refuse another table than the model was fitted to, by public facts."""
     wanted = getattr(model, "n_features_in_", None)
     if wanted is not None and wanted != n_columns:
@@ -893,7 +878,7 @@ def _check_columns(model: Any, n_columns: int, own: list[str] | None) -> None:
             "columns that it was fitted to."
         )
     names = getattr(model, "feature_names_in_", None)
-    if names is not None and own is not None and list(names) != own:
+    if names is not None and own and list(names) != own:
         raise ValueError(
             "X has other column names, or another order, than the table that the model "
             "was fitted to: pass X[list(model.feature_names_in_)]."
@@ -901,35 +886,24 @@ def _check_columns(model: Any, n_columns: int, own: list[str] | None) -> None:
 
 
 def _groups(
-    X: Any, by: Any, columns: tuple, own: list[str] | None
-) -> tuple[list, str | int]:
-    """Return the group of each record, and the name of what tells it."""
+    X: Any, by: Any, columns: tuple, own: list[str]
+) -> tuple[np.ndarray, tuple, str | int]:
+    """Return the group of each record, the groups, and their name; all public."""
     name = getattr(by, "name", None)
     if isinstance(name, str) and spelling(name) and hasattr(by, "__len__"):
-        return list(by), spelling(name)
-    if isinstance(by, str) and own is not None and by in own:
-        place = own.index(by)
-    elif isinstance(by, int) and not isinstance(by, bool) and 0 <= by < len(columns):
-        place = by
+        values, name = list(by), spelling(name)
     else:
+        place = own.index(by) if isinstance(by, str) and by in own else by
+        whole = isinstance(place, int) and not isinstance(place, bool)
+        if not (whole and 0 <= place < len(columns)):
+            raise ValueError(
+                f"by={shown(by)} must be the name or the position of a public column "
+                "of X, or a Series with a name."
+            )
+        values, name = column_of(X, place), columns[place]
+    if len(values) != X.shape[0]:
         raise ValueError(
-            f"by={shown(by)} must be the name or the position of a public column of X, "
-            "or a Series with a name."
-        )
-    return column_of(X, place), columns[place]
-
-
-def column_of(X: Any, place: int) -> list:
-    """Return one column of a table."""
-    column = X[:, [place]].toarray()[:, 0] if issparse(X) else raw_column(X, place)
-    return column.to_list() if hasattr(column, "to_list") else column.tolist()
-
-
-def _coded(values: list, n_rows: int) -> tuple[np.ndarray, tuple]:
-    """Return the group of each record, and the groups; they are public."""
-    if len(values) != n_rows:
-        raise ValueError(
-            f"by has {len(values)} entries and X {n_rows} rows: give one for each."
+            f"by has {len(values)} entries and X {X.shape[0]} rows: give one for each."
         )
     if any(map(is_missing, values)):
         raise ValueError(
@@ -940,8 +914,15 @@ def _coded(values: list, n_rows: int) -> tuple[np.ndarray, tuple]:
         ordered = sorted(found)
     except TypeError:  # of several types
         ordered = list(found)
-    place = {value: code for code, value in enumerate(ordered)}
-    return np.array([place[value] for value in values], dtype=np.int64), tuple(ordered)
+    code = {value: number for number, value in enumerate(ordered)}
+    group = np.array([code[value] for value in values], dtype=np.int64)
+    return group, tuple(ordered), name
+
+
+def column_of(X: Any, place: int) -> list:
+    """Return one column of a table."""
+    column = X[:, [place]].toarray()[:, 0] if issparse(X) else raw_column(X, place)
+    return column.to_list() if hasattr(column, "to_list") else column.tolist()
 
 
 # The origin of a scored model: what its own report says, and who counts it.
@@ -1075,9 +1056,7 @@ def loss_bounds(
 ) -> dict[str, float]:
     """Return the bounds of the losses that are asked for, in their own units."""
     if model.task == NUMBERS:
-        bound = error_bound
-        if bound is None:
-            bound = _width(model.estimator)
+        bound = _width(model.estimator) if error_bound is None else error_bound
         found = {"mean_absolute_error": bound, "mean_squared_error": bound**2}
     else:
         brier = 1.0 if model.task == TWO else 2.0

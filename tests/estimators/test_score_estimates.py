@@ -108,11 +108,11 @@ def test_the_variance_of_a_metric_is_that_of_simulations(
     """Noise and sampling, without what noise adds to its own estimate."""
     stated, rng = [], np.random.default_rng(5)
 
-    def of(cls, found, variance, confidence):
+    def estimate(self, found, variance, bound=1.0):
         stated.append(float(variance(np.array([found]))[0]))
-        return cls(found, found, found)
+        return Estimate(found, found, found)
 
-    monkeypatch.setattr(Estimate, "of", classmethod(of))
+    monkeypatch.setattr(NoisyTable, "estimate", estimate)
     n, edges = 2000 if metric == "auc" else 500, np.linspace(-3, 3, 13)
     chosen, among = np.array([1, 0, 0, 1, 0]) == 1, np.array([1, 1, 0, 1, 0]) == 1
     arguments = {"share": (chosen,), "ratio": (chosen, among), "mean_loss": (0,)}
