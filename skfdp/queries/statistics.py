@@ -9,12 +9,13 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skfdp.data.grid import GRID, GridRows, SparseGridRows, blocks, row_blocks
+from skfdp.data.grid import GRID, GridRows, blocks, row_blocks
 from skfdp.data.input_scaler import RowMap
 from skfdp.data.units import FULL_WEIGHT
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy.events import Relation
 from skfdp.queries import OfGridRows, chosen, no_rows, sum_unit
+from skfdp.queries.linear import LinearQuery
 
 # Rows have norm at most 1 up to rounding; this margin covers the rounding.
 _SHRINK = 1 - 1e-9
@@ -681,12 +682,9 @@ class TemperatureSum(_Sum):
 
     Parameters
     ----------
-    rows : GridRows or SparseGridRows
-        The loop's rows, bias column included.
-    target : int64 ndarray of shape (n_rows,)
-        Class of each record, 0-based.
-    loss : Loss
-        Of bounded residuals.
+    query : LinearQuery
+        Of the loop: its rows, labels, loss of bounded residuals, and the margins of a
+        public model.
     n_classes : int
     start : float64 ndarray of shape (n_outputs, n_columns)
         Released, or a function of public facts.
@@ -696,10 +694,6 @@ class TemperatureSum(_Sum):
         The numbers a.
     reach : float
         Norm to which the margins of the step are cut. Released, or public.
-    capacity : int
-        Public bound on the number of rows, for the grid.
-    offset : float64 ndarray of shape (n_rows, n_outputs), default=None
-        Margins of a public model.
 
     Notes
     -----
@@ -711,29 +705,24 @@ class TemperatureSum(_Sum):
     alone: margins are exact integers, whatever the order of a sum.
     """
 
-    rows: GridRows | SparseGridRows
-    target: np.ndarray
-    loss: Loss
+    query: LinearQuery
     n_classes: int
     start: np.ndarray
     step: np.ndarray
     points: tuple[float, ...]
     reach: float
-    capacity: int
-    offset: np.ndarray | None = None
 
     @classmethod
     def planned(cls, loss: Loss, n_classes: int, n_points: int) -> TemperatureSum:
         """Return the sum of no records, for plans that need its bounds."""
-        rows, none = GridRows(np.empty((0, 0), np.int16), np.empty(0)), np.empty((0, 0))
-        points = (0.0,) * n_points
-        labels = np.empty(0, np.int64)
-        return cls(rows, labels, loss, n_classes, none, none, points, 1.0, 0)
+        query = LinearQuery(no_rows(), np.empty(0, np.int64), loss, 1, 1.0, 0)
+        none = np.empty((0, 0))
+        return cls(query, n_classes, none, none, (0.0,) * n_points, 1.0)
 
     @property
     def n_rows(self) -> int:
         """Number of records."""
-        return self.rows.n_rows
+        return self.query.n_rows
 
     @property
     def shape(self) -> tuple[int]:
@@ -743,7 +732,7 @@ class TemperatureSum(_Sum):
     @property
     def _bound(self) -> float:
         """The largest entry of a contribution."""
-        return self.loss.max_residual(self.n_classes)
+        return self.query.loss.max_residual(self.n_classes)
 
     @property
     def clip_norm(self) -> float:
@@ -752,7 +741,7 @@ class TemperatureSum(_Sum):
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
-        return sum_unit(noise_std, self.clip_norm, self.capacity, 2.0**-26)
+        return sum_unit(noise_std, self.clip_norm, self.query.capacity, 2.0**-26)
 
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float
@@ -761,9 +750,10 @@ class TemperatureSum(_Sum):
         total = np.zeros(self.shape, dtype=np.int64)
         size = self.n_rows if batch is None else len(batch)
         weights = [_integers(weights) for weights in (self.start, self.step)]
+        rows = self.query.rows
         with np.errstate(all="ignore"):  # a warning would tell of private margins
-            for first, last in self.rows.stretches(batch, 0, size):
-                for block in blocks(last - first, self.rows.n_columns):
+            for first, last in rows.stretches(batch, 0, size):
+                for block in blocks(last - first, rows.n_columns):
                     places = np.arange(first + block.start, first + block.stop)
                     numbers = places if batch is None else batch[places]
                     total += self._block_sum(numbers, weights, unit)
@@ -771,15 +761,15 @@ class TemperatureSum(_Sum):
 
     def _block_sum(self, numbers: np.ndarray, weights, unit: float) -> np.ndarray:
         start, step = (self._margins(numbers, *one) for one in weights)
-        if self.offset is not None:
-            start += chosen(numbers, self.offset)[0]
-        target = self.target[numbers]
+        query, target = self.query, self.query.target[numbers]
+        if query.offset is not None:
+            start += query.offset[numbers]
         norm = np.sqrt(_inner(step, step))
         cut = step / np.maximum(norm, self.reach)[:, None]
         bound = math.floor(self._bound / unit)
         sums = []
         for point in self.points:
-            residual = self.loss.residual(start + point * step, target)
+            residual = query.loss.residual(start + point * step, target)
             entries = np.trunc(_inner(residual, cut) / unit)
             entries = np.clip(np.nan_to_num(entries), -bound, bound)
             sums.append(int(entries.sum()))  # integers below 2**53
@@ -789,7 +779,7 @@ class TemperatureSum(_Sum):
         self, numbers: np.ndarray, weights: np.ndarray, unit: float
     ) -> np.ndarray:
         """Return margins of rows and integer weights, (len(numbers), n_outputs)."""
-        rows = self.rows
+        rows = self.query.rows
         if isinstance(rows, GridRows):
             found = rows.values[numbers].astype(np.float64) @ weights.T
         else:

@@ -278,28 +278,17 @@ def scaled(
     step = expected(theta - start, blocks, walk, variance, query.clip_norm)
     reach = expected_reach(step, blocks)
     recipe = functools.partial(
-        _slopes, n_classes=public.n_classes, start=start, step=step, reach=reach
+        TemperatureSum,
+        n_classes=public.n_classes,
+        start=start,
+        step=step,
+        points=POINTS,
+        reach=reach,
     )
     slopes = desk.release(LABEL, derived(query, recipe))
     noise_std = float(event.noise_std[0])
     factor = temperature(slopes, noise_std, public.n_records, reach, variance)
     return start + factor * step
-
-
-def _slopes(query: LinearQuery, n_classes, start, step, reach) -> TemperatureSum:
-    """Return the slopes along a step, over the rows of the descent; a recipe."""
-    return TemperatureSum(
-        rows=query.rows,
-        target=query.target,
-        loss=query.loss,
-        n_classes=n_classes,
-        start=start,
-        step=step,
-        points=POINTS,
-        reach=reach,
-        capacity=query.capacity,
-        offset=query.offset,
-    )
 
 
 # The shrinkage of released weights by the noise that is known to be in them.

@@ -94,10 +94,8 @@ def slopes(table):
     """Return the slopes of the log loss along a step, long enough to be cut."""
     start, step = 20 * np.random.default_rng(0).normal(size=(2, N_GROUPS, 3))
     loss, points = LOSSES["log_loss"], (0.2, 1.0)
-    rows = on_grid(table.X)
-    return TemperatureSum(
-        rows, table.label, loss, N_GROUPS, start, step, points, 0.5, N_ROWS
-    )
+    query = LinearQuery(on_grid(table.X), table.label, loss, N_GROUPS, 1.0, N_ROWS)
+    return TemperatureSum(query, N_GROUPS, start, step, points, 0.5)
 
 
 class Case(NamedTuple):

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from skfdp.data.grid import GridRows
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import statistics as temperature
-from skfdp.queries.linear import LOSSES
+from skfdp.queries.linear import LOSSES, LinearQuery
 from skfdp.queries.statistics import TemperatureSum
 
 LOSS, POINTS, N, D = LOSSES["log_loss"], (0.2, 1.0), 8, 4
@@ -39,28 +39,31 @@ def make_query(seed=0, n_outputs=1, n=N, worst=False, **more):
     start, step = 10.0 ** rng.uniform(-1, 3) * rng.normal(size=(2, n_outputs, D + 1))
     if worst:
         start, step = weights(n_outputs)
-    return TemperatureSum(
-        **{
-            "rows": as_rows(rng.normal(size=(n, D))),
-            "target": rng.integers(0, n_classes, n),
-            "loss": LOSS,
-            "n_classes": n_classes,
-            "start": start,
-            "step": step,
-            "points": POINTS,
-            "reach": 0.5,
-            "capacity": n,
-            **more,
-        }
+    query = LinearQuery(
+        rows=more.pop("rows", None) or as_rows(rng.normal(size=(n, D))),
+        target=rng.integers(0, n_classes, n),
+        loss=more.pop("loss", LOSS),
+        n_outputs=n_outputs,
+        clip_norm=1.0,
+        capacity=more.pop("capacity", n),
+        offset=more.pop("offset", None),
     )
+    given = {"start": start, "step": step, "points": POINTS, "reach": 0.5} | more
+    return TemperatureSum(query, n_classes, **given)
+
+
+def changed(query, **more):
+    """Return the sum over other records of the loop."""
+    return dataclasses.replace(query, query=dataclasses.replace(query.query, **more))
 
 
 def replaced(query, row, label):
     """Return the query with another record 0."""
-    new, values = as_rows(np.asarray(row, float)[None]), query.rows.values.copy()
-    norms, target = query.rows.squared_norms.copy(), query.target.copy()
+    new, old = as_rows(np.asarray(row, float)[None]), query.query.rows
+    values, norms = old.values.copy(), old.squared_norms.copy()
+    target = query.query.target.copy()
     values[0], norms[0], target[0] = new.values[0], new.squared_norms[0], label
-    return dataclasses.replace(query, rows=GridRows(values, norms), target=target)
+    return changed(query, rows=GridRows(values, norms), target=target)
 
 
 def length(integers, unit):
@@ -117,7 +120,7 @@ def test_margins_of_any_size_are_bounded_and_stay_with_their_record(n_outputs, v
     usual = make_query(1, n_outputs, offset=offset)
     offset = offset.copy()
     offset[0, 0] = value
-    extreme = dataclasses.replace(usual, offset=offset)
+    extreme = changed(usual, offset=offset)
     unit = usual.unit(3.0)
     assert length(extreme.exact_sum(None, np.array([0]), unit), unit) <= usual.clip_norm
     for i in range(1, N):
@@ -144,7 +147,7 @@ def test_dense_and_sparse_rows_give_one_sum(n_outputs, centre):
         make_query(3, n_outputs, n=2000, rows=as_rows(rows, centre))
         for rows in (X, csr_array(X))
     )
-    assert type(dense.rows) is not type(sparse.rows)
+    assert type(dense.query.rows) is not type(sparse.query.rows)
     for std in (0.0, 1e6):
         unit = dense.unit(std)
         assert sparse.unit(std) == unit
@@ -179,11 +182,11 @@ def test_the_sum_is_the_slope_of_the_loss(n_outputs):
     query = dataclasses.replace(
         query, start=query.start / scale, step=query.step / scale, reach=100.0
     )
-    rows = query.rows.values * query.rows.unit
+    rows = query.query.rows.values * query.query.rows.unit
 
     def total(a):
         margins = rows @ (query.start + a * query.step).T
-        return LOSS.value(margins, query.target).sum()
+        return LOSS.value(margins, query.query.target).sum()
 
     found = query.exact_sum(None, None, query.unit(0.0)) * query.unit(0.0)
     wanted = [(total(a + 1e-5) - total(a - 1e-5)) / 2e-5 / 100 for a in POINTS]
@@ -218,3 +221,10 @@ def test_sabotage_of_the_cut_of_the_residual_is_noticed(n_outputs, monkeypatch):
     without(monkeypatch, "clip")
     with pytest.raises(AssertionError):
         check_sensitivity("replace_special", n_outputs, loss=lying)
+
+
+@pytest.mark.parametrize("capacity", [1, 2**40, 2**60])
+def test_the_unit_leaves_room_for_as_many_records_as_are_declared(capacity):
+    query = make_query(capacity=capacity)
+    for std in (0.0, 3.0, 3e6):
+        assert capacity * query.clip_norm / query.unit(std) <= 2.0**62 * (1 + 1e-9)
