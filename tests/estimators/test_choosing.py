@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from scipy.special import expit, logit
 from sklearn.base import clone
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, f1_score
 from sklearn.model_selection import (
@@ -326,32 +325,28 @@ def test_the_report_is_of_both(people, piped, choice, tmp_path):
     assert len(ledger.events) == len(found.events)
 
 
-def test_without_a_shared_ledger_both_are_counted(people):
+def test_what_has_a_private_fit_in_it_is_counted_whatever_was_declared(people):
     X, y = people
-    model = private_model().fit(X[:3000], y[:3000])
-    score = private_score(model, X[3000:], y[3000:], 1.0)
-    assert any("are others than" in a.text for a in score.privacy_.assumptions)
-    found = report(score.best_temperature().apply(model))
-    assert found.events == (*report(model).events, *score.privacy_.events)
-    assert not any("are others than" in a.text for a in found.assumptions)
-
-
-def test_a_public_model_leaves_the_score_alone(people):
-    X, y = people
-    model = LogisticRegression().fit(X[:3000], y[:3000])
-    score = private_score(model, X[3000:], y[3000:], 1.0, model_is_public=True)
-    for applied in (
-        score.best_threshold().apply(model),
-        score.best_temperature().apply(model),
-    ):
-        found = report(applied)
+    public = LogisticRegression().fit(X[:3000], y[:3000])
+    score = private_score(public, X[3000:], y[3000:], 1.0, model_is_public=True)
+    for choice in (score.best_threshold(), score.best_temperature()):
+        found = report(choice.apply(public))
         assert found.events == score.privacy_.events and not found.leaks
         assert any("is public, as was declared" in a.text for a in found.assumptions)
-    # What has a private fit in it is counted, whatever was declared.
     private = private_model().fit(X[:3000], y[:3000])
-    score = private_score(private, X[3000:], y[3000:], 1.0, model_is_public=True)
-    found = report(score.best_temperature().apply(private))
-    assert found.events == (*report(private).events, *score.privacy_.events)
+    for declared in (True, False):
+        given = {"model_is_public": declared}
+        score = private_score(private, X[3000:], y[3000:], 1.0, **given)
+        others = [a for a in score.privacy_.assumptions if "are others than" in a.text]
+        assert bool(others) != declared
+        applied = score.best_temperature().apply(private)
+        found = report(applied)
+        assert found.events == (*report(private).events, *score.privacy_.events)
+        assert not any("are others than" in a.text for a in found.assumptions)
+    # A fit of the same model without privacy, later.
+    private.set_params(epsilon=math.inf, clip_norm="auto").fit(X[:3000], y[:3000])
+    with pytest.raises(ValueError, match="is not the result of a private fit"):
+        report(applied)
 
 
 def test_another_model_than_was_scored_is_refused(people):
@@ -365,25 +360,6 @@ def test_another_model_than_was_scored_is_refused(people):
             chosen.apply(private)
         with pytest.raises(ValueError, match="must be of two classes"):
             chosen.apply(LogisticRegression())
-
-
-def test_a_model_that_is_not_private_any_more_is_refused(people):
-    X, y = people
-    model = private_model().fit(X[:3000], y[:3000])
-    score = private_score(model, X[3000:], y[3000:], 1.0)
-    applied = score.best_temperature().apply(model)
-    model.set_params(epsilon=math.inf, clip_norm="auto").fit(X[:3000], y[:3000])
-    with pytest.raises(ValueError, match="is not the result of a private fit"):
-        report(applied)
-
-
-def test_a_frozen_member_is_followed_without_a_fit(people):
-    X, y = people
-    model = private_model().fit(X, y)
-    fixed = FixedThresholdClassifier(FrozenEstimator(model), threshold=0.3)
-    assert report(fixed).events == report(model).events
-    with pytest.raises(ValueError, match="nothing has privacy_"):
-        report(FixedThresholdClassifier(private_model(), threshold=0.3))
 
 
 def test_groups_have_choices_of_their_own(people):
@@ -414,20 +390,19 @@ def test_in_a_search_nothing_is_fitted(people):
 
 
 # -- refusals --------------------------------------------------------------------------
+OTHER_METRICS = [None, "youden", 3, {}, {"false_positive": 1.0}, {**COSTS, "x": 1.0}]
+OTHER_COSTS = [0.0, -1.0, math.nan, math.inf, "x", True, 1e40]
+
+
 @pytest.mark.parametrize(
-    "metric",
-    [None, "youden", 3, {}, {"false_positive": 1.0}, {**COSTS, "more": 1.0}, ["f1"]],
+    "metric, match",
+    [(one, "metric=.* must be one of 'balanced_accu") for one in OTHER_METRICS]
+    + [({**COSTS, "false_negative": c}, r"metric\['false_neg") for c in OTHER_COSTS],
     ids=repr,
 )
-def test_other_metrics_are_refused(metric):
-    with pytest.raises(ValueError, match="metric=.* must be one of 'balanced_accu"):
+def test_other_metrics_are_refused(metric, match):
+    with pytest.raises(ValueError, match=match):
         scored(*law(200)).best_threshold(metric)
-
-
-@pytest.mark.parametrize("cost", [0.0, -1.0, math.nan, math.inf, "x", True, 1e40])
-def test_other_costs_are_refused(cost):
-    with pytest.raises(ValueError, match=r"metric\['false_negative'\]="):
-        scored(*law(200)).best_threshold({**COSTS, "false_negative": cost})
 
 
 def test_scores_without_bins_are_refused():
