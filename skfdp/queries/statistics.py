@@ -22,7 +22,7 @@ _SHRINK = 1 - 1e-9
 
 
 class _Sum:
-    """What most sums share: contributions of norm at most 1, told apart by nothing."""
+    """A sum of contributions of norm at most 1."""
 
     clip_norm = 1.0
 
@@ -469,12 +469,7 @@ class SecondMoment(_GridSum):
 def clipped(values: np.ndarray, coarser: float = 1.0) -> np.ndarray:
     """Return whole numbers: rows of norm at most 1, in a unit of ``coarser * GRID``.
 
-    Parameters
-    ----------
-    values : int16 ndarray of shape (n_rows, n_columns)
-        In grid units.
-    coarser : float, default=1.0
-        A power of two, at least 1.
+    `values` are int16, in grid units; `coarser` is a power of two, at least 1.
     """
     rows = values.astype(np.float64)
     # Integers below 2**53: exact in float64, whatever the order of the sum.
@@ -513,13 +508,9 @@ class Binades:
     n_bins: int = N_SPECIAL + 2 * N_BINADES
 
     def bins(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return the bin of each number, int64; any float64 has exactly one.
+        """Return the bin of each number; any float64 has exactly one.
 
-        Parameters
-        ----------
-        values : float64 ndarray
-        columns : int ndarray
-            The column of each, broadcast to them; of no account here.
+        `columns` are those of the numbers, broadcast to them; of no account here.
         """
         mantissa, exponent = np.frexp(np.abs(values))
         # frexp gives [1/2, 1): a power of two belongs to the binade that it ends.
@@ -561,14 +552,7 @@ class EvenBins:
         return self.low[column] * (1 - share) + self.high[column] * share
 
     def bins(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return the bin of each number, int64; any float64 has exactly one.
-
-        Parameters
-        ----------
-        values : float64 ndarray
-        columns : int ndarray
-            The column of each, broadcast to them.
-        """
+        """Return the bin of each number; any float64 has exactly one."""
         low, high = self.low[columns], self.high[columns]
         share = (values - low) / (high - low) * self.n_even
         place = np.clip(np.ceil(share), 0, self.n_even + 1)
@@ -646,8 +630,8 @@ class BinCounts(_Sum):
         n_rows = self.n_rows if batch is None else len(batch)
         n_columns, n_bins = self.shape
         total = np.zeros(n_columns * n_bins, dtype=np.int64)
-        for block in row_blocks(self.X):
-            rows = self.X[block if batch is None else batch[block]]
+        for index in _row_numbers(self.X, batch):
+            rows = self.X[index]
             if issparse(rows):
                 values, columns = rows.data, rows.indices
             else:

@@ -381,18 +381,15 @@ def rate_level(
     ----------
     start : ndarray of shape (n_rows,)
         Public.
-    variance : float
-    most : float
-    mean : float
-        Of the cut rates, between 0 and `most`.
+    variance, most, mean : float
+        The mean is that of the cut rates, between 0 and `most`.
     shares : float64 ndarray of shape (n_rows,), default=None
         How often each row counts in the mean; None: once.
 
     Returns
     -------
-    level : float
-    slope : float
-        Of `mean` in it.
+    level, slope : float
+        The slope is that of the mean in the level.
     """
     # Equal margins once: without a public model all are.
     margins, which = np.unique(np.minimum(start, _LARGEST), return_inverse=True)
@@ -473,7 +470,10 @@ class CoefficientNoise:
     @property
     def std(self) -> np.ndarray:
         """Standard deviations, shape (n_outputs, n_features + 1)."""
-        return np.sqrt(_diagonals(self.covariance))
+        found = self.covariance
+        if found.ndim == 3:
+            found = np.maximum(np.diagonal(found, axis1=1, axis2=2), 0.0)
+        return np.sqrt(found)
 
     def std_of(self, combinations: np.ndarray) -> np.ndarray:
         """Return the noise in linear combinations of the coefficients, one in each row.
@@ -525,6 +525,9 @@ class CoefficientNoise:
     ) -> CoefficientNoise:
         """Return the noise of other coefficients, which are linear in these.
 
+        With covariances where these have few entries, else with variances alone, for
+        which no matrix of all coefficients by all coefficients is built.
+
         Parameters
         ----------
         to : callable
@@ -533,12 +536,6 @@ class CoefficientNoise:
         of_variances : callable, default=None
             Returns variances of such coefficients, given those of independent ones.
             None: they are computed from the matrix of the map.
-
-        Returns
-        -------
-        noise : CoefficientNoise
-            With covariances where these have few entries, else with variances alone,
-            for which no matrix of all coefficients by all coefficients is built.
         """
         own, n_features = self.covariance, self.covariance.shape[1] - 1
         n_others = to(np.zeros((1, n_features))).shape[1]
@@ -611,12 +608,6 @@ def _quadratic(rows: np.ndarray, matrices: np.ndarray) -> np.ndarray:
     """Return ``r' M r`` for each matrix and row, not below 0."""
     found = np.stack([((rows @ one) * rows).sum(axis=1) for one in matrices])
     return np.maximum(found, 0.0)
-
-
-def _diagonals(covariance: np.ndarray) -> np.ndarray:
-    if covariance.ndim == 2:
-        return covariance
-    return np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0.0)
 
 
 # The result of the methods of linear models.
