@@ -41,7 +41,7 @@ from skfdp import (
 )
 from skfdp import metrics as module
 from skfdp.privacy import RELATIONS, gdp_mu
-from skfdp.solvers.score import predicted
+from skfdp.solvers.score import NoisyTable, predicted
 
 #: So much that the noise of a count is below a thousandth.
 HUGE = 2e9
@@ -90,6 +90,11 @@ def scores():
     rng = np.random.default_rng(3)
     p = rng.beta(2, 2, 2000)
     return p[:, None], (rng.random(2000) < p).astype(int)
+
+
+def column(values):
+    """Return a public column that is beside the table."""
+    return pd.Series(values, name="g")
 
 
 def public(model, X, y, epsilon=HUGE, **more):
@@ -197,14 +202,11 @@ def test_the_threshold_moves_the_sides(scores):
     for threshold in (0.2, 0.35, 0.7):
         found = public(Fixed(), X, y, threshold=threshold)
         above = X[:, 0] > threshold
-        np.testing.assert_allclose(
-            found.confusion_matrix, confusion_matrix(y, above), atol=0.05
-        )
+        matrix, accuracy = confusion_matrix(y, above), np.mean(above == y)
+        np.testing.assert_allclose(found.confusion_matrix, matrix, atol=0.05)
         alone = public(Fixed(), X, y, threshold=threshold, metrics="accuracy")
         for one in (found, alone):
-            assert one.values["accuracy"] == pytest.approx(
-                np.mean(above == y), abs=1e-3
-            )
+            assert one.values["accuracy"] == pytest.approx(accuracy, abs=1e-3)
 
 
 # -- the release ----------------------------------------------------------------------
@@ -247,7 +249,7 @@ def test_no_record_moves_the_release_further_than_said(releases, by):
     """Replace the first record by any other: the sum moves by the sensitivity."""
     rng = np.random.default_rng(0)
     p, y = rng.random(12), rng.integers(0, 2, 12)
-    groups = pd.Series(["a", "b"] * 6, name="g") if by else None
+    groups = column(["a", "b"] * 6) if by else None
     sums, values = [], [0.0, 1e-9, 0.3, 0.5, 0.50001, 1.0, math.nan, math.inf, -5]
     for value in values[:: 4 if by else 1]:
         for label in (0, 1, None):
@@ -431,24 +433,20 @@ def test_numbers_of_regressors_that_are_none():
 
 
 # -- whose model ----------------------------------------------------------------------
-def test_a_model_without_report_must_be_declared_public(scores):
-    X, y = scores
-    with pytest.raises(ValueError, match="is not the result of a private fit.*declare"):
-        private_score(Fixed(), X, y, 1.0)
-    found = public(Fixed(), X, y, 1.0)
-    (told,) = [a for a in found.privacy_.assumptions if "public, as was" in a.text]
-    assert not told.enforced
-
-
-def test_a_fit_without_privacy_or_with_a_leak_must_be_declared_public(small):
+def test_a_model_without_a_private_fit_must_be_declared_public(small):
     X, y = small
     bare = DPSGDFClassifier(epsilon=math.inf).fit(X, y)
-    with pytest.raises(ValueError, match="epsilon=inf"):
-        private_score(bare, X, y, 1.0)
     leaky = make_pipeline(StandardScaler(), DPSGDFClassifier(bounds=(-3, 3))).fit(X, y)
-    with pytest.raises(ValueError, match="step standardscaler .* from private"):
-        private_score(leaky, X, y, 1.0)
-    assert private_score(leaky, X, y, 1.0, model_is_public=True).privacy_.epsilon < 1.1
+    for model, match in (
+        (Fixed(), "is not the result of a private fit.*declare"),
+        (bare, "epsilon=inf"),
+        (leaky, "step standardscaler .* from private"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            private_score(model, X, y, 1.0)
+        found = private_score(model, X, y, 1.0, model_is_public=True).privacy_
+        (told,) = [a for a in found.assumptions if "public, as was" in a.text]
+        assert not told.enforced and found.epsilon < 1.1
 
 
 def texts(score):
@@ -565,28 +563,6 @@ def test_groups_by_a_column_of_the_table(scores, kind):
     assert found.by == ("g" if kind == "frame" else 1)
 
 
-def test_groups_of_another_table_are_refused(scores):
-    X, y = scores
-    for by, match in (
-        ("g", "by='g' must be the name"),
-        (5, "by=5 must be the name"),
-        (np.zeros(2000), "by=<ndarray> must be the name"),
-        (pd.Series([1], name="g"), "by has 1 entries and X 2000 rows"),
-        (pd.Series([None] * 2000, name="g"), "by holds missing values"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            public(Fixed(), X, y, by=by)
-    with pytest.raises(ValueError, match="by='g' needs a public column"):
-        public(
-            Fixed(),
-            X,
-            y,
-            by=pd.Series([0] * 2000, name="g"),
-            neighboring_relation="add_or_remove_one",
-            n_records=2000,
-        )
-
-
 # -- intervals and what is undetermined -----------------------------------------------
 def test_intervals_hold_the_values(scores):
     found = public(Fixed(), *scores, 1.0, metrics=ALL)
@@ -608,27 +584,21 @@ def test_an_area_without_positives_is_undetermined():
     assert without[0].to_dict()["intervals"]["roc_auc"] == [None, None]
 
 
-def coverage(scores, n_scores=300):
-    """Return how often the intervals of an accuracy held that of the population."""
+@pytest.mark.parametrize("noisy", [True, False])
+def test_intervals_cover_noise_and_sampling(scores, noisy, monkeypatch):
+    """Of the accuracy of the population; and not where they leave the noise out."""
+    if not noisy:
+        monkeypatch.setattr(NoisyTable, "noise", property(lambda self: 0.0))
     X, y = scores
     truth = np.mean((X[:, 0] > 0.5) == y)
     rng, held = np.random.default_rng(1), 0
-    for seed in range(n_scores):
+    for seed in range(300):
         rows = rng.integers(0, len(y), 400)
-        found = public(
-            Fixed(), X[rows], y[rows], 0.3, metrics="accuracy", random_state=seed
-        )
+        given = {"metrics": "accuracy", "random_state": seed}
+        found = public(Fixed(), X[rows], y[rows], 0.3, **given)
         low, high = found.intervals["accuracy"]
         held += low <= truth <= high
-    return held / n_scores
-
-
-def test_intervals_cover_noise_and_sampling(scores, monkeypatch):
-    assert 0.91 < coverage(scores) < 0.99
-    from skfdp.solvers.score import NoisyTable
-
-    monkeypatch.setattr(NoisyTable, "noise", property(lambda self: 0.0))
-    assert coverage(scores) < 0.9
+    assert 0.91 < held / 300 < 0.99 if noisy else held / 300 < 0.9
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 1500])
@@ -651,9 +621,7 @@ def test_under_add_or_remove_the_number_of_rows_is_private(scores, n_rows, relea
 
 # -- results and reports --------------------------------------------------------------
 def test_the_report_names_the_mechanism(scores, tmp_path):
-    found = public(
-        Fixed(), *scores, 1.0, metrics=ALL, by=pd.Series(["a", "b"] * 1000, name="g")
-    )
+    found = public(Fixed(), *scores, 1.0, metrics=ALL, by=column(["a", "b"] * 1000))
     told = found.privacy_.statement()
     for text in (
         "PRIVACY STATEMENT: private_score of Fixed",
@@ -672,9 +640,7 @@ def test_the_report_names_the_mechanism(scores, tmp_path):
 
 
 def test_results_are_frozen_and_travel(scores):
-    found = public(
-        Fixed(), *scores, 1.0, metrics=ALL, by=pd.Series(["a", "b"] * 1000, name="g")
-    )
+    found = public(Fixed(), *scores, 1.0, metrics=ALL, by=column(["a", "b"] * 1000))
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.values = {}
     again = pickle.loads(pickle.dumps(found))
@@ -729,6 +695,7 @@ def test_frames_lists_sparse_rows_and_pipelines(small):
 
 
 # -- refusals -------------------------------------------------------------------------
+ADDED = {"neighboring_relation": "add_or_remove_one", "n_records": 2000}
 SEVERAL_TARGETS = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
 
 
@@ -761,6 +728,12 @@ SEVERAL_TARGETS = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
         ({"model": Mean(), "error_bound": None}, "error_bound=None: the model decl"),
         ({"model": LinearSVC(), "metrics": ["brier_score"]}, "needs predict_proba"),
         ({"model": SEVERAL_TARGETS}, "several targets"),
+        ({"by": "g"}, "by='g' must be the name"),
+        ({"by": 5}, "by=5 must be the name"),
+        ({"by": np.zeros(2000)}, "by=<ndarray> must be the name"),
+        ({"by": column([1])}, "by has 1 entries and X 2000 rows"),
+        ({"by": column([None] * 2000)}, "by holds missing values"),
+        ({"by": column([0] * 2000), **ADDED}, "by='g' needs a public column"),
     ],
 )
 def test_refusals_are_a_sentence_and_cost_nothing(scores, more, match):
