@@ -259,7 +259,13 @@ def private_score(
     relation = Relation.of(neighboring_relation or own or "replace_one")
     units = units_as_weighted(sample_weight, groups, scored.n_rows, relation)
     scored = dataclasses.replace(scored, units=units)
-    _check_types(scored.y, classes)
+    # Text for numbers, and the other way round, by the type of y alone.
+    if classes is not None:
+        encode_any(scored.y[:0], classes)
+    elif scored.y.dtype.kind in "USMmc":
+        raise ValueError(
+            "y holds values that are not numbers: a regressor needs a numeric target."
+        )
 
     delta = getattr(fit, "delta", 1e-5) if delta is None else delta
     check_budget(epsilon, delta)
@@ -352,16 +358,6 @@ def private_score(
         value: score(table[j], sizes[j], j) for j, value in enumerate(scored.groups)
     }
     return score(table.sum(axis=0), n_records, None, by=scored.by, groups=groups)
-
-
-def _check_types(y: np.ndarray, classes: np.ndarray | None) -> None:
-    """Refuse text for numbers, and the other way round, by the type of y alone."""
-    if classes is not None:
-        encode_any(y[:0], classes)
-    elif y.dtype.kind in "USMmc":
-        raise ValueError(
-            "y holds values that are not numbers: a regressor needs a numeric target."
-        )
 
 
 def _count(scored: Scored, n_records: int | None, budget: Budget) -> int:

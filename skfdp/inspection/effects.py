@@ -285,20 +285,14 @@ class EffectsDisplay:
         return display.plot(ax)
 
     def plot(self, ax=None):
-        """Draw it.
-
-        Parameters
-        ----------
-        ax : array of matplotlib Axes, default=None
-            One for each effect; None makes a new figure.
+        """Draw it into one axes for each effect; None makes a new figure.
 
         Returns
         -------
         display : EffectsDisplay
         """
-        if len(self.outputs) > 1 and any(
-            e.kind == "map" for e in self.effects.values()
-        ):
+        kinds = [effect.kind for effect in self.effects.values()]
+        if len(self.outputs) > 1 and "map" in kinds:
             raise ValueError(
                 f"target=None: a map shows one class; choose one of {self.outputs!r}."
             )
@@ -567,8 +561,7 @@ class LedgerDisplay:
         >>> LedgerDisplay.from_ledger(ledger).epsilons.round(2)
         array([0.3 , 0.44, 0.55])
         """
-        if not isinstance(ledger, PrivacyLedger):
-            ledger = PrivacyLedger.resolve(ledger)
+        ledger = PrivacyLedger.resolve(ledger)
         if ledger is None:
             raise TypeError("ledger=None must be a path or a PrivacyLedger.")
         delta = ledger.delta if delta is None else delta
@@ -576,33 +569,23 @@ class LedgerDisplay:
             raise ValueError(
                 "delta=None needs a ledger with a ceiling: pass delta=1e-5, say."
             )
-        delta = check_delta(delta)
-        entries = ledger.entries
-        charges = [entry.charge for entry in entries]
+        delta, entries = float(check_delta(delta)), ledger.entries
         # Positions after the last event of each charge.
-        ends = np.flatnonzero(np.diff(charges, append=0)) + 1
+        ends = np.flatnonzero(np.diff([one.charge for one in entries], append=0)) + 1
         events = [entry.event for entry in entries]
         parts = [entry.part for entry in entries]
-        spent = [worst(events[:end], parts[:end], float(delta)).epsilon for end in ends]
+        spent = [worst(events[:end], parts[:end], delta).epsilon for end in ends]
         display = cls(
             times=np.array([entries[e - 1].time for e in ends], "datetime64[D]"),
             epsilons=np.array(spent),
-            delta=float(delta),
+            delta=delta,
             ceiling=ledger.epsilon,
             dataset=ledger.dataset,
         )
         return display.plot(ax, against=against, **kwargs)
 
     def plot(self, ax=None, *, against="charge", **kwargs):
-        """Draw it.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            None makes a new figure.
-        against : {"charge", "time"}, default="charge"
-        **kwargs : dict
-            For `matplotlib.pyplot.plot`.
+        """Draw it; parameters are those of `from_ledger`.
 
         Returns
         -------
@@ -617,20 +600,13 @@ class LedgerDisplay:
         style = {"drawstyle": "steps-post", "marker": "o", "label": "spent"} | kwargs
         (self.line_,) = ax.plot(where[finite], self.epsilons[finite], **style)
         if not finite.all():
-            ax.axvline(
-                where[~finite][0],
-                color="tab:red",
-                linestyle=":",
-                label="fit without privacy: nothing is protected",
-            )
+            why = "fit without privacy: nothing is protected"
+            ax.axvline(where[~finite][0], color="tab:red", linestyle=":", label=why)
         self.ceiling_line_ = None
         if self.ceiling is not None and math.isfinite(self.ceiling):
-            self.ceiling_line_ = ax.axhline(
-                self.ceiling,
-                color="black",
-                linestyle="--",
-                label=f"ceiling {self.ceiling:g}",
-            )
+            style = {"color": "black", "linestyle": "--"}
+            label = f"ceiling {self.ceiling:g}"
+            self.ceiling_line_ = ax.axhline(self.ceiling, label=label, **style)
         ax.set(
             xlabel="day (UTC)" if against == "time" else "charge",
             ylabel=f"epsilon at delta {self.delta:g}",

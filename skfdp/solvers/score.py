@@ -233,10 +233,7 @@ class NoisyTable:
     def auc(self, negatives: np.ndarray, positives: np.ndarray) -> Estimate:
         """Return the area under the ROC curve.
 
-        Parameters
-        ----------
-        negatives, positives : int ndarray of shape (n_bins,)
-            Their cells, by increasing score.
+        Parameters are the cells of each class, by increasing score.
 
         Notes
         -----
@@ -438,15 +435,7 @@ class Layout:
     def in_units(self, found: Mapping[str, np.ndarray], valid: np.ndarray):
         """Return the losses of each record over their bounds, cut to [0, 1]; private.
 
-        Parameters
-        ----------
-        found : mapping from str to float64 ndarray of shape (n_rows,)
-        valid : bool ndarray of shape (n_rows,)
-            Other records have the worst losses, 1.
-
-        Returns
-        -------
-        losses : float64 ndarray of shape (n_rows, n_losses)
+        Records that are not `valid` have the worst losses, 1.
         """
         columns = [found[name] / self.bounds[name] for name in self.losses]
         losses = np.array(columns).reshape(len(columns), len(valid)).T
@@ -518,17 +507,9 @@ def bin_edges(
 ) -> tuple[float, ...]:
     """Return the edges of the bins of scores, the threshold among them.
 
-    Parameters
-    ----------
-    threshold : float
-        Within (0, 1).
-    n_bins : int or None
-        Before the threshold is added; 1: the threshold alone. None follows from public
-        numbers: as many as leave the noise of the number of right predictions below
-        the variance n / 8 that sampling gives it, from 24 to 96.
-    noise_std : float
-        Of a count.
-    n_records : int
+    `n_bins` is before the threshold is added; 1: the threshold alone. None follows from
+    public numbers: as many as leave the noise of the number of right predictions below
+    the variance n / 8 that sampling gives it, from 24 to 96.
     """
     if n_bins is None:
         wanted = n_records / max(4 * noise_std**2, 1e-300)
@@ -556,9 +537,8 @@ class Model:
     estimator : object
     task : str
     classes : ndarray of shape (n_classes,) or None
-    by : str
-        Name of the method that gives scores of two classes: "predict_proba",
-        "decision_function" or "predict".
+    by : {"predict_proba", "decision_function", "predict"}
+        The method that gives scores of two classes, or predictions.
     """
 
     estimator: Any
@@ -973,12 +953,10 @@ class Origin:
 
     @classmethod
     def of(cls, model: Any, is_public: bool, ledger: PrivacyLedger | None) -> Origin:
-        """Return the origin of a model, or refuse one that is not private.
+        """Return the origin of a model.
 
-        Raises
-        ------
-        ValueError
-            If no report tells what the model depends on, and it is not declared public.
+        Refused is one of which no report tells what it depends on, unless it is
+        declared public.
         """
         try:
             found, why = report(model), ""
