@@ -37,18 +37,19 @@ from skfdp.privacy.pipelines import report
 from skfdp.privacy.report import PrivacyReport
 from skfdp.queries.statistics import ScoreTable
 from skfdp.solvers.method import Budget
-from skfdp.solvers.parameters import public_count, warn_of_large
+from skfdp.solvers.parameters import declared_by, public_count, warn_of_large
 from skfdp.solvers.score import (
     METRICS,
     SMALLER,
     Layout,
     NoisyTable,
-    Origin,
     Scored,
+    assumptions_of,
     bin_edges,
     check_methods,
     check_metrics,
     column_of,
+    fit_of,
     holds,
     loss_bounds,
     model_of,
@@ -249,11 +250,11 @@ def private_score(
     scored_by = model_of(model)
     classes = scored_by.classes
     y = numeric_target(y) if classes is None else y
-    origin = Origin.of(model, bool(model_is_public), ledger)
-    fit = origin.report
+    fit = fit_of(model, bool(model_is_public))
     if target_name is None:
         target_name = getattr(fit, "target_name", None)
-    names = origin.names(model) if names is None else names
+    if names is None and not hasattr(model, "steps"):  # a step's are of its own rows
+        names = declared_by(model, "names")
     scored = Scored.build(X, y, by, target_name, names, model)
     own = getattr(fit, "neighboring_relation", None)
     relation = Relation.of(neighboring_relation or own or "replace_one")
@@ -294,6 +295,7 @@ def private_score(
     )
     layout, query, schedule = _planned(layout, scored, budget, n_records, n_bins)
     event = budget.named(schedule, LABEL)
+    of_model = assumptions_of(fit, bool(model_is_public), ledger, event.unit)
     warn_of_seed(random_state)
     warn_of_large(epsilon)
     subject, receipt = SUBJECT + type(model).__name__, None
@@ -329,7 +331,7 @@ def private_score(
         released=released,
         assumptions=(
             *_ASSUMPTIONS,
-            *origin.assumptions(event.unit),
+            *of_model,
             *(Assumption(text, enforced=False) for text in assumed),
         ),
         seeded=seeded,
@@ -350,8 +352,22 @@ def private_score(
             confidence=float(confidence),
             spread=spread,
         )
-        own = None if classes is None else np.unique(classes)
-        return PrivateScore.of(layout, noisy, n_own, classes=own, privacy_=said, **more)
+        estimates = layout.estimates(noisy)
+        return PrivateScore(
+            values={name: one.value for name, one in estimates.items()},
+            intervals={name: (one.low, one.high) for name, one in estimates.items()},
+            confidence=noisy.confidence,
+            confusion_matrix=layout.confusion_matrix(noisy),
+            classes=None if classes is None else np.unique(classes),
+            n_records=n_own,
+            noise_std=noisy.noise_std,
+            table=entries,
+            edges=layout.edges if layout.counts == "bins" else (),
+            threshold=layout.threshold,
+            spread=spread,
+            privacy_=said,
+            **more,
+        )
 
     sizes = scored.sizes
     groups = {

@@ -934,67 +934,38 @@ _AS_REPORTED = Assumption(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Origin:
-    """Origin of a model.
+def fit_of(model: Any, is_public: bool) -> PrivacyReport | None:
+    """Return the report of a model, or raise ValueError.
 
-    Attributes
-    ----------
-    report : PrivacyReport or None
-        None of a model that is declared public and has none.
-    is_public : bool
-    is_charged : bool
-        Whether the ledger of the score holds the fit.
+    A model that is declared public may have none, or one of a fit without privacy.
     """
+    try:
+        found, why = report(model), ""
+    except ValueError as error:
+        found, why = None, str(error)
+    if found is not None and math.isinf(found.epsilon):
+        why = "its fit was without privacy (epsilon=inf)"
+    elif found is not None and found.leaks:
+        leak = found.leaks[0]
+        why = f"step {leak.step} learnt from private {leak.learns} without privacy"
+    if why and not is_public:
+        raise ValueError(
+            f"model ({type(model).__name__}) is not the result of a private fit: "
+            f"{why.rstrip('.')}; if it does not depend on the scored records, "
+            "declare model_is_public=True."
+        )
+    return found
 
-    report: PrivacyReport | None
-    is_public: bool
-    is_charged: bool
 
-    @classmethod
-    def of(cls, model: Any, is_public: bool, ledger: PrivacyLedger | None) -> Origin:
-        """Return the origin of a model.
-
-        Refused is one of which no report tells what it depends on, unless it is
-        declared public.
-        """
-        try:
-            found, why = report(model), ""
-        except ValueError as error:
-            found, why = None, str(error)
-        if found is not None and math.isinf(found.epsilon):
-            why = "its fit was without privacy (epsilon=inf)"
-        elif found is not None and found.leaks:
-            leak = found.leaks[0]
-            why = f"step {leak.step} learnt from private {leak.learns} without privacy"
-        if why and not is_public:
-            raise ValueError(
-                f"model ({type(model).__name__}) is not the result of a private fit: "
-                f"{why.rstrip('.')}; if it does not depend on the scored records, "
-                "declare model_is_public=True."
-            )
-        charged = found is not None and holds(ledger, found)
-        return cls(found, is_public, charged)
-
-    @property
-    def is_private(self) -> bool:
-        """Whether the report is of a fit with privacy, and of no leak beside it."""
-        found = self.report
-        return found is not None and math.isfinite(found.epsilon) and not found.leaks
-
-    @staticmethod
-    def names(model: Any) -> Any:
-        """Return the parameter `names` of the model; that of a step is of its rows."""
-        return None if hasattr(model, "steps") else declared_by(model, "names")
-
-    def assumptions(self, unit: str) -> tuple[Assumption, ...]:
-        """Return what a score of this unit of protection assumes of the model."""
-        if self.is_public:
-            return (MODEL_IS_PUBLIC,)
-        if self.is_charged:
-            return enforced(FIT_IN_LEDGER), _AS_REPORTED
-        own = None if self.report is None else self.report.unit
-        return (OTHERS["person" if "person" in (unit, own) else "record"],)
+def assumptions_of(
+    fit: PrivacyReport | None, is_public: bool, ledger: PrivacyLedger | None, unit: str
+) -> tuple[Assumption, ...]:
+    """Return what a score of this unit of protection assumes of the model."""
+    if is_public:
+        return (MODEL_IS_PUBLIC,)
+    if holds(ledger, fit):
+        return enforced(FIT_IN_LEDGER), _AS_REPORTED
+    return (OTHERS["person" if "person" in (unit, fit.unit) else "record"],)
 
 
 def holds(ledger: PrivacyLedger | None, fit: PrivacyReport) -> bool:

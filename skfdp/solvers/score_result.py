@@ -25,9 +25,7 @@ from skfdp.solvers.score import (
     MODEL_IS_PUBLIC,
     OTHERS,
     TWO,
-    Layout,
-    NoisyTable,
-    Origin,
+    fit_of,
     model_of,
 )
 
@@ -103,13 +101,13 @@ class AdjustedClassifier(ClassifierMixin, BaseEstimator):
         score alone, with that declaration among its assumptions.
         """
         release, is_public = self.release, MODEL_IS_PUBLIC in self.release.assumptions
-        fit = Origin.of(self.estimator, is_public, None)
-        if not fit.is_private:
+        fit = fit_of(self.estimator, is_public)
+        if fit is None or math.isinf(fit.epsilon) or fit.leaks:
             return dataclasses.replace(release, subject=type(self).__name__)
         # The two are composed here, whoever's the records are.
         kept = tuple(a for a in release.assumptions if a not in OTHERS.values())
         release = dataclasses.replace(release, assumptions=kept)
-        return of_releases(self, [("estimator", fit.report), ("scores", release)])
+        return of_releases(self, [("estimator", fit), ("scores", release)])
 
     def fit(self, X: Any = None, y: Any = None) -> AdjustedClassifier:
         """Learn nothing: what was released stays."""
@@ -379,35 +377,6 @@ class PrivateScore:
     by: str | int | None = None
     groups: Mapping[Any, PrivateScore] = dataclasses.field(default_factory=dict)
     privacy_: PrivacyReport
-
-    @classmethod
-    def of(
-        cls, layout: Layout, table: NoisyTable, n_records: int, **more: Any
-    ) -> PrivateScore:
-        """Return what follows from a released table; post-processing alone.
-
-        Parameters
-        ----------
-        layout : Layout
-        table : NoisyTable
-        n_records : int
-        **more : dict
-            Further attributes.
-        """
-        found = layout.estimates(table)
-        return cls(
-            values={name: one.value for name, one in found.items()},
-            intervals={name: (one.low, one.high) for name, one in found.items()},
-            confidence=table.confidence,
-            confusion_matrix=layout.confusion_matrix(table),
-            n_records=n_records,
-            noise_std=table.noise_std,
-            table=np.concatenate([table.cells, table.losses.ravel()]),
-            edges=layout.edges if layout.counts == "bins" else (),
-            threshold=layout.threshold,
-            spread=table.spread,
-            **more,
-        )
 
     def best_threshold(self, metric: Any = "balanced_accuracy") -> PrivateThreshold:
         r"""Return the best threshold among the edges of the bins; costs nothing more.
