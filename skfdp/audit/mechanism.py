@@ -30,8 +30,7 @@ from skfdp.privacy.accounting import (
 )
 from skfdp.privacy.checks import shown
 from skfdp.privacy.plotting import new_axes
-from skfdp.privacy.report import PrivacyReport
-from skfdp.privacy.report_facts import Finding
+from skfdp.privacy.report import Finding, PrivacyReport
 from skfdp.privacy.store import FitPlan
 from skfdp.queries import sum_unit
 

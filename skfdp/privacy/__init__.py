@@ -21,11 +21,10 @@ from skfdp.privacy.events import (
     Relation,
 )
 from skfdp.privacy.ledger import PrivacyLedger, WhatIf
-from skfdp.privacy.pipelines import read_report, report
+from skfdp.privacy.pipelines import report
 from skfdp.privacy.preprocessing_steps import Lesson
 from skfdp.privacy.public_sets import Promise, promise
-from skfdp.privacy.report import PrivacyReport
-from skfdp.privacy.report_facts import Finding
+from skfdp.privacy.report import Finding, PrivacyReport, read_report
 from skfdp.privacy.selection import Selection
 from skfdp.privacy.store import FitPlan, LedgerEntry, Receipt
 

@@ -18,7 +18,7 @@ import contextlib
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,7 +27,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from skfdp.privacy import checks
-from skfdp.privacy.events import Event
+from skfdp.privacy.events import Event, check_delta
 from skfdp.privacy.public_sets import Part, together
 
 __all__ = ["Cost", "cost", "curves", "detection_rate", "worst"]
@@ -45,30 +45,14 @@ def tails() -> Iterator[None]:
         yield
 
 
-def check_delta(delta: float) -> float:
-    """Return delta as a float; ValueError unless it is strictly between 0 and 1."""
-    expected = "a number strictly between 0 and 1"
-    found = checks.number("delta", delta, expected)
-    if not 0 < found < 1:
-        raise ValueError(f"delta={found!r} must be {expected}: choose it below 1/n.")
-    return found
-
-
 def check_epsilon(epsilon: float) -> float:
     """Return epsilon as a float; ValueError unless it is at least 0."""
-    expected = "a number of at least 0"
-    found = checks.number("epsilon", epsilon, expected)
-    if not found >= 0:
-        raise ValueError(f"epsilon={found!r} must be {expected}.")
-    return found
+    return checks.number("epsilon", epsilon, "a number of at least 0", lambda x: x >= 0)
 
 
 def _check_mu(mu: float) -> float:
     expected = "a finite number of at least 0"
-    found = checks.number("mu", mu, expected)
-    if not 0 <= found < math.inf:
-        raise ValueError(f"mu={found!r} must be {expected}.")
-    return found
+    return checks.number("mu", mu, expected, lambda x: 0 <= x < math.inf)
 
 
 def gdp_delta(epsilon: float, mu: float) -> float:
@@ -214,21 +198,21 @@ class PLDCurve:
         self, loss_distributions: Sequence[Any], rounding: float, accountant: str
     ):
         self._directions = tuple(loss_distributions)
-        self._rounding = rounding
+        self.rounding = rounding
         self.accountant = accountant
 
     @tails()
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon known to hold at delta."""
         delta = check_delta(delta)
-        if delta <= 2 * self._rounding:
+        if delta <= 2 * self.rounding:
             raise ValueError(
                 f"delta={delta!r} is below the numerical resolution of this many "
-                f"Poisson-sampled steps, about {2 * self._rounding:.1g}: raise delta, "
+                f"Poisson-sampled steps, about {2 * self.rounding:.1g}: raise delta, "
                 "take fewer steps, or use full batches, which have a closed form."
             )
         return max(
-            float(one.get_epsilon_for_delta(delta - self._rounding))
+            float(one.get_epsilon_for_delta(delta - self.rounding))
             for one in self._directions
         )
 
@@ -267,7 +251,7 @@ class PLDCurve:
         """Return delta of one direction, at any real epsilon."""
         # At an epsilon beyond 700 the factor of what is left is 0, not an overflow.
         found = float(direction.get_delta_for_epsilon(min(epsilon, 700.0)))
-        return min(1.0, max(0.0, found) + self._rounding)
+        return min(1.0, max(0.0, found) + self.rounding)
 
 
 def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurve:
@@ -292,21 +276,6 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
     return _compose(events, accountant)
 
 
-def detection_bound(events: Sequence[Event], false_alarms: float) -> float:
-    """Return the largest rate of detections at a rate of false alarms.
-
-    It comes from the closed form, or from privacy loss distributions with a finer gap
-    than those that give epsilon: the rate depends on losses near 0.
-    """
-    found = _compose(tuple(events), "auto")
-    if not isinstance(found, GaussianCurve):
-        found = _compose(tuple(events), "pld")
-        # Nearly all losses lie within twice this epsilon, in each direction.
-        spread = 4 * found.epsilon(max(1e-6, 4 * found._rounding))
-        found = _compose(tuple(events), "pld", spread)
-    return found.detection_rate(false_alarms)
-
-
 def _compose(
     events: tuple[Event, ...], accountant: str, spread: float | None = None
 ) -> Any:
@@ -321,69 +290,46 @@ def _compose(
     if not sampled and (accountant == "auto" or full_batch == 0):
         return GaussianCurve(math.sqrt(full_batch))
 
-    selections = _selections(sampled)
-    if len(selections) == len(events) == 1 and accountant == "auto":
-        return selections[0][0]
+    # Events of other kinds have a curve of their own.
+    others = collections.Counter(event for event in sampled if type(event) is not Event)
+    curves = [(event.own_curve(), count) for event, count in others.items()]
+    if len(curves) == len(events) == 1 and accountant == "auto":
+        return curves[0][0]
 
     from skfdp.privacy import pld  # dp_accounting loads when first needed
 
     steps = [
-        (_step_key(event, std), count)
+        (
+            (  # what determines the curve of one step, in units of the clip norm
+                std / event.clip_norm,
+                min(2.0, event.sensitivity / event.clip_norm),
+                event.sampling_rate,
+                event.neighboring_relation,
+            ),
+            count,
+        )
         for event in sampled
         if type(event) is Event
-        for std, count in _grouped(event)
+        for std, count in event.grouped_stds
     ]
+    mu = math.sqrt(full_batch)
     with tails():
-        return PLDCurve(
-            *pld.compose(
-                steps,
-                full_batch_mu=math.sqrt(full_batch),
-                curves=selections,
-                spread=spread,
-            )
-        )
+        composed = pld.compose(steps, full_batch_mu=mu, curves=curves, spread=spread)
+        return PLDCurve(*composed)
 
 
 def check_accountant(accountant: str) -> None:
     """Raise ValueError unless it is the name of one."""
-    if not isinstance(accountant, str) or accountant not in ("auto", "pld"):
-        raise ValueError(
-            f"accountant={checks.brief(accountant)} must be 'auto' or 'pld'."
-        )
+    checks.choice("accountant", accountant, ("auto", "pld"))
 
 
 def check_events(events: Any, name: str = "events") -> tuple[Event, ...]:
     """Return the items; ValueError unless all of them are events."""
-    expected = "a sequence of Event"
-    if isinstance(events, Iterable) and not isinstance(events, str | bytes | Mapping):
-        with contextlib.suppress(TypeError):  # an array without dimensions
-            events = tuple(events)
-            if all(isinstance(event, Event) for event in events):
-                return events
-    raise ValueError(f"{name}={checks.brief(events)} must be {expected}: [plan.event].")
-
-
-def _selections(events: list[Event]) -> list[tuple[Any, int]]:
-    """Return the curves of events other than a plain `Event`, each with its count."""
-    counts = collections.Counter(event for event in events if type(event) is not Event)
-    return [(event.own_curve(), count) for event, count in counts.items()]
-
-
-def _step_key(event: Event, noise_std: float) -> tuple:
-    """Return what determines the curve of one step, in units of the clip norm."""
-    return (
-        noise_std / event.clip_norm,
-        min(2.0, event.sensitivity / event.clip_norm),
-        event.sampling_rate,
-        event.neighboring_relation,
-    )
-
-
-def _grouped(event: Event) -> list[tuple[float, int]]:
-    if len(event.noise_std) == 1:
-        return [(event.noise_std[0], event.n_steps)]
-    stds, counts = np.unique(event.noise_std, return_counts=True)
-    return list(zip(stds.tolist(), counts.tolist(), strict=True))
+    expected = "a sequence of Event: [plan.event]"
+    found = checks.items(name, events, expected)
+    if not all(isinstance(event, Event) for event in found):
+        raise ValueError(f"{name}={checks.brief(events)} must be {expected}.")
+    return found
 
 
 # The joint cost of events; `public_sets` says what they then protect.
@@ -462,21 +408,21 @@ def worst(
 
 
 def curves(
-    events: Sequence[Event], parts: Sequence[Part | None]
+    events: Sequence[Event], parts: Sequence[Part | None] = ()
 ) -> tuple[PrivacyCurve, ...]:
     """Return the curves that bound what the events have for any record.
 
     The largest of them at each epsilon or delta holds for every record.
     """
-    return tuple(compose(group) for group in _groups(events, parts))
+    return tuple(_compose(group, "auto") for group in _groups(events, parts))
 
 
 def _groups(
     events: Sequence[Event], parts: Sequence[Part | None]
-) -> Iterator[list[Event]]:
+) -> Iterator[tuple[Event, ...]]:
     """Yield, merged, the events of each largest set of parts that share a record."""
-    for group in together(parts):
-        yield _merged(tuple(events[position] for position in group))
+    for group in together(parts or (None,) * len(events)):
+        yield _merged(events[position] for position in group)
 
 
 @functools.lru_cache(maxsize=256)
@@ -484,6 +430,9 @@ def detection_rate(
     events: tuple[Event, ...], parts: tuple[Part | None, ...], false_alarms: float
 ) -> float:
     """Return the largest rate of detections that the events allow for any record.
+
+    It comes from the closed form, or from privacy loss distributions with a finer gap
+    than those that give epsilon: the rate depends on losses near 0.
 
     Parameters
     ----------
@@ -493,15 +442,19 @@ def detection_rate(
     false_alarms : float
         The rate of false alarms, above 0 and below 1.
     """
-    if not events:
-        return false_alarms
-    return max(
-        detection_bound(group, false_alarms)
-        for group in _groups(events, parts or (None,) * len(events))
-    )
+    rates = [false_alarms]
+    for group in _groups(events, parts) if events else ():
+        found = _compose(group, "auto")
+        if not isinstance(found, GaussianCurve):
+            found = _compose(group, "pld")
+            # Nearly all losses lie within twice this epsilon, in each direction.
+            spread = 4 * found.epsilon(max(1e-6, 4 * found.rounding))
+            found = _compose(group, "pld", spread)
+        rates.append(found.detection_rate(false_alarms))
+    return max(rates)
 
 
-def _merged(events: tuple[Event, ...]) -> list[Event]:
+def _merged(events: Iterable[Event]) -> tuple[Event, ...]:
     """Return fewer events of equal cost: a grid search repeats a few of them often."""
     merged: list[Event] = []
     for event, count in collections.Counter(map(_unlabelled, events)).items():
@@ -510,14 +463,15 @@ def _merged(events: tuple[Event, ...]) -> list[Event]:
         if type(event) is not Event or event.noise_decay:
             merged += [event] * count
             continue
+        several = 1 if len(event.noise_std) == 1 else count
         merged.append(
             dataclasses.replace(  # by the composition law
                 event,
                 n_steps=event.n_steps * count,
-                noise_std=event.noise_std * (1 if len(event.noise_std) == 1 else count),
+                noise_std=event.noise_std * several,
             )
         )
-    return merged
+    return tuple(merged)
 
 
 def _unlabelled(event: Event) -> Event:

@@ -25,9 +25,7 @@ from skfdp.privacy.events import (
     Relation,
     check_budget,
     check_decay,
-    check_fields,
-    check_mapping,
-    check_relation,
+    check_rate,
     inverse_squares,
 )
 
@@ -87,16 +85,17 @@ class PrivacyPlan:
     def __post_init__(self) -> None:
         check_budget(self.target_epsilon, self.target_delta)
         check_accountant(self.accountant)
-        noise = "a tuple of finite positive numbers"
+        noise = checks.items(
+            "noise_multipliers",
+            self.noise_multipliers,
+            "a tuple of finite positive numbers",
+        )
         coerced = {
             "target_epsilon": float(self.target_epsilon),
             "target_delta": float(self.target_delta),
             "clip_norm": checks.positive("clip_norm", self.clip_norm),
             "noise_multipliers": tuple(
-                checks.positive("an entry of noise_multipliers", one)
-                for one in checks.items(
-                    "noise_multipliers", self.noise_multipliers, noise
-                )
+                checks.positive("an entry of noise_multipliers", one) for one in noise
             ),
             "other_events": check_events(self.other_events, "other_events"),
         }
@@ -124,9 +123,8 @@ class PrivacyPlan:
     @property
     def event(self) -> Event:
         """The event of the schedule alone, without `other_events`."""
-        inherited: dict[str, Any] = {}
-        if self.other_events:
-            inherited = self.other_events[0].fit_facts
+        others = self.other_events
+        inherited: dict[str, Any] = others[0].fit_facts if others else {}
         return Event(
             label="steps",
             noise_std=tuple(s * self.clip_norm for s in self.noise_multipliers),
@@ -167,13 +165,9 @@ class PrivacyPlan:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PrivacyPlan:
         """Rebuild a plan from `to_dict`; unknown fields are refused."""
-        check_mapping("PrivacyPlan", values)
-        check_fields("PrivacyPlan", cls, values)
-        others = checks.items(
-            "other_events", values.get("other_events", ()), "a list of events"
-        )
-        restored = {"other_events": tuple(map(Event.from_dict, others))}
-        return cls(**{**values, **restored})
+        found = checks.fields(cls, values)
+        others = checks.items("other_events", found["other_events"], "a list of events")
+        return cls(**found | {"other_events": tuple(map(Event.from_dict, others))})
 
 
 def calibrate(
@@ -243,18 +237,16 @@ def calibrate(
     3.731
     """
     check_budget(epsilon, delta)
-    check_relation(neighboring_relation)
+    relation = Relation.of(neighboring_relation)
     check_accountant(accountant)
-    n_steps, sampling_rate, clip_norm = _schedule(n_steps, sampling_rate, clip_norm)
+    n_steps = checks.count("n_steps", n_steps)
+    sampling_rate = check_rate(sampling_rate)
+    clip_norm = checks.positive("clip_norm", clip_norm)
     if sensitivity is None:
-        sensitivity = Relation.of(neighboring_relation).moves(clip_norm)
-    else:
-        sensitivity = checks.positive("sensitivity", sensitivity)
-    noise_decay = checks.number("noise_decay", noise_decay, "a number of at least 0")
-    check_decay(noise_decay, 1.0, n_steps)
-    weights = None
-    if noise_weights is not None:
-        weights = _weights(noise_weights, n_steps)
+        sensitivity = relation.moves(clip_norm)
+    sensitivity = checks.positive("sensitivity", sensitivity)
+    noise_decay = check_decay(noise_decay, 1.0, n_steps)
+    weights = None if noise_weights is None else _weights(noise_weights, n_steps)
     if sampling_rate < 1 and (weights is not None or noise_decay):
         raise ValueError(
             f"{'noise_weights' if weights else 'noise_decay'} need the full batch, got "
@@ -280,26 +272,12 @@ def calibrate(
     )
 
 
-def _schedule(
-    n_steps: int, sampling_rate: float, clip_norm: float
-) -> tuple[int, float, float]:
-    n_steps = checks.count("n_steps", n_steps)
-    expected = "lie in (0, 1]; 1 means the full batch"
-    rate = checks.number("sampling_rate", sampling_rate, f"a number and {expected}")
-    if not 0 < rate <= 1:
-        raise ValueError(f"sampling_rate={sampling_rate!r} must {expected}.")
-    return n_steps, rate, checks.positive("clip_norm", clip_norm)
-
-
 def _weights(weights: Sequence[float], n_steps: int) -> tuple[float, ...]:
     expected = f"n_steps={n_steps} finite positive numbers"
     found = checks.items("noise_weights", weights, expected)
     if len(found) != n_steps:
         raise ValueError(f"noise_weights must hold {expected}, got {len(found)}.")
-    one = f"one of {expected}"
-    found = tuple(checks.number("an entry of noise_weights", w, one) for w in found)
-    if not all(0 < weight < math.inf for weight in found):
-        raise ValueError(f"noise_weights must hold {expected}.")
+    found = tuple(checks.positive("an entry of noise_weights", w) for w in found)
     if min(found) / max(found) < _SMALLEST_SHARE:
         raise ValueError(
             f"noise_weights={min(found)!r} and {max(found)!r} are too far apart: the "

@@ -1,4 +1,9 @@
-"""Refused values in the words of a message."""
+"""Checks of numbers, flags, names and fields, and refused values in a message.
+
+``int(2.9)`` is 2, ``float("12")`` is 12 and ``bool("no")`` is true. A fact that an
+epsilon follows from must not be made out of something else, so each is refused with
+one sentence (ValueError) unless it is of its type. NumPy's scalars count as Python's.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,15 @@ import dataclasses
 import math
 import numbers
 import unicodedata
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
+
+#: More steps or runs than this are refused; below, squares and sums stay finite.
+MOST = 2**53
+# repr() shows so many entries of a tuple.
+_SHOWN = 6
 
 
 def shown(value: Any) -> str:
@@ -38,35 +48,28 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, plain)
 
 
-# Checks of numbers, flags, names and columns; nothing is guessed.
-#
-# ``int(2.9)`` is 2, ``float("12")`` is 12 and ``bool("no")`` is true. A fact that an
-# epsilon follows from must not be made out of something else, so each is refused with
-# one sentence (ValueError) unless it is of its type. NumPy's scalars count as Python's.
-
-
-#: More steps or runs than this are refused; below, squares and sums stay finite.
-MOST = 2**53
-# repr() shows so many entries of a tuple.
-_SHOWN = 6
-
-
 def brief(value: Any) -> str:
     """Return a value for a message: its type, unless it is one short scalar."""
     value = plain(value)
-    if isinstance(value, int) and abs(value) > 10**60:  # Python refuses to print some
-        return f"a long {_kind(value)}"
-    if value is None or isinstance(value, str | int | float | complex):
-        return repr(value) if len(repr(value)) < 80 else f"a long {_kind(value)}"
-    return f"a {_kind(value)}"
+    scalar = value is None or isinstance(value, str | int | float | complex)
+    printable = not isinstance(value, int) or abs(value) <= 10**60  # Python refuses
+    if scalar and printable and len(text := repr(value)) < 80:
+        return text
+    return f"a {'long ' * scalar}{type(value).__name__}"
 
 
 def plain(value: Any) -> Any:
     """Return a scalar of NumPy as one of Python, anything else as it is."""
-    return value.item() if _is_scalar(value) else value
+    scalar = getattr(value, "shape", None) == () and hasattr(value, "item")
+    return value.item() if scalar else value
 
 
-def number(name: str, value: Any, expected: str) -> float:
+def number(
+    name: str,
+    value: Any,
+    expected: str,
+    holds: Callable[[float], bool] = lambda number: True,
+) -> float:
     """Return a real number, possibly NaN or infinite, as a Python float.
 
     Parameters
@@ -75,12 +78,15 @@ def number(name: str, value: Any, expected: str) -> float:
         For the message: of what, and what it must be instead.
     value : object
         Anything; bools, strings and None are not numbers.
+    holds : callable
+        Whether the number is one that is expected.
     """
     real = isinstance(value, numbers.Real)
     # A timedelta64 calls itself an integer.
     if real and not isinstance(value, bool | np.timedelta64):
         try:
-            return float(value)
+            if holds(found := float(value)):
+                return found
         except OverflowError:  # an int beyond the floats
             pass
     raise ValueError(f"{name}={brief(value)} must be {expected}.")
@@ -88,20 +94,15 @@ def number(name: str, value: Any, expected: str) -> float:
 
 def positive(name: str, value: Any) -> float:
     """Return a finite positive number."""
-    expected = "a finite positive number"
-    found = number(name, value, expected)
-    if not 0 < found < math.inf:
-        raise ValueError(f"{name}={brief(value)} must be {expected}.")
-    return found
+    return number(name, value, "a finite positive number", lambda x: 0 < x < math.inf)
 
 
 def extended(name: str, value: Any) -> float:
     """Return a number of at least 0; infinity is the string "inf" in JSON."""
     expected = 'a number of at least 0, or "inf"'
-    found = math.inf if value == "inf" else number(name, value, expected)
-    if not found >= 0:
-        raise ValueError(f"{name}={found!r} must be {expected}.")
-    return found
+    return number(
+        name, math.inf if value == "inf" else value, expected, lambda x: x >= 0
+    )
 
 
 def count(name: str, value: Any, least: int = 1) -> int:
@@ -131,6 +132,16 @@ def text(name: str, value: Any) -> str:
     return "".join(value)
 
 
+def choice(name: str, value: Any, known: tuple[str | None, ...]) -> Any:
+    """Return a value that is one of a few."""
+    if not (value is None or isinstance(value, str)) or value not in known:
+        raise ValueError(
+            f"{name}={brief(value)} is unknown; choose one of "
+            f"{', '.join(map(repr, known))}."
+        )
+    return value
+
+
 def spelling(name: str) -> str:
     """Return the one spelling of a name: composed characters, no outer white space.
 
@@ -141,13 +152,13 @@ def spelling(name: str) -> str:
 
 def items(name: str, values: Any, expected: str) -> tuple[Any, ...]:
     """Return the items of a tuple, list or array; text, sets and mappings are none."""
-    ordered = isinstance(values, Iterable) and not isinstance(
-        values, str | bytes | bytearray | Mapping | Set
-    )
-    try:
-        return tuple(values) if ordered else _refuse_items(name, values, expected)
-    except TypeError:  # an array without dimensions
-        return _refuse_items(name, values, expected)
+    unordered = str | bytes | bytearray | Mapping | Set
+    if isinstance(values, Iterable) and not isinstance(values, unordered):
+        try:
+            return tuple(values)
+        except TypeError:  # an array without dimensions
+            pass
+    raise ValueError(f"{name}={brief(values)} must be {expected}.")
 
 
 def columns(name: str, values: Any) -> tuple[str | int, ...]:
@@ -168,28 +179,49 @@ def columns(name: str, values: Any) -> tuple[str | int, ...]:
     return tuple(found)
 
 
+def fields(kind: type, values: Any) -> dict[str, Any]:
+    """Return a mapping that has a dataclass's fields, and no others, as a dict."""
+    name = kind.__name__
+    if not isinstance(values, Mapping):
+        raise ValueError(
+            f"{name} must be a mapping of its fields, not {brief(values)}: pass what "
+            "to_dict returned."
+        )
+    names = [field.name for field in dataclasses.fields(kind)]
+    if unknown := set(values) - set(names):
+        raise ValueError(
+            f"{name} has unknown fields {sorted(map(str, unknown))}: it was written by "
+            "a newer skfdp; upgrade to read it."
+        )
+    for one in names:
+        if one not in values:
+            raise ValueError(
+                f"{name} lacks the field {one!r}: pass what to_dict returned."
+            )
+    return dict(values)
+
+
+def record(kind: type, values: Any) -> Any:
+    """Return a dataclass of scalars from its fields, each checked by its annotation."""
+    read: dict[Any, Callable[[str, Any], Any]] = {
+        "str": text,
+        "bool": flag,
+        "int": count,
+        "float": extended,
+    }
+    given = fields(kind, values)
+    types = {field.name: field.type for field in dataclasses.fields(kind)}
+    return kind(**{name: read[types[name]](name, given[name]) for name in types})
+
+
 def short_repr(value: Any) -> str:
     """Return the repr of a dataclass, with long tuples cut: for people, no key."""
     shown = []
     for field in dataclasses.fields(value):
         entry = getattr(value, field.name)
+        text = repr(entry)
         if isinstance(entry, tuple) and len(entry) > _SHOWN:
             first = ", ".join(map(repr, entry[: _SHOWN - 1]))
-            entry = f"({first}, ..., {entry[-1]!r} [{len(entry)} entries])"
-        else:
-            entry = repr(entry)
-        shown.append(f"{field.name}={entry}")
+            text = f"({first}, ..., {entry[-1]!r} [{len(entry)} entries])"
+        shown.append(f"{field.name}={text}")
     return f"{type(value).__qualname__}({', '.join(shown)})"
-
-
-def _refuse_items(name: str, values: Any, expected: str) -> tuple[Any, ...]:
-    raise ValueError(f"{name}={brief(values)} must be {expected}.")
-
-
-def _is_scalar(value: Any) -> bool:
-    """Whether a value is a scalar of NumPy."""
-    return getattr(value, "shape", None) == () and hasattr(value, "item")
-
-
-def _kind(value: Any) -> str:
-    return type(value).__name__

@@ -11,9 +11,8 @@ import dataclasses
 import enum
 import functools
 import math
-import numbers
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -61,11 +60,7 @@ class Relation:
     name: str
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or self.name not in RELATIONS:
-            raise ValueError(
-                f"neighboring_relation={checks.brief(self.name)} is unknown; choose "
-                f"one of {', '.join(map(repr, RELATIONS))}."
-            )
+        checks.choice("neighboring_relation", self.name, RELATIONS)
 
     @classmethod
     def of(cls, name: str) -> Relation:
@@ -137,14 +132,14 @@ def step_stds(noise_std: float, n_steps: int, noise_decay: float) -> np.ndarray:
     return noise_std * left ** (-noise_decay / 2)
 
 
-def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> None:
-    """Raise ValueError unless a schedule is finite and fits into memory."""
+def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> float:
+    """Return the decay; ValueError unless the schedule is finite and fits in memory."""
     expected = "a finite number of at least 0"
-    found = checks.number("noise_decay", noise_decay, expected)
-    if not 0 <= found < math.inf:
-        raise ValueError(f"noise_decay={found!r} must be {expected}.")
+    found = checks.number(
+        "noise_decay", noise_decay, expected, lambda x: 0 <= x < math.inf
+    )
     if found == 0:
-        return
+        return found
     if n_steps > _MOST_SCHEDULED:
         raise ValueError(
             f"noise_decay={found!r} needs at most {_MOST_SCHEDULED} steps, got "
@@ -156,6 +151,13 @@ def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> None:
             f"noise_decay={found!r} makes the noise of the last steps infinite: choose "
             "a smaller one; 1 follows the step size."
         )
+    return found
+
+
+def check_rate(sampling_rate: float) -> float:
+    """Return a sampling rate in (0, 1]."""
+    expected = "a number in (0, 1]; 1 means the full batch"
+    return checks.number("sampling_rate", sampling_rate, expected, lambda q: 0 < q <= 1)
 
 
 @functools.lru_cache(maxsize=256)
@@ -170,10 +172,10 @@ UNITS = ("record", "person")
 #: What of a fit's table had no name.
 UNNAMED = ("columns", "target")
 
-# Classes of events other than the plain one, by the kind that is written of them.
-_KINDS: dict[str, type[Event]] = {}
+# Classes of events, by the kind that is written of them; None is the plain one.
+_KINDS: dict[Any, type[Event]] = {}
 
-# Sensitivities are products of float64 factors; a relative excess of this size is
+# Sensitivities are products of float64 factors: a relative difference of this size is
 # rounding, a larger one a contradiction.
 _ROUNDING = 1e-9
 # Where a label set can come from.
@@ -200,16 +202,16 @@ class Nameless(enum.Enum):
 def check_budget(epsilon: float, delta: float, *, allow_infinite: bool = False) -> None:
     """Raise ValueError unless epsilon > 0 and 0 < delta < 1."""
     expected = "a positive number: 1.0 is a usual one; at 0 nothing could be released"
-    if not checks.number("epsilon", epsilon, expected) > 0:
-        raise ValueError(f"epsilon={epsilon!r} must be {expected}.")
+    checks.number("epsilon", epsilon, expected, lambda x: x > 0)
     if math.isinf(epsilon) and not allow_infinite:
         raise ValueError(f"epsilon={epsilon!r} must be finite here: pass a number.")
-    real = isinstance(delta, numbers.Real) and not isinstance(delta, bool)
-    if not real or not 0 < delta < 1:
-        raise ValueError(
-            f"delta={checks.brief(delta)} must lie strictly between 0 and 1; choose it "
-            "below 1/n."
-        )
+    check_delta(delta)
+
+
+def check_delta(delta: float) -> float:
+    """Return delta as a float; ValueError unless it is strictly between 0 and 1."""
+    expected = "a number strictly between 0 and 1: choose it below 1/n"
+    return checks.number("delta", delta, expected, lambda x: 0 < x < 1)
 
 
 def check_relation(neighboring_relation: str) -> None:
@@ -289,76 +291,74 @@ class Event:
     unnamed: tuple[str, ...] = ()
     unit: str = "record"
 
+    #: What is written of the class, None of a plain event.
+    _kind: ClassVar[str | None] = None
+
     def __init_subclass__(cls, *, kind: str | None = None, **others: Any) -> None:
         super().__init_subclass__(**others)
+        cls._kind = kind
         if kind is not None:
             _KINDS[kind] = cls
 
     def __post_init__(self) -> None:
         check_relation(self.neighboring_relation)
-        self._check_names()
-        noise = "a tuple of finite positive numbers"
-        rate = "a number in (0, 1]; 1 means the full batch"
         # Python floats only: dp_accounting treats other number types differently, and
         # NumPy's integers are not JSON.
-        coerced = {
-            "label": checks.text("label", self.label),
-            "noise_std": tuple(
-                checks.number("an entry of noise_std", std, "a finite positive number")
-                for std in checks.items("noise_std", self.noise_std, noise)
-            ),
-            "clip_norm": checks.number("clip_norm", self.clip_norm, "a number"),
-            "sensitivity": checks.number("sensitivity", self.sensitivity, "a number"),
-            "sampling_rate": checks.number("sampling_rate", self.sampling_rate, rate),
-            "n_steps": checks.count("n_steps", self.n_steps),
-            "public_features": checks.columns("public_features", self.public_features),
-            "public_target": checks.flag("public_target", self.public_target),
-            "seeded": checks.flag("seeded", self.seeded),
-            "noise_decay": checks.number("noise_decay", self.noise_decay, "a number"),
-        }
-        for name, value in coerced.items():
-            object.__setattr__(self, name, value)
-        if not _is_one_of(self.classes_source, _CLASSES_SOURCES):
-            raise ValueError(
-                f"classes_source={checks.brief(self.classes_source)} is unknown; "
-                f"choose one of {', '.join(map(repr, _CLASSES_SOURCES))}."
-            )
+        stds = checks.items(
+            "noise_std", self.noise_std, "a tuple of finite positive numbers"
+        )
+        known = f"a tuple of {', '.join(map(repr, UNNAMED))}"
+        for part in checks.items("unnamed", self.unnamed, known):
+            checks.choice("an entry of unnamed", part, UNNAMED)
+        target = self.target_name
+        if target is not None:
+            target = checks.spelling(checks.text("target_name", target))
+            if not target:
+                raise ValueError(
+                    "target_name='' must be a name, or None where the target has none."
+                )
+        self._set(
+            label=checks.text("label", self.label),
+            noise_std=tuple(checks.positive("an entry of noise_std", s) for s in stds),
+            clip_norm=checks.positive("clip_norm", self.clip_norm),
+            sensitivity=checks.positive("sensitivity", self.sensitivity),
+            n_steps=checks.count("n_steps", self.n_steps),
+            sampling_rate=check_rate(self.sampling_rate),
+            public_features=checks.columns("public_features", self.public_features),
+            public_target=checks.flag("public_target", self.public_target),
+            seeded=checks.flag("seeded", self.seeded),
+            target_name=target,
+        )
+        checks.choice("classes_source", self.classes_source, _CLASSES_SOURCES)
+        checks.choice("unit", self.unit, UNITS)
         if len(self.noise_std) not in (1, self.n_steps):
             raise ValueError(
                 f"noise_std has {len(self.noise_std)} entries, expected 1 or "
                 f"n_steps={self.n_steps} (at least 1)."
             )
-        if not all(std > 0 and math.isfinite(std) for std in self.noise_std):
-            raise ValueError(
-                "noise_std must hold finite positive numbers: a release without noise "
-                "has no privacy guarantee."
-            )
-        if not 0 < self.sampling_rate <= 1:
-            raise ValueError(
-                f"sampling_rate={self.sampling_rate!r} must lie in (0, 1]; 1 means the "
-                "full batch."
-            )
         self._check_what_stays()
-        object.__setattr__(self, "unnamed", self._all_unnamed())
         self._check_sensitivity()
-        self._check_noise()
+        self._set(noise_decay=self._checked_decay(), unnamed=self._all_unnamed())
 
-    def _check_noise(self) -> None:
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _checked_decay(self) -> float:
         least = min(self.noise_std)
         if self.sensitivity / _LARGEST_RATIO > least:
             raise ValueError(
                 f"noise_std={least!r} is nothing beside sensitivity="
                 f"{self.sensitivity!r}: such a release has no privacy guarantee."
             )
-        if self.noise_decay == 0:
-            return
-        check_decay(self.noise_decay, least, self.n_steps)
-        if self.sampling_rate < 1 or len(self.noise_std) > 1:
+        decay = check_decay(self.noise_decay, least, self.n_steps)
+        if decay and (self.sampling_rate < 1 or len(self.noise_std) > 1):
             raise ValueError(
-                f"noise_decay={self.noise_decay!r} needs the full batch and one "
-                f"noise_std, got sampling_rate={self.sampling_rate!r} and "
-                f"{len(self.noise_std)} of them: noise_decay=0 is constant noise."
+                f"noise_decay={decay!r} needs the full batch and one noise_std, got "
+                f"sampling_rate={self.sampling_rate!r} and {len(self.noise_std)} of "
+                "them: noise_decay=0 is constant noise."
             )
+        return decay
 
     def _check_what_stays(self) -> None:
         if self.relation.counts_are_public:
@@ -375,24 +375,6 @@ class Event:
                 "has the same price."
             )
 
-    def _check_names(self) -> None:
-        if self.target_name is not None:
-            name = checks.spelling(checks.text("target_name", self.target_name))
-            if not name:
-                raise ValueError(
-                    "target_name='' must be a name, or None where the target has none."
-                )
-            object.__setattr__(self, "target_name", name)
-        known = f"a tuple of {', '.join(map(repr, UNNAMED))}"
-        unnamed = checks.items("unnamed", self.unnamed, known)
-        if not all(_is_one_of(part, UNNAMED) for part in unnamed):
-            raise ValueError(f"unnamed={unnamed!r} must be {known}.")
-        if not _is_one_of(self.unit, UNITS):
-            raise ValueError(
-                f"unit={checks.brief(self.unit)} is unknown; choose one of "
-                f"{', '.join(map(repr, UNITS))}."
-            )
-
     def _all_unnamed(self) -> tuple[str, ...]:
         """Return `unnamed`, completed by what follows from the other fields."""
         found = set(self.unnamed)
@@ -404,11 +386,6 @@ class Event:
 
     def _check_sensitivity(self) -> None:
         clip, reach = self.clip_norm, self.sensitivity
-        if not (clip > 0 and reach > 0 and math.isfinite(clip + reach)):
-            raise ValueError(
-                f"clip_norm={clip!r} and sensitivity={reach!r} must be finite and "
-                "positive."
-            )
         if self.relation.replaces:
             if reach > 2 * clip * (1 + _ROUNDING):
                 raise ValueError(
@@ -491,22 +468,45 @@ class Event:
         2.75
         """
         if type(self) is not Event:
-            name = type(self).__name__
-            refuse(f"a {name}", "ours has a theorem of its own")
+            refuse(f"a {type(self).__name__}", "ours has a theorem of its own")
         if self.seeded:
             refuse("noise from a seed", "it guarantees nothing")
-        steps = [(self.noise_std[0], self.n_steps)]
-        if len(self.noise_std) > 1 or self.noise_decay:
-            stds, counts = np.unique(self.step_stds, return_counts=True)
-            steps = list(zip(stds.tolist(), counts.tolist(), strict=True))
-        return gaussian_steps(
-            steps,
-            clip_norm=self.clip_norm,
-            sensitivity=self.sensitivity,
-            sampling_rate=self.sampling_rate,
-            relation=self.relation,
-            reader=reader(neighboring_relation),
-        )
+        from dp_accounting import dp_event  # loads when first needed
+
+        reader = neighboring_relation
+        if isinstance(reader, enum.Enum):  # of dp_accounting
+            reader = reader.name.lower()
+        replaces = Relation.of(reader).replaces
+        if self.sampling_rate < 1:
+            self._check_sampled(replaces, reader)
+        # Vectors in a ball of this radius move the sum as far as ours, to this reader.
+        radius = self.sensitivity / 2 if replaces else self.sensitivity
+        events = []
+        for std, count in self.grouped_stds:
+            event: Any = dp_event.GaussianDpEvent(std / radius)
+            if self.sampling_rate < 1 or replaces:
+                event = dp_event.PoissonSampledDpEvent(self.sampling_rate, event)
+            if count > 1:
+                event = dp_event.SelfComposedDpEvent(event, count)
+            events.append(event)
+        return joined(events)
+
+    def _check_sampled(self, replaces: bool, reader: str) -> None:
+        """Refuse Poisson batches that the accountant would read as something else."""
+        if self.relation.replaces != replaces:
+            name = self.neighboring_relation
+            refuse(
+                f"a Poisson-sampled release under {name!r}, to an accountant under "
+                f"{reader!r},",
+                f"pass neighboring_relation={name!r} here and to the accountant",
+            )
+        excess = abs(self.sensitivity - 2 * self.clip_norm)
+        if replaces and excess > _ROUNDING * self.clip_norm:
+            refuse(
+                f"a Poisson-sampled release with sensitivity={self.sensitivity!r} and "
+                f"clip_norm={self.clip_norm!r}",
+                "its replaced records move a sum by two clip norms",
+            )
 
     @property
     def step_stds(self) -> np.ndarray:
@@ -514,6 +514,14 @@ class Event:
         if len(self.noise_std) > 1:
             return np.array(self.noise_std)
         return step_stds(self.noise_std[0], self.n_steps, self.noise_decay)
+
+    @property
+    def grouped_stds(self) -> list[tuple[float, int]]:
+        """Standard deviations of the noise, and how many steps have each of them."""
+        if len(self.noise_std) == 1 and not self.noise_decay:
+            return [(self.noise_std[0], self.n_steps)]
+        stds, counts = np.unique(self.step_stds, return_counts=True)
+        return list(zip(stds.tolist(), counts.tolist(), strict=True))
 
     def __repr__(self) -> str:
         return checks.short_repr(self)
@@ -541,59 +549,28 @@ class Event:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the event as JSON-able values, losslessly."""
-        values = dataclasses.asdict(self)
-        values["noise_std"] = list(self.noise_std)
-        values["public_features"] = list(self.public_features)
-        values["unnamed"] = list(self.unnamed)
+        values: dict[str, Any] = {} if self._kind is None else {"kind": self._kind}
+        for name, value in dataclasses.asdict(self).items():
+            values[name] = [*value] if isinstance(value, tuple) else value
         return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Event:
-        """Rebuild an event; unknown fields are refused, because they may cost."""
-        check_mapping("Event", values)
-        if "kind" in values:  # not a plain Event; a reader without this line refuses it
-            kind = values["kind"]
-            known = isinstance(kind, str) and kind in _KINDS
-            return _KINDS[kind].from_dict(values) if known else refuse_kind(kind)
-        check_fields("Event", cls, values)
-        return cls(**values)
-
-
-def refuse_kind(kind: Any) -> NoReturn:
-    """Raise ValueError for a kind of event that is not known."""
-    raise ValueError(
-        f"Event has the unknown kind {checks.brief(kind)}: it was written by a newer "
-        "skfdp; upgrade to read it."
-    )
-
-
-def check_mapping(name: str, values: Any) -> None:
-    """Raise ValueError unless values are a mapping."""
-    if not isinstance(values, Mapping):
-        raise ValueError(
-            f"{name} must be a mapping of its fields, not {checks.brief(values)}: pass "
-            "what to_dict returned."
-        )
-
-
-def check_fields(name: str, cls: type, values: Mapping[str, Any]) -> None:
-    """Raise ValueError unless a mapping has a dataclass's fields, and no others."""
-    fields = dataclasses.fields(cls)
-    unknown = set(values) - {field.name for field in fields}
-    if unknown:
-        raise ValueError(
-            f"{name} has unknown fields {sorted(map(str, unknown))}: it was written by "
-            "a newer skfdp; upgrade to read it."
-        )
-    for field in fields:
-        if field.name not in values:
+        """Rebuild an event; unknown kinds and fields are refused: they may cost."""
+        named = isinstance(values, Mapping)
+        kind = values.get("kind") if named else cls._kind
+        found = _KINDS.get(kind) if isinstance(kind, str | None) else None
+        if found is None or not issubclass(found, cls):
             raise ValueError(
-                f"{name} lacks the field {field.name!r}: pass what to_dict returned."
+                f"{cls.__name__} has the unknown kind {checks.brief(kind)}: it was "
+                "written by a newer skfdp; upgrade to read it."
             )
+        if named and kind is not None:
+            values = {name: value for name, value in values.items() if name != "kind"}
+        return found(**checks.fields(found, values))
 
 
-def _is_one_of(value: Any, known: tuple[str | None, ...]) -> bool:
-    return (value is None or isinstance(value, str)) and value in known
+_KINDS[None] = Event
 
 
 # Events in the vocabulary of dp_accounting, for accountants other than ours.
@@ -610,104 +587,17 @@ def _is_one_of(value: Any, known: tuple[str | None, ...]) -> bool:
 # refuses.
 
 
-# Sensitivities are products of float64 factors.
-_EVENT_ROUNDING = 1e-9
-
-
-def reader(neighboring_relation: Any) -> Relation:
-    """Return the relation of an accountant: its name, or a member of dp_accounting's.
-
-    Raises
-    ------
-    ValueError
-        For anything else.
-    """
-    if isinstance(neighboring_relation, enum.Enum):
-        neighboring_relation = neighboring_relation.name.lower()
-    return Relation.of(neighboring_relation)
-
-
-def gaussian_steps(
-    steps: Iterable[tuple[float, int]],
-    *,
-    clip_norm: float,
-    sensitivity: float,
-    sampling_rate: float,
-    relation: Relation,
-    reader: Relation,
-) -> Any:
-    """Return the dp_accounting event of a schedule of noisy sums.
-
-    Parameters
-    ----------
-    steps : iterable of (float, int)
-        Standard deviation of the noise, and how many steps have it.
-    clip_norm, sensitivity, sampling_rate : float
-        As in `skfdp.Event`.
-    relation : Relation
-        Under which the sensitivity holds.
-    reader : Relation
-        That of the accountant.
-
-    Raises
-    ------
-    ValueError
-        If no event means the same to that accountant.
-    """
-    from dp_accounting import dp_event  # loads when first needed
-
-    if sampling_rate < 1:
-        _check_sampled(clip_norm, sensitivity, relation, reader)
-    # Vectors in a ball of this radius move the sum as far as ours, to this reader.
-    radius = sensitivity / 2 if reader.replaces else sensitivity
-    events = []
-    for std, count in steps:
-        event: Any = dp_event.GaussianDpEvent(float(std / radius))
-        if sampling_rate < 1 or reader.replaces:
-            event = dp_event.PoissonSampledDpEvent(float(sampling_rate), event)
-        if count > 1:
-            event = dp_event.SelfComposedDpEvent(event, int(count))
-        events.append(event)
-    return joined(events)
-
-
-def joined(events: Sequence[Any]) -> Any:
+def joined(events: Sequence[Any], *, private: bool = True) -> Any:
     """Return the composition of dp_accounting events; one alone as it is."""
     from dp_accounting import dp_event
 
+    if not private:
+        return dp_event.NonPrivateDpEvent()
     if not events:
         return dp_event.NoOpDpEvent()
     return events[0] if len(events) == 1 else dp_event.ComposedDpEvent([*events])
 
 
-def without_privacy() -> Any:
-    """Return the dp_accounting event of a release without privacy."""
-    from dp_accounting import dp_event
-
-    return dp_event.NonPrivateDpEvent()
-
-
-def refuse(what: str, why: str) -> Any:
+def refuse(what: str, why: str) -> NoReturn:
     """Raise ValueError: there is no equal event."""
     raise ValueError(f"{what} has no equal event in dp_accounting: {why}.")
-
-
-def _check_sampled(
-    clip_norm: float, sensitivity: float, relation: Relation, reader: Relation
-) -> None:
-    """Refuse Poisson batches that the accountant would read as something else."""
-    if relation.replaces != reader.replaces:
-        refuse(
-            f"a Poisson-sampled release under {relation.name!r}, to an accountant "
-            f"under {reader.name!r},",
-            f"pass neighboring_relation={relation.name!r} here and to the accountant",
-        )
-    if (
-        relation.replaces
-        and abs(sensitivity - 2 * clip_norm) > _EVENT_ROUNDING * clip_norm
-    ):
-        refuse(
-            f"a Poisson-sampled release with sensitivity={checks.brief(sensitivity)} "
-            f"and clip_norm={checks.brief(clip_norm)}",
-            "its replaced records move a sum by two clip norms",
-        )

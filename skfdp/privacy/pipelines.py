@@ -3,69 +3,128 @@
 Guarantees
 ----------
 * All events of all parts are composed; one record enters every part.
-* A part without a report is listed: as what `steps` knows of it, or as unseen. What it
-  learnt from public columns alone is free; what it learnt from others voids the report.
-* A column behind a Pipeline that is public, and another one that is private, never come
-  from the same columns of its table as far as they can be followed (`tracing`).
+* A part without a report is listed: as what the table of steps knows of it, or as
+  unseen; so are its own parts. What it learnt from public columns alone, and from a
+  public target, is a function of what neighbours agree in, and is free. All else that
+  was learnt voids the report.
+* What the last report of a Pipeline calls public fixes what is public before each
+  step. A column is public if a public column behind the step comes from it.
+* Refused is a public column that comes from all that a private one comes from: either
+  it tells of a private column, or that one is not private.
+* A column that cannot be followed is not called public.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import math
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
-
-import numpy as np
 
 from skfdp.privacy.assumptions import (
     CLASSES_READ,
     COLUMNS_ASSUMED,
     COLUMNS_FOLLOWED,
     Assumption,
-    enforced,
-    implied_assumptions,
     is_enforced,
-    unseen_assumption,
 )
-from skfdp.privacy.checks import shown, spelling
-from skfdp.privacy.events import Event, PrivacyBudgetError
+from skfdp.privacy.checks import spelling
+from skfdp.privacy.events import PrivacyBudgetError
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.preprocessing_steps import (
-    Learns,
     Lesson,
+    columns_of,
     is_class,
     is_container,
-    is_encoder,
-    known,
     members,
+    sources,
     verdict,
 )
 from skfdp.privacy.public_sets import set_text
-from skfdp.privacy.report import PrivacyReport
-from skfdp.privacy.report_facts import plain_names
+from skfdp.privacy.report import PrivacyReport, plain_names
 from skfdp.privacy.store import LedgerEntry
 
-# The table of scikit-learn's tools around estimators: which only fit their members.
+# The table of scikit-learn's tools around estimators.
 #
-# By name, since this package does not import scikit-learn. A tool of the first table
-# uses the data through its members alone, so that the releases of all members are all
-# that there is; one record enters every member. A tool of the second one uses private
-# values beside the fits that it makes.
+# By name, since this package does not import scikit-learn. A function returns the
+# fitted members of a tool that uses the data through its members alone, so that the
+# releases of all members are all that there is; one record enters every member. A text
+# says why no report can vouch for a tool, or for a user's class derived from it, which
+# uses private values beside the fits that it makes.
+
+Members = list[tuple[str, Any]]
+
+
+def _listed(obj: Any) -> Members:
+    return [(f"estimators_[{j}]", one) for j, one in enumerate(obj.estimators_)]
+
+
+def _voting(obj: Any) -> Members:
+    names = [name for name, one in obj.estimators if not isinstance(one, str)]
+    return list(zip(names, obj.estimators_, strict=True))
+
+
+def _outputs(obj: Any) -> Members:
+    """Return members with different targets, which must not have one name."""
+    found = _listed(obj)
+    if any(one.privacy_.target_name is not None for one in _leaves(found)):
+        raise ValueError(
+            f"report() cannot vouch for {type(obj).__name__}: its members have "
+            "different targets, but the same target_name; leave target_name out."
+        )
+    return found
+
+
+def _chain(obj: Any) -> Members:
+    found = _outputs(obj)
+    if obj.cv is not None:
+        raise ValueError(
+            f"report() cannot count the private fits inside {type(obj).__name__}: "
+            f"cv={obj.cv!r} makes fits that it does not keep; pass cv=None."
+        )
+    if any(one.privacy_.public_features for one in _leaves(found)):
+        raise ValueError(
+            f"report() cannot vouch for {type(obj).__name__}: its later members see "
+            "the earlier targets as columns, which public_features may disclose; treat "
+            "no column as public, or use MultiOutputClassifier."
+        )
+    return found
+
+
+def _fixed(obj: Any) -> Members:
+    """Return the member that predicts: a fitted one, if it was not fitted again."""
+    name = "estimator_" if hasattr(obj, "estimator_") else "estimator"
+    return [(name, getattr(obj, name))]
+
+
+def _leaves(found: Iterable[tuple[str, Any]]) -> Iterator[Any]:
+    """Yield the estimators with a report among members, those in Pipelines too."""
+    for _, one in found:
+        if hasattr(one, "privacy_"):
+            yield one
+        else:
+            yield from _leaves(getattr(one, "steps", None) or _members_of(one) or [])
 
 
 _RESAMPLED = "its bootstrap repeats records, and each must appear once"
-_OUTSIDE = {
+_STACKED = "its final estimator is fitted to the target without noise"
+_TOOLS: dict[str, str | Callable[[Any], Members]] = {
+    "OneVsRestClassifier": lambda obj: (_outputs if obj.multilabel_ else _listed)(obj),
+    "VotingClassifier": _voting,
+    "VotingRegressor": _voting,
+    "MultiOutputClassifier": _outputs,
+    "MultiOutputRegressor": _outputs,
+    "ClassifierChain": _chain,
+    "RegressorChain": _chain,
+    "TransformedTargetRegressor": lambda obj: [("regressor_", obj.regressor_)],
+    "FixedThresholdClassifier": _fixed,
     "CalibratedClassifierCV": (
         "its calibrator is fitted to the target without noise (private_score and "
         "best_temperature calibrate by a release)"
     ),
-    "StackingClassifier": "its final estimator is fitted to the target without noise",
-    "StackingRegressor": "its final estimator is fitted to the target without noise",
+    "StackingClassifier": _STACKED,
+    "StackingRegressor": _STACKED,
     "TunedThresholdClassifierCV": (
         "its threshold is tuned on the target without noise (private_score and "
         "best_threshold choose one by a release)"
@@ -79,354 +138,25 @@ _OUTSIDE = {
     ),
 }
 
-Members = list[tuple[str, Any]]
 
-
-def refusal(obj: Any) -> str | None:
-    """Return why no report of a fitted tool can vouch for it, None if it can."""
-    for kind in type(obj).__mro__:
-        if kind.__name__ in _OUTSIDE:
-            return _OUTSIDE[kind.__name__]
-    return None
-
-
-def members_of(obj: Any) -> Members | None:
-    """Return the fitted members of a tool that does nothing else with the data.
-
-    Returns
-    -------
-    members : list of (str, object), or None
-        None for other objects, and where it is not fitted.
+def _members_of(obj: Any) -> Members | None:
+    """Return the fitted members of a tool that only fits them, None of others.
 
     Raises
     ------
     ValueError
         If the members treat the target of another one as public, or name it.
     """
-    if not is_class(obj, *_WRAPPERS):
+    found = _TOOLS.get(type(obj).__name__)
+    if not callable(found) or not is_class(obj, type(obj).__name__):
         return None
     try:
-        return _WRAPPERS[type(obj).__name__](obj)
+        return found(obj)
     except AttributeError:
-        return None
+        return None  # it is not fitted
 
 
-def reads_classes(obj: Any) -> bool:
-    """Whether a tool reads the label set from the target before its members do."""
-    return is_class(obj, "OneVsRestClassifier", "VotingClassifier")
-
-
-def _listed(obj: Any) -> Members:
-    return [(f"estimators_[{j}]", one) for j, one in enumerate(obj.estimators_)]
-
-
-def _voting(obj: Any) -> Members:
-    names = [name for name, one in obj.estimators if not isinstance(one, str)]
-    return list(zip(names, obj.estimators_, strict=True))
-
-
-def _one_vs_rest(obj: Any) -> Members:
-    found = _listed(obj)
-    if obj.multilabel_:
-        _check_targets_have_no_name(obj, found)
-    return found
-
-
-def _outputs(obj: Any) -> Members:
-    found = _listed(obj)
-    _check_targets_have_no_name(obj, found)
-    return found
-
-
-def _chain(obj: Any) -> Members:
-    found = _outputs(obj)
-    if obj.cv is not None:
-        raise ValueError(
-            f"report() cannot count the private fits inside {type(obj).__name__}: "
-            f"cv={obj.cv!r} makes fits that it does not keep; pass cv=None."
-        )
-    for one in leaves(found):
-        if one.privacy_.public_features:
-            raise ValueError(
-                f"report() cannot vouch for {type(obj).__name__}: its later members "
-                "see the earlier targets as columns, which public_features may "
-                "disclose; treat no column as public, or use MultiOutputClassifier."
-            )
-    return found
-
-
-def _fixed(obj: Any) -> Members:
-    """Return the member that predicts: a fitted one, if it was not fitted again."""
-    if hasattr(obj, "estimator_"):
-        return [("estimator_", obj.estimator_)]
-    return [("estimator", obj.estimator)]
-
-
-def _check_targets_have_no_name(obj: Any, found: Members) -> None:
-    named = [one.privacy_.target_name for one in leaves(found)]
-    if any(name is not None for name in named):
-        raise ValueError(
-            f"report() cannot vouch for {type(obj).__name__}: its members have "
-            "different targets, but the same target_name; leave target_name out."
-        )
-
-
-def leaves(found: Members) -> Iterator[Any]:
-    """Yield the estimators with a report among members, those in Pipelines too."""
-    for _, one in found:
-        if hasattr(one, "privacy_"):
-            yield one
-        else:
-            inner = getattr(one, "steps", None) or members_of(one) or []
-            yield from leaves([(name, step) for name, step in inner])
-
-
-_WRAPPERS: dict[str, Callable[[Any], Members]] = {
-    "OneVsRestClassifier": _one_vs_rest,
-    "VotingClassifier": _voting,
-    "VotingRegressor": _voting,
-    "MultiOutputClassifier": _outputs,
-    "MultiOutputRegressor": _outputs,
-    "ClassifierChain": _chain,
-    "RegressorChain": _chain,
-    "TransformedTargetRegressor": lambda obj: [("regressor_", obj.regressor_)],
-    "FixedThresholdClassifier": _fixed,
-}
-
-
-# The columns before a step that each column behind it comes from.
-#
-# Guarantees
-# ----------
-# * Of a step that `steps` knows, every value of an output column is a function of the
-#   same row's values in the columns that are named here, and of what the step learnt.
-#   What cannot be followed is None.
-
-
-#: For every output column the positions of the input columns that it comes from.
-Sources = tuple[frozenset[int], ...]
-# Tables that are wider than this are not followed.
-_WIDEST = 20_000
-
-
-def sources(step: Any, n_features: int) -> Sources | None:
-    """Return where the columns behind a fitted step come from, None if unknown.
-
-    Parameters
-    ----------
-    step : transformer, "passthrough", "drop" or None
-    n_features : int
-        Number of columns before it.
-    """
-    if step is None or isinstance(step, str):
-        return () if step == "drop" else _same(step, n_features)
-    followed = is_container(step) or verdict(step) is not None
-    if n_features > _WIDEST or not known(step) or not followed:
-        return None
-    if getattr(step, "n_features_in_", n_features) != n_features:
-        return None
-    try:
-        found = _of_known(step, n_features)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        return None  # it is not fitted, or it is of a version that is otherwise
-    return None if found is None or len(found) > _WIDEST else found
-
-
-def input_names(step: Any) -> list[str] | None:
-    """Return the names of the columns that a fitted step was given, if they differ."""
-    names = [spelling(str(one)) for one in getattr(step, "feature_names_in_", ())]
-    return names if names and len(set(names)) == len(names) else None
-
-
-def _of_known(step: Any, n_features: int) -> Sources | None:
-    if is_encoder(step):
-        return tuple(
-            frozenset(block.parents)
-            for block in sorted(step.blocks_, key=lambda block: block.start)
-            for _ in range(block.start, block.stop)
-        )
-    name = type(step).__name__
-    if name == "ColumnTransformer":
-        return _of_columns(step, n_features)
-    if is_container(step):
-        return _of_parts(step, n_features)
-    if name in _FOLLOWED:
-        return _FOLLOWED[name](step, n_features)
-    if hasattr(step, "get_support"):
-        return tuple(frozenset({int(j)}) for j in step.get_support(indices=True))
-    return _mixed(step, n_features)
-
-
-def _same(step: Any, n_features: int) -> Sources:
-    return tuple(frozenset({j}) for j in range(n_features))
-
-
-def _mixed(step: Any, n_features: int) -> Sources:
-    return (frozenset(range(n_features)),) * len(step.get_feature_names_out())
-
-
-def _none(step: Any, n_features: int) -> None:
-    return None
-
-
-def _repeated(counts: Iterable[int]) -> Sources:
-    return tuple(
-        frozenset({j}) for j, count in enumerate(counts) for _ in range(int(count))
-    )
-
-
-def _one_hot(step: Any, n_features: int) -> Sources:
-    counts = [len(one) for one in step.categories_]
-    for j, rare in enumerate(getattr(step, "infrequent_categories_", ())):
-        counts[j] -= 0 if rare is None else len(rare) - 1
-    if step.drop_idx_ is not None:
-        for j, dropped in enumerate(step.drop_idx_):
-            counts[j] -= dropped is not None
-    return _repeated(counts)
-
-
-def _splines(step: Any, n_features: int) -> Sources:
-    return _repeated([step.n_features_out_ // n_features] * n_features)
-
-
-def _bins(step: Any, n_features: int) -> Sources:
-    if step.encode == "ordinal":
-        return _same(step, n_features)
-    return _repeated(step.n_bins_)
-
-
-def _products(step: Any, n_features: int) -> Sources:
-    return tuple(frozenset(map(int, np.flatnonzero(powers))) for powers in step.powers_)
-
-
-def _imputed(step: Any, n_features: int) -> Sources | None:
-    if any(isinstance(one, float) and math.isnan(one) for one in step.statistics_):
-        return None  # columns without a value may be left out
-    marked = [] if step.indicator_ is None else step.indicator_.features_
-    marks = tuple(frozenset({int(j)}) for j in marked)
-    return (*_same(step, n_features), *marks)
-
-
-def _marked(step: Any, n_features: int) -> Sources:
-    return tuple(frozenset({int(j)}) for j in step.features_)
-
-
-def _encoded_target(step: Any, n_features: int) -> Sources:
-    if step.target_type_ != "multiclass":
-        return _same(step, n_features)
-    return _repeated([len(step.classes_)] * n_features)
-
-
-def _rowwise(step: Any, n_features: int) -> Sources:
-    return (frozenset(range(n_features)),) * n_features
-
-
-#: Of those that do not give a mixture of all columns, and do not select columns.
-_FOLLOWED: dict[str, Callable[[Any, int], Sources | None]] = {
-    **dict.fromkeys(
-        [
-            *("Binarizer", "FunctionTransformer", "OrdinalEncoder", "MaxAbsScaler"),
-            *("MinMaxScaler", "PowerTransformer", "QuantileTransformer"),
-            *("RobustScaler", "StandardScaler"),
-        ],
-        _same,
-    ),
-    "KBinsDiscretizer": _bins,
-    "MissingIndicator": _marked,
-    "Normalizer": _rowwise,
-    "TfidfTransformer": _rowwise,
-    "OneHotEncoder": _one_hot,
-    "PolynomialFeatures": _products,
-    "SimpleImputer": _imputed,
-    "SplineTransformer": _splines,
-    "TargetEncoder": _encoded_target,
-    **dict.fromkeys(
-        [
-            *("FrozenEstimator", "HashingVectorizer", "FeatureHasher"),
-            *("CountVectorizer", "DictVectorizer", "TfidfVectorizer"),
-            *("AdditiveChi2Sampler", "_ConstantPredictor"),
-        ],
-        _none,
-    ),
-}
-
-
-def _of_parts(step: Any, n_features: int) -> Sources | None:
-    """Follow a FeatureUnion, or a Pipeline as a part of something."""
-    parts = [part for _, part, _ in members(step)]
-    if is_class(step, "Pipeline"):
-        found: Sources | None = _same(step, n_features)
-        for part in parts:
-            found = found and then(found, sources(part, len(found)))
-        return found
-    each = [sources(part, n_features) for part in parts]
-    return None if None in each else sum((one for one in each if one), ())
-
-
-def _of_columns(step: Any, n_features: int) -> Sources | None:
-    found: list[frozenset[int] | None] = []
-    for name, part, chosen in members(step):
-        place = step.output_indices_[name]
-        if place.stop == place.start:
-            continue
-        positions = chosen_positions(chosen, input_names(step), n_features)
-        own = sources(part, len(positions))
-        if own is None or len(own) != place.stop - place.start:
-            return None
-        found.extend([None] * (place.stop - len(found)))
-        found[place] = then(tuple(frozenset({j}) for j in positions), own) or ()
-    return None if None in found else tuple(one for one in found if one is not None)
-
-
-def then(first: Sources, second: Sources | None) -> Sources | None:
-    """Return the sources behind two steps, in columns before the first."""
-    if second is None:
-        return None
-    return tuple(
-        frozenset().union(*(first[middle] for middle in one)) for one in second
-    )
-
-
-def chosen_positions(
-    chosen: Any, names: Sequence[str] | None, n_features: int
-) -> list[int]:
-    """Return the positions of what a ColumnTransformer was told to choose."""
-    if isinstance(chosen, str) or np.isscalar(chosen):
-        chosen = [chosen]
-    if isinstance(chosen, slice):
-        ends = [chosen.start, chosen.stop]
-        if any(isinstance(end, str) for end in ends):
-            if names is None:
-                raise ValueError("labels without names")
-            first, last = (
-                None if end is None else names.index(spelling(end)) for end in ends
-            )
-            # Both ends of a slice of labels are inside.
-            chosen = slice(first, None if last is None else last + 1, chosen.step)
-        return list(range(n_features))[chosen]
-    listed = list(chosen)
-    if listed and all(isinstance(one, bool | np.bool_) for one in listed):
-        return [int(j) for j in np.flatnonzero(listed)]
-    if any(isinstance(one, str) for one in listed):
-        if names is None:
-            raise ValueError("labels without names")
-        return [names.index(spelling(one)) for one in listed]
-    everything = list(range(n_features))
-    return [everything[int(one)] for one in listed]
-
-
-# The public columns of a Pipeline's table, step by step from its end.
-#
-# Guarantees
-# ----------
-# * What the last report of a Pipeline calls public fixes what is public before each
-#   step. A column is public if a public column behind the step comes from it.
-# * Refused is a public column that comes from all that a private one comes from: either
-#   it tells of a private column, or that one is not private.
-# * A column that cannot be followed is not called public.
-
-
-Mask = tuple[bool, ...]
+# Public columns, from the last report backwards.
 
 
 @dataclasses.dataclass
@@ -437,7 +167,9 @@ class Part:
     step: Any
     report: PrivacyReport | None
     #: Which columns before it are public; None if that is not known.
-    public: Mask | None = None
+    public: tuple[bool, ...] | None = None
+    #: Whether it is a user's own kind of Pipeline, beside its steps.
+    opaque: bool = False
 
     @property
     def passes(self) -> bool:
@@ -445,33 +177,28 @@ class Part:
         return self.step is None or isinstance(self.step, str)
 
 
-def follow(parts: list[Part]) -> Mask | None:
-    """Find which columns before each part are public, from the last report backwards.
-
-    Returns
-    -------
-    mask : tuple of bool, or None
-        The public columns of the table; None if they cannot be followed.
-    """
+def _follow(parts: list[Part]) -> tuple[bool, ...] | None:
+    """Find which columns before each part are public, and return those of the table."""
     last = max(j for j, part in enumerate(parts) if part.report is not None)
-    mask = parts[last].public = own_mask(parts[last].step, parts[last].report)
+    mask = parts[last].public = _own_mask(parts[last].step, parts[last].report)
     for j in reversed(range(last)):
         part = parts[j]
         if mask is None:
             return None
         if part.report is not None:
             # What keeps its public columns apart has as many columns behind it.
-            own = own_mask(part.step, part.report)
+            own = _own_mask(part.step, part.report)
             mask = own if own == mask or not any(mask) else None
         elif not part.passes:
-            mask = _before(part, mask, parts[last].name, _output_names(parts, j))
+            behind = next(one.step for one in parts[j + 1 :] if not one.passes)
+            mask = _before(part, mask, parts[last].name, behind)
         part.public = mask
     return mask
 
 
 def _before(
-    part: Part, mask: Mask, reader: str, names: list[str] | None
-) -> Mask | None:
+    part: Part, mask: tuple[bool, ...], reader: str, behind: Any
+) -> tuple[bool, ...] | None:
     """Return which columns before a step are public, or refuse a contradiction."""
     n_features = getattr(part.step, "n_features_in_", 0)
     found = sources(part.step, n_features) if n_features else None
@@ -483,14 +210,15 @@ def _before(
         other = next(_inside_of(one, hidden), None)
         if other is None:
             continue
-        open_, closed = ((names[i] if names else i) for i in (j, hidden[other]))
+        open_, closed = (_named(behind, len(mask))[i] for i in (j, hidden[other]))
+        origin = [_named(part.step, n_features)[i] for i in other]
         raise PrivacyBudgetError(
             f"step {reader} treats column {open_!r} as public and {closed!r} as "
             f"private, but step {part.name} computed the public one from all that the "
-            f"private one comes from ({_columns_text(part.step, other)}): treat both "
-            "as public, or neither."
+            f"private one comes from ({set_text(origin)}): treat both as public, or "
+            "neither."
         )
-    public = frozenset().union(*shown) if shown else frozenset()
+    public = frozenset().union(*shown)
     return tuple(j in public for j in range(n_features))
 
 
@@ -506,88 +234,63 @@ def _inside_of(
         yield from (one for one in subsets if one in others)
 
 
-def _columns_text(step: Any, positions: frozenset[int]) -> str:
-    names = input_names(step)
-    return set_text([names[j] if names else j for j in positions])
+def _named(step: Any, n_features: int) -> list[Any]:
+    """Return the columns before a step by name, or by position without one each."""
+    names = [spelling(str(one)) for one in getattr(step, "feature_names_in_", ())]
+    distinct = names and len(set(names)) == len(names)
+    return names if distinct else list(range(n_features))
 
 
-def _output_names(parts: list[Part], j: int) -> list[str] | None:
-    following = (part for part in parts[j + 1 :] if not part.passes)
-    return input_names(next(following).step)
-
-
-def own_mask(step: Any, found: PrivacyReport | None) -> Mask | None:
+def _own_mask(step: Any, found: PrivacyReport | None) -> tuple[bool, ...] | None:
     """Return which columns a step with a report treats as public."""
     n_features = getattr(step, "n_features_in_", None)
     if found is None or n_features is None:
         return None
     if not found.public_features:
         return (False,) * n_features
-    inner = members_of(step)
+    inner = _members_of(step)
     if inner is not None:
-        masks = {own_mask(one, getattr(one, "privacy_", None)) for _, one in inner}
+        masks = {_own_mask(one, getattr(one, "privacy_", None)) for _, one in inner}
         return masks.pop() if len(masks) == 1 else None
     if getattr(step, "names", None) is not None or hasattr(step, "best_estimator_"):
         return None
-    keys: list[Any] = input_names(step) or list(range(n_features))
     public = set(found.public_features)
-    mask = tuple(key in public for key in keys)
+    mask = tuple(key in public for key in _named(step, n_features))
     return mask if sum(mask) == len(public) else None
 
 
-def named(first: Any, mask: Mask) -> tuple[str | int, ...]:
-    """Return the public columns before a step by name, or by position without one."""
-    names: list[Any] = input_names(first) or list(range(len(mask)))
-    return tuple(name for name, public in zip(names, mask, strict=True) if public)
-
-
-def check_columns_stay_public(seen: list[Part]) -> None:
+def _check_columns_stay_public(seen: list[tuple[str, PrivacyReport]]) -> None:
     """Refuse public columns that an earlier private fit made out of private ones.
 
     A step with public columns keeps those, and only those, apart from the private ones;
     one without privacy promises nothing that could break.
     """
-    for j, part in enumerate(seen):
-        for before in seen[:j]:
-            _check_kept_apart(before, part)
+    for (before, theirs), (name, found) in itertools.combinations(seen, 2):
+        if not found.public_features or math.isinf(theirs.epsilon):
+            continue
+        shown = found.public_features[:5]
+        if not theirs.public_features:
+            raise PrivacyBudgetError(
+                f"step {name} treats columns {shown!r} as public, but step {before} "
+                "scaled every row by a norm of all its columns, so that they depend on "
+                "private ones: leave that step out (the estimator centres by itself), "
+                "give it the same public_features, or treat no column as public."
+            )
+        if set(theirs.public_features) != set(found.public_features):
+            raise PrivacyBudgetError(
+                f"step {name} treats columns {shown!r} as public, but step {before} "
+                f"kept {theirs.public_features[:5]!r} apart, and together they protect "
+                "less than either promises: give both steps the same public_features; "
+                "if they differ in names and positions alone, "
+                "set_output(transform='pandas') on the Pipeline hands on the names."
+            )
 
 
-def _check_kept_apart(before: Part, part: Part) -> None:
-    found, theirs = part.report, before.report
-    if found is None or theirs is None:
-        return
-    if not found.public_features or math.isinf(theirs.epsilon):
-        return
-    shown = found.public_features[:5]
-    if not theirs.public_features:
-        raise PrivacyBudgetError(
-            f"step {part.name} treats columns {shown!r} as public, "
-            f"but step {before.name} scaled every row by a norm of all its columns, so "
-            "that they depend on private ones: leave that step out (the estimator "
-            "centres by itself), give it the same public_features, or treat no "
-            "column as public."
-        )
-    if set(theirs.public_features) != set(found.public_features):
-        raise PrivacyBudgetError(
-            f"step {part.name} treats columns {shown!r} as public, but step "
-            f"{before.name} kept {theirs.public_features[:5]!r} apart, and together "
-            "they protect less than either promises: give both steps the same "
-            "public_features; if they differ in names and positions alone, "
-            "set_output(transform='pandas') on the Pipeline hands on the names."
-        )
-
-
-# Lessons of steps without a report, and whether they were public.
-#
-# Guarantees
-# ----------
-# * A step is listed as what `steps` knows of it, or else as unseen; so are its parts.
-# * What was learnt from public columns alone, and from a public target, is a function
-#   of what neighbours agree in, and is free. All else that was learnt voids a report.
+# What steps without a report learnt.
 
 
 @dataclasses.dataclass
-class Learnt:
+class _Learnt:
     """Lessons of parts without a report, and parts of which nothing is known."""
 
     lessons: list[Lesson] = dataclasses.field(default_factory=list)
@@ -597,371 +300,78 @@ class Learnt:
     @property
     def assumptions(self) -> list[Assumption]:
         """What was taken for granted, each once."""
-        return [
-            enforced(text) if is_enforced(text) else Assumption(text, False)
-            for text in dict.fromkeys(self.assumes)
-        ]
+        texts = dict.fromkeys(self.assumes)
+        return [Assumption(text, is_enforced(text)) for text in texts]
 
-    @property
-    def private(self) -> bool:
-        """Whether any of it is private."""
-        return any(lesson.private for lesson in self.lessons)
+    def judge(
+        self, name: str, step: Any, public: tuple[bool, ...] | None, public_target: bool
+    ) -> None:
+        """Add what a step and its parts learnt.
 
-
-def judge(
-    learnt: Learnt,
-    name: str,
-    step: Any,
-    came: Sources | None,
-    public: Mask | None,
-    public_target: bool,
-) -> None:
-    """Add what a step and its parts learnt.
-
-    Parameters
-    ----------
-    learnt : Learnt
-    name : str
-    step : transformer or estimator
-    came : tuple of frozenset or None
-        For each column before it the columns that it comes from, of which
-    public : tuple of bool or None
-        says whether they are public.
-    public_target : bool
-    """
-    if step is None or isinstance(step, str):
-        return
-    title = f"{name} ({type(step).__name__})"
-    found = verdict(step)
-    if found is None:
-        learnt.unseen.append(title)
-    else:
-        learns, reason = found.learns, found.reason
-        if learns in ("rows", "target") and _is_free(
-            came, public, learns != "target" or public_target
-        ):
-            learns = "public columns"
-        learnt.lessons.append(Lesson(title, learns, reason))
-        if found.assumes is not None:
-            learnt.assumes.append(found.assumes)
-    if is_container(step):
-        for label, part, before in _inside(step, came):
-            judge(learnt, f"{name}__{label}", part, before, public, public_target)
+        Parameters
+        ----------
+        name : str
+        step : transformer or estimator
+        public : tuple of bool or None
+            Of each column before it, whether all that it comes from is public.
+        public_target : bool
+        """
+        if step is None or isinstance(step, str):
+            return
+        title = f"{name} ({type(step).__name__})"
+        found = verdict(step)
+        if found is None:
+            self.unseen.append(title)
+        else:
+            lesson = Lesson(title, found.learns, found.reason)
+            free = public is not None and all(public)
+            if lesson.private and free and (found.learns == "rows" or public_target):
+                lesson = dataclasses.replace(lesson, learns="public columns")
+            self.lessons.append(lesson)
+            self.assumes += filter(None, [found.assumes])
+        if not is_container(step):
+            return
+        for label, part in members(step):
+            before = public
+            try:
+                if before is not None:
+                    before = columns_of(step, label, before)
+            except (AttributeError, IndexError, KeyError):
+                before = None
+            self.judge(f"{name}__{label}", part, before, public_target)
+            if is_class(step, "Pipeline") and public is not None:
+                came, mask = sources(part, len(public)), public
+                public = None
+                if came is not None:
+                    public = tuple(all(mask[j] for j in one) for one in came)
 
 
-def _is_free(came: Sources | None, public: Mask | None, target_is_free: bool) -> bool:
-    if came is None or public is None or not target_is_free:
-        return False
-    return all(public[j] for one in came for j in one)
-
-
-def _inside(
-    step: Any, came: Sources | None
-) -> Iterator[tuple[str, Any, Sources | None]]:
-    """Yield name, part and sources of the columns before each part of a container."""
-    for name, part, chosen in members(step):
-        before = came
-        if is_class(step, "ColumnTransformer"):
-            before = _chosen(step, chosen, came)
-        yield name, part, before
-        if is_class(step, "Pipeline") and came is not None:
-            came = then(came, sources(part, len(came)))
-
-
-def _chosen(step: Any, chosen: Any, came: Sources | None) -> Sources | None:
-    if came is None:
-        return None
-    try:
-        positions = chosen_positions(chosen, input_names(step), len(came))
-    except (TypeError, ValueError, IndexError):
-        return None
-    return tuple(came[j] for j in positions)
-
-
-def judge_target(learnt: Learnt, transformer: Any, public_target: bool) -> None:
-    """Add what the transformer of a target learnt from it."""
-    own = Learnt()
-    judge(own, "transformer_", transformer, None, None, False)
-    learnt.unseen += own.unseen
-    learnt.assumes += own.assumes
-    for lesson in own.lessons:
-        learns: Learns = "public columns" if public_target else "target"
-        if lesson.learns != "nothing":
-            reason = f"{lesson.reason}, of the target"
-            lesson = Lesson(lesson.step, learns, reason)
-        learnt.lessons.append(lesson)
-
-
-def report_of(obj: Any, name: str) -> PrivacyReport | None:
-    """Return the report of a fitted object, None if it has none; refuse hidden ones."""
-    own = getattr(obj, "privacy_", None)
-    if isinstance(own, PrivacyReport):
-        return own
-    steps = getattr(obj, "steps", None)
-    if isinstance(steps, list):  # a Pipeline; sklearn is not imported for this
-        return _of_pipeline(obj)
-    if not _hides_private_fit(obj, set()):
-        return None
-    if (why := refusal(obj)) is not None:
-        raise ValueError(
-            f"report() cannot vouch for {name} ({type(obj).__name__}): {why}, which no "
-            "private fit inside it makes up for; see the guide on budgets for what to "
-            "do instead."
-        )
-    inner = members_of(obj)
-    if inner is not None:
-        return _of_wrapper(obj, inner)
-    raise ValueError(
-        f"report() cannot count the private fits inside {name} "
-        f"({type(obj).__name__}): give them one ledger and report that."
-    )
-
-
-def of_releases(
-    obj: Any, reports: Iterable[tuple[str, PrivacyReport]]
-) -> PrivacyReport:
-    """Return the report of what was made from several releases, and nothing else.
-
-    Parameters
-    ----------
-    obj : object
-        The subject.
-    reports : iterable of (str, PrivacyReport)
-        Names and reports of the releases, in their order.
-    """
-    parts = [Part(name, None, found) for name, found in reports]
-    return _joined(obj, parts, Learnt(), None)
-
-
-def _hides_private_fit(obj: Any, visited: set[int]) -> bool:
-    """Whether an estimator holds another one with a report, at any depth."""
-    if id(obj) in visited:
-        return False
-    visited.add(id(obj))
-    if isinstance(getattr(obj, "privacy_", None), PrivacyReport):
-        return True
-    if isinstance(obj, Mapping):
-        items: Iterable[Any] = obj.values()
-    elif isinstance(obj, list | tuple):
-        items = obj
-    elif any(hasattr(obj, name) for name in ("fit", "predict", "predict_proba")):
-        items = vars(obj).values() if hasattr(obj, "__dict__") else ()
-    else:
-        return False
-    return any(_hides_private_fit(item, visited) for item in items)
-
-
-def _parts(pipeline: Any) -> list[Part]:
-    """Return the steps of a Pipeline, and the Pipeline itself if it is a user's."""
-    return [*_opaque("pipeline", pipeline), *_flat(pipeline.steps, "")]
-
-
-def _opaque(name: str, pipeline: Any) -> Iterator[Part]:
-    """Yield a Pipeline as a step of its own, unless its class is scikit-learn's."""
-    while is_class(pipeline, "FrozenEstimator"):
-        pipeline = pipeline.estimator
-    if not is_class(pipeline, "Pipeline"):
-        yield Part(name, pipeline, None)
-
-
-def _is_own_pipeline(part: Part) -> bool:
-    """Whether a part stands for a user's Pipeline (`_opaque`)."""
-    steps = getattr(part.step, "steps", None)
-    frozen = is_class(part.step, "FrozenEstimator")
-    return part.report is None and not frozen and isinstance(steps, list)
-
-
-def _of_pipeline(pipeline: Any) -> PrivacyReport | None:
-    parts = _parts(pipeline)
-    seen = [part for part in parts if part.report is not None]
-    if not seen:
-        return None
-    check_columns_stay_public(seen)
-    return _joined(pipeline, seen, *_learnt(parts))
-
-
-def _learnt(parts: list[Part]) -> tuple[Learnt, tuple[str | int, ...] | None]:
+def _learnt(parts: list[Part]) -> tuple[_Learnt, tuple[str | int, ...] | None]:
     """Return what steps without a report learnt, and the table's public columns."""
-    table = follow(parts)
-    if any(_is_own_pipeline(part) for part in parts):
+    table = _follow(parts)
+    if any(part.opaque for part in parts):
         table = None  # it may hand any columns to its steps
         for part in parts:
             part.public = None
     reports = [part.report for part in parts if part.report is not None]
     public_target = any(found.public_target for found in reports)
-    learnt = Learnt()
+    learnt = _Learnt()
     for part in parts:
-        if part.report is None and not part.passes:
-            n_features = getattr(part.step, "n_features_in_", None)
-            came = None if n_features is None else sources(None, n_features)
-            judge(learnt, part.name, part.step, came, part.public, public_target)
+        if part.report is None:
+            learnt.judge(part.name, part.step, part.public, public_target)
     if len(parts) == 1 or not any(found.public_features for found in reports):
         return learnt, None
-    followed = table is not None and not learnt.private and not learnt.unseen
+    private = any(lesson.private for lesson in learnt.lessons)
+    followed = table is not None and not private and not learnt.unseen
     learnt.assumes.insert(0, COLUMNS_FOLLOWED if followed else COLUMNS_ASSUMED)
+    if table is None:
+        return learnt, None
     head = next(part for part in parts if not part.passes)
-    return learnt, None if table is None else named(head.step, table)
+    names = zip(_named(head.step, len(table)), table, strict=True)
+    return learnt, tuple(name for name, public in names if public)
 
 
-def _flat(steps: Iterable[Any], prefix: str) -> Iterator[Part]:
-    """Yield the steps of a Pipeline, those of a Pipeline inside it among them."""
-    for name, step in steps:
-        own = isinstance(getattr(step, "privacy_", None), PrivacyReport)
-        # A FrozenEstimator was fitted before: its steps did not learn in this fit.
-        frozen = is_class(step, "FrozenEstimator") and not _hides_private_fit(
-            step, set()
-        )
-        steps_inside = isinstance(getattr(step, "steps", None), list)
-        if steps_inside and not own and not frozen:
-            yield from _opaque(prefix + name, step)
-            yield from _flat(step.steps, f"{prefix}{name}__")
-        elif step is None or isinstance(step, str):
-            yield Part(prefix + name, step, None)
-        else:
-            yield Part(prefix + name, step, report_of(step, name))
-
-
-def _of_wrapper(obj: Any, inner: Members) -> PrivacyReport:
-    """Return the report of what only fits its members, all of them to one table."""
-    learnt, seen = Learnt(), []
-    for name, one in inner:
-        part = Part(name, one, report_of(one, name))
-        if part.report is None:
-            judge(learnt, name, one, None, None, False)
-        else:
-            seen.append(part)
-    if not seen:
-        raise ValueError(
-            f"report() finds no report in the members of {type(obj).__name__}: fit it."
-        )
-    _check_positions(obj, seen)
-    public_target = all(part.report.public_target for part in seen if part.report)
-    if is_class(obj, "TransformedTargetRegressor"):
-        if report_of(obj.transformer_, "transformer_") is not None:
-            raise ValueError(
-                "report() cannot count the private fit of transformer_, whose columns "
-                "are a target: give a fixed function."
-            )
-        judge_target(learnt, obj.transformer_, public_target)
-    if reads_classes(obj) and not public_target:
-        learnt.assumes.append(CLASSES_READ)
-    return _joined(obj, seen, learnt, None)
-
-
-def _private_features(
-    found: PrivacyReport, namer: PrivacyReport
-) -> tuple[str | int, ...] | None:
-    """Return the private columns as one part knows them, but for the public ones."""
-    if namer.private_features is None or found.neighboring_relation is None:
-        return None
-    public = set(found.public_features)
-    return tuple(name for name in namer.private_features if name not in public)
-
-
-def _check_positions(obj: Any, seen: list[Part]) -> None:
-    """Refuse members that count columns each in its own way."""
-    reports = [part.report for part in seen if part.report is not None]
-    ways = {(found.public_features, found.public_sources) for found in reports}
-    for part, found in zip(seen, reports, strict=True):
-        counted = any(isinstance(name, int) for name in found.public_features)
-        alike = len(ways) == 1 and found.public_sources is not None
-        if found.steps and counted and not alike and len(seen) > 1:
-            raise PrivacyBudgetError(
-                f"member {part.name} of {type(obj).__name__} names its public columns "
-                "by positions behind a step of its own, which other members may count "
-                "otherwise: name them, by set_output(transform='pandas') on it."
-            )
-
-
-def _joined(
-    obj: Any,
-    parts: list[Part],
-    learnt: Learnt,
-    public_sources: tuple[str | int, ...] | None,
-) -> PrivacyReport:
-    """Return the composition of all events, with all that is known beside them."""
-    seen = [(part.name, part.report) for part in parts if part.report is not None]
-    reports = [found for _, found in seen]
-    events = tuple(event for found in reports for event in found.events)
-    weakest = max(events, key=lambda event: len(event.disclosed), default=None)
-    _check_targets_stay_public(seen)
-    # Columns have the names that the step with the public set knows them by.
-    namer = next(
-        (r for r in reports if weakest and _leaves_public(r, weakest)), reports[0]
-    )
-    given = [a for found in reports for a in found.shared_assumptions]
-    given += learnt.assumptions
-    hidden = [*learnt.unseen, *(f"{n}__{u}" for n, r in seen for u in r.unseen)]
-    given += map(unseen_assumption, hidden)
-    inner = [(name, lesson) for name, r in seen for lesson in r.learnt]
-    lessons = [
-        *learnt.lessons,
-        *(dataclasses.replace(one, step=f"{name}__{one.step}") for name, one in inner),
-    ]
-    n_fits = sum(found.n_fits for found in reports)
-    seeded = any(found.seeded for found in reports)
-    implied = {a.text for a in implied_assumptions(events, seeded, n_fits)}
-    found = PrivacyReport.from_events(
-        subject=type(obj).__name__,
-        events=events,
-        delta=max(found.delta for found in reports),
-        n_records=next((r.n_records for r in reports if r.n_records is not None), None),
-        released=[f"{name}: {what}" for name, found in seen for what in found.released],
-        assumptions=[a for a in dict.fromkeys(given) if a.text not in implied],
-        seeded=seeded,
-        nonprivate=any(math.isinf(found.epsilon) for found in reports),
-        n_fits=n_fits,
-        unseen=hidden,
-        steps=seen,
-        receipts=(receipt for one in reports for receipt in one.receipts),
-    )
-    return dataclasses.replace(
-        found,
-        learnt=tuple(lessons),
-        public_sources=public_sources,
-        private_features=_private_features(found, namer),
-    )
-
-
-def _check_targets_stay_public(steps: list[tuple[str, PrivacyReport]]) -> None:
-    """Refuse a target that one step discloses and another one says to protect."""
-    for name, found in steps:
-        for other, theirs in steps:
-            if found.public_target and found.target_name in (
-                theirs.private_features or ()
-            ):
-                raise PrivacyBudgetError(
-                    f"step {name} discloses its target {found.target_name!r}, which "
-                    f"step {other} has among its private columns: leave that column "
-                    "out of X."
-                )
-
-
-def _leaves_public(found: PrivacyReport, weakest: Event) -> bool:
-    own = found.public_features, found.public_target
-    return own == (plain_names(weakest.public_features), weakest.public_target)
-
-
-# Reports of fitted objects, Pipelines and ledgers, and of files.
-
-
-def read_report(path: str | os.PathLike[str]) -> PrivacyReport:
-    """Read a report that was written as ``Path(path).write_text(report.to_json())``.
-
-    Raises
-    ------
-    ValueError
-        If the file is not a report, has another schema, or was edited.
-    """
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path={shown(path)} must be the path of a file.")
-    try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):  # of JSON, UTF-8, a path; deep, or too long
-        raise ValueError(
-            f"path={str(path)!r} is not a JSON file: pass what to_json wrote."
-        ) from None
-    return PrivacyReport.from_dict(values)
+# Reports of objects: what is in them, and the composition of it.
 
 
 def report(obj: Any, *, delta: float | None = None) -> PrivacyReport:
@@ -991,8 +401,8 @@ def report(obj: Any, *, delta: float | None = None) -> PrivacyReport:
         counted.
     """
     if isinstance(obj, PrivacyLedger):
-        return _ledger_report(obj, delta)
-    found = report_of(obj, type(obj).__name__)
+        return _of_ledger(obj, delta)
+    found = _report_of(obj, type(obj).__name__)
     if found is None:
         raise ValueError(
             f"report() got {type(obj).__name__}, in which nothing has privacy_: fit "
@@ -1001,7 +411,14 @@ def report(obj: Any, *, delta: float | None = None) -> PrivacyReport:
     return found if delta is None else found.at_delta(delta)
 
 
-def _ledger_report(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
+def of_releases(
+    obj: Any, reports: Iterable[tuple[str, PrivacyReport]]
+) -> PrivacyReport:
+    """Return the report of an object made from several releases, and nothing else."""
+    return _joined(obj, [*reports], _Learnt(), None)
+
+
+def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
     entries = ledger.entries
     delta = ledger.delta if delta is None else delta
     if delta is None:
@@ -1009,11 +426,10 @@ def _ledger_report(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
             "delta=None needs a ledger with a ceiling: pass report(ledger, delta=1e-5)."
         )
     fits = {entry.charge: entry for entry in entries}
-    private = [entry for entry in entries if entry.event is not None]
-    events = [entry.event for entry in private if entry.event is not None]
+    private = [(one.event, one.part) for one in entries if one.event is not None]
     return PrivacyReport.from_events(
         subject=f"data set {ledger.dataset!r} of a PrivacyLedger",
-        events=events,
+        events=[event for event, _ in private],
         delta=delta,
         target_epsilon=ledger.epsilon,
         public=ledger.public,
@@ -1022,7 +438,7 @@ def _ledger_report(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
             Assumption("Every use of the data set was charged to this ledger.", False)
         ],
         nonprivate=len(private) < len(entries),
-        parts=[entry.part for entry in private],
+        parts=[part for _, part in private],
         n_fits=len(fits),
         receipts=[ledger.receipt],
     )
@@ -1031,3 +447,183 @@ def _ledger_report(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
 def _fit_text(charge: int, entry: LedgerEntry) -> str:
     where = "" if entry.part is None else f", on {entry.part} only"
     return f"fit {charge}: {entry.label or 'unnamed fit'}{where}"
+
+
+def _report_of(obj: Any, name: str) -> PrivacyReport | None:
+    """Return the report of a fitted object, None if it has none; refuse hidden ones."""
+    own = getattr(obj, "privacy_", None)
+    if isinstance(own, PrivacyReport):
+        return own
+    if isinstance(getattr(obj, "steps", None), list):  # a Pipeline
+        return _of_pipeline(obj)
+    if not _hides_private_fit(obj, set()):
+        return None
+    for kind in type(obj).__mro__:
+        if isinstance(why := _TOOLS.get(kind.__name__), str):
+            raise ValueError(
+                f"report() cannot vouch for {name} ({type(obj).__name__}): {why}, "
+                "which no private fit inside it makes up for; see the guide on budgets "
+                "for what to do instead."
+            )
+    inner = _members_of(obj)
+    if inner is None:
+        raise ValueError(
+            f"report() cannot count the private fits inside {name} "
+            f"({type(obj).__name__}): give them one ledger and report that."
+        )
+    return _of_tool(obj, inner)
+
+
+def _hides_private_fit(obj: Any, visited: set[int]) -> bool:
+    """Whether an estimator holds another one with a report, at any depth."""
+    if id(obj) in visited:
+        return False
+    visited.add(id(obj))
+    if isinstance(getattr(obj, "privacy_", None), PrivacyReport):
+        return True
+    if isinstance(obj, Mapping):
+        items: Iterable[Any] = obj.values()
+    elif isinstance(obj, list | tuple):
+        items = obj
+    elif any(hasattr(obj, name) for name in ("fit", "predict", "predict_proba")):
+        items = vars(obj).values() if hasattr(obj, "__dict__") else ()
+    else:
+        return False
+    return any(_hides_private_fit(item, visited) for item in items)
+
+
+def _flat(name: str, pipeline: Any, prefix: str) -> Iterator[Part]:
+    """Yield the steps of a Pipeline, those of Pipelines inside it among them.
+
+    A user's own kind of Pipeline comes before its steps, without a report.
+    """
+    inner = pipeline
+    while is_class(inner, "FrozenEstimator"):
+        inner = inner.estimator
+    if not is_class(inner, "Pipeline"):
+        yield Part(name, inner, None, opaque=True)
+    for label, step in pipeline.steps:
+        name = prefix + label
+        own = isinstance(getattr(step, "privacy_", None), PrivacyReport)
+        # A FrozenEstimator was fitted before: its steps did not learn in this fit.
+        frozen = is_class(step, "FrozenEstimator") and not _hides_private_fit(
+            step, set()
+        )
+        if isinstance(getattr(step, "steps", None), list) and not own and not frozen:
+            yield from _flat(name, step, f"{name}__")
+            continue
+        found = None
+        if step is not None and not isinstance(step, str):
+            found = _report_of(step, label)
+        yield Part(name, step, found)
+
+
+def _of_pipeline(pipeline: Any) -> PrivacyReport | None:
+    parts = [*_flat("pipeline", pipeline, "")]
+    seen = [(part.name, part.report) for part in parts if part.report is not None]
+    if not seen:
+        return None
+    _check_columns_stay_public(seen)
+    return _joined(pipeline, seen, *_learnt(parts))
+
+
+def _of_tool(obj: Any, inner: Members) -> PrivacyReport:
+    """Return the report of what only fits its members, all of them to one table."""
+    learnt, seen = _Learnt(), []
+    for name, one in inner:
+        if (found := _report_of(one, name)) is None:
+            learnt.judge(name, one, None, False)
+        else:
+            seen.append((name, found))
+    if not seen:
+        raise ValueError(
+            f"report() finds no report in the members of {type(obj).__name__}: fit it."
+        )
+    _check_positions(obj, seen)
+    public_target = all(found.public_target for _, found in seen)
+    if is_class(obj, "TransformedTargetRegressor"):
+        if _report_of(obj.transformer_, "transformer_") is not None:
+            raise ValueError(
+                "report() cannot count the private fit of transformer_, whose columns "
+                "are a target: give a fixed function."
+            )
+        own = _Learnt()
+        own.judge("transformer_", obj.transformer_, None, False)
+        learnt.unseen += own.unseen
+        learnt.assumes += own.assumes
+        learns = "public columns" if public_target else "target"
+        learnt.lessons += [
+            Lesson(one.step, learns, f"{one.reason}, of the target")
+            if one.private
+            else one
+            for one in own.lessons
+        ]
+    # They read the label set from the target before their members do.
+    if not public_target and is_class(obj, "OneVsRestClassifier", "VotingClassifier"):
+        learnt.assumes.append(CLASSES_READ)
+    return _joined(obj, seen, learnt, None)
+
+
+def _check_positions(obj: Any, seen: list[tuple[str, PrivacyReport]]) -> None:
+    """Refuse members that count columns each in its own way."""
+    ways = {(found.public_features, found.public_sources) for _, found in seen}
+    for name, found in seen:
+        counted = any(isinstance(one, int) for one in found.public_features)
+        alike = len(ways) == 1 and found.public_sources is not None
+        if found.steps and counted and not alike and len(seen) > 1:
+            raise PrivacyBudgetError(
+                f"member {name} of {type(obj).__name__} names its public columns by "
+                "positions behind a step of its own, which other members may count "
+                "otherwise: name them, by set_output(transform='pandas') on it."
+            )
+
+
+def _joined(
+    obj: Any,
+    seen: list[tuple[str, PrivacyReport]],
+    learnt: _Learnt,
+    public_sources: tuple[str | int, ...] | None,
+) -> PrivacyReport:
+    """Return the composition of all events, with all that is known beside them."""
+    _check_targets_stay_public(seen)
+    reports = [found for _, found in seen]
+    events = tuple(event for found in reports for event in found.events)
+    found = PrivacyReport.from_events(
+        subject=type(obj).__name__,
+        events=events,
+        delta=max(found.delta for found in reports),
+        n_records=next((r.n_records for r in reports if r.n_records is not None), None),
+        released=[f"{name}: {what}" for name, found in seen for what in found.released],
+        assumptions=learnt.assumptions,
+        nonprivate=False,
+        unseen=learnt.unseen,
+        learnt=learnt.lessons,
+        steps=seen,
+        receipts=(receipt for one in reports for receipt in one.receipts),
+    )
+    # Columns have the names that the step with the public set knows them by.
+    weakest = max(events, key=lambda event: len(event.disclosed), default=None)
+    namer = reports[0]
+    if weakest is not None:
+        own = plain_names(weakest.public_features), weakest.public_target
+        same = (r for r in reports if (r.public_features, r.public_target) == own)
+        namer = next(same, namer)
+    private = namer.private_features
+    if found.neighboring_relation is None:
+        private = None
+    if private is not None:
+        private = tuple(one for one in private if one not in found.public_features)
+    return dataclasses.replace(
+        found, public_sources=public_sources, private_features=private
+    )
+
+
+def _check_targets_stay_public(seen: list[tuple[str, PrivacyReport]]) -> None:
+    """Refuse a target that one step discloses and another one says to protect."""
+    for (name, found), (other, theirs) in itertools.product(seen, seen):
+        private = theirs.private_features or ()
+        if found.public_target and found.target_name in private:
+            raise PrivacyBudgetError(
+                f"step {name} discloses its target {found.target_name!r}, which step "
+                f"{other} has among its private columns: leave that column out of X."
+            )

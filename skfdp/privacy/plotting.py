@@ -10,8 +10,7 @@ import numpy as np
 
 from skfdp.privacy.accounting import curves
 from skfdp.privacy.checks import shown
-from skfdp.privacy.report_facts import ReportFacts
-from skfdp.privacy.report_text import epsilon_text
+from skfdp.privacy.report_text import Report, epsilon_text
 
 
 def new_axes(ax: Any, caller: str) -> Any:
@@ -44,7 +43,7 @@ def points(name: str, values: Any) -> np.ndarray:
     return found
 
 
-def plot_curve(report: ReportFacts, ax: Any, epsilons: Any) -> Any:
+def plot_curve(report: Report, ax: Any, epsilons: Any) -> Any:
     """Draw delta against epsilon; see `PrivacyReport.plot_curve`."""
     if math.isinf(report.epsilon):
         raise ValueError(
@@ -54,7 +53,7 @@ def plot_curve(report: ReportFacts, ax: Any, epsilons: Any) -> Any:
     if epsilons is None:
         epsilons = np.linspace(0.0, 2 * report.epsilon or 1.0, 101)
     epsilons = points("epsilons", epsilons)
-    found = curves(report.events, report.parts or (None,) * len(report.events))
+    found = curves(report.events, report.parts)
     deltas = [max(one.delta(float(eps)) for one in found) for eps in epsilons]
     ax.plot(epsilons, deltas, label=report.subject)
     ax.plot(

@@ -1,4 +1,4 @@
-"""The table of steps that stand before an estimator: what each learns, and from what.
+"""The table of steps before an estimator: what they learn, and whence columns come.
 
 scikit-learn is not imported: a step is known by the name of its class and by where that
 class is from, so that a user's class of the same name is not believed. The verdict
@@ -10,23 +10,28 @@ Guarantees
   numbers of columns and, where stated, of the number of records; and every row of the
   output is a function of the same row of the input.
 * What is not in the table is unknown. So is a step whose function a user wrote.
+* Every value of an output column is a function of the same row's values in the columns
+  that `sources` names, and of what the step learnt. What cannot be followed is None.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import numbers
-from collections.abc import Callable, Iterator
-from typing import Any, Literal
+import re
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from skfdp.addresses import public
+from skfdp.privacy import checks
 from skfdp.privacy.assumptions import CATEGORIES_OF_TYPES
 
 #: What a step learns from, beside parameters, names, types and shapes.
-Learns = Literal["nothing", "public columns", "rows", "target"]
-LEARNS: tuple[Learns, ...] = ("nothing", "public columns", "rows", "target")
+LEARNS = ("nothing", "public columns", "rows", "target")
 
 
 @public("skfdp.privacy")
@@ -46,8 +51,11 @@ class Lesson:
     """
 
     step: str
-    learns: Learns
+    learns: str
     reason: str
+
+    def __post_init__(self) -> None:
+        checks.choice("learns", self.learns, LEARNS)
 
     @property
     def private(self) -> bool:
@@ -57,84 +65,88 @@ class Lesson:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """The row of the table for a step, and what it takes for granted."""
+    """What a step learns, and what this takes for granted."""
 
-    learns: Learns
+    learns: str
     reason: str
     assumes: str | None = None
 
 
-def _nothing(reason: str, assumes: str | None = None) -> Verdict:
-    return Verdict("nothing", reason, assumes)
-
-
-def _always(learns: Learns, reason: str) -> Callable[[Any], Verdict]:
-    return lambda step: Verdict(learns, reason)
-
+# What depends on parameters.
 
 #: Taken for granted of a step that may refuse a table for one cell.
 REFUSES = (
     "No private value was refused by a step that refuses what is not declared; whether "
     "it does tells of one record (handle_unknown='ignore', extrapolation='constant')."
 )
+#: Taken for granted of a ColumnTransformer.
+DENSE = (
+    "ColumnTransformer was given a dense table; of a sparse one it learns whether many "
+    "values differ from zero, unless sparse_threshold=0."
+)
+TYPES = (
+    "The types of the columns, by which make_column_selector chooses, were fixed "
+    "without looking at private values."
+)
+_DRAWN = "its directions are drawn without looking at values"
 
 
-# -- what depends on parameters --------------------------------------------------------
+def _nothing(reason: str, assumes: str | None = None) -> Verdict:
+    return Verdict("nothing", reason, assumes)
+
+
+def _rows(reason: str) -> Verdict:
+    return Verdict("rows", reason)
+
+
+def _target(reason: str) -> Verdict:
+    return Verdict("target", reason)
+
+
 def _categories(step: Any) -> Verdict:
     given = step.categories
     if isinstance(given, str) or any(isinstance(one, str) for one in given):
-        return Verdict("rows", "which values occur")
+        return _rows("which values occur")
     if step.min_frequency is not None or step.max_categories is not None:
-        return Verdict("rows", "which values are frequent")
-    assumes = REFUSES if step.handle_unknown == "error" else None
-    return _nothing("all categories are given", assumes)
-
-
-def _encoding(step: Any) -> Verdict:
-    typed = hasattr(step, "blocks_") and step.categories_from_types()
-    assumes = CATEGORIES_OF_TYPES if typed else None
-    return _nothing("bounds, categories and knots are declared", assumes)
+        return _rows("which values are frequent")
+    refuses = step.handle_unknown == "error"
+    return _nothing("all categories are given", REFUSES if refuses else None)
 
 
 def _knots(step: Any) -> Verdict:
-    if not isinstance(step.knots, str):
-        assumes = REFUSES if step.extrapolation == "error" else None
-        return _nothing("all knots are given", assumes)
-    what = "extremes" if step.knots == "uniform" else "quantiles"
-    return Verdict("rows", f"{what} of its columns")
+    if isinstance(step.knots, str):
+        what = "extremes" if step.knots == "uniform" else "quantiles"
+        return _rows(f"{what} of its columns")
+    refuses = step.extrapolation == "error"
+    return _nothing("all knots are given", REFUSES if refuses else None)
 
 
 def _imputer(step: Any) -> Verdict:
     if step.strategy != "constant":
-        return Verdict("rows", "a typical value of each column")
+        return _rows("a typical value of each column")
     if step.add_indicator:
-        return Verdict("rows", "which columns have missing values (add_indicator=True)")
+        return _rows("which columns have missing values (add_indicator=True)")
     if not step.keep_empty_features:
-        return Verdict(
-            "rows", "which columns have no value at all (keep_empty_features=False)"
-        )
+        return _rows("which columns have no value at all (keep_empty_features=False)")
     return _nothing("the value that is filled in is given")
 
 
 def _indicator(step: Any) -> Verdict:
     if step.features != "all":
-        return Verdict("rows", f"which columns have missing values ({step.features})")
+        return _rows(f"which columns have missing values ({step.features})")
     return _nothing("it marks missing values in all columns")
 
 
 def _function(step: Any) -> Verdict | None:
-    if not all(_is_elementwise(f) for f in (step.func, step.inverse_func)):
+    functions = (step.func, step.inverse_func)
+    if step.kw_args or not all(f is None or _is_elementwise(f) for f in functions):
         return None  # it may compare rows
-    if step.kw_args:
-        return None
     what = "hands on values" if step.func is None else f"takes {step.func.__name__}"
     return _nothing(f"it {what}, each by itself")
 
 
 def _is_elementwise(function: Any) -> bool:
-    """Whether a function is one of NumPy's of one number, or None."""
-    if function is None:
-        return True
+    """Whether a function is one of NumPy's of one number."""
     return (
         isinstance(function, np.ufunc)
         and (function.nin, function.nout, function.signature) == (1, 1, None)
@@ -147,19 +159,18 @@ def _projection(step: Any) -> Verdict:
         f"The number of records, from which {type(step).__name__} takes its size, is "
         "public."
     )
-    assumes = size if step.n_components == "auto" else None
-    return _nothing("its directions are drawn without looking at values", assumes)
+    return _nothing(_DRAWN, size if step.n_components == "auto" else None)
 
 
-def _features_of_kernel(step: Any) -> Verdict:
+def _kernel(step: Any) -> Verdict:
     if not isinstance(step.gamma, numbers.Real):
-        return Verdict("rows", 'the variance of the table (gamma="scale")')
-    return _nothing("its directions are drawn without looking at values")
+        return _rows('the variance of the table (gamma="scale")')
+    return _nothing(_DRAWN)
 
 
 def _weights(step: Any) -> Verdict:
     if step.use_idf:
-        return Verdict("rows", "in how many rows each column is not zero")
+        return _rows("in how many rows each column is not zero")
     return _nothing("it scales each row by itself")
 
 
@@ -171,24 +182,10 @@ def _frozen(step: Any) -> Verdict | None:
 
 
 def _hashing(step: Any) -> Verdict | None:
-    custom = ("preprocessor", "tokenizer")
-    if any(getattr(step, name, None) is not None for name in custom):
-        return None
-    if callable(getattr(step, "analyzer", None)):
+    custom = [getattr(step, name, None) for name in ("preprocessor", "tokenizer")]
+    if custom != [None, None] or callable(getattr(step, "analyzer", None)):
         return None
     return _nothing("columns are numbered by a fixed hash function")
-
-
-# -- containers ------------------------------------------------------------------------
-#: What verdicts take for granted.
-DENSE = (
-    "ColumnTransformer was given a dense table; of a sparse one it learns whether many "
-    "values differ from zero, unless sparse_threshold=0."
-)
-TYPES = (
-    "The types of the columns, by which make_column_selector chooses, were fixed "
-    "without looking at private values."
-)
 
 
 def _columns(step: Any) -> Verdict | None:
@@ -201,24 +198,22 @@ def _columns(step: Any) -> Verdict | None:
         if chosen.dtype_include is not None or chosen.dtype_exclude is not None:
             assumed.add(TYPES)
     if step.sparse_threshold > 0:
-        if any(_is_sparse(part) for _, part, _ in members(step)):
-            return Verdict(
-                "rows",
+        if any(_is_sparse(part) for _, part in members(step)):
+            return _rows(
                 "whether many values differ from zero, which decides the type of its "
-                "output (set sparse_output=False in its parts, or sparse_threshold=0)",
+                "output (set sparse_output=False in its parts, or sparse_threshold=0)"
             )
         if not hasattr(step, "feature_names_in_"):
             assumed.add(DENSE)
-    return _nothing(
-        "which columns go where is declared", " ".join(sorted(assumed)) or None
-    )
+    assumes = " ".join(sorted(assumed)) or None
+    return _nothing("which columns go where is declared", assumes)
 
 
 def _is_sparse(step: Any) -> bool:
     """Whether a part may return a sparse matrix for a dense table."""
     if step is None or isinstance(step, str):
         return False
-    inner = [part for _, part, _ in members(step)]
+    inner = [part for _, part in members(step)]
     if is_class(step, "Pipeline"):
         return _is_sparse(inner[-1]) if inner else False
     if is_class(step, "FeatureUnion"):
@@ -229,93 +224,75 @@ def _is_sparse(step: Any) -> bool:
         return step.sparse is True
     if is_class(step, "HashingVectorizer", "FeatureHasher", "TfidfTransformer"):
         return True
-    return bool(getattr(step, "sparse_output", not known(step)))
+    return bool(getattr(step, "sparse_output", not is_class(step, *_TABLE)))
 
 
-def members(container: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield name, part and columns of the parts of a container, fitted if it is."""
-    if is_class(container, "ColumnTransformer"):
-        fitted = getattr(container, "transformers_", None)
-        if fitted is None:
-            rest = ("remainder", container.remainder, ())
-            fitted = [*container.transformers, rest]
-        yield from fitted
-    elif is_class(container, "FeatureUnion"):
-        yield from ((name, part, None) for name, part in container.transformer_list)
-    elif is_class(container, "Pipeline"):
-        yield from ((name, part, None) for name, part in container.steps)
+# The table: where the columns behind a step come from, and what it learns.
+#
+# "named": from the columns that get_feature_names_out names; "all": from all columns;
+# "parts": a container, from where its parts, which have verdicts of their own, say.
 
+_Judge = Verdict | Callable[[Any], Verdict | None]
+_EXTREMES = _rows("extremes of its columns")
+_QUANTILES = _rows("quantiles of its columns")
+_WORDS = _rows("which words or keys occur")
+_KEPT = _rows("some of the rows, which it keeps")
+_SELECTED = _target("which columns go with the target")
 
-_CONTAINERS: dict[str, Callable[[Any], Verdict | None]] = {
-    "ColumnTransformer": _columns,
-    "FeatureUnion": _always("nothing", "all its parts get all columns"),
-    "Pipeline": _always("nothing", "its steps follow each other"),
-}
-
-# -- the table -------------------------------------------------------------------------
-_MEANS = _always("rows", "means and variances")
-_EXTREMES = _always("rows", "extremes of its columns")
-_QUANTILES = _always("rows", "quantiles of its columns")
-_DIRECTIONS = _always("rows", "directions in which the rows vary")
-_SELECTED = _always("target", "which columns go with the target")
-_WORDS = _always("rows", "which words or keys occur")
-_KEPT = _always("rows", "some of the rows, which it keeps")
-
-#: By the class of scikit-learn; None for what a user's function decides.
-_TABLE: dict[str, Callable[[Any], Verdict | None]] = {
-    **_CONTAINERS,
-    "AdditiveChi2Sampler": _always("nothing", "it is a fixed function of each value"),
-    "Binarizer": _always("nothing", "the threshold is given"),
-    "FeatureHasher": _hashing,
-    "FrozenEstimator": _frozen,
-    "FunctionTransformer": _function,
-    "HashingVectorizer": _hashing,
-    "MissingIndicator": _indicator,
-    "Normalizer": _always("nothing", "it scales each row by itself"),
-    "OneHotEncoder": _categories,
-    "OrdinalEncoder": _categories,
-    "PolynomialFeatures": _always("nothing", "powers and products are fixed"),
-    "SimpleImputer": _imputer,
-    "SplineTransformer": _knots,
-    "GaussianRandomProjection": _projection,
-    "SparseRandomProjection": _projection,
-    "RBFSampler": _features_of_kernel,
-    "SkewedChi2Sampler": _always(
-        "nothing", "its directions are drawn without looking at values"
-    ),
-    "TfidfTransformer": _weights,
+#: By the class of scikit-learn; a verdict is None for what a user's function decides.
+_TABLE: dict[str, tuple[str, _Judge]] = {
+    "ColumnTransformer": ("parts", _columns),
+    "FeatureUnion": ("parts", _nothing("all its parts get all columns")),
+    "Pipeline": ("parts", _nothing("its steps follow each other")),
+    "AdditiveChi2Sampler": ("named", _nothing("it is a fixed function of each value")),
+    "Binarizer": ("named", _nothing("the threshold is given")),
+    "FeatureHasher": ("all", _hashing),
+    "FrozenEstimator": ("all", _frozen),
+    "FunctionTransformer": ("named", _function),
+    "HashingVectorizer": ("all", _hashing),
+    "MissingIndicator": ("named", _indicator),
+    "Normalizer": ("all", _nothing("it scales each row by itself")),
+    "OneHotEncoder": ("named", _categories),
+    "OrdinalEncoder": ("named", _categories),
+    "PolynomialFeatures": ("named", _nothing("powers and products are fixed")),
+    "SimpleImputer": ("named", _imputer),
+    "SplineTransformer": ("named", _knots),
+    "GaussianRandomProjection": ("all", _projection),
+    "SparseRandomProjection": ("all", _projection),
+    "RBFSampler": ("all", _kernel),
+    "SkewedChi2Sampler": ("all", _nothing(_DRAWN)),
+    "TfidfTransformer": ("all", _weights),
     # Learn from the rows.
-    "KBinsDiscretizer": _always("rows", "extremes or quantiles of its columns"),
-    "MaxAbsScaler": _EXTREMES,
-    "MinMaxScaler": _EXTREMES,
-    "PowerTransformer": _always("rows", "powers, means and variances"),
-    "QuantileTransformer": _QUANTILES,
-    "RobustScaler": _QUANTILES,
-    "StandardScaler": _MEANS,
-    "CountVectorizer": _WORDS,
-    "DictVectorizer": _WORDS,
-    "TfidfVectorizer": _WORDS,
-    "IterativeImputer": _always("rows", "a regression of each column on the others"),
-    "KNNImputer": _KEPT,
-    "Nystroem": _KEPT,
-    "KernelCenterer": _MEANS,
-    "VarianceThreshold": _always("rows", "which columns vary"),
+    "KBinsDiscretizer": ("named", _rows("extremes or quantiles of its columns")),
+    "MaxAbsScaler": ("named", _EXTREMES),
+    "MinMaxScaler": ("named", _EXTREMES),
+    "PowerTransformer": ("named", _rows("powers, means and variances")),
+    "QuantileTransformer": ("named", _QUANTILES),
+    "RobustScaler": ("named", _QUANTILES),
+    "StandardScaler": ("named", _rows("means and variances")),
+    "VarianceThreshold": ("named", _rows("which columns vary")),
+    "CountVectorizer": ("all", _WORDS),
+    "DictVectorizer": ("all", _WORDS),
+    "TfidfVectorizer": ("all", _WORDS),
+    "IterativeImputer": ("all", _rows("a regression of each column on the others")),
+    "KNNImputer": ("all", _KEPT),
+    "Nystroem": ("all", _KEPT),
+    "KernelCenterer": ("all", _rows("means and variances")),
+    "FeatureAgglomeration": ("all", _rows("which columns go together")),
+    "RandomTreesEmbedding": ("all", _EXTREMES),
     **dict.fromkeys(
         [
             *("PCA", "IncrementalPCA", "KernelPCA", "SparsePCA", "MiniBatchSparsePCA"),
             *("TruncatedSVD", "FactorAnalysis", "FastICA", "NMF", "MiniBatchNMF"),
-            *("DictionaryLearning", "MiniBatchDictionaryLearning"),
+            *("DictionaryLearning", "MiniBatchDictionaryLearning", "BernoulliRBM"),
             *("LatentDirichletAllocation", "Isomap", "LocallyLinearEmbedding"),
-            "BernoulliRBM",
         ],
-        _DIRECTIONS,
+        ("all", _rows("directions in which the rows vary")),
     ),
     **dict.fromkeys(
         ["KMeans", "MiniBatchKMeans", "BisectingKMeans", "Birch"],
-        _always("rows", "centres of groups of rows"),
+        ("all", _rows("centres of groups of rows")),
     ),
-    "FeatureAgglomeration": _always("rows", "which columns go together"),
-    "RandomTreesEmbedding": _always("rows", "extremes of its columns"),
     # Learn from the target.
     **dict.fromkeys(
         [
@@ -323,16 +300,16 @@ _TABLE: dict[str, Callable[[Any], Verdict | None]] = {
             *("GenericUnivariateSelect", "SelectFromModel", "RFE", "RFECV"),
             "SequentialFeatureSelector",
         ],
-        _SELECTED,
+        ("named", _SELECTED),
     ),
-    "TargetEncoder": _always("target", "means of the target for each value"),
-    "_ConstantPredictor": _always("target", "that all rows have the same label"),
+    "TargetEncoder": ("named", _target("means of the target for each value")),
+    "_ConstantPredictor": ("all", _target("that all rows have the same label")),
     **dict.fromkeys(
         [
             *("LinearDiscriminantAnalysis", "NeighborhoodComponentsAnalysis"),
             *("PLSRegression", "PLSCanonical", "PLSSVD", "CCA"),
         ],
-        _always("target", "directions that go with the target"),
+        ("all", _target("directions that go with the target")),
     ),
 }
 
@@ -343,37 +320,141 @@ def is_class(step: Any, *names: str) -> bool:
     return kind.__name__ in names and kind.__module__.split(".")[0] == "sklearn"
 
 
-def is_encoder(step: Any) -> bool:
+def is_container(step: Any) -> bool:
+    """Whether a step consists of others, which the table must know too."""
+    return is_class(step, "ColumnTransformer", "FeatureUnion", "Pipeline")
+
+
+def _is_encoder(step: Any) -> bool:
     """Whether an object is this package's encoder."""
     kind = type(step)
     place = kind.__module__.split(".")[0]
     return kind.__name__ == "DeclaredEncoder" and place == "skfdp"
 
 
-def known(step: Any) -> bool:
-    """Whether a step is in the table."""
-    return is_encoder(step) or is_class(step, *_TABLE)
-
-
-def is_container(step: Any) -> bool:
-    """Whether a step consists of others, which the table must know too."""
-    return is_class(step, *_CONTAINERS)
+def members(container: Any) -> Iterator[tuple[str, Any]]:
+    """Yield name and part of the parts of a container, fitted if it is."""
+    if is_class(container, "ColumnTransformer"):
+        fitted = getattr(container, "transformers_", None)
+        rest = ("remainder", container.remainder, ())
+        listed = [*container.transformers, rest] if fitted is None else fitted
+        yield from ((name, part) for name, part, _ in listed)
+    elif is_class(container, "FeatureUnion"):
+        yield from container.transformer_list
+    elif is_class(container, "Pipeline"):
+        yield from container.steps
 
 
 def verdict(step: Any) -> Verdict | None:
-    """Return what a step learns, None if nobody knows.
-
-    Parameters
-    ----------
-    step : transformer or estimator
-        Its parts, if it has any, have verdicts of their own.
-    """
-    if is_encoder(step):
-        return _encoding(step)
+    """Return what a step learns, its parts apart; None if nobody knows."""
+    if _is_encoder(step):
+        typed = hasattr(step, "blocks_") and step.categories_from_types()
+        assumes = CATEGORIES_OF_TYPES if typed else None
+        return _nothing("bounds, categories and knots are declared", assumes)
     if is_class(step, *_TABLE):
-        return _TABLE[type(step).__name__](step)
+        _, found = _TABLE[type(step).__name__]
+        return found(step) if callable(found) else found
     if type(step).__module__.split(".")[0] == "sklearn":
         tags = getattr(step, "__sklearn_tags__", None)
         if tags is not None and tags().estimator_type in ("classifier", "regressor"):
-            return Verdict("target", "a model of the target, fitted without noise")
+            return _target("a model of the target, fitted without noise")
     return None
+
+
+# Where the columns behind a step come from.
+
+#: For every output column the positions of the input columns that it comes from.
+Sources = tuple[frozenset[int], ...]
+# Tables that are wider than this are not followed.
+_WIDEST = 20_000
+
+
+def sources(step: Any, n_features: int) -> Sources | None:
+    """Return where the columns behind a fitted step come from, None if unknown.
+
+    Parameters
+    ----------
+    step : transformer, "passthrough", "drop" or None
+    n_features : int
+        Number of columns before it.
+    """
+    same = tuple(frozenset({j}) for j in range(n_features))
+    if step is None or isinstance(step, str):
+        return () if step == "drop" else same
+    followed = is_container(step) or verdict(step) is not None
+    if n_features > _WIDEST or not followed:
+        return None
+    if getattr(step, "n_features_in_", n_features) != n_features:
+        return None
+    try:
+        if _is_encoder(step):
+            blocks = sorted(step.blocks_, key=lambda block: block.start)
+            found: Sources | None = tuple(
+                frozenset(block.parents)
+                for block in blocks
+                for _ in range(block.start, block.stop)
+            )
+        elif is_container(step):
+            found = _of_parts(step, same)
+        elif is_class(step, "FunctionTransformer"):
+            found = same
+        else:
+            found = _by_names(step, n_features)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return None  # it is not fitted, or it is of a version that is otherwise
+    return None if found is None or len(found) > _WIDEST else found
+
+
+def _by_names(step: Any, n_features: int) -> Sources:
+    """Follow a step by the names that it gives to columns with names to be found."""
+    mark = secrets.token_hex(8)  # which no category or label holds
+    given = np.array([f"{mark}{j}." for j in range(n_features)], dtype=object)
+    step = copy.copy(step)
+    vars(step).pop("feature_names_in_", None)
+    names = step.get_feature_names_out(given)
+    everything = frozenset(range(n_features))
+    kind, _ = _TABLE[type(step).__name__]
+    # A user's function may give any name.
+    if kind != "named" or callable(getattr(step, "feature_name_combiner", None)):
+        return (everything,) * len(names)
+    found = {name: map(int, re.findall(rf"{mark}(\d+)\.", name)) for name in names}
+    constant = {"1": frozenset[int]()}  # of PolynomialFeatures
+    return tuple(
+        frozenset(found[name]) or constant.get(name, everything) for name in names
+    )
+
+
+def _of_parts(step: Any, same: Sources) -> Sources | None:
+    found: list[frozenset[int]] = []
+    if is_class(step, "Pipeline"):
+        through: Sources | None = same
+        for _, part in members(step):
+            through = through and _then(through, sources(part, len(through)))
+        return through
+    for name, part in members(step):
+        if is_class(step, "ColumnTransformer"):
+            place = step.output_indices_[name]
+            if place.stop == place.start:
+                continue
+            if place.start != len(found):
+                return None
+        before = columns_of(step, name, same)
+        own = _then(before, sources(part, len(before)))
+        if own is None:
+            return None
+        found += own
+    return tuple(found)
+
+
+def columns_of(step: Any, name: str, columns: Sequence[Any]) -> tuple[Any, ...]:
+    """Return those of the columns before a container that a part of it is given."""
+    if not is_class(step, "ColumnTransformer"):
+        return tuple(columns)
+    return tuple(columns[j] for j in step._transformer_to_input_indices[name])
+
+
+def _then(first: Sources, second: Sources | None) -> Sources | None:
+    """Return the sources behind two steps, in columns before the first."""
+    if second is None:
+        return None
+    return tuple(frozenset().union(*(first[j] for j in one)) for one in second)

@@ -1,310 +1,153 @@
-"""The privacy report: its facts in words, as a figure and as JSON."""
+"""The privacy report: facts that follow from events, made from a fit or from a file.
+
+A file holds the events and the facts beside them, and reading makes the report again.
+
+Guarantees
+----------
+* Epsilon, mu and the accountant are those that this version computes from the events.
+  A file that states other ones is refused. Epsilon of a privacy loss distribution may
+  differ by another version's discretisation; the accountant then says so.
+* Relation and public set are those of the events. A seed that an event or a step
+  admits is admitted. A composed report has the events of its members, counts all of
+  their fits and lists all that they learnt and all of their unseen steps. A file that
+  states otherwise is refused.
+* The assumptions that follow from the events are derived again, and of the others
+  those are marked as enforced that this version enforces. Each unseen step has an
+  assumption.
+
+A report is not signed: whoever edits the events edits what follows from them. What
+does not follow from them is taken as it is: the number of fits, an unseen step whose
+assumption was removed too, what others learnt, the columns of a Pipeline's table, a
+declared public set that is larger than what was disclosed, the findings of audits.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from skfdp.addresses import public
-from skfdp.privacy import checks, events, plotting, report_text
+from skfdp.privacy import checks, plotting, report_text
+from skfdp.privacy.accounting import worst
 from skfdp.privacy.assumptions import (
+    ONE_STEP,
     Assumption,
+    implied_assumptions,
     is_enforced,
     unseen_assumption,
     unseen_step,
 )
-from skfdp.privacy.events import Event, Relation, check_budget
-from skfdp.privacy.preprocessing_steps import LEARNS, Lesson
-from skfdp.privacy.public_sets import Part, check_part
-from skfdp.privacy.report_facts import Finding, ReportFacts
-from skfdp.privacy.report_text import to_html
-from skfdp.privacy.store import Receipt, dumps
+from skfdp.privacy.events import Event, check_budget, check_delta, joined, refuse
+from skfdp.privacy.preprocessing_steps import Lesson
+from skfdp.privacy.public_sets import (
+    Disclosed,
+    Part,
+    Promise,
+    check_part,
+    check_parts,
+    promise,
+)
+from skfdp.privacy.store import Receipt, dumps, package_versions
 
-# Reading a report makes it again from its events.
-#
-# Guarantees
-# ----------
-# * Epsilon, mu and the accountant are those that this version computes from the events.
-#   A file that states other ones is refused. Epsilon of a privacy loss distribution may
-#   differ by another version's discretisation; the accountant then says so.
-# * Relation and public set are those of the events. A seed that an event or a step
-#   admits is admitted. A composed report has the events of its members, counts all of
-#   their fits and lists all that they learnt and all of their unseen steps. A file that
-#   states otherwise is refused.
-# * The assumptions that follow from the events are derived again, and of the others
-#   those are marked as enforced that this version enforces. Each unseen step has an
-#   assumption.
-#
-# A report is not signed: whoever edits the events edits what follows from them. What
-# does not follow from them is taken as it is: the number of fits, an unseen step whose
-# assumption was removed too, what others learnt, the columns of a Pipeline's table, a
-# declared public set that is larger than what was disclosed, the findings of audits.
-
-
+SCHEMA = "skfdp-privacy-report"
+SCHEMA_VERSION = 1
 # Stated numbers may differ from those of the events by rounding, and epsilon of a
 # privacy loss distribution by another version's discretisation.
 _ROUNDING, _DISCRETISATION = 1e-9, 0.01
-# The fields that follow from the events and members.
+# The fields that follow from the events, the steps and the assumptions.
 _FOLLOW = (
     *("epsilon", "mu", "parts", "neighboring_relation", "public_features"),
     *("public_target", "target_name", "private_features", "seeded", "n_fits", "unseen"),
     "learnt",
 )
 
-_Report = TypeVar("_Report", bound=ReportFacts)
 
+@public("skfdp.privacy")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Finding of one audit: what was claimed, and what was seen.
 
-def rebuilt(stated: _Report) -> _Report:
-    """Return a report as its events make it, or raise ValueError if it differs."""
-    events = tuple(event for _, step in stated.steps for event in step.events)
-    if stated.steps and events != stated.events:
-        _refuse(stated, "steps", f"{len(events)} events", f"{len(stated.events)}")
-    if len(stated.parts) not in (0, len(stated.events)):
-        _refuse(stated, "parts", stated.parts, "none, or one for each event")
-    due = _due(stated)
-    for name in _FOLLOW:
-        value, follows = getattr(stated, name), getattr(due, name)
-        if not _agree(value, follows, exact=name != "epsilon" or due.mu is not None):
-            _refuse(stated, name, value, follows)
-    if (stated.accountant is None) != (due.accountant is None):
-        _refuse(stated, "accountant", stated.accountant, due.accountant)
-    accountant = due.accountant
-    if not _agree(stated.epsilon, due.epsilon, exact=True):
-        accountant = (
-            f"{due.accountant}; composed again on reading, the file claimed epsilon "
-            f"{stated.epsilon!r}"
-        )
-    return dataclasses.replace(
-        stated,
-        epsilon=due.epsilon,
-        mu=due.mu,
-        accountant=accountant,
-        assumptions=(*due.assumptions, *_other_assumptions(stated, due)),
-    )
+    An audit can refute a claim and never prove one: `passed` says that this one did
+    not refute it. A report takes findings as they are told; they change none of its
+    numbers.
 
-
-def _due(stated: ReportFacts) -> ReportFacts:
-    """Return the facts that follow from the events and members of a report."""
-    members = [step for _, step in stated.steps]
-    # It may be more than was disclosed: a larger set is a weaker claim.
-    public = frozenset(stated.public_features).union(
-        *(event.disclosed for event in stated.events)
-    )
-    for part, event in zip(stated.parts, stated.events, strict=False):
-        check_part(part, (event,), public)
-    nonprivate = any(math.isinf(one.epsilon) for one in (stated, *members))
-    closed = all(event.mu is not None for event in stated.events)
-    facts = ReportFacts.from_events(
-        subject=stated.subject,
-        events=stated.events,
-        delta=stated.delta,
-        parts=stated.parts,
-        seeded=any(one.seeded for one in (stated, *members)),
-        nonprivate=nonprivate,
-        public=public,
-        target_name=None if stated.events else stated.target_name,
-        accountant="pld" if closed and not nonprivate and stated.mu is None else "auto",
-        n_fits=max(
-            stated.n_fits, bool(stated.events), sum(step.n_fits for step in members)
-        ),
-    )
-    learnt = (
-        dataclasses.replace(one, step=f"{name}__{one.step}")
-        for name, step in stated.steps
-        for one in step.learnt
-    )
-    unseen = [f"{name}__{one}" for name, step in stated.steps for one in step.unseen]
-    unseen += filter(None, (unseen_step(one.text) for one in stated.assumptions))
-    private = stated.private_features
-    return dataclasses.replace(
-        facts,
-        private_features=private and tuple(one for one in private if one not in public),
-        learnt=_with_others(stated.learnt, learnt),
-        unseen=_with_others(stated.unseen, unseen),
-    )
-
-
-def _with_others(stated: tuple[Any, ...], others: Iterable[Any]) -> tuple[Any, ...]:
-    return (*stated, *(one for one in dict.fromkeys(others) if one not in stated))
-
-
-def _agree(value: Any, due: Any, *, exact: bool) -> bool:
-    if not (isinstance(value, float) and isinstance(due, float)):
-        return value == due
-    return math.isclose(value, due, rel_tol=_ROUNDING if exact else _DISCRETISATION)
-
-
-def _refuse(stated: ReportFacts, name: str, value: Any, due: Any) -> None:
-    raise ValueError(
-        f"report of {stated.subject[:80]!r} claims {name}={_text(value)}, its events "
-        f"give {_text(due)}: it was edited; ask for the original."
-    )
-
-
-def _text(value: Any) -> str:
-    return checks.shown([*map(str, value)] if isinstance(value, tuple) else value)
-
-
-def _other_assumptions(stated: ReportFacts, due: ReportFacts) -> tuple[Assumption, ...]:
-    """Return what is assumed beside what the events imply, by it or by a step."""
-    given = [
-        *stated.assumptions,
-        *(a for _, s in stated.steps for a in s.shared_assumptions),
-        *map(unseen_assumption, stated.unseen),
-    ]
-    marked = {assumption.text for assumption in given if assumption.enforced}
-    implied = {assumption.text for assumption in due.assumptions}
-    others = dict.fromkeys(one.text for one in given if one.text not in implied)
-    return tuple(
-        Assumption(text, text in marked and is_enforced(text)) for text in others
-    )
-
-
-def restored(
-    values: Mapping[str, Any], report: Callable[[Any], ReportFacts]
-) -> dict[str, Any]:
-    """Return the fields of a report from those of its JSON, each of its type.
-
-    Parameters
+    Attributes
     ----------
-    values : mapping
-    report : callable
-        Reads the report of a step.
+    audit : str
+        Which audit: "replay", "mechanism" or "one run".
+    subject : str
+        What was audited.
+    claimed_epsilon : float
+        May be infinite.
+    delta : float
+        Of both epsilons.
+    lower_bound : float
+        Epsilon that the outputs showed to be spent; infinite where a replay saw two
+        neighbours told apart for sure.
+    confidence : float
+        Probability, in (0, 1], with which a lower bound of this kind holds; 1 where
+        nothing was estimated.
+    n_trials : int
+        Replays, releases, or canaries, that it rests on.
+    passed : bool
+        Whether the claim was not refuted.
+    version : str
+        Of skfdp.
     """
 
-    def step(value: Mapping[str, Any]) -> tuple[str, ReportFacts]:
-        return checks.text("name", value["name"]), report(value["report"])
+    audit: str
+    subject: str
+    claimed_epsilon: float
+    delta: float
+    lower_bound: float
+    confidence: float
+    n_trials: int
+    passed: bool
+    version: str
 
-    def steps(name: str, value: Any) -> tuple[Any, ...]:
-        return tuple(map(step, _items(name, value)))
-
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        convert = steps if name == "steps" else _FIELDS[name]
-        if value is None and name in _OPTIONAL:
-            found[name] = None
-            continue
-        try:
-            found[name] = convert(name, value)
-        except (TypeError, KeyError, AttributeError):
+    def __post_init__(self) -> None:
+        checks.number("confidence", self.confidence, "in (0, 1]", lambda x: 0 < x <= 1)
+        check_delta(self.delta)
+        if self.passed and self.lower_bound > self.claimed_epsilon:
             raise ValueError(
-                f"report holds a field {name!r} of another form: pass what to_json "
-                "wrote."
-            ) from None
-    check_budget(1.0, found["delta"])
-    return found
+                f"passed=True of a finding whose lower_bound={self.lower_bound!r} is "
+                f"above claimed_epsilon={self.claimed_epsilon!r}: it was edited; ask "
+                "for the original."
+            )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-able values; infinite numbers are the string "inf"."""
+        values = dataclasses.asdict(self)
+        return {k: "inf" if v == math.inf else v for k, v in values.items()}
 
-def _texts(name: str, value: Any) -> tuple[str, ...]:
-    return tuple(checks.text(f"an entry of {name}", v) for v in _items(name, value))
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Finding:
+        """Rebuild a finding; ValueError for fields of another type or out of range."""
+        return checks.record(cls, values)
 
-
-def _items(name: str, value: Any) -> tuple[Any, ...]:
-    return checks.items(name, value, "a list")
-
-
-def _part(value: Any) -> Part | None:
-    """Return a part that somebody could be in."""
-    if value is None:
-        return None
-    part = Part.from_dict(value)
-    if part.rows is not None:
-        first, end = part.rows
-        again = Part.of(
-            rows=range(checks.count("rows", first, 0), checks.count("rows", end))
+    def __str__(self) -> str:
+        """Return it as a sentence."""
+        sure = "" if self.confidence == 1 else f" at confidence {self.confidence:.6g}"
+        verdict = "did not refute" if self.passed else "REFUTED"
+        claimed, bound = (
+            report_text.number(one, 4)
+            for one in (self.claimed_epsilon, self.lower_bound)
         )
-    else:
-        again = Part.of(column=part.column, value=part.value)
-    if again != part:
-        raise ValueError(f"part ({part}) is not in the form in which parts are stored.")
-    return part
-
-
-def _assumption(value: Mapping[str, Any]) -> Assumption:
-    return Assumption(
-        checks.text("an assumption", value["text"]),
-        checks.flag("enforced", value["enforced"]),
-    )
-
-
-def _versions(name: str, value: Mapping[str, Any]) -> dict[str, str]:
-    return {checks.text(name, k): checks.text(name, v) for k, v in value.items()}
-
-
-def _lesson(value: Mapping[str, Any]) -> Lesson:
-    learns = checks.text("learns", value["learns"])
-    if learns not in LEARNS:
-        raise ValueError(f"learns={checks.brief(learns)} must be one of {LEARNS}.")
-    return Lesson(
-        checks.text("step", value["step"]),
-        learns,
-        checks.text("reason", value["reason"]),
-    )
-
-
-def _receipt(value: Mapping[str, Any]) -> Receipt:
-    return Receipt(
-        ledger=checks.text("ledger", value["ledger"]),
-        charge=checks.count("charge", value["charge"]),
-        head=checks.text("head", value["head"]),
-    )
-
-
-_OPTIONAL = {
-    *("target_epsilon", "neighboring_relation", "private_features", "n_records"),
-    *("mu", "accountant", "target_name", "public_sources"),
-}
-_FIELDS: dict[str, Callable[[str, Any], Any]] = {
-    "subject": checks.text,
-    "released": _texts,
-    "epsilon": checks.extended,
-    "delta": lambda name, value: checks.number(name, value, "a number"),
-    "target_epsilon": checks.extended,
-    "neighboring_relation": checks.text,
-    "public_features": checks.columns,
-    "public_target": checks.flag,
-    "target_name": checks.text,
-    "private_features": checks.columns,
-    "n_records": lambda name, value: checks.count(name, value, 0),
-    "events": lambda name, value: tuple(map(Event.from_dict, _items(name, value))),
-    "parts": lambda name, value: tuple(map(_part, _items(name, value))),
-    "n_fits": lambda name, value: checks.count(name, value, 0),
-    "mu": checks.extended,
-    "accountant": checks.text,
-    "assumptions": lambda name, value: tuple(map(_assumption, _items(name, value))),
-    "seeded": checks.flag,
-    "unseen": _texts,
-    "learnt": lambda name, value: tuple(map(_lesson, _items(name, value))),
-    "public_sources": checks.columns,
-    "findings": lambda name, value: tuple(map(Finding.from_dict, _items(name, value))),
-    "receipts": lambda name, value: tuple(map(_receipt, _items(name, value))),
-    "versions": _versions,
-}
-
-
-SCHEMA = "skfdp-privacy-report"
-SCHEMA_VERSION = 1
-#: What `to_dict` writes for people and `from_dict` derives again.
-DERIVED = (
-    "guarantee",
-    "unit",
-    "unit_of_privacy",
-    "n_is_public",
-    "n_persons",
-    "delta_times_n",
-    "generator",
-    "numerics",
-    "not_covered",
-    "limits",
-)
+        return (
+            f"Audit by {self.audit} of {self.subject}: {self.n_trials} trial(s) "
+            f"{verdict} epsilon = {claimed} at delta = {self.delta:g}; lower bound "
+            f"{bound}{sure}."
+        )
 
 
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PrivacyReport(ReportFacts):
+class PrivacyReport:
     """Report of what a fit, a Pipeline or a ledger disclosed; made by `from_events`.
 
     Fields are public facts: a report can be published with the model. It pickles and
@@ -369,7 +212,176 @@ class PrivacyReport(ReportFacts):
         Package versions at the time of the fit.
     """
 
+    subject: str
+    released: tuple[str, ...] = ()
+    epsilon: float
+    delta: float
+    target_epsilon: float | None = None
+    neighboring_relation: str | None = None
+    public_features: tuple[str | int, ...] = ()
+    public_target: bool = False
+    target_name: str | None = None
+    private_features: tuple[str | int, ...] | None = None
+    n_records: int | None = None
+    events: tuple[Event, ...] = ()
+    parts: tuple[Part | None, ...] = ()
+    n_fits: int = 1
+    mu: float | None = None
+    accountant: str | None = None
+    assumptions: tuple[Assumption, ...] = ()
+    seeded: bool = False
+    unseen: tuple[str, ...] = ()
+    learnt: tuple[Lesson, ...] = ()
+    public_sources: tuple[str | int, ...] | None = None
     steps: tuple[tuple[str, PrivacyReport], ...] = ()
+    # Not compared: receipts are random, so two equal fits would differ.
+    receipts: tuple[Receipt, ...] = dataclasses.field(default=(), compare=False)
+    findings: tuple[Finding, ...] = ()
+    versions: dict[str, str] = dataclasses.field(default_factory=package_versions)
+
+    @classmethod
+    def from_events(
+        cls,
+        *,
+        subject: str,
+        events: Iterable[Event],
+        delta: float,
+        target_epsilon: float | None = None,
+        n_records: int | None = None,
+        feature_names: Sequence[str | int] | None = None,
+        target_name: str | None = None,
+        public: Collection[Disclosed] | None = None,
+        released: Iterable[str] = (),
+        assumptions: Iterable[Assumption] = (),
+        seeded: bool = False,
+        nonprivate: bool | None = None,
+        accountant: str = "auto",
+        parts: Sequence[Part | None] = (),
+        n_fits: int = 1,
+        unseen: Iterable[str] = (),
+        learnt: Iterable[Lesson] = (),
+        steps: Iterable[tuple[str, PrivacyReport]] = (),
+        receipts: Iterable[Receipt | None] = (),
+    ) -> PrivacyReport:
+        """Derive a report from the events and a few public facts.
+
+        Parameters
+        ----------
+        subject : str
+            What was fitted: the class's name.
+        events : iterable of Event
+            All releases, those of a private mean included; empty for a fit without
+            privacy. `skfdp.privacy.promise` says which compose.
+        delta : float
+            The delta to report epsilon at.
+        target_epsilon : float, default=None
+            The budget asked for.
+        n_records : int, default=None
+            Public (nominal) number of records, or of persons.
+        feature_names : sequence of str or int, default=None
+            All columns, public and private.
+        target_name : str, default=None
+            None takes that of the events.
+        public : collection, default=None
+            The public set that was declared; None: the largest one of an event.
+        released : iterable of str, default=()
+            Names of what is published: fitted attributes.
+        assumptions : iterable of Assumption, default=()
+            Those of this fit; the ones that follow from the events are added.
+        seeded : bool, default=False
+            Whether noise came from a seed; a seeded event implies it.
+        nonprivate : bool, default=None
+            Whether a fit without privacy took part; None: if there are no events.
+        accountant : {"auto", "pld"}, default="auto"
+            As in `calibrate`.
+        parts : sequence of (Part or None), default=()
+            The records that each event concerns; empty: all.
+        n_fits : int, default=1
+            Number of fits counted.
+        unseen, learnt
+            Of a Pipeline: names of steps that nobody can see into, and what others
+            without a report learnt.
+        steps : iterable of (str, PrivacyReport), default=()
+            Names and reports of the other steps, or of the members of a tool. Their
+            seeds, fits, lessons, unseen steps and assumptions are those of the whole.
+        receipts : iterable of (Receipt or None), default=()
+            What the charges returned.
+        """
+        events, steps = tuple(events), tuple(steps)
+        check_budget(1.0, delta)
+        members = [step for _, step in steps]
+        nonprivate = not events if nonprivate is None else nonprivate
+        nonprivate = nonprivate or any(math.isinf(step.epsilon) for step in members)
+        seeded = bool(seeded) or any(one.seeded for one in members)
+        seeded = seeded or any(event.seeded for event in events)
+        n_fits = max(int(n_fits), bool(events), sum(step.n_fits for step in members))
+        promised = None if nonprivate or not events else promise(events, public)
+        columns = _public_columns(events, promised)
+        parts = tuple(parts) if any(parts) else ()
+        numbers: dict[str, Any] = {"epsilon": math.inf if nonprivate else 0.0}
+        if events:
+            numbers = _spent(events, parts, float(delta), accountant)
+            if nonprivate:
+                numbers |= {"epsilon": math.inf, "mu": None}
+        inner = [
+            dataclasses.replace(one, step=f"{name}__{one.step}")
+            for name, step in steps
+            for one in step.learnt
+        ]
+        given = [*assumptions, *(a for step in members for a in step._shared)]
+        hidden = [*unseen, *(f"{name}__{one}" for name, s in steps for one in s.unseen)]
+        hidden += filter(None, (unseen_step(one.text) for one in given))
+        given += map(unseen_assumption, hidden)
+        implied = implied_assumptions(events, seeded, n_fits, parts)
+        marks: dict[str, bool] = {}
+        for one in (*implied, *given):
+            marks.setdefault(one.text, one.enforced)
+        return cls(
+            subject=str(subject),
+            released=tuple(map(str, released)),
+            delta=float(delta),
+            target_epsilon=None if target_epsilon is None else float(target_epsilon),
+            neighboring_relation=promised.neighboring_relation if promised else None,
+            public_features=columns,
+            public_target=bool(promised) and any(e.public_target for e in events),
+            target_name=target_name or _common_target(events),
+            private_features=_private_features(feature_names, columns, promised),
+            n_records=None if n_records is None else int(n_records),
+            events=events,
+            parts=parts,
+            n_fits=n_fits,
+            assumptions=tuple(Assumption(*one) for one in marks.items()),
+            seeded=seeded,
+            unseen=tuple(dict.fromkeys(map(str, hidden))),
+            learnt=tuple(dict.fromkeys([*learnt, *inner])),
+            steps=steps,
+            receipts=tuple(receipt for receipt in receipts if receipt is not None),
+            **numbers,
+        )
+
+    @property
+    def unit(self) -> str | None:
+        """Whose private part is protected: "record", "person"; None: nobody's."""
+        return None if self.neighboring_relation is None else self.events[0].unit
+
+    @property
+    def leaks(self) -> tuple[Lesson, ...]:
+        """What steps learnt from private values without privacy."""
+        return tuple(lesson for lesson in self.learnt if lesson.private)
+
+    @property
+    def _shared(self) -> list[Assumption]:
+        """The assumptions that also hold for what this is a step of."""
+        own = {ONE_STEP, *(unseen_assumption(name).text for name in self.unseen)}
+        return [one for one in self.assumptions if one.text not in own]
+
+    def at_delta(self, delta: float) -> PrivacyReport:
+        """Return the report of the same events at another delta."""
+        check_budget(1.0, delta)
+        numbers: dict[str, Any] = {}
+        if self.events and math.isfinite(self.epsilon):
+            numbers = _spent(self.events, self.parts, float(delta))
+        return dataclasses.replace(self, delta=float(delta), **numbers)
 
     @property
     def guarantee(self) -> bool:
@@ -379,7 +391,7 @@ class PrivacyReport(ReportFacts):
     @property
     def generator(self) -> str:
         """Where the noise came from."""
-        return report_text.generator_text(self.seeded)
+        return report_text.GENERATORS[self.seeded]
 
     @property
     def not_covered(self) -> tuple[str, ...]:
@@ -432,13 +444,12 @@ class PrivacyReport(ReportFacts):
             or if the report guarantees nothing.
         """
         if (why := report_text.void_text(self)) is not None:
-            events.refuse(f"the report of {self.subject}", f"{why}")
+            refuse(f"the report of {self.subject}", why)
         if any(self.parts):
-            events.refuse("a report on fits of parts", "none knows who is in a part")
-        if math.isinf(self.epsilon):
-            return events.without_privacy()
-        found = (event.to_dp_accounting(neighboring_relation) for event in self.events)
-        return events.joined([*found])
+            refuse("a report on fits of parts", "none knows who is in a part")
+        private = math.isfinite(self.epsilon)
+        found = (one.to_dp_accounting(neighboring_relation) for one in self.events)
+        return joined([*found] if private else [], private=private)
 
     def to_registry(self) -> dict[str, Any]:
         """Return a draft for the public registry of differential privacy deployments.
@@ -465,38 +476,28 @@ class PrivacyReport(ReportFacts):
         return report_text.summary(self)
 
     def _repr_html_(self) -> str:
-        return to_html(self)
+        return report_text.to_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return strictly JSON-able values; infinite numbers are the string "inf"."""
-        values: dict[str, Any] = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION}
         names = [field.name for field in dataclasses.fields(self)]
+        values = {name: getattr(self, name) for name in names}
+        epsilon = names.index("epsilon") + 1
         # Beside epsilon, which is no guarantee if they say so.
-        for name in ("learnt", "seeded"):
-            names.remove(name)
-            names.insert(names.index("epsilon") + 1, name)
-        for name in names:
-            value = getattr(self, name)
-            values[name] = "inf" if value == math.inf else value
-            if name == "epsilon":
-                values["guarantee"] = self.guarantee
-        values["findings"] = [finding.to_dict() for finding in self.findings]
-        values["steps"] = [
-            {"name": name, "report": step.to_dict()} for name, step in self.steps
-        ]
-        derived = {
-            "unit": self.unit,
-            "unit_of_privacy": report_text.relation_text(self),
-            "n_is_public": self.neighboring_relation is None
-            or Relation.of(self.neighboring_relation).counts_are_public,
-            "n_persons": self.n_records if self.unit == "person" else None,
-            "delta_times_n": self.n_records and self.delta * self.n_records,
-            "generator": self.generator,
-            "numerics": report_text.NUMERICS,
-            "not_covered": list(self.not_covered),
-            "limits": list(self.limits),
+        first = [*names[:epsilon], "guarantee", "seeded", "learnt"]
+        values |= {
+            "guarantee": self.guarantee,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "steps": [
+                {"name": name, "report": step.to_dict()} for name, step in self.steps
+            ],
         }
-        return json.loads(dumps(values | derived))
+        ordered = {
+            name: "inf" if values[name] == math.inf else values[name]
+            for name in dict.fromkeys([*first, *names])
+        }
+        schema = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION}
+        return json.loads(dumps(schema | ordered))
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return `to_dict` as text; `read_report` reads it back from a file."""
@@ -522,17 +523,221 @@ class PrivacyReport(ReportFacts):
                 f"report has schema_version={version!r}, this skfdp reads "
                 f"{SCHEMA_VERSION}: read it with the version that wrote it."
             )
-        names = [field.name for field in dataclasses.fields(cls)]
-        unknown = set(values) - {"schema", "schema_version", *names, *DERIVED}
-        if unknown:
-            raise ValueError(
-                f"report has unknown fields {sorted(map(str, unknown))}: it was "
-                "written by a newer skfdp; upgrade to read it."
-            )
-        for name in names:
-            if name not in values:
-                raise ValueError(
-                    f"report lacks the field {name!r}: pass what to_json wrote."
-                )
-        found = restored({name: values[name] for name in names}, cls.from_dict)
-        return rebuilt(cls(**found))
+        others = ("schema", "schema_version", "guarantee")
+        given = checks.fields(
+            cls, {name: one for name, one in values.items() if name not in others}
+        )
+        types = {field.name: str(field.type) for field in dataclasses.fields(cls)}
+        found = {
+            name: _restored(name, types[name], value) for name, value in given.items()
+        }
+        check_delta(found["delta"])
+        return _rebuilt(cls(**found))
+
+
+# From a file: each field of its type, and then the report that follows from them.
+
+
+def _restored(name: str, kind: str, value: Any) -> Any:
+    """Return the value of a field from that in JSON."""
+    optional = kind.endswith(" | None")
+    if optional and value is None:
+        return None
+    try:
+        return _FROM_JSON[kind.removesuffix(" | None")](name, value)
+    except (TypeError, KeyError, AttributeError):
+        raise ValueError(
+            f"report holds a field {name!r} of another form: pass what to_json wrote."
+        ) from None
+
+
+def _each(read: Callable[[Any], Any]) -> Callable[[str, Any], tuple[Any, ...]]:
+    return lambda name, value: tuple(map(read, checks.items(name, value, "a list")))
+
+
+def _each_of(kind: type) -> Callable[[str, Any], tuple[Any, ...]]:
+    return _each(lambda value: checks.record(kind, value))
+
+
+def _part(value: Any) -> Part | None:
+    """Return a part that somebody could be in."""
+    if value is None:
+        return None
+    part = Part.from_dict(value)
+    rows = None if part.rows is None else range(*part.rows)
+    if part != Part.of(rows, part.column, part.value):
+        raise ValueError(f"part ({part}) is not in the form in which parts are stored.")
+    return part
+
+
+def _step(value: Any) -> tuple[str, PrivacyReport]:
+    name = checks.text("name", value["name"])
+    return name, PrivacyReport.from_dict(value["report"])
+
+
+# By the annotation of the field.
+_FROM_JSON: dict[str, Callable[[str, Any], Any]] = {
+    "str": checks.text,
+    "bool": checks.flag,
+    "int": lambda name, value: checks.count(name, value, 0),
+    "float": checks.extended,
+    "tuple[str, ...]": _each(lambda value: checks.text("an entry of a list", value)),
+    "tuple[str | int, ...]": checks.columns,
+    "tuple[Event, ...]": _each(Event.from_dict),
+    "tuple[Part | None, ...]": _each(_part),
+    "tuple[Assumption, ...]": _each_of(Assumption),
+    "tuple[Lesson, ...]": _each_of(Lesson),
+    "tuple[Receipt, ...]": _each_of(Receipt),
+    "tuple[Finding, ...]": _each_of(Finding),
+    "tuple[tuple[str, PrivacyReport], ...]": _each(_step),
+    "dict[str, str]": lambda name, value: {
+        checks.text(name, k): checks.text(name, v) for k, v in value.items()
+    },
+}
+
+
+def _rebuilt(stated: PrivacyReport) -> PrivacyReport:
+    """Return a report as its events make it, or raise ValueError if it differs."""
+    events = tuple(event for _, step in stated.steps for event in step.events)
+    if stated.steps and events != stated.events:
+        _refuse(stated, "steps", f"{len(events)} events", f"{len(stated.events)}")
+    if len(stated.parts) not in (0, len(stated.events)):
+        _refuse(stated, "parts", stated.parts, "none, or one for each event")
+    # It may be more than was disclosed: a larger set is a weaker claim.
+    public = frozenset(stated.public_features).union(
+        *(event.disclosed for event in stated.events)
+    )
+    for part, event in zip(stated.parts, stated.events, strict=False):
+        check_part(part, (event,), public)
+    nonprivate = math.isinf(stated.epsilon)
+    closed = all(event.mu is not None for event in stated.events)
+    distributions = closed and not nonprivate and stated.mu is None
+    due = PrivacyReport.from_events(
+        subject=stated.subject,
+        events=stated.events,
+        delta=stated.delta,
+        parts=stated.parts,
+        seeded=stated.seeded,
+        nonprivate=nonprivate,
+        public=public,
+        target_name=None if stated.events else stated.target_name,
+        accountant="pld" if distributions else "auto",
+        n_fits=stated.n_fits,
+        assumptions=[
+            Assumption(one.text, one.enforced and is_enforced(one.text))
+            for one in stated.assumptions
+        ],
+        unseen=stated.unseen,
+        learnt=stated.learnt,
+        steps=stated.steps,
+    )
+    private = stated.private_features
+    if private is not None:
+        private = tuple(one for one in private if one not in public)
+    due = dataclasses.replace(due, private_features=private)
+    for name in _FOLLOW:
+        value, follows = getattr(stated, name), getattr(due, name)
+        if not _agree(value, follows, exact=name != "epsilon" or due.mu is not None):
+            _refuse(stated, name, value, follows)
+    accountant = due.accountant
+    if (stated.accountant is None) != (accountant is None):
+        _refuse(stated, "accountant", stated.accountant, accountant)
+    if not _agree(stated.epsilon, due.epsilon, exact=True):
+        accountant = (
+            f"{accountant}; composed again on reading, the file claimed epsilon "
+            f"{stated.epsilon!r}"
+        )
+    derived = {name: getattr(due, name) for name in ("epsilon", "mu", "assumptions")}
+    return dataclasses.replace(stated, accountant=accountant, **derived)
+
+
+def _agree(value: Any, due: Any, *, exact: bool) -> bool:
+    if not (isinstance(value, float) and isinstance(due, float)):
+        return value == due
+    return math.isclose(value, due, rel_tol=_ROUNDING if exact else _DISCRETISATION)
+
+
+def _refuse(stated: PrivacyReport, name: str, value: Any, due: Any) -> None:
+    claimed, follows = (
+        checks.shown([*map(str, one)] if isinstance(one, tuple) else one)
+        for one in (value, due)
+    )
+    raise ValueError(
+        f"report of {stated.subject[:80]!r} claims {name}={claimed}, its events give "
+        f"{follows}: it was edited; ask for the original."
+    )
+
+
+def read_report(path: str | os.PathLike[str]) -> PrivacyReport:
+    """Read a report that was written as ``Path(path).write_text(report.to_json())``.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a report, has another schema, or was edited.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path={checks.shown(path)} must be the path of a file.")
+    try:
+        values = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):  # of JSON, UTF-8, a path; deep, or too long
+        raise ValueError(
+            f"path={str(path)!r} is not a JSON file: pass what to_json wrote."
+        ) from None
+    return PrivacyReport.from_dict(values)
+
+
+# From events: what is public, what is private, and what was spent.
+
+
+def _spent(
+    events: tuple[Event, ...],
+    parts: tuple[Part | None, ...],
+    delta: float,
+    accountant: str = "auto",
+) -> dict[str, Any]:
+    """Return epsilon, mu and the accountant."""
+    check_parts(parts)
+    places = parts or (None,) * len(events)
+    return dataclasses.asdict(worst(events, places, delta, accountant=accountant))
+
+
+def plain_names(names: Iterable[Any]) -> tuple[str | int, ...]:
+    """Return NumPy's strings and numbers as Python's, for JSON and equality."""
+    return tuple(name.item() if hasattr(name, "item") else name for name in names)
+
+
+def _common_target(events: tuple[Event, ...]) -> str | None:
+    """Return the name of the target where all fits that name one have the same."""
+    names = {event.target_name for event in events} - {None}
+    return names.pop() if len(names) == 1 else None
+
+
+def _public_columns(
+    events: tuple[Event, ...], promised: Promise | None
+) -> tuple[str | int, ...]:
+    """Return the columns of the public set: as fits disclosed them, then the rest."""
+    if promised is None:
+        return ()
+    columns = dict.fromkeys(name for e in events for name in e.public_features)
+    targets = {event.target_name for event in events if event.public_target}
+    declared = {name for name in promised.public if isinstance(name, str)}
+    return (*columns, *sorted(declared - columns.keys() - targets))
+
+
+def _private_features(
+    feature_names: Sequence[str | int] | None,
+    public_columns: tuple[str | int, ...],
+    promised: Promise | None,
+) -> tuple[str | int, ...] | None:
+    if feature_names is None or promised is None:
+        return None
+    # Events name public columns, or count them where the data have no names.
+    public = frozenset(public_columns) | promised.public
+    names = plain_names(feature_names)
+    private = (
+        name
+        for position, name in enumerate(names)
+        if name not in public and position not in public
+    )
+    return tuple(dict.fromkeys(private))

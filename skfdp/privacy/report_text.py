@@ -9,7 +9,7 @@ import collections
 import html
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from skfdp.privacy.accounting import detection_rate
@@ -17,120 +17,40 @@ from skfdp.privacy.assumptions import INTEGER_SEED, ONE_STEP
 from skfdp.privacy.events import Event, Relation
 from skfdp.privacy.preprocessing_steps import Lesson
 from skfdp.privacy.public_sets import name_text
-from skfdp.privacy.report_facts import ReportFacts
 
-# The meaning of epsilon for one person: what somebody could detect.
+# A `PrivacyReport`, whose module imports this one.
+Report = Any
 
+_WIDTH = 79
+# More names than this are counted, not listed, in text (and in a repr); JSON lists
+# them all.
+_LISTED, _LISTED_IN_REPR = 20, 4
 
-# What somebody knows, what they try to tell, and what they detect if they are right.
-_GUESSES = {
+# What is protected, by unit.
+_PARTS = {
+    "record": "the private part of one record",
+    "person": "the private parts of all rows of one person",
+}
+# What neighbours are, what somebody tries to tell, and what they then detect.
+_RELATIONS = {
     "replace_one": (
-        "everything except the private part of one record",
-        "which of two values it has",
+        "Two tables are neighbours if they agree in all but {part}, which may be "
+        "replaced by any other value.",
+        "which of two values is the true one",
         "the true value",
     ),
     "replace_special": (
-        "everything except the private part of one record",
-        "whether it was used at all",
+        "Two tables are neighbours if they agree in all but {part}, in whose place one "
+        "of them has an empty value, which contributes nothing to any release. This is "
+        "weaker than replacement by another value, which takes two such steps.",
+        "whether that was used at all",
         "its use",
     ),
     "add_or_remove_one": (
-        "every record except one",
+        "Two tables are neighbours if one of them has one more record. Nothing of a "
+        "record is public.",
         "whether that one is in the table",
         "its presence",
-    ),
-}
-
-# The same where all rows of a person are protected together.
-_GUESSES_OF_PERSONS = {
-    "replace_one": (
-        "everything except the private parts of one person's rows",
-        "which of two sets of values they have",
-        "the true values",
-    ),
-    "replace_special": (
-        "everything except the private parts of one person's rows",
-        "whether they were used at all",
-        "their use",
-    ),
-}
-
-
-def attack_power(report: ReportFacts, false_alarms: float = 0.01) -> float:
-    """Return the largest detection rate at a given false-alarm rate.
-
-    It follows from the whole privacy curve of the releases, not from one pair of
-    epsilon and delta, and holds for the most exposed record.
-    """
-    if math.isinf(report.epsilon):
-        return 1.0
-    return detection_rate(report.events, report.parts, false_alarms)
-
-
-def detections(report: ReportFacts) -> int:
-    """Return in how many of 100 cases a test with 1 % false alarms detects, at most.
-
-    Rounded up, so that "at most" stays true.
-    """
-    return math.ceil(100 * attack_power(report))
-
-
-def meaning_text(report: ReportFacts) -> str:
-    """Return what epsilon means for one person."""
-    if math.isinf(report.epsilon):
-        return (
-            "NOTHING IS PROTECTED. At least one of the fits ran without privacy "
-            "(epsilon = infinity): what was released may reveal any record."
-        )
-    if report.epsilon == 0 and not report.events:
-        return "Nothing was released yet, so nothing was disclosed."
-    factor = math.exp(min(report.epsilon, 700.0))
-    relation = report.neighboring_relation or "replace_special"
-    guesses = _GUESSES_OF_PERSONS if report.unit == "person" else _GUESSES
-    known, question, truth = guesses[relation]
-    cases = detections(report)
-    detected = (
-        f"they detect {truth} in at most {cases} of 100"
-        if cases < 100
-        else f"they may detect {truth} nearly every time"
-    )
-    return (
-        f"Any outcome is at most e^epsilon = {factor:.4g} times as likely with one "
-        "table as with its neighbour, apart from a probability delta. Suppose somebody "
-        f"knows {known} and tries to tell {question}. If they raise a false alarm in 1 "
-        f"of 100 cases, {detected}."
-    )
-
-
-# The wording of what is protected: of whom, against what, and of whom not.
-
-
-_TEXTS = {
-    "replace_one": (
-        "Two tables are neighbours if they differ in the private part of one record, "
-        "which may be replaced by any other value while its public part stays."
-    ),
-    "replace_special": (
-        "Two tables are neighbours if the private part of one record is replaced by an "
-        "empty value, which contributes nothing to any release. This is weaker than "
-        "replacing it by another value, which takes two such steps."
-    ),
-    "add_or_remove_one": (
-        "Two tables are neighbours if one of them has one more record. Nothing of a "
-        "record is public."
-    ),
-}
-
-_TEXTS_OF_PERSONS = {
-    "replace_one": (
-        "Two tables are neighbours if they differ in the private parts of the rows of "
-        "one person, any of which may be replaced by any other value while their "
-        "public parts stay."
-    ),
-    "replace_special": (
-        "Two tables are neighbours if the private parts of all rows of one person are "
-        "replaced by empty values, which contribute nothing to any release. This is "
-        "weaker than replacing them by other values, which takes two such steps."
     ),
 }
 #: Of every report where persons are protected.
@@ -148,51 +68,6 @@ _UNITS = {
         "others (household, family) is protected less."
     ),
 }
-_LIMITS = (
-    "Public columns are not protected at all, and neither is what can be inferred from "
-    "them about the private ones.",
-    "Facts about the population are not protected: the model may teach that a group "
-    "has a property, and a member's property may be guessed from it whether or not "
-    "this member's record was used.",
-    "Epsilons of several analyses of the same data add up, at worst.",
-)
-
-
-def limits(report: ReportFacts) -> tuple[str, ...]:
-    """Return what differential privacy does not promise."""
-    first, *others = _LIMITS
-    of_persons = (PARTITION,) * (report.unit == "person")
-    return (first, _UNITS[report.unit or "record"], *of_persons, *others)
-
-
-def relation_text(report: ReportFacts) -> str:
-    """Return what neighbours are."""
-    if report.neighboring_relation is None:
-        return "nothing is protected"
-    texts = _TEXTS_OF_PERSONS if report.unit == "person" else _TEXTS
-    return texts[report.neighboring_relation]
-
-
-def unit_text(report: ReportFacts) -> str:
-    """Return whose private part is protected, and of how many there are."""
-    if report.unit is None:
-        return "none"
-    n = report.n_records
-    if report.unit == "record":
-        return "one record" if n is None else f"one record, of {n}"
-    return "all rows of one person" + ("" if n is None else f", of {n} persons")
-
-
-def counted_text(report: ReportFacts) -> str:
-    """Return what `n_records` counts."""
-    return "persons" if report.unit == "person" else "records"
-
-
-_WIDTH = 79
-# More names than this are counted, not listed, in text (and in a repr); JSON lists
-# them all.
-_LISTED, _LISTED_IN_REPR = 20, 4
-
 NOT_COVERED = (
     "Other fits: a report cannot know whether its estimator is the best of a search or "
     "of several tries (best_estimator_ of GridSearchCV, estimator_ of "
@@ -212,15 +87,17 @@ NOT_COVERED = (
     "Side channels: running time, memory use, and refusals: of types and shapes, and "
     "of malformed private values where on_invalid='replace' did not take them.",
 )
-
-_SEEDED = (
-    "a user's integer seed: reproducible, for experiments only. Who knows or guesses "
-    "the seed can remove the noise; epsilon is then no guarantee"
-)
-_CRYPTOGRAPHIC = (
-    "a cryptographic generator keyed by the operating system for this fit alone; the "
-    "key is not stored"
-)
+#: Where the noise came from, by whether it was seeded.
+GENERATORS = {
+    True: (
+        "a user's integer seed: reproducible, for experiments only. Who knows or "
+        "guesses the seed can remove the noise; epsilon is then no guarantee"
+    ),
+    False: (
+        "a cryptographic generator keyed by the operating system for this fit alone; "
+        "the key is not stored"
+    ),
+}
 NUMERICS = (
     "Contributions are rounded to integers of a fixed grid before they are summed, "
     "sums are exact, and Gaussian noise is rounded to the same grid before it is "
@@ -229,49 +106,7 @@ NUMERICS = (
 )
 
 
-def generator_text(seeded: bool) -> str:
-    """Return where the noise came from."""
-    return _SEEDED if seeded else _CRYPTOGRAPHIC
-
-
-def not_covered(report: ReportFacts) -> tuple[str, ...]:
-    """Return the accesses to the data that the numbers do not count."""
-    charges = (
-        f"Charge {receipt.charge} of a ledger's file: charges before it are counted by "
-        "the report of that ledger."
-        for receipt in report.receipts
-        if receipt.charge > 1
-    )
-    leaks = map(leak_text, report.leaks)
-    return (*leaks, *charges, *NOT_COVERED)
-
-
-def leak_text(lesson: Lesson) -> str:
-    """Return what a step learnt without privacy, as a sentence."""
-    return (
-        f"Step {lesson.step} learns from the {lesson.learns} without privacy: "
-        f"{lesson.reason}."
-    )
-
-
-def void_text(report: ReportFacts) -> str | None:
-    """Return in a few words why a report guarantees nothing, None if it does."""
-    why = [INTEGER_SEED] * report.seeded
-    why += ["a step learns without privacy"] * bool(report.leaks)
-    why += ["an audit refuted it"] * bool(refuted_texts(report))
-    return " and ".join(why) or None
-
-
-def epsilon_text(report: ReportFacts, digits: int = 6) -> str:
-    """Return epsilon, or "void" and the reason in its place."""
-    why = void_text(report)
-    return number(report.epsilon, digits) if why is None else f"void ({why})"
-
-
-def unseen_text(report: ReportFacts) -> str:
-    """Return the names of the unseen steps, "" if there are none."""
-    steps = "step" if len(report.unseen) == 1 else "steps"
-    return f"{steps} {names_text(report.unseen)}" if report.unseen else ""
+# Words and numbers: of values, columns, targets and units.
 
 
 def number(value: float, digits: int = 6) -> str:
@@ -279,11 +114,11 @@ def number(value: float, digits: int = 6) -> str:
     return "infinite" if math.isinf(value) else f"{value:.{digits}g}"
 
 
-def names_text(names: Sequence[str | int]) -> str:
+def names_text(names: Sequence[str | int], most: int = _LISTED) -> str:
     """Return a list of column names, shortened."""
-    listed = ", ".join(map(name_text, names[:_LISTED]))
-    hidden = len(names) - _LISTED
-    return f"{listed} and {hidden} more" if hidden > 0 else listed
+    hidden = len(names) - most
+    more = f" and {hidden} more" if hidden > 0 else ""
+    return ", ".join(map(name_text, names[:most])) + more
 
 
 def columns_text(names: Sequence[str | int]) -> str:
@@ -292,14 +127,28 @@ def columns_text(names: Sequence[str | int]) -> str:
     return names_text(names) if positions else f"the column(s) {names_text(names)}"
 
 
-def public_text(report: ReportFacts) -> str:
+def public_text(report: Report) -> str:
     """Return which part of a record is public."""
     parts = [columns_text(report.public_features)] * bool(report.public_features)
     parts += [_targets_text(report, public=True)] * report.public_target
     return " and ".join(filter(None, parts)) or "nothing"
 
 
-def _targets_text(report: ReportFacts, *, public: bool) -> str:
+def private_text(report: Report) -> str:
+    """Return which part of a record is protected."""
+    if math.isinf(report.epsilon):
+        return "nothing"
+    if report.private_features is None:
+        # A public target of one fit may be a column of another one.
+        other = report.public_target or report.public_features
+        columns = "all other columns" if other else "all columns"
+    else:
+        columns = report.private_features and columns_text(report.private_features)
+    target = "" if _no_private_target(report) else _targets_text(report, public=False)
+    return " and ".join(filter(None, (columns, target)))
+
+
+def _targets_text(report: Report, *, public: bool) -> str:
     """Return the public or the private targets of all fits, by name."""
     names = {e.target_name for e in report.events if e.public_target == public}
     others = {e.target_name for e in report.events if e.public_target and not public}
@@ -315,59 +164,318 @@ def _targets_text(report: ReportFacts, *, public: bool) -> str:
     return " ".join(["the target", *named])
 
 
-def private_text(report: ReportFacts) -> str:
-    """Return which part of a record is protected."""
-    if math.isinf(report.epsilon):
-        return "nothing"
-    if report.private_features is None:
-        # A public target of one fit may be a column of another one.
-        other = report.public_target or report.public_features
-        columns = "all other columns" if other else "all columns"
-    elif report.private_features:
-        columns = columns_text(report.private_features)
-    else:
-        columns = ""
-    target = "" if _no_private_target(report) else _targets_text(report, public=False)
-    return " and ".join(filter(None, (columns, target)))
-
-
-def _no_private_target(report: ReportFacts) -> bool:
+def _no_private_target(report: Report) -> bool:
     """Whether no fit had a target, or every target is in the public set."""
     public: set[str | int | None] = set(report.public_features)
     public |= {e.target_name for e in report.events if e.public_target}
-    targets = [event for event in report.events if _has_target(event)]
+    targets = [
+        event
+        for event in report.events
+        if event.target_name is not None
+        or event.public_target
+        or "target" in event.unnamed
+    ]
     if not targets:  # an event may say nothing of it; several would say too much
         return report.public_target or report.n_fits > 1
     return all(event.public_target or event.target_name in public for event in targets)
 
 
-def _has_target(event: Event) -> bool:
-    named = event.target_name is not None
-    return named or event.public_target or "target" in event.unnamed
+def relation_text(report: Report) -> str:
+    """Return what neighbours are."""
+    text, _, _ = _RELATIONS[report.neighboring_relation]
+    return text.format(part=_PARTS[report.unit])
 
 
-def delta_text(report: ReportFacts) -> str:
-    """Return delta compared with one over the number of records, or of persons."""
-    many = counted_text(report)
-    if report.n_records is None:
-        return f"The number of {many} is not recorded here; delta should be below 1/n."
-    n = f"{report.n_records} persons" if many == "persons" else f"{report.n_records}"
-    product = report.delta * report.n_records
-    if product >= 1:
+def unit_text(report: Report) -> str:
+    """Return whose private part is protected, and of how many there are."""
+    if report.unit is None:
+        return "none"
+    n = report.n_records
+    if report.unit == "record":
+        return "one record" if n is None else f"one record, of {n}"
+    return "all rows of one person" + ("" if n is None else f", of {n} persons")
+
+
+def limits(report: Report) -> tuple[str, ...]:
+    """Return what differential privacy does not promise."""
+    return (
+        "Public columns are not protected at all, and neither is what can be inferred "
+        "from them about the private ones.",
+        _UNITS[report.unit or "record"],
+        *(PARTITION,) * (report.unit == "person"),
+        "Facts about the population are not protected: the model may teach that a "
+        "group has a property, and a member's property may be guessed from it whether "
+        "or not this member's record was used.",
+        "Epsilons of several analyses of the same data add up, at worst.",
+    )
+
+
+# What makes epsilon no guarantee, and what the numbers do not count.
+
+
+def leak_text(lesson: Lesson) -> str:
+    """Return what a step learnt without privacy, as a sentence."""
+    return (
+        f"Step {lesson.step} learns from the {lesson.learns} without privacy: "
+        f"{lesson.reason}."
+    )
+
+
+def refuted_texts(report: Report) -> list[str]:
+    """Return the findings that refute a claim, those of steps included."""
+    own = [str(finding) for finding in report.findings if not finding.passed]
+    return own + [text for _, step in report.steps for text in refuted_texts(step)]
+
+
+def void_text(report: Report) -> str | None:
+    """Return in a few words why a report guarantees nothing, None if it does."""
+    why = [INTEGER_SEED] * report.seeded
+    why += ["a step learns without privacy"] * bool(report.leaks)
+    why += ["an audit refuted it"] * bool(refuted_texts(report))
+    return " and ".join(why) or None
+
+
+def epsilon_text(report: Report, digits: int = 6) -> str:
+    """Return epsilon, or "void" and the reason in its place."""
+    why = void_text(report)
+    return number(report.epsilon, digits) if why is None else f"void ({why})"
+
+
+def unseen_text(report: Report) -> str:
+    """Return the names of the unseen steps, "" if there are none."""
+    steps = "step" if len(report.unseen) == 1 else "steps"
+    return f"{steps} {names_text(report.unseen)}" if report.unseen else ""
+
+
+def not_covered(report: Report) -> tuple[str, ...]:
+    """Return the accesses to the data that the numbers do not count."""
+    charges = (
+        f"Charge {receipt.charge} of a ledger's file: charges before it are counted by "
+        "the report of that ledger."
+        for receipt in report.receipts
+        if receipt.charge > 1
+    )
+    return (*map(leak_text, report.leaks), *charges, *NOT_COVERED)
+
+
+# The meaning of epsilon for one person: what somebody could detect.
+
+
+def attack_power(report: Report, false_alarms: float = 0.01) -> float:
+    """Return the largest detection rate at a given false-alarm rate.
+
+    It follows from the whole privacy curve of the releases, not from one pair of
+    epsilon and delta, and holds for the most exposed record.
+    """
+    if math.isinf(report.epsilon):
+        return 1.0
+    return detection_rate(report.events, report.parts, false_alarms)
+
+
+def detections(report: Report) -> int:
+    """Return in how many of 100 cases a test with 1 % false alarms detects, at most.
+
+    Rounded up, so that "at most" stays true.
+    """
+    return math.ceil(100 * attack_power(report))
+
+
+def meaning_text(report: Report) -> str:
+    """Return what epsilon means for one person."""
+    if math.isinf(report.epsilon):
         return (
-            f"delta * n = {product:.3g}, with n = {n}: TOO LARGE. A mechanism that "
-            f"publishes one {report.unit or 'record'} chosen at random would satisfy "
-            "it."
+            "NOTHING IS PROTECTED. At least one of the fits ran without privacy "
+            "(epsilon = infinity): what was released may reveal any record."
         )
-    return f"delta * n = {product:.3g}, with n = {n}; it should be small."
+    if not report.events:
+        return "Nothing was released yet, so nothing was disclosed."
+    factor = math.exp(min(report.epsilon, 700.0))
+    _, question, truth = _RELATIONS[report.neighboring_relation]
+    known = "every record except one"
+    if Relation.of(report.neighboring_relation).counts_are_public:
+        known = f"everything except {_PARTS[report.unit]}"
+    cases = detections(report)
+    detected = (
+        f"they detect {truth} in at most {cases} of 100"
+        if cases < 100
+        else f"they may detect {truth} nearly every time"
+    )
+    return (
+        f"Any outcome is at most e^epsilon = {factor:.4g} times as likely with one "
+        "table as with its neighbour, apart from a probability delta. Suppose somebody "
+        f"knows {known} and tries to tell {question}. If they raise a false alarm in 1 "
+        f"of 100 cases, {detected}."
+    )
+
+
+# The statement, section by section, in the order in which to read them.
+
+
+def statement(report: Report) -> str:
+    """Return the whole report in plain language."""
+    why, state = void_text(report), ""
+    if why:
+        state = f" (VOID: {why})"
+    elif unseen := unseen_text(report):
+        state = f" (NOT CHECKED: {unseen})"
+    title = _wrapped(f"PRIVACY STATEMENT{state}: {report.subject}")
+    lines = [title, "=" * min(_WIDTH, len(title))]
+    if any(one.text == ONE_STEP for one in report.assumptions):
+        lines += ["", _wrapped(ONE_STEP)]
+    for name, paragraphs in _sections(report):
+        if found := [*map(_wrapped, paragraphs)]:
+            lines += ["", name, "-" * len(name), *found]
+    return "\n".join(lines)
+
+
+def _sections(report: Report) -> Iterator[tuple[str, Iterable[str]]]:
+    """Yield titles and paragraphs; a section without any is left out."""
+    void = void_text(report) is not None
+    private = math.isfinite(report.epsilon)  # otherwise there is nothing to assume
+    yield "Warning", _warnings(report)
+    yield "What is protected", _protected(report)
+    yield "Public columns of the table", filter(None, [renamed_text(report)])
+    yield "The numbers", numbers(report)
+    yield "What it means", [meaning_text(report)] * (not void)
+    yield "Assumptions", _bullets(_assumptions(report)) * private
+    yield "Not covered by these numbers", _bullets(not_covered(report)) * private
+    yield "What was released", _bullets(report.released or ("not recorded",))
+    yield "Composed of", _bullets(_steps(report, void))
+    yield "What other steps learnt", _bullets(_learnt(report))
+    yield "How it was computed", _mechanism(report)
+    yield "Audits", _bullets(_findings(report))
+    yield "Limits", _bullets(limits(report)) * private
+
+
+def _wrapped(paragraph: str) -> str:
+    # Names come from data: a line break or a control character must not forge layout.
+    paragraph = "".join(c if c.isprintable() else " " for c in paragraph)
+    indent = "  " if paragraph.startswith("- ") else ""
+    return textwrap.fill(
+        paragraph, _WIDTH, subsequent_indent=indent, break_on_hyphens=False
+    )
+
+
+def _bullets(texts: Iterable[str]) -> list[str]:
+    return [f"- {text}" for text in texts]
+
+
+def _warnings(report: Report) -> Iterator[str]:
+    if report.seeded:
+        yield f"The noise came from {GENERATORS[True]}."
+    yield from _bullets(refuted_texts(report))
+    if report.leaks:
+        yield from _bullets(map(leak_text, report.leaks))
+        yield (
+            "No epsilon holds for the whole: the fitted object and all that it returns "
+            "depend on private values without noise."
+        )
+
+
+def _protected(report: Report) -> Iterator[str]:
+    if report.unit is None:
+        yield "Nothing."
+        return
+    persons = report.unit == "person"
+    counts = (
+        f"The number of {'rows and of persons' if persons else 'records'}, the column "
+        "names and all parameters are public."
+        if Relation.of(report.neighboring_relation).counts_are_public
+        else "The number of records is protected too; n_records is a public nominal "
+        "count."
+    )
+    whose = "in all rows of each person together" if persons else "in each record"
+    yield f"Private, {whose}: {private_text(report)}."
+    yield f"Public, not protected: {public_text(report)}."
+    yield (
+        f"{relation_text(report)} "
+        f'(neighboring_relation="{report.neighboring_relation}") {counts}'
+    )
+    if persons:
+        yield PARTITION
+
+
+def renamed_text(report: Report) -> str:
+    """Return which columns of a Pipeline's table are public, where this is news."""
+    found = report.public_sources
+    if not found or found == report.public_features or report.private_features == ():
+        return ""
+    return (
+        f"Not protected, in the table that the Pipeline was given: "
+        f"{columns_text(found)}. What its last step treats as public was computed "
+        f"from that: {columns_text(report.public_features)}."
+    )
+
+
+def numbers(report: Report) -> Iterator[str]:
+    """Yield the sentences on epsilon and delta."""
+    holds = void_text(report) is None
+    many = "persons" if report.unit == "person" else "records"
+    yield f"epsilon = {epsilon_text(report)} at delta = {report.delta:g}."
+    if report.target_epsilon is not None and holds:
+        yield f"Budget asked for: epsilon = {number(report.target_epsilon)}."
+    n = report.n_records
+    if n is None:
+        yield f"The number of {many} is not recorded here; delta should be below 1/n."
+    else:
+        product = f"delta * n = {report.delta * n:.3g}, with n = {n} {many}"
+        if report.delta * n < 1:
+            yield f"{product}; it should be small."
+        else:
+            yield (
+                f"{product}: TOO LARGE. A mechanism that publishes one of these "
+                f"{many} chosen at random would satisfy it."
+            )
+    if report.parts and holds:
+        yield (
+            f"Some fits used a part of the {many} only. These are the numbers of the "
+            f"most exposed {report.unit}."
+        )
+    yield f"Fits counted: {report.n_fits}."
+    if report.mu is not None and holds:
+        yield f"Exact Gaussian-DP parameter of the whole: mu = {number(report.mu)}."
+
+
+def _assumptions(report: Report) -> Iterator[str]:
+    for assumption in report.assumptions:
+        if assumption.text != ONE_STEP:  # printed below the title
+            state = "enforced by the code" if assumption.enforced else "NOT checked"
+            yield f"{assumption.text} [{state}]"
+
+
+def _steps(report: Report, void: bool) -> Iterator[str]:
+    for name, step in report.steps:
+        own = f", epsilon = {number(step.epsilon)} at delta = {step.delta:g} by itself"
+        yield f"{name}: {step.subject}" + own * (not void)
+    if report.steps and not void:
+        yield "The composition is exact, at the largest of these deltas."
+
+
+def _learnt(report: Report) -> Iterator[str]:
+    for lesson in report.learnt:
+        origin = "nothing" if lesson.learns == "nothing" else f"from {lesson.learns}"
+        yield f"{lesson.step}: {origin}; {lesson.reason}"
+
+
+def _mechanism(report: Report) -> Iterator[str]:
+    counts = collections.Counter(map(event_text, report.events))
+    for text, count in counts.items():
+        yield f"- {text}" + (f"; {count} times" if count > 1 else "")
+    if report.accountant is not None:
+        yield f"Accountant: {report.accountant}."
+    if report.events:
+        yield f"Generator: {GENERATORS[report.seeded]}."
+        yield f"Numbers: {NUMERICS}"
+    yield f"Versions: {_versions(report)}."
+
+
+def _versions(report: Report) -> str:
+    return ", ".join(f"{name} {one}" for name, one in report.versions.items())
 
 
 def event_text(event: Event) -> str:
     """Return one event as a line of symbols."""
-    stds = event.step_stds
-    low, high = float(stds[0]), float(stds[-1])
-    if len(event.noise_std) > 1:
-        low, high = min(event.noise_std), max(event.noise_std)
+    (low, _), *_, (high, _) = [*event.grouped_stds] * 2  # sorted
     noise = number(low) if low == high else f"{number(low)} to {number(high)}"
     sampling = (
         "full batch"
@@ -382,20 +490,16 @@ def event_text(event: Event) -> str:
     )
 
 
-def statement(report: ReportFacts) -> str:
-    """Return the whole report in plain language."""
-    why = void_text(report)
-    state = f" (VOID: {why})" if why else ""
-    if not why and (unseen := unseen_text(report)):
-        state = f" (NOT CHECKED: {unseen})"
-    title = _wrapped(f"PRIVACY STATEMENT{state}: {report.subject}")
-    head = [title, "=" * min(_WIDTH, len(title))]
-    if any(one.text == ONE_STEP for one in report.assumptions):
-        head += ["", _wrapped(ONE_STEP)]
-    return "\n".join([*head, *_sections(report)])
+def _findings(report: Report) -> Iterator[str]:
+    yield from map(str, report.findings)
+    if report.findings:
+        yield "An audit can refute a claim and never prove one."
 
 
-def summary(report: ReportFacts) -> str:
+# The report in a notebook: its repr, and HTML.
+
+
+def summary(report: Report) -> str:
     """Return what fits a screen: the `repr` of a report."""
     names, more = report.public_features[:_LISTED_IN_REPR], ""
     if (hidden := len(report.public_features) - len(names)) > 0:
@@ -415,193 +519,22 @@ def summary(report: ReportFacts) -> str:
     return "\n".join([f"{type(report).__name__}(", *(f"    {x}" for x in lines), ")"])
 
 
-def _sections(report: ReportFacts) -> Iterable[str]:
-    """Yield the parts, in the order in which to read them."""
-    private = math.isfinite(report.epsilon)
-    if warnings := list(_warnings(report)):
-        yield _section("Warning", warnings)
-    yield _section("What is protected", _unit(report))
-    if renamed := renamed_text(report):
-        yield _section("Public columns of the table", [renamed])
-    yield _section("The numbers", numbers(report))
-    if void_text(report) is None:
-        yield _section("What it means", [meaning_text(report)])
-    if private:  # without privacy there is nothing to assume
-        yield _section("Assumptions", _bullets(_assumptions(report)))
-        yield _section("Not covered by these numbers", _bullets(not_covered(report)))
-    yield _section("What was released", _bullets(report.released or ("not recorded",)))
-    if report.steps:
-        yield _section("Composed of", _bullets(_steps(report)))
-    if report.learnt:
-        yield _section("What other steps learnt", _bullets(_learnt(report)))
-    yield _section("How it was computed", _mechanism(report))
-    if report.findings:
-        yield _section("Audits", _bullets(_findings(report)))
-    if private:
-        yield _section("Limits", _bullets(limits(report)))
-
-
-def _warnings(report: ReportFacts) -> Iterable[str]:
-    if report.seeded:
-        yield f"The noise came from {_SEEDED}."
-    yield from _bullets(refuted_texts(report))
-    if report.leaks:
-        yield from _bullets(map(leak_text, report.leaks))
-        yield (
-            "No epsilon holds for the whole: the fitted object and all that it returns "
-            "depend on private values without noise."
-        )
-
-
-def renamed_text(report: ReportFacts) -> str:
-    """Return which columns of a Pipeline's table are public, where this is news."""
-    found = report.public_sources
-    if not found or found == report.public_features or report.private_features == ():
-        return ""
-    return (
-        f"Not protected, in the table that the Pipeline was given: "
-        f"{columns_text(found)}. What its last step treats as public was computed "
-        f"from that: {columns_text(report.public_features)}."
-    )
-
-
-def _section(title: str, paragraphs: Iterable[str]) -> str:
-    return "\n".join(["", title, "-" * len(title), *map(_wrapped, paragraphs)])
-
-
-def _wrapped(paragraph: str) -> str:
-    # Names come from data: a line break or a control character must not forge layout.
-    paragraph = "".join(c if c.isprintable() else " " for c in paragraph)
-    indent = "  " if paragraph.startswith("- ") else ""
-    return textwrap.fill(
-        paragraph, _WIDTH, subsequent_indent=indent, break_on_hyphens=False
-    )
-
-
-def _bullets(texts: Iterable[str]) -> list[str]:
-    return [f"- {text}" for text in texts]
-
-
-def _relation(report: ReportFacts) -> Relation | None:
-    """Return the relation that a report is about, None where nothing was released."""
-    name = report.neighboring_relation
-    return None if name is None else Relation.of(name)
-
-
-def _unit(report: ReportFacts) -> list[str]:
-    relation = _relation(report)
-    if relation is None:
-        return ["Nothing."]
-    persons = report.unit == "person"
-    n_text = (
-        f"The number of {'rows and of persons' if persons else 'records'}, the column "
-        "names and all parameters are public."
-        if relation.counts_are_public
-        else "The number of records is protected too; n_records is a public nominal "
-        "count."
-    )
-    whose = "in all rows of each person together" if persons else "in each record"
-    partition = [PARTITION] * persons
-    return [
-        f"Private, {whose}: {private_text(report)}.",
-        f"Public, not protected: {public_text(report)}.",
-        f'{relation_text(report)} (neighboring_relation="{relation.name}") {n_text}',
-        *partition,
-    ]
-
-
-def numbers(report: ReportFacts) -> list[str]:
-    """Return the sentences on epsilon and delta."""
-    void = void_text(report) is not None
-    lines = [f"epsilon = {epsilon_text(report)} at delta = {report.delta:g}."]
-    if report.target_epsilon is not None and not void:
-        lines.append(f"Budget asked for: epsilon = {number(report.target_epsilon)}.")
-    lines.append(delta_text(report))
-    if report.parts and not void:
-        lines.append(
-            f"Some fits used a part of the {counted_text(report)} only. These are the "
-            f"numbers of the most exposed {report.unit}."
-        )
-    lines.append(f"Fits counted: {report.n_fits}.")
-    if report.mu is not None and not void:
-        lines.append(
-            f"Exact Gaussian-DP parameter of the whole: mu = {number(report.mu)}."
-        )
-    return lines
-
-
-def _steps(report: ReportFacts) -> Iterable[str]:
-    if void_text(report) is not None:
-        yield from (f"{name}: {step.subject}" for name, step in report.steps)
-        return
-    for name, step in report.steps:
-        yield (
-            f"{name}: {step.subject}, epsilon = {number(step.epsilon)} at delta = "
-            f"{step.delta:g} by itself"
-        )
-    yield "The composition is exact, at the largest of these deltas."
-
-
-def _learnt(report: ReportFacts) -> Iterable[str]:
-    for lesson in report.learnt:
-        origin = "nothing" if lesson.learns == "nothing" else f"from {lesson.learns}"
-        yield f"{lesson.step}: {origin}; {lesson.reason}"
-
-
-def refuted_texts(report: ReportFacts) -> list[str]:
-    """Return the findings that refute a claim, those of steps included."""
-    own = [str(finding) for finding in report.findings if not finding.passed]
-    return own + [text for _, step in report.steps for text in refuted_texts(step)]
-
-
-def _findings(report: ReportFacts) -> Iterable[str]:
-    yield from map(str, report.findings)
-    yield "An audit can refute a claim and never prove one."
-
-
-def _mechanism(report: ReportFacts) -> list[str]:
-    counts = collections.Counter(event_text(event) for event in report.events)
-    lines = _bullets(
-        text if count == 1 else f"{text}; {count} times"
-        for text, count in counts.items()
-    )
-    if report.accountant is not None:
-        lines.append(f"Accountant: {report.accountant}.")
-    if report.events:
-        lines.append(f"Generator: {generator_text(report.seeded)}.")
-        lines.append(f"Numbers: {NUMERICS}")
-    versions = ", ".join(f"{name} {v}" for name, v in report.versions.items())
-    return [*lines, f"Versions: {versions}."]
-
-
-def _assumptions(report: ReportFacts) -> Iterable[str]:
-    for assumption in report.assumptions:
-        if assumption.text == ONE_STEP:
-            continue  # printed below the title
-        state = "enforced by the code" if assumption.enforced else "NOT checked"
-        yield f"{assumption.text} [{state}]"
-
-
-# The privacy report as HTML.
-
-
-def to_html(report: ReportFacts) -> str:
+def to_html(report: Report) -> str:
     """Return the report as an HTML fragment; every value is escaped."""
-    rows = {
+    rows = {}
+    if why := [*map(leak_text, report.leaks), *refuted_texts(report)]:
+        rows["VOID"] = " ".join(why)
+    elif unseen := unseen_text(report):
+        rows["NOT CHECKED"] = unseen
+    rows |= {
         "epsilon": epsilon_text(report),
         "delta": f"{report.delta:g}",
         "relation": report.neighboring_relation or "none",
         "unit": unit_text(report),
         "private": private_text(report),
-        "public": public_text(report),
+        "public": ". ".join(filter(None, (public_text(report), renamed_text(report)))),
         "noise": "integer seed" if report.seeded else "cryptographic generator",
     }
-    if renamed := renamed_text(report):
-        rows["public"] = f"{rows['public']}. {renamed}"
-    if why := [*map(leak_text, report.leaks), *refuted_texts(report)]:
-        rows = {"VOID": " ".join(why), **rows}
-    elif unseen := unseen_text(report):
-        rows = {"NOT CHECKED": unseen, **rows}
     if any(one.text == ONE_STEP for one in report.assumptions):
         rows["Pipeline"] = ONE_STEP
     cells = "".join(
@@ -636,7 +569,7 @@ _STATISTICS = (
 )
 
 
-def draft(report: ReportFacts) -> dict[str, Any]:
+def draft(report: Report) -> dict[str, Any]:
     """Return a record of the registry, with blanks; `PrivacyReport.to_registry`."""
     if math.isinf(report.epsilon) or not report.events:
         raise ValueError(
@@ -648,29 +581,84 @@ def draft(report: ReportFacts) -> dict[str, Any]:
             f"{report.subject} cannot be registered with epsilon="
             f"{report.epsilon:.6g}, which does not hold: {why}."
         )
+    kind = "Machine learning model"
+    if "PrivacyLedger" in report.subject:
+        kind = f"{BLANK}Machine learning model, or Summary statistics"
+    elif report.subject in _STATISTICS:
+        kind = "Summary statistics"
+    private = private_text(report)
+    events = "; ".join(dict.fromkeys(map(event_text, report.events)))
+    releases = ", ".join(f"{event.label} x {event.n_steps}" for event in report.events)
+    released = ", ".join(report.released) or "not recorded"
     return {
         "url_slug": f"{BLANK}a short name in lower case, with hyphens",
         "status": "Draft",
         "tier": 3,
         "deployment": {
-            "basic": _basic(report),
+            "basic": {
+                "name": f"{BLANK}the name of the data product",
+                "data_curators": [f"{BLANK}who publishes it"],
+                "intended_use": f"{BLANK}what it is for",
+                "data_product_type": kind,
+                "data_product_region": f"{BLANK}whose data, and whose laws apply",
+                "description": (
+                    f"{BLANK}what it is ({report.subject}, fitted by skfdp)"
+                ),
+                "publication_date": f"{BLANK}YYYY-MM-DD",
+                "data_product_sector": (
+                    f"{BLANK}Technology, Healthcare, Education, Government, Energy, or "
+                    "Finance"
+                ),
+            },
             "dp_variant": {
                 "variant_name": "Approximate DP",
-                "data_domain": _domain(report),
+                "data_domain": (
+                    f"Tables ({unit_text(report)}) whose private part is {private}, "
+                    f"and whose public part is {public_text(report)}."
+                ),
                 "unprotected_quantities": " ".join(_unprotected(report)),
             },
-            "privacy_loss": _loss(report),
-            "deployment_model": _model(),
+            "privacy_loss": {
+                "privacy_unit": f"{report.unit}-level, of the private columns: "
+                f"{private}",
+                "privacy_unit_details": (
+                    f"{relation_text(report)} The unit is {report.unit}, of which "
+                    f"protected: {private}. {limits(report)[1]}"
+                ),
+                "privacy_parameters": {
+                    "epsilon": report.epsilon,
+                    "delta": report.delta,
+                },
+                "privacy_parameters_details": " ".join(numbers(report)),
+            },
+            "deployment_model": {
+                "model_name": "Central",
+                "actors": f"{BLANK}who holds the rows, trains, and gets the product",
+                "release_type": f"{BLANK}One release, or Many releases",
+                "release_type_details": (
+                    f"{BLANK}what else will be released from these rows"
+                ),
+                "data_source_type": f"{BLANK}Static, or Dynamic",
+                "access_type": "Non-interactive",
+            },
             "accounting": {
                 "post_processing": (
                     "Whatever is computed from the released parts alone: predictions "
-                    f"for new rows, for example. Released: {_listed(report.released)}."
+                    f"for new rows, for example. Released: {released}."
                 ),
-                "composition": _composition(report),
+                "composition": (
+                    "One adaptive composition of all releases of "
+                    f"{report.n_fits} fit(s): {releases}. Accountant: "
+                    f"{report.accountant}."
+                ),
             },
             "implementation": {
                 "preprocessing_and_hyperparameter_tuning": " ".join(_before(report)),
-                "mechanisms": _mechanisms(report),
+                "mechanisms": (
+                    f"Gaussian mechanism. {events}. Generator: "
+                    f"{GENERATORS[report.seeded]}. {NUMERICS} Versions: "
+                    f"{_versions(report)}."
+                ),
                 "justification": f"{BLANK}why these columns, this unit, this epsilon",
             },
             "administrative": {
@@ -685,41 +673,9 @@ def draft(report: ReportFacts) -> dict[str, Any]:
     }
 
 
-def _basic(report: ReportFacts) -> dict[str, Any]:
-    statistics = report.subject in _STATISTICS
-    ledger = "PrivacyLedger" in report.subject
-    return {
-        "name": f"{BLANK}the name of the data product",
-        "data_curators": [f"{BLANK}who publishes it"],
-        "intended_use": f"{BLANK}what it is for",
-        "data_product_type": (
-            f"{BLANK}Machine learning model, or Summary statistics"
-            if ledger
-            else "Summary statistics"
-            if statistics
-            else "Machine learning model"
-        ),
-        "data_product_region": f"{BLANK}whose data, and whose laws apply",
-        "description": f"{BLANK}what it is ({report.subject}, fitted by skfdp)",
-        "publication_date": f"{BLANK}YYYY-MM-DD",
-        "data_product_sector": (
-            f"{BLANK}Technology, Healthcare, Education, Government, Energy, or Finance"
-        ),
-    }
-
-
-def _domain(report: ReportFacts) -> str:
-    n = report.n_records
-    rows = counted_text(report) if n is None else unit_text(report)
-    return (
-        f"Tables ({rows}) whose private part is {private_text(report)}, and "
-        f"whose public part is {public_text(report)}."
-    )
-
-
-def _unprotected(report: ReportFacts) -> Iterable[str]:
+def _unprotected(report: Report) -> Iterator[str]:
     yield f"Exact and public in each record: {public_text(report)}."
-    if Relation.of(report.neighboring_relation or "").counts_are_public:
+    if Relation.of(report.neighboring_relation).counts_are_public:
         yield "The number of records is public."
     if report.unit == "person":
         yield PARTITION
@@ -728,39 +684,7 @@ def _unprotected(report: ReportFacts) -> Iterable[str]:
     yield "Column names and all parameters are public."
 
 
-def _loss(report: ReportFacts) -> dict[str, Any]:
-    private = private_text(report)
-    return {
-        "privacy_unit": f"{report.unit}-level, of the private columns: {private}",
-        "privacy_unit_details": (
-            f"{relation_text(report)} The unit is {report.unit}, of which "
-            f"protected: {private}. {limits(report)[1]}"
-        ),
-        "privacy_parameters": {"epsilon": report.epsilon, "delta": report.delta},
-        "privacy_parameters_details": " ".join(numbers(report)),
-    }
-
-
-def _model() -> dict[str, str]:
-    return {
-        "model_name": "Central",
-        "actors": f"{BLANK}who holds the rows, who trains, who gets the product",
-        "release_type": f"{BLANK}One release, or Many releases",
-        "release_type_details": f"{BLANK}what else will be released from these rows",
-        "data_source_type": f"{BLANK}Static, or Dynamic",
-        "access_type": "Non-interactive",
-    }
-
-
-def _composition(report: ReportFacts) -> str:
-    releases = _listed(f"{event.label} x {event.n_steps}" for event in report.events)
-    return (
-        f"One adaptive composition of all releases of {report.n_fits} fit(s): "
-        f"{releases}. Accountant: {report.accountant}."
-    )
-
-
-def _before(report: ReportFacts) -> Iterable[str]:
+def _before(report: Report) -> Iterator[str]:
     yield f"{report.n_fits} fit(s) were counted, and no other."
     for lesson in report.learnt:
         yield f"Step {lesson.step} learns {lesson.learns}: {lesson.reason}."
@@ -768,17 +692,3 @@ def _before(report: ReportFacts) -> Iterable[str]:
         if not assumption.enforced:
             yield f"Taken for granted: {assumption.text}"
     yield f"{BLANK}how parameters were chosen, and what was looked at before."
-
-
-def _mechanisms(report: ReportFacts) -> str:
-    versions = _listed(f"{name} {one}" for name, one in report.versions.items())
-    events = "; ".join(dict.fromkeys(map(event_text, report.events)))
-    return (
-        f"Gaussian mechanism. {events}. Generator: "
-        f"{generator_text(report.seeded)}. {NUMERICS} Versions: "
-        f"{versions}."
-    )
-
-
-def _listed(texts: Iterable[Any]) -> str:
-    return ", ".join(map(str, texts)) or "not recorded"

@@ -20,8 +20,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -30,14 +28,8 @@ from scipy.special import gammaln
 from skfdp.addresses import public
 from skfdp.privacy import checks
 from skfdp.privacy.accounting import PrivacyCurve, check_delta, check_epsilon, compose
-from skfdp.privacy.events import (
-    Event,
-    check_fields,
-    check_mapping,
-    refuse_kind,
-)
+from skfdp.privacy.events import Event
 
-KIND = "selection"
 # The account of a calibrated run may fall short of the budget by this share.
 _MARGIN = 1e-9
 _LARGEST_EXPONENT = 700.0  # exp of a larger number overflows
@@ -47,7 +39,7 @@ _MOST_RUNS, _MOST_PROBABILITIES = 100_000, 2**26
 
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Selection(Event, kind=KIND):
+class Selection(Event, kind="selection"):
     """The best of a random number of runs, whose number is not published.
 
     The fields of `Event` describe the Gaussian release that is at least as revealing as
@@ -154,21 +146,6 @@ class Selection(Event, kind=KIND):
     def own_curve(self) -> SelectionCurve:
         """Return the privacy curve of the best run."""
         return SelectionCurve(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the event as JSON-able values, losslessly."""
-        return {"kind": KIND, **super().to_dict()}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Selection:
-        """Rebuild the event; other kinds and unknown fields are refused."""
-        check_mapping("Selection", values)
-        fields = dict(values)
-        kind = fields.pop("kind", None)
-        if kind != KIND:
-            refuse_kind(kind)
-        check_fields("Selection", cls, fields)
-        return cls(**fields)
 
 
 def mean_runs(eta: float, gamma: float) -> float:

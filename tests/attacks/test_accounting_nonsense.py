@@ -180,7 +180,7 @@ def test_what_is_no_list_of_events(events):
 
 
 def test_accountants_have_names():
-    with pytest.raises(ValueError, match="must be 'auto' or 'pld'"):
+    with pytest.raises(ValueError, match="is unknown; choose one of 'auto'"):
         compose([], accountant=["auto"])
 
 

@@ -242,10 +242,6 @@ def test_fields_of_another_form(edit):
     assert "\n" not in str(error.value)
 
 
-def test_the_unit_is_that_of_the_events_whatever_a_file_says():
-    assert read(made(), unit="person", n_persons=3).unit == "record"
-
-
 def test_public_columns_are_not_listed_as_private():
     report = made(Event(**EVENT, public_features=("age",)), feature_names=["age", "b"])
     assert read(report) == report

@@ -304,7 +304,7 @@ def test_auto_comes_from_public_numbers():
         ),
         ({"neighboring_relation": "swap"}, "neighboring_relation='swap' is unknown"),
         ({"epsilon": 0}, "epsilon=0 must be a positive number"),
-        ({"delta": 1.0}, "delta=1.0 must lie strictly"),
+        ({"delta": 1.0}, "delta=1.0 must be a number strictly"),
         ({"feature_bound": 0}, "feature_bound=0 must be a number > 0 or 'auto'"),
         ({"covariance": "yes"}, "covariance='yes'"),
         ({"n_draws": 0}, "n_draws=0 must be an int > 0 or 'auto'"),

@@ -168,7 +168,7 @@ class TestComposition:
 
     def test_unknown_accountant(self):
         with pytest.raises(
-            ValueError, match="accountant='rdp' must be 'auto' or 'pld'"
+            ValueError, match="accountant='rdp' is unknown; choose one of 'auto'"
         ):
             compose([event()], accountant="rdp")
 

@@ -114,17 +114,17 @@ def test_what_must_agree_to_compose():
         ({"n_steps": 0}, "n_steps=0 must be an int of at least 1"),
         ({"n_steps": 3, "noise_std": (1.0, 2.0)}, "noise_std has 2 entries, expected"),
         ({"noise_std": ()}, "noise_std has 0 entries"),
-        ({"noise_std": (0.0,)}, "without noise has no privacy guarantee"),
-        ({"noise_std": (-1.0,)}, "must hold finite positive numbers"),
-        ({"noise_std": (math.nan,)}, "must hold finite positive numbers"),
-        ({"noise_std": (math.inf,)}, "must hold finite positive numbers"),
-        ({"sampling_rate": 0.0}, r"sampling_rate=0.0 must lie in \(0, 1\]"),
+        ({"noise_std": (0.0,)}, "noise_std=0.0 must be a finite positive"),
+        ({"noise_std": (-1.0,)}, "noise_std=.* must be a finite positive"),
+        ({"noise_std": (math.nan,)}, "noise_std=.* must be a finite positive"),
+        ({"noise_std": (math.inf,)}, "noise_std=.* must be a finite positive"),
+        ({"sampling_rate": 0.0}, r"sampling_rate=0.0 must be a number in \(0, 1\]"),
         ({"sampling_rate": 1.5}, "1 means the full batch"),
-        ({"sampling_rate": math.nan}, "sampling_rate=nan must lie in"),
-        ({"clip_norm": 0.0}, "clip_norm=0.0 and sensitivity=1.0 must be finite and"),
-        ({"clip_norm": math.inf}, "must be finite and positive"),
-        ({"sensitivity": -1.0}, "sensitivity=-1.0 must be finite and positive"),
-        ({"sensitivity": math.nan}, "sensitivity=nan must be finite and positive"),
+        ({"sampling_rate": math.nan}, "sampling_rate=nan must be a number in"),
+        ({"clip_norm": 0.0}, "clip_norm=0.0 must be a finite positive number"),
+        ({"clip_norm": math.inf}, "must be a finite positive number"),
+        ({"sensitivity": -1.0}, "sensitivity=-1.0 must be a finite positive number"),
+        ({"sensitivity": math.nan}, "sensitivity=nan must be a finite positive number"),
         ({"sensitivity": 2.001}, r"sensitivity=2.001 exceeds 2 \* clip_norm=2.0"),
     ],
 )
@@ -177,7 +177,7 @@ def test_infinite_epsilon_where_it_has_no_meaning():
 
 @pytest.mark.parametrize("delta", [0, 1, -1e-5, 2.0, math.nan, "1e-5", None, True])
 def test_delta_is_checked(delta):
-    with pytest.raises(ValueError, match="delta=.* must lie strictly between 0 and 1"):
+    with pytest.raises(ValueError, match="delta=.* must be a number strictly"):
         check_budget(1.0, delta)
 
 

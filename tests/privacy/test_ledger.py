@@ -311,7 +311,10 @@ class TestConstructor:
             ({"delta": 1e-5}, "give both, or neither"),
             ({"epsilon": 0, "delta": 1e-5}, "epsilon=0 must be a positive number"),
             ({"epsilon": math.inf, "delta": 1e-5}, "epsilon=inf must be finite"),
-            ({"epsilon": 1.0, "delta": 1.0}, "delta=1.0 must lie strictly between"),
+            (
+                {"epsilon": 1.0, "delta": 1.0},
+                "delta=1.0 must be a number strictly",
+            ),
             ({"neighboring_relation": "zero"}, "neighboring_relation='zero' is unkn"),
             ({"dataset": ""}, "dataset='' must be a non-empty string"),
         ],
