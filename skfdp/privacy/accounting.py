@@ -30,8 +30,6 @@ from skfdp.privacy import checks
 from skfdp.privacy.events import Event, check_delta
 from skfdp.privacy.public_sets import Part, together
 
-__all__ = ["Cost", "cost", "curves", "detection_rate", "worst"]
-
 # Bisection within brentq: some curves are flat, or steps, over most of the floats.
 _ITERATIONS = 5_000
 # Where the minimum of a convex bound is looked for first.
@@ -61,20 +59,10 @@ def gdp_delta(epsilon: float, mu: float) -> float:
     Parameters
     ----------
     epsilon : float
-        At least 0.
+        At least 0; infinity has delta 0.
     mu : float
         Gaussian-DP parameter: sensitivity / standard deviation of the noise; finite, at
         least 0.
-
-    Returns
-    -------
-    delta : float
-        0 for an infinite epsilon.
-
-    Raises
-    ------
-    ValueError
-        If a number is NaN or out of range.
 
     References
     ----------
@@ -361,21 +349,9 @@ def worst(
 ) -> Cost:
     r"""Return the largest cost that the events have for one record.
 
-    Parameters
-    ----------
-    events : sequence of Event or None
-        None is a fit without privacy, which costs infinity.
-    parts : sequence of Part or None
-        The records that each event concerns; None means all.
-    delta : float
-    within : Part, default=None
-        The record is in this part; None: anywhere.
-    accountant : {"auto", "pld"}, default="auto"
-
-    Returns
-    -------
-    cost : Cost
-        ``mu`` is the largest one, and None unless it is exact for every record.
+    An event None is a fit without privacy, which costs infinity. A part is the records
+    that an event concerns, and None all. `within` is a part that the record is in. The
+    ``mu`` of the result is the largest one, None unless it is exact for every record.
 
     Notes
     -----
@@ -434,13 +410,7 @@ def detection_rate(
     It comes from the closed form, or from privacy loss distributions with a finer gap
     than those that give epsilon: the rate depends on losses near 0.
 
-    Parameters
-    ----------
-    events : tuple of Event
-    parts : tuple of (Part or None)
-        The records that each event concerns; empty: all.
-    false_alarms : float
-        The rate of false alarms, above 0 and below 1.
+    Empty parts are all records.
     """
     rates = [false_alarms]
     for group in _groups(events, parts) if events else ():

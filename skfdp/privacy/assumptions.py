@@ -7,89 +7,86 @@ others either.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 
 from skfdp.privacy.events import Event
 from skfdp.privacy.public_sets import Part, name_assumptions
 
-#: Of every release.
-CLIPPED = "One record's contribution to a release is clipped."
-BATCHES = "Records enter batches independently; batches are not published."
-#: The same where persons are protected.
-CLIPPED_PERSONS = (
+_ENFORCED: set[str] = set()
+
+
+def _by_code(text: str) -> str:
+    """Return a sentence that the code enforces, and list it."""
+    _ENFORCED.add(text)
+    return text
+
+
+CLIPPED = _by_code("One record's contribution to a release is clipped.")
+BATCHES = _by_code("Records enter batches independently; batches are not published.")
+CLIPPED_PERSONS = _by_code(
     "Every row's contribution to a release is clipped, and what all rows of one person "
     "add together is bounded."
 )
-BATCHES_OF_PERSONS = (
+BATCHES_OF_PERSONS = _by_code(
     "Persons enter batches independently, with all of their rows; batches are not "
     "published."
 )
-#: Of every fit.
-VALUES_CLIPPED = (
+VALUES_CLIPPED = _by_code(
     "Every value is clipped to the declared bounds of its column, and what a row adds "
     "to a release to a clip norm."
 )
-#: Of regressors.
-TARGET_CLIPPED = (
+TARGET_CLIPPED = _by_code(
     "Every target is clipped to target_bounds before anything is computed from it."
 )
-#: Of smaller sensitivities.
-ORTHANT = (
+ORTHANT = _by_code(
     "The target is public and every private column is non-negative within its declared "
     "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm."
 )
-SIGNED_OR_CENTRED = (
+SIGNED_OR_CENTRED = _by_code(
     "The target is public, and every private column is non-negative within its bounds "
     "or, where the released mean is subtracted, contributions are cut to clip_norm / "
     "sqrt(2), so that a replaced record moves a sum by at most sqrt(2) clip_norm."
 )
-LABEL = (
+LABEL = _by_code(
     "Every column is public, so that a replaced label moves a sum by no more than the "
     "residuals of two labels differ, times the longest row."
 )
-CLASS_ORTHANT = (
+CLASS_ORTHANT = _by_code(
     "Private columns are non-negative after scaling by their declared bounds, so that "
     "replacing a record moves its class's sum by at most sqrt(2) times the norm."
 )
-CLASS_SIGNED = (
+CLASS_SIGNED = _by_code(
     "Some private columns have no declared bounds and may be negative, so that "
     "replacing a record is taken to move its class's sum by twice the norm."
 )
-#: Of private bounds.
-BINNED = (
+BINNED = _by_code(
     "Every number of a private column is counted in exactly one bin of that column, "
     "whatever it is."
 )
-#: Of fits whose bounds were released, for the sentences on declared ones.
-BOUNDS_RELEASED = (
+BOUNDS_RELEASED = _by_code(
     "Bounds of private columns were released within this budget, before anything else; "
     "those of public columns are exact, from public values alone."
 )
-VALUES_CLIPPED_RELEASED = (
+VALUES_CLIPPED_RELEASED = _by_code(
     "Every value is clipped to the bounds of its column, which are public or released, "
     "and what a row adds to a release to a clip norm."
 )
-ORTHANT_RELEASED = (
+ORTHANT_RELEASED = _by_code(
     "The target is public and every private column is non-negative within its released "
     "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm."
 )
-#: Why a seeded fit has no guarantee.
 INTEGER_SEED = "integer seed"
-#: In the report of an estimator, which may be a step of a Pipeline.
 ONE_STEP = "This report covers this step alone. In a Pipeline call `report(pipeline)`."
-#: Of searches.
-RUNS_CHARGED = "No run releases more than the search was charged for."
-#: Of private scores.
-SCORES_BOUNDED = (
+RUNS_CHARGED = _by_code("No run releases more than the search was charged for.")
+SCORES_BOUNDED = _by_code(
     "A scored record is in one cell of the released table, and each of its losses is "
     "cut to its bound."
 )
-#: Of private scores of records that a fit has seen.
-FIT_IN_LEDGER = (
+FIT_IN_LEDGER = _by_code(
     "The ledger of this score holds the fit of the model, so that it counts both."
 )
-#: Of Pipelines whose columns could be followed, and of others.
-COLUMNS_FOLLOWED = (
+COLUMNS_FOLLOWED = _by_code(
     "What the last step treats as a public column was computed, row by row, from "
     "public columns of the table that the Pipeline was given and from released "
     "numbers; every column was followed."
@@ -98,36 +95,28 @@ COLUMNS_ASSUMED = (
     "What a step treats as a public column was computed from public columns and "
     "released numbers only; steps may name or count columns differently."
 )
-#: Of fits with weights, and of fits that leave out rows of persons who have many.
 WEIGHTS_ARE_PUBLIC = "sample_weight derives from nothing private, and may be disclosed."
 ORDER_IS_PUBLIC = (
     "max_rows_per_person keeps the first rows of a person, in an order of the table "
     "that depends on nothing private."
 )
-#: Of fits of a Dask collection, whose partitions are computed more than once.
 SAME_PARTITIONS = (
     "The Dask collection is deterministic: a partition has the same rows whenever it "
     "is computed."
 )
-#: Of fits with a checkpoint that no ledger counts, and of those that went on from one.
 NOT_COPIED = "No copy of the checkpoint of this fit was or will be resumed."
 SAME_ROWS = "After a stop the fit went on with the rows that it had begun with."
-#: Where the labels are read from a private target.
 CLASSES_READ = (
     "The set of classes is public, though it was read from the private target."
 )
-#: Where categories were not declared.
 CATEGORIES_OF_TYPES = (
     "The categories that the type of a column holds, and that are released, were fixed "
     "without looking at private values."
 )
-#: Of the command line; the names of columns follow.
 READ_FROM_PUBLIC = (
     "Bounds and categories were read from these rows for public columns of the file "
     "only: "
 )
-
-# What is taken for granted of whose data are where.
 _ONE_RECORD = "Each person's data are in one record, which appears once."
 _PERSONS = (
     "Every row of a person carries the same entry in groups, and entries derive from "
@@ -136,30 +125,6 @@ _PERSONS = (
 _WHOLE_PERSONS = (
     "Nobody has rows in two parts that have no row in common: such parts are unions of "
     "persons."
-)
-
-_ENFORCED = frozenset(
-    {
-        CLIPPED,
-        BATCHES,
-        CLIPPED_PERSONS,
-        BATCHES_OF_PERSONS,
-        VALUES_CLIPPED,
-        TARGET_CLIPPED,
-        ORTHANT,
-        SIGNED_OR_CENTRED,
-        LABEL,
-        CLASS_ORTHANT,
-        CLASS_SIGNED,
-        BINNED,
-        BOUNDS_RELEASED,
-        VALUES_CLIPPED_RELEASED,
-        ORTHANT_RELEASED,
-        RUNS_CHARGED,
-        COLUMNS_FOLLOWED,
-        SCORES_BOUNDED,
-        FIT_IN_LEDGER,
-    }
 )
 
 
@@ -176,26 +141,21 @@ class Assumption:
     enforced: bool
 
 
-#: The text before and after the name of a step in `unseen_assumption`.
 _UNSEEN = (
-    "Step ",
-    " learnt nothing from private values of these records; this report cannot check "
-    "that.",
+    "Step {} learnt nothing from private values of these records; this report cannot "
+    "check that."
 )
 
 
 def unseen_assumption(step: str) -> Assumption:
     """Return the assumption about a step that this package cannot check."""
-    first, last = _UNSEEN
-    return Assumption(f"{first}{step}{last}", enforced=False)
+    return Assumption(_UNSEEN.format(step), enforced=False)
 
 
 def unseen_step(text: str) -> str | None:
     """Return the step of an `unseen_assumption`, None for other sentences."""
-    first, last = _UNSEEN
-    if not (text.startswith(first) and text.endswith(last)):
-        return None
-    return text.removeprefix(first).removesuffix(last)
+    found = re.fullmatch(re.escape(_UNSEEN).replace(r"\{\}", "(.*)"), text, re.S)
+    return found and found[1]
 
 
 def enforced(text: str) -> Assumption:

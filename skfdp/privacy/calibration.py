@@ -215,10 +215,6 @@ def calibrate(
     accountant : {"auto", "pld"}, default="auto"
         "auto" takes the closed form where every release is a full-batch Gaussian.
 
-    Returns
-    -------
-    plan : PrivacyPlan
-
     Raises
     ------
     ValueError
@@ -247,15 +243,10 @@ def calibrate(
     sensitivity = checks.positive("sensitivity", sensitivity)
     noise_decay = check_decay(noise_decay, 1.0, n_steps)
     weights = None if noise_weights is None else _weights(noise_weights, n_steps)
-    if sampling_rate < 1 and (weights is not None or noise_decay):
+    if weights is not None and (sampling_rate < 1 or noise_decay):
         raise ValueError(
-            f"{'noise_weights' if weights else 'noise_decay'} need the full batch, got "
-            f"sampling_rate={sampling_rate!r}; leave them out for constant noise."
-        )
-    if weights is not None and noise_decay:
-        raise ValueError(
-            f"noise_decay={noise_decay!r} and noise_weights are two schedules: give "
-            "one of them."
+            f"noise_weights need the full batch and noise_decay=0, got sampling_rate="
+            f"{sampling_rate!r} and noise_decay={noise_decay!r}: leave them out."
         )
     return _calibrate(
         weights,
@@ -317,9 +308,8 @@ def _relative(
 ) -> np.ndarray:
     """Return multipliers that cost what n_steps steps at multiplier 1 cost."""
     if noise_decay:  # the first one stands for all
-        return np.array(
-            [math.sqrt(inverse_squares(1.0, n_steps, noise_decay) / n_steps)]
-        )
+        total = inverse_squares(1.0, n_steps, noise_decay)
+        return np.array([math.sqrt(total / n_steps)])
     shape = np.ones(1) if weights is None else np.array(weights)
     shape = shape / shape.max()  # so that no sum of finite weights is infinite
     return np.sqrt(shape.mean() / shape)

@@ -19,25 +19,13 @@ import numpy as np
 from skfdp.addresses import public
 from skfdp.privacy import checks
 
-# The relation between two tables that nobody may tell apart, as a value.
-
-
 RELATIONS = ("replace_one", "replace_special", "add_or_remove_one")
 
 
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True)
 class Relation:
-    """The relation between neighbouring tables; see :ref:`protected`.
-
-    Parameters
-    ----------
-    name : {"replace_one", "replace_special", "add_or_remove_one"}
-
-    Raises
-    ------
-    ValueError
-        For any other name.
+    """The relation between neighbouring tables, by its name; see :ref:`protected`.
 
     Notes
     -----
@@ -94,37 +82,22 @@ class Relation:
         return 2 * clip_norm if replaced is None else replaced
 
 
-# The noise schedule: one formula instead of one number per step.
-#
-# What `PrivacyPlan` hands to the loop and what `Event` accounts for is `step_stds`.
-
-
 # A schedule is an array while it is accounted for; constant noise is not.
 _MOST_SCHEDULED = 10**7
 
 
 def step_stds(noise_std: float, n_steps: int, noise_decay: float) -> np.ndarray:
-    r"""Return the standard deviation of the noise of each step of a schedule.
+    r"""Return the standard deviation of the noise of each step, shape (n_steps,).
 
     Plan, event and loop all take it from here, so that what is drawn is what is
-    accounted for, bit for bit.
+    accounted for, bit for bit. The first step has `noise_std`, the least noise, and
+    ``1 / stds[t]**2`` is proportional to ``max(1 - t / n_steps, 1 / (2
+    n_steps))**noise_decay``.
 
-    Parameters
-    ----------
-    noise_std : float
-        Of the first step, which has the least noise.
-    n_steps : int
-    noise_decay : float
-        At least 0. Without curvature the noise in a weight is the sum of ``rate_t**2 *
-        std_t**2``; at a given sum of ``1 / std_t**2`` (the privacy) it is least where
-        ``1 / std_t**2`` follows the step size, which decays linearly: 1. 0.75 measured
-        best; 0 is constant noise.
-
-    Returns
-    -------
-    stds : ndarray of shape (n_steps,)
-        ``1 / stds[t]**2`` is proportional to ``max(1 - t / n_steps, 1 / (2
-        n_steps))**noise_decay``.
+    Without curvature the noise in a weight is the sum of ``rate_t**2 * std_t**2``; at a
+    given sum of ``1 / std_t**2`` (the privacy) it is least where ``1 / std_t**2``
+    follows the step size, which decays linearly: 1. 0.75 measured best; 0 is constant
+    noise.
     """
     if noise_decay == 0:
         return np.broadcast_to(np.float64(noise_std), (n_steps,))
@@ -428,14 +401,8 @@ class Event:
         ----------
         neighboring_relation : str or dp_accounting.NeighboringRelation
             Of the accountant that will read it; the default is theirs. It changes how
-            the numbers are written and not what is protected: that is what this
-            event's own relation, :attr:`unit` and public part say. An accountant knows
+            the numbers are written and not what is protected. An accountant knows
             records; where persons are protected, its records are these persons.
-
-        Returns
-        -------
-        event : dp_accounting.DpEvent
-            Gaussian releases, Poisson-sampled or not, and compositions of them.
 
         Raises
         ------

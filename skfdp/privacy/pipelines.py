@@ -16,6 +16,7 @@ Guarantees
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 import math
@@ -42,7 +43,7 @@ from skfdp.privacy.preprocessing_steps import (
     verdict,
 )
 from skfdp.privacy.public_sets import set_text
-from skfdp.privacy.report import PrivacyReport, plain_names
+from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.store import LedgerEntry
 
 # The table of scikit-learn's tools around estimators.
@@ -171,11 +172,6 @@ class Part:
     #: Whether it is a user's own kind of Pipeline, beside its steps.
     opaque: bool = False
 
-    @property
-    def passes(self) -> bool:
-        """Whether it does nothing ("passthrough")."""
-        return self.step is None or isinstance(self.step, str)
-
 
 def _follow(parts: list[Part]) -> tuple[bool, ...] | None:
     """Find which columns before each part are public, and return those of the table."""
@@ -189,9 +185,8 @@ def _follow(parts: list[Part]) -> tuple[bool, ...] | None:
             # What keeps its public columns apart has as many columns behind it.
             own = _own_mask(part.step, part.report)
             mask = own if own == mask or not any(mask) else None
-        elif not part.passes:
-            behind = next(one.step for one in parts[j + 1 :] if not one.passes)
-            mask = _before(part, mask, parts[last].name, behind)
+        else:
+            mask = _before(part, mask, parts[last].name, parts[j + 1].step)
         part.public = mask
     return mask
 
@@ -206,9 +201,13 @@ def _before(
         return None
     shown = {one: j for j, one in enumerate(found) if mask[j] and one}
     hidden = {one: j for j, one in enumerate(found) if not mask[j] and one}
+    by_first = collections.defaultdict(list)
+    for other in hidden:
+        by_first[min(other)].append(other)
     for one, j in shown.items():
-        other = next(_inside_of(one, hidden), None)
-        if other is None:
+        inside = (other for i in one for other in by_first[i] if other <= one)
+        other = next(inside, frozenset())
+        if not other:
             continue
         open_, closed = (_named(behind, len(mask))[i] for i in (j, hidden[other]))
         origin = [_named(part.step, n_features)[i] for i in other]
@@ -220,18 +219,6 @@ def _before(
         )
     public = frozenset().union(*shown)
     return tuple(j in public for j in range(n_features))
-
-
-def _inside_of(
-    whole: frozenset[int], others: Mapping[frozenset[int], int]
-) -> Iterator[frozenset[int]]:
-    """Yield those of many sets that are subsets of one."""
-    if 2 ** len(whole) > len(others):
-        yield from (other for other in others if other <= whole)
-        return
-    for size in range(1, len(whole) + 1):
-        subsets = map(frozenset, itertools.combinations(sorted(whole), size))
-        yield from (one for one in subsets if one in others)
 
 
 def _named(step: Any, n_features: int) -> list[Any]:
@@ -268,21 +255,15 @@ def _check_columns_stay_public(seen: list[tuple[str, PrivacyReport]]) -> None:
     for (before, theirs), (name, found) in itertools.combinations(seen, 2):
         if not found.public_features or math.isinf(theirs.epsilon):
             continue
-        shown = found.public_features[:5]
-        if not theirs.public_features:
-            raise PrivacyBudgetError(
-                f"step {name} treats columns {shown!r} as public, but step {before} "
-                "scaled every row by a norm of all its columns, so that they depend on "
-                "private ones: leave that step out (the estimator centres by itself), "
-                "give it the same public_features, or treat no column as public."
-            )
         if set(theirs.public_features) != set(found.public_features):
+            apart = theirs.public_features[:5] or "nothing"
             raise PrivacyBudgetError(
-                f"step {name} treats columns {shown!r} as public, but step {before} "
-                f"kept {theirs.public_features[:5]!r} apart, and together they protect "
-                "less than either promises: give both steps the same public_features; "
-                "if they differ in names and positions alone, "
-                "set_output(transform='pandas') on the Pipeline hands on the names."
+                f"step {name} treats columns {found.public_features[:5]!r} as public, "
+                f"but step {before} kept {apart!r} apart from what it made of private "
+                "columns, and together they protect less than either promises: leave "
+                "that step out, or give both the same public_features; if these differ "
+                "in names and positions alone, set_output(transform='pandas') on the "
+                "Pipeline hands on the names."
             )
 
 
@@ -366,8 +347,7 @@ def _learnt(parts: list[Part]) -> tuple[_Learnt, tuple[str | int, ...] | None]:
     learnt.assumes.insert(0, COLUMNS_FOLLOWED if followed else COLUMNS_ASSUMED)
     if table is None:
         return learnt, None
-    head = next(part for part in parts if not part.passes)
-    names = zip(_named(head.step, len(table)), table, strict=True)
+    names = zip(_named(parts[0].step, len(table)), table, strict=True)
     return learnt, tuple(name for name, public in names if public)
 
 
@@ -503,6 +483,8 @@ def _flat(name: str, pipeline: Any, prefix: str) -> Iterator[Part]:
     if not is_class(inner, "Pipeline"):
         yield Part(name, inner, None, opaque=True)
     for label, step in pipeline.steps:
+        if step is None or isinstance(step, str):  # "passthrough"
+            continue
         name = prefix + label
         own = isinstance(getattr(step, "privacy_", None), PrivacyReport)
         # A FrozenEstimator was fitted before: its steps did not learn in this fit.
@@ -531,10 +513,10 @@ def _of_tool(obj: Any, inner: Members) -> PrivacyReport:
     """Return the report of what only fits its members, all of them to one table."""
     learnt, seen = _Learnt(), []
     for name, one in inner:
-        if (found := _report_of(one, name)) is None:
-            learnt.judge(name, one, None, False)
-        else:
+        if (found := _report_of(one, name)) is not None:
             seen.append((name, found))
+        else:
+            learnt.judge(name, one, None, False)
     if not seen:
         raise ValueError(
             f"report() finds no report in the members of {type(obj).__name__}: fit it."
@@ -552,12 +534,10 @@ def _of_tool(obj: Any, inner: Members) -> PrivacyReport:
         learnt.unseen += own.unseen
         learnt.assumes += own.assumes
         learns = "public columns" if public_target else "target"
-        learnt.lessons += [
-            Lesson(one.step, learns, f"{one.reason}, of the target")
-            if one.private
-            else one
-            for one in own.lessons
-        ]
+        for one in own.lessons:
+            if one.private:
+                one = Lesson(one.step, learns, f"{one.reason}, of the target")
+            learnt.lessons.append(one)
     # They read the label set from the target before their members do.
     if not public_target and is_class(obj, "OneVsRestClassifier", "VotingClassifier"):
         learnt.assumes.append(CLASSES_READ)
@@ -601,18 +581,12 @@ def _joined(
         steps=seen,
         receipts=(receipt for one in reports for receipt in one.receipts),
     )
-    # Columns have the names that the step with the public set knows them by.
-    weakest = max(events, key=lambda event: len(event.disclosed), default=None)
-    namer = reports[0]
-    if weakest is not None:
-        own = plain_names(weakest.public_features), weakest.public_target
-        same = (r for r in reports if (r.public_features, r.public_target) == own)
-        namer = next(same, namer)
-    private = namer.private_features
-    if found.neighboring_relation is None:
-        private = None
-    if private is not None:
-        private = tuple(one for one in private if one not in found.public_features)
+    # Columns have the names that the step with the largest public set knows them by.
+    namer = max(reports, key=lambda one: len(one.public_features) + one.public_target)
+    private = None
+    if namer.private_features is not None and found.neighboring_relation is not None:
+        public = found.public_features
+        private = tuple(one for one in namer.private_features if one not in public)
     return dataclasses.replace(
         found, public_sources=public_sources, private_features=private
     )

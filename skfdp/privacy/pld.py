@@ -89,7 +89,13 @@ def compose(
     # A Gaussian release spends about 6 mu at this delta.
     scale = max([full_batch_mu, *(curve.epsilon(1e-9) / 6 for curve, _ in curves)])
     gap = _gap(steps, scale, spread)
-    _check_gap(steps, gap)
+    if gap > _WIDEST_GAP:  # losses are so large, or many, that none is fine enough
+        raise ValueError(
+            f"{sum(count for _, count in steps)} Poisson-sampled steps and what goes "
+            "with them have too little noise, or are too many, for a privacy loss "
+            "distribution: add noise, take fewer steps, or use full batches alone, "
+            "which have a closed form."
+        )
     total = [privacy_loss_distribution.identity(gap)]
     if full_batch_mu > 0:
         total = _composed(total, [_gaussian(float(full_batch_mu), gap)])
@@ -143,18 +149,6 @@ def _central_limit_mu(steps: _Steps, full_batch_mu: float) -> float:
     return max(math.sqrt(square), 1e-12)
 
 
-def _check_gap(steps: _Steps, gap: float) -> None:
-    """Raise ValueError if losses are so large, or many, that no gap is fine enough."""
-    if gap <= _WIDEST_GAP:
-        return
-    n_steps = sum(count for _, count in steps)
-    raise ValueError(
-        f"{n_steps} Poisson-sampled steps and what goes with them have too little "
-        "noise, or are too many, for a privacy loss distribution: add noise, take "
-        "fewer steps, or use full batches alone, which have a closed form."
-    )
-
-
 def _top(noise: float, sensitivity: float, q: float) -> float:
     """Return the largest loss of a step that is not counted as infinite."""
     return float(_log_ratio(np.array(1 + _TAIL_STDS * noise), noise, sensitivity, q))
@@ -177,32 +171,26 @@ def _poisson_step(
     """Return the loss distributions of one step by direction, in clip norms."""
     n_up = max(1, math.ceil(_top(noise, sensitivity, q) / gap))
     if Relation.of(relation).replaces:
-        return (_one_way(_symmetrised(noise, sensitivity, q, gap, n_up)),)
+        epsilons = np.arange(n_up + 1) * gap
+        up = hockey_stick(epsilons, noise, sensitivity, q)
+        # Rounding may lift a tail value by 1e-16; a privacy curve cannot increase.
+        up = np.minimum.accumulate(np.clip(up, 0.0, 1.0))
+        return (_pmf(gap, -n_up, _symmetrised(epsilons, up)),)
     # The loss of the removed record's world never falls below log(1 - q), and seldom
     # below that of a far tail, which is then counted with it.
     far = -float(_log_mixture(np.array(-_TAIL_STDS * noise), 1.0, noise, q))
     n_down = max(1, math.ceil(min(-math.log1p(-q), far) / gap))
     epsilons = np.arange(-n_down, n_up + 1) * gap
     return (
-        _one_way(_pmf(gap, -n_down, removal(epsilons, noise, q))),
-        _one_way(_pmf(gap, -n_up, addition(-epsilons[::-1], noise, q))),
+        _pmf(gap, -n_down, removal(epsilons, noise, q)),
+        _pmf(gap, -n_up, addition(-epsilons[::-1], noise, q)),
     )
 
 
-def _one_way(pmf: Any) -> Any:
-    return privacy_loss_distribution.PrivacyLossDistribution(pmf)
-
-
-def _symmetrised(
-    noise: float, sensitivity: float, q: float, gap: float, n_up: int
-) -> Any:
-    """Return the symmetrised (C=1, Delta=sensitivity) distribution."""
-    epsilons = np.arange(n_up + 1) * gap
-    up = hockey_stick(epsilons, noise, sensitivity, q)
-    # Rounding may lift a tail value by 1e-16; a privacy curve cannot increase.
-    up = np.minimum.accumulate(np.clip(up, 0.0, 1.0))
+def _symmetrised(epsilons: np.ndarray, up: np.ndarray) -> np.ndarray:
+    """Return a curve at -epsilons and epsilons, from its values at epsilons >= 0."""
     down = -np.expm1(-epsilons[1:]) + np.exp(-epsilons[1:]) * up[1:]
-    return _pmf(gap, -n_up, np.concatenate([down[::-1], up]))
+    return np.concatenate([down[::-1], up])
 
 
 def _from_curve(curve: Any, gap: float) -> Any:
@@ -221,14 +209,14 @@ def _from_curve(curve: Any, gap: float) -> Any:
     top = min(top, _LARGEST_LOSS)
     epsilons = np.linspace(0.0, top, _CURVE_POINTS)
     up = np.array([curve.delta(float(epsilon)) for epsilon in epsilons])
-    down = -np.expm1(-epsilons[1:]) + np.exp(-epsilons[1:]) * up[1:]
     alphas = np.exp(np.concatenate([-epsilons[:0:-1], epsilons]))
-    deltas = np.concatenate([down[::-1], np.minimum.accumulate(up)])
+    deltas = _symmetrised(epsilons, up)
+    deltas[len(up) - 1 :] = np.minimum.accumulate(up)
     hull = _lower_hull(alphas, deltas)
     n_up = max(1, math.floor(top / gap))  # beyond: infinite loss
     grid = np.exp(np.arange(-n_up, n_up + 1) * gap)
     values = np.interp(grid, alphas[hull], deltas[hull])
-    return _one_way(_pmf(gap, -n_up, values))
+    return _pmf(gap, -n_up, values)
 
 
 def _lower_hull(x: np.ndarray, y: np.ndarray) -> list[int]:
@@ -245,7 +233,7 @@ def _lower_hull(x: np.ndarray, y: np.ndarray) -> list[int]:
 
 
 def _pmf(gap: float, lowest: int, deltas: np.ndarray) -> Any:
-    """Return the pessimistic distribution through a curve at multiples of the gap.
+    """Return the pessimistic distribution of one direction through points of a curve.
 
     Connect the dots: Doroshenko, Ghazi, Kamath, Kumar and Manurangsi (2022),
     Algorithm 1, https://arxiv.org/abs/2207.04380.
@@ -256,9 +244,9 @@ def _pmf(gap: float, lowest: int, deltas: np.ndarray) -> Any:
     mass[0] = 1 - deltas[0] + steps[0] / growth
     mass[1:-1] = (steps[1:] - steps[:-1] * math.exp(gap)) / growth
     mass[-1] = steps[-1] / math.expm1(-gap)
-    return pld_pmf.DensePLDPmf(
-        gap, lowest, np.maximum(mass, 0.0), float(deltas[-1]), True
-    )
+    mass, infinite = np.maximum(mass, 0.0), float(deltas[-1])
+    pmf = pld_pmf.DensePLDPmf(gap, lowest, mass, infinite, True)
+    return privacy_loss_distribution.PrivacyLossDistribution(pmf)
 
 
 def removal(epsilons: np.ndarray, noise: float, q: float) -> np.ndarray:

@@ -13,14 +13,19 @@ from skfdp.privacy.checks import shown
 from skfdp.privacy.report_text import Report, epsilon_text
 
 
-def new_axes(ax: Any, caller: str) -> Any:
-    """Return ax, or the axes of a new figure."""
+def _pyplot(caller: str) -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
         raise ImportError(
             f"{caller} needs matplotlib: pip install 'skfdp[plot]'."
         ) from None
+    return plt
+
+
+def new_axes(ax: Any, caller: str) -> Any:
+    """Return ax, or the axes of a new figure."""
+    plt = _pyplot(caller)
     return plt.subplots()[1] if ax is None else _axes(ax)
 
 
@@ -56,12 +61,8 @@ def plot_curve(report: Report, ax: Any, epsilons: Any) -> Any:
     found = curves(report.events, report.parts)
     deltas = [max(one.delta(float(eps)) for one in found) for eps in epsilons]
     ax.plot(epsilons, deltas, label=report.subject)
-    ax.plot(
-        [report.epsilon],
-        [report.delta],
-        "o",
-        label=f"epsilon {epsilon_text(report, 4)} at delta {report.delta:g}",
-    )
+    label = f"epsilon {epsilon_text(report, 4)} at delta {report.delta:g}"
+    ax.plot([report.epsilon], [report.delta], "o", label=label)
     ax.set(xlabel="epsilon", ylabel="delta", yscale="log")
     ax.grid(True, alpha=0.3)
     ax.legend()
@@ -80,15 +81,9 @@ def new_grid(n_panels: int, ax: Any, caller: str) -> list[Any]:
                 "for each, or None for a new figure."
             )
         return [_axes(one) for one in given]
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError(
-            f"{caller} needs matplotlib: pip install 'skfdp[plot]'."
-        ) from None
     n_columns = min(3, n_panels)
     n_rows = -(-n_panels // n_columns)
-    _, axes = plt.subplots(
+    _, axes = _pyplot(caller).subplots(
         n_rows,
         n_columns,
         squeeze=False,
@@ -102,18 +97,13 @@ def new_grid(n_panels: int, ax: Any, caller: str) -> list[Any]:
 
 def show_dates(ax: Any, low: Any, high: Any) -> None:
     """Label a horizontal axis of dates between two of them, each year once."""
-    from matplotlib.dates import (
-        AutoDateLocator,
-        ConciseDateFormatter,
-        date2num,
-        num2date,
-    )
+    from matplotlib import dates
 
-    locator = AutoDateLocator(minticks=3, maxticks=7)
-    low, high = date2num([low, high])
+    locator = dates.AutoDateLocator(minticks=3, maxticks=7)
+    low, high = dates.date2num([low, high])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of more ticks than wanted
-        ticks = locator.tick_values(num2date(low), num2date(high))
+        ticks = locator.tick_values(dates.num2date(low), dates.num2date(high))
     ticks = [tick for tick in ticks if low <= tick <= high]
-    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
     ax.set_xticks(ticks)

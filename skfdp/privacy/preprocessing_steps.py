@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import numbers
 import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,8 +64,7 @@ class Lesson:
         return self.learns in ("rows", "target")
 
 
-@dataclasses.dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What a step learns, and what this takes for granted."""
 
     learns: str
@@ -91,16 +91,9 @@ TYPES = (
 _DRAWN = "its directions are drawn without looking at values"
 
 
-def _nothing(reason: str, assumes: str | None = None) -> Verdict:
-    return Verdict("nothing", reason, assumes)
-
-
-def _rows(reason: str) -> Verdict:
-    return Verdict("rows", reason)
-
-
-def _target(reason: str) -> Verdict:
-    return Verdict("target", reason)
+_nothing = functools.partial(Verdict, "nothing")
+_rows = functools.partial(Verdict, "rows")
+_target = functools.partial(Verdict, "target")
 
 
 def _categories(step: Any) -> Verdict:
@@ -353,7 +346,7 @@ def verdict(step: Any) -> Verdict | None:
         return _nothing("bounds, categories and knots are declared", assumes)
     if is_class(step, *_TABLE):
         _, found = _TABLE[type(step).__name__]
-        return found(step) if callable(found) else found
+        return found if isinstance(found, Verdict) else found(step)
     if type(step).__module__.split(".")[0] == "sklearn":
         tags = getattr(step, "__sklearn_tags__", None)
         if tags is not None and tags().estimator_type in ("classifier", "regressor"):
@@ -417,10 +410,11 @@ def _by_names(step: Any, n_features: int) -> Sources:
     # A user's function may give any name.
     if kind != "named" or callable(getattr(step, "feature_name_combiner", None)):
         return (everything,) * len(names)
-    found = {name: map(int, re.findall(rf"{mark}(\d+)\.", name)) for name in names}
     constant = {"1": frozenset[int]()}  # of PolynomialFeatures
     return tuple(
-        frozenset(found[name]) or constant.get(name, everything) for name in names
+        frozenset(map(int, re.findall(rf"{mark}(\d+)\.", name)))
+        or constant.get(name, everything)
+        for name in names
     )
 
 
@@ -431,18 +425,18 @@ def _of_parts(step: Any, same: Sources) -> Sources | None:
         for _, part in members(step):
             through = through and _then(through, sources(part, len(through)))
         return through
+    places = getattr(step, "output_indices_", {})  # of a ColumnTransformer
     for name, part in members(step):
-        if is_class(step, "ColumnTransformer"):
-            place = step.output_indices_[name]
-            if place.stop == place.start:
-                continue
-            if place.start != len(found):
-                return None
+        if name in places and places[name].stop == places[name].start:
+            continue
         before = columns_of(step, name, same)
         own = _then(before, sources(part, len(before)))
         if own is None:
             return None
+        start = len(found)
         found += own
+        if places and places[name] != slice(start, len(found)):
+            return None
     return tuple(found)
 
 

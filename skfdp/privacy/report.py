@@ -54,8 +54,7 @@ from skfdp.privacy.public_sets import (
 )
 from skfdp.privacy.store import Receipt, dumps, package_versions
 
-SCHEMA = "skfdp-privacy-report"
-SCHEMA_VERSION = 1
+_SCHEMA = {"schema": "skfdp-privacy-report", "schema_version": 1}
 # Stated numbers may differ from those of the events by rounding, and epsilon of a
 # privacy loss distribution by another version's discretisation.
 _ROUNDING, _DISCRETISATION = 1e-9, 0.01
@@ -134,14 +133,11 @@ class Finding:
         """Return it as a sentence."""
         sure = "" if self.confidence == 1 else f" at confidence {self.confidence:.6g}"
         verdict = "did not refute" if self.passed else "REFUTED"
-        claimed, bound = (
-            report_text.number(one, 4)
-            for one in (self.claimed_epsilon, self.lower_bound)
-        )
+        claimed = report_text.number(self.claimed_epsilon, 4)
         return (
             f"Audit by {self.audit} of {self.subject}: {self.n_trials} trial(s) "
             f"{verdict} epsilon = {claimed} at delta = {self.delta:g}; lower bound "
-            f"{bound}{sure}."
+            f"{report_text.number(self.lower_bound, 4)}{sure}."
         )
 
 
@@ -267,25 +263,19 @@ class PrivacyReport:
 
         Parameters
         ----------
-        subject : str
-            What was fitted: the class's name.
-        events : iterable of Event
-            All releases, those of a private mean included; empty for a fit without
-            privacy. `skfdp.privacy.promise` says which compose.
-        delta : float
-            The delta to report epsilon at.
-        target_epsilon : float, default=None
-            The budget asked for.
-        n_records : int, default=None
-            Public (nominal) number of records, or of persons.
-        feature_names : sequence of str or int, default=None
-            All columns, public and private.
+        subject, target_epsilon, n_records, released, n_fits, unseen, learnt
+            As the attributes.
         target_name : str, default=None
             None takes that of the events.
+        events : iterable of Event
+            All releases; empty for a fit without privacy. `skfdp.privacy.promise` says
+            which compose.
+        delta : float
+            The delta to report epsilon at.
+        feature_names : sequence of str or int, default=None
+            All columns, public and private.
         public : collection, default=None
             The public set that was declared; None: the largest one of an event.
-        released : iterable of str, default=()
-            Names of what is published: fitted attributes.
         assumptions : iterable of Assumption, default=()
             Those of this fit; the ones that follow from the events are added.
         seeded : bool, default=False
@@ -296,14 +286,9 @@ class PrivacyReport:
             As in `calibrate`.
         parts : sequence of (Part or None), default=()
             The records that each event concerns; empty: all.
-        n_fits : int, default=1
-            Number of fits counted.
-        unseen, learnt
-            Of a Pipeline: names of steps that nobody can see into, and what others
-            without a report learnt.
         steps : iterable of (str, PrivacyReport), default=()
-            Names and reports of the other steps, or of the members of a tool. Their
-            seeds, fits, lessons, unseen steps and assumptions are those of the whole.
+            Their seeds, fits, lessons, unseen steps and assumptions are those of the
+            whole.
         receipts : iterable of (Receipt or None), default=()
             What the charges returned.
         """
@@ -409,13 +394,9 @@ class PrivacyReport:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None makes a new figure.
+            None makes a new figure; it is returned.
         epsilons : array-like of shape (n_points,), default=None
             None: from 0 to twice the report's epsilon.
-
-        Returns
-        -------
-        ax : matplotlib Axes
         """
         return plotting.plot_curve(self, ax, epsilons)
 
@@ -430,12 +411,6 @@ class PrivacyReport:
         ----------
         neighboring_relation : str or dp_accounting.NeighboringRelation
             Of the accountant that will read it, as in `Event.to_dp_accounting`.
-
-        Returns
-        -------
-        event : dp_accounting.DpEvent
-            The no-op where nothing was released, the non-private event where something
-            was released without privacy.
 
         Raises
         ------
@@ -454,21 +429,13 @@ class PrivacyReport:
     def to_registry(self) -> dict[str, Any]:
         """Return a draft for the public registry of differential privacy deployments.
 
-        Returns
-        -------
-        record : dict
-            JSON-able, in the fields of the registry's schema (of July 2026). What a
-            report cannot know begins with "TO FILL IN: ".
+        It is JSON-able. What a report cannot know begins with "TO FILL IN: ".
 
         Raises
         ------
         ValueError
             If nothing was released with privacy, or if the report guarantees nothing:
             nobody should register an epsilon that does not hold.
-
-        References
-        ----------
-        https://github.com/opendp/deployments-registry-data
         """
         return report_text.draft(self)
 
@@ -481,23 +448,16 @@ class PrivacyReport:
     def to_dict(self) -> dict[str, Any]:
         """Return strictly JSON-able values; infinite numbers are the string "inf"."""
         names = [field.name for field in dataclasses.fields(self)]
-        values = {name: getattr(self, name) for name in names}
-        epsilon = names.index("epsilon") + 1
         # Beside epsilon, which is no guarantee if they say so.
-        first = [*names[:epsilon], "guarantee", "seeded", "learnt"]
-        values |= {
-            "guarantee": self.guarantee,
-            "findings": [finding.to_dict() for finding in self.findings],
-            "steps": [
-                {"name": name, "report": step.to_dict()} for name, step in self.steps
-            ],
-        }
-        ordered = {
-            name: "inf" if values[name] == math.inf else values[name]
-            for name in dict.fromkeys([*first, *names])
-        }
-        schema = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION}
-        return json.loads(dumps(schema | ordered))
+        first = ["subject", "released", "epsilon", "guarantee", "seeded", "learnt"]
+        values = dict(_SCHEMA)
+        for name in dict.fromkeys([*first, *names]):
+            value = getattr(self, name)
+            values[name] = "inf" if value == math.inf else value
+        values["steps"] = [
+            {"name": name, "report": step.to_dict()} for name, step in self.steps
+        ]
+        return json.loads(dumps(values))
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return `to_dict` as text; `read_report` reads it back from a file."""
@@ -513,42 +473,25 @@ class PrivacyReport:
             If it is not a report, has another schema, or claims what does not follow
             from its events; see `skfdp.privacy.report`.
         """
-        if not isinstance(values, Mapping) or values.get("schema") != SCHEMA:
-            raise ValueError(
-                f'report must hold "schema": "{SCHEMA}": pass what to_json wrote.'
-            )
-        version = checks.count("schema_version", values.get("schema_version"))
-        if version != SCHEMA_VERSION:
-            raise ValueError(
-                f"report has schema_version={version!r}, this skfdp reads "
-                f"{SCHEMA_VERSION}: read it with the version that wrote it."
-            )
-        others = ("schema", "schema_version", "guarantee")
-        given = checks.fields(
-            cls, {name: one for name, one in values.items() if name not in others}
-        )
-        types = {field.name: str(field.type) for field in dataclasses.fields(cls)}
-        found = {
-            name: _restored(name, types[name], value) for name, value in given.items()
-        }
-        check_delta(found["delta"])
-        return _rebuilt(cls(**found))
+        given = dict(values) if isinstance(values, Mapping) else {}
+        given.pop("guarantee", None)
+        for name, wanted in _SCHEMA.items():
+            if (found := given.pop(name, None)) != wanted or isinstance(found, bool):
+                raise ValueError(
+                    f"report has {name}={checks.brief(found)}, this skfdp reads "
+                    f"{wanted!r}: pass what to_json wrote."
+                )
+        checks.fields(cls, given)
+        for field in dataclasses.fields(cls):
+            kind, value = str(field.type), given[field.name]
+            if value is not None or not kind.endswith(" | None"):
+                read = _FROM_JSON[kind.removesuffix(" | None")]
+                given[field.name] = read(field.name, value)
+        check_delta(given["delta"])
+        return _rebuilt(cls(**given))
 
 
-# From a file: each field of its type, and then the report that follows from them.
-
-
-def _restored(name: str, kind: str, value: Any) -> Any:
-    """Return the value of a field from that in JSON."""
-    optional = kind.endswith(" | None")
-    if optional and value is None:
-        return None
-    try:
-        return _FROM_JSON[kind.removesuffix(" | None")](name, value)
-    except (TypeError, KeyError, AttributeError):
-        raise ValueError(
-            f"report holds a field {name!r} of another form: pass what to_json wrote."
-        ) from None
+# From a file: each field by its annotation, then the report that follows from them.
 
 
 def _each(read: Callable[[Any], Any]) -> Callable[[str, Any], tuple[Any, ...]]:
@@ -560,22 +503,21 @@ def _each_of(kind: type) -> Callable[[str, Any], tuple[Any, ...]]:
 
 
 def _part(value: Any) -> Part | None:
-    """Return a part that somebody could be in."""
-    if value is None:
-        return None
-    part = Part.from_dict(value)
-    rows = None if part.rows is None else range(*part.rows)
-    if part != Part.of(rows, part.column, part.value):
-        raise ValueError(f"part ({part}) is not in the form in which parts are stored.")
-    return part
+    return None if value is None else Part.from_dict(value)
 
 
 def _step(value: Any) -> tuple[str, PrivacyReport]:
-    name = checks.text("name", value["name"])
-    return name, PrivacyReport.from_dict(value["report"])
+    if not isinstance(value, Mapping) or set(value) != {"name", "report"}:
+        raise ValueError(f"step {checks.brief(value)} must hold a name and a report.")
+    return checks.text("name", value["name"]), PrivacyReport.from_dict(value["report"])
 
 
-# By the annotation of the field.
+def _versions(name: str, value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name}={checks.brief(value)} must be a mapping.")
+    return {checks.text(name, k): checks.text(name, v) for k, v in value.items()}
+
+
 _FROM_JSON: dict[str, Callable[[str, Any], Any]] = {
     "str": checks.text,
     "bool": checks.flag,
@@ -590,9 +532,7 @@ _FROM_JSON: dict[str, Callable[[str, Any], Any]] = {
     "tuple[Receipt, ...]": _each_of(Receipt),
     "tuple[Finding, ...]": _each_of(Finding),
     "tuple[tuple[str, PrivacyReport], ...]": _each(_step),
-    "dict[str, str]": lambda name, value: {
-        checks.text(name, k): checks.text(name, v) for k, v in value.items()
-    },
+    "dict[str, str]": _versions,
 }
 
 
@@ -702,11 +642,6 @@ def _spent(
     return dataclasses.asdict(worst(events, places, delta, accountant=accountant))
 
 
-def plain_names(names: Iterable[Any]) -> tuple[str | int, ...]:
-    """Return NumPy's strings and numbers as Python's, for JSON and equality."""
-    return tuple(name.item() if hasattr(name, "item") else name for name in names)
-
-
 def _common_target(events: tuple[Event, ...]) -> str | None:
     """Return the name of the target where all fits that name one have the same."""
     names = {event.target_name for event in events} - {None}
@@ -734,7 +669,7 @@ def _private_features(
         return None
     # Events name public columns, or count them where the data have no names.
     public = frozenset(public_columns) | promised.public
-    names = plain_names(feature_names)
+    names = tuple(map(checks.plain, feature_names))
     private = (
         name
         for position, name in enumerate(names)

@@ -70,22 +70,21 @@ _UNITS = {
 }
 NOT_COVERED = (
     "Other fits: a report cannot know whether its estimator is the best of a search or "
-    "of several tries (best_estimator_ of GridSearchCV, estimator_ of "
-    "TunedThresholdClassifierCV). Every other fit on the same data costs privacy too, "
-    "and so do parameters chosen by looking at results; they are counted only if every "
-    "fit is charged to one ledger.",
+    "of several tries (best_estimator_ of GridSearchCV). Every other fit on the same "
+    "data costs privacy too, and so do parameters chosen by looking at results; they "
+    "are counted only if every fit is charged to one ledger.",
     "Declared facts: bounds, categories and class lists that were read from the "
     "private data instead of being known beforehand.",
-    "Upstream steps: preprocessing that learns from the data without a privacy report "
-    "of its own.",
-    "Splits: cross-validation splitters stratified on a private target, and bootstraps "
+    "Upstream steps that learn from the data without a privacy report of their own.",
+    "Splits that are stratified on a private target, and bootstraps "
     "(BaggingClassifier), which repeat records.",
     "Steps around the model that see the private target without noise: calibration "
-    "(CalibratedClassifierCV), stacking (StackingClassifier), tuned thresholds.",
+    "(CalibratedClassifierCV), stacking (StackingClassifier), tuned thresholds "
+    "(TunedThresholdClassifierCV).",
     "Scores and predictions computed on the private training data and then published.",
     "Public models: a pretrained model that was itself trained on these records.",
-    "Side channels: running time, memory use, and refusals: of types and shapes, and "
-    "of malformed private values where on_invalid='replace' did not take them.",
+    "Side channels: running time, memory use, and refusals of types, shapes and "
+    "malformed private values that on_invalid='replace' did not take.",
 )
 #: Where the noise came from, by whether it was seeded.
 GENERATORS = {
@@ -264,8 +263,7 @@ def not_covered(report: Report) -> tuple[str, ...]:
 def attack_power(report: Report, false_alarms: float = 0.01) -> float:
     """Return the largest detection rate at a given false-alarm rate.
 
-    It follows from the whole privacy curve of the releases, not from one pair of
-    epsilon and delta, and holds for the most exposed record.
+    It follows from the whole privacy curve, and holds for the most exposed record.
     """
     if math.isinf(report.epsilon):
         return 1.0
@@ -273,10 +271,7 @@ def attack_power(report: Report, false_alarms: float = 0.01) -> float:
 
 
 def detections(report: Report) -> int:
-    """Return in how many of 100 cases a test with 1 % false alarms detects, at most.
-
-    Rounded up, so that "at most" stays true.
-    """
+    """Return in how many of 100 cases a test with 1 % false alarms detects, at most."""
     return math.ceil(100 * attack_power(report))
 
 
@@ -505,18 +500,16 @@ def summary(report: Report) -> str:
     if (hidden := len(report.public_features) - len(names)) > 0:
         more = f" and {hidden} more"
     unseen = unseen_text(report)
-    lines = [
-        f"subject={report.subject!r},",
-        f"epsilon={epsilon_text(report)}, delta={report.delta:g},"
-        + f"  # not checked: {unseen}" * bool(unseen),
-        f"seeded={report.seeded!r},",
-        f"neighboring_relation={report.neighboring_relation!r}, unit={report.unit!r},",
-        f"public_features={names!r}{more}, public_target={report.public_target!r},",
-        f"target_name={report.target_name!r},",
-        f"n_fits={report.n_fits}, "
-        f"n_releases={sum(event.n_steps for event in report.events)},",
-    ]
-    return "\n".join([f"{type(report).__name__}(", *(f"    {x}" for x in lines), ")"])
+    checked = f"  # not checked: {unseen}" if unseen else ""
+    return f"""{type(report).__name__}(
+    subject={report.subject!r},
+    epsilon={epsilon_text(report)}, delta={report.delta:g},{checked}
+    seeded={report.seeded!r},
+    neighboring_relation={report.neighboring_relation!r}, unit={report.unit!r},
+    public_features={names!r}{more}, public_target={report.public_target!r},
+    target_name={report.target_name!r},
+    n_fits={report.n_fits}, n_releases={sum(e.n_steps for e in report.events)},
+)"""
 
 
 def to_html(report: Report) -> str:
@@ -601,9 +594,7 @@ def draft(report: Report) -> dict[str, Any]:
                 "intended_use": f"{BLANK}what it is for",
                 "data_product_type": kind,
                 "data_product_region": f"{BLANK}whose data, and whose laws apply",
-                "description": (
-                    f"{BLANK}what it is ({report.subject}, fitted by skfdp)"
-                ),
+                "description": f"{BLANK}what it is ({report.subject}, by skfdp)",
                 "publication_date": f"{BLANK}YYYY-MM-DD",
                 "data_product_sector": (
                     f"{BLANK}Technology, Healthcare, Education, Government, Energy, or "
@@ -635,9 +626,7 @@ def draft(report: Report) -> dict[str, Any]:
                 "model_name": "Central",
                 "actors": f"{BLANK}who holds the rows, trains, and gets the product",
                 "release_type": f"{BLANK}One release, or Many releases",
-                "release_type_details": (
-                    f"{BLANK}what else will be released from these rows"
-                ),
+                "release_type_details": f"{BLANK}what else will be released of them",
                 "data_source_type": f"{BLANK}Static, or Dynamic",
                 "access_type": "Non-interactive",
             },

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special
 
 from skfdp.privacy import (
     Event,
-    PrivacyReport,
     Selection,
     calibrate,
     compose,
@@ -31,8 +31,9 @@ NUMBERS = [
 
 @pytest.fixture(autouse=True)
 def strict():
-    """No warning, whatever np.seterr says."""
-    with warnings.catch_warnings(), np.errstate(all="raise"):
+    """No warning, whatever np.seterr and scipy.special.seterr say."""
+    traps = np.errstate(all="raise"), special.errstate(all="raise")
+    with warnings.catch_warnings(), traps[0], traps[1]:
         warnings.simplefilter("error")
         yield
 
@@ -99,6 +100,8 @@ def test_epsilons_beyond_the_floats_are_infinite():
     assert gdp_epsilon(1e-5, 1e100) == pytest.approx(5e199)
     assert gdp_delta(math.inf, 3.0) == 0
     assert gdp_delta(3.0, 0.0) == 0
+    assert gdp_delta(0.0, 1e-200) == 0
+    assert gdp_delta(1.0, 1e8) == pytest.approx(1.0)
 
 
 @given(
@@ -126,7 +129,7 @@ def test_mu_is_on_the_safe_side_everywhere(epsilon, delta):
 def test_tails_beyond_exp_of_709_are_no_nan():
     """exp and expm1 overflowed: the curve of a step with little noise held NaN."""
     losses = np.linspace(0, 2000, 500)
-    with np.errstate(under="ignore"):
+    with np.errstate(under="ignore"), special.errstate(all="ignore"):
         found = pld.removal(losses, 0.02, 0.1)
         back = pld.addition(-losses, 0.02, 0.1)
     for deltas in (found, back):
@@ -158,7 +161,7 @@ def test_odd_steps_have_a_curve(changes, relation):
     assert epsilons == sorted(epsilons)
     # A batch costs no more than everybody.
     assert epsilons[1] <= closed.epsilon(1e-5) * 1.01 + 1e-6
-    assert curve.delta(0.0) >= curve.delta(1.0)
+    assert curve.delta(0.0) >= curve.delta(1.0) * (1 - 1e-12)
 
 
 @pytest.mark.parametrize(
@@ -177,11 +180,6 @@ def test_what_is_no_list_of_events(events):
     one = Event(**EVENT)
     with pytest.raises(ValueError, match="must be a sequence of Event"):
         compose(one)
-
-
-def test_accountants_have_names():
-    with pytest.raises(ValueError, match="is unknown; choose one of 'auto'"):
-        compose([], accountant=["auto"])
 
 
 def test_a_rate_that_delta_covers_ends_the_search():
@@ -216,10 +214,3 @@ def test_odd_laws_of_the_number_of_runs(law):
     one = compose([Event(**EVENT | {"noise_std": (20.0,)})])
     assert curve.epsilon(1e-5) >= one.epsilon(1e-5) * (1 - 1e-6)
     assert curve.delta(0.0) >= one.delta(0.0) * (1 - 1e-6)
-
-
-@pytest.mark.parametrize("delta", [0.0, 2.0, math.nan, "1e-5"])
-def test_reports_at_a_delta_that_is_none(delta):
-    made = PrivacyReport.from_events(subject="x", events=[Event(**EVENT)], delta=1e-5)
-    with pytest.raises(ValueError, match="strictly between 0 and 1"):
-        made.at_delta(delta)

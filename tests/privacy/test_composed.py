@@ -39,7 +39,7 @@ from skfdp import (
     read_report,
     report,
 )
-from skfdp.privacy import PrivacyBudgetError, PrivacyReport, compose
+from skfdp.privacy import PrivacyBudgetError, compose
 from skfdp.privacy.assumptions import (
     CLASSES_READ,
     COLUMNS_ASSUMED,
@@ -154,22 +154,12 @@ class TestWhatIsSaid:
         )
         found = report(model.fit(table, labels))
         (leak,) = found.leaks
-        assert (leak.step, leak.learns) == (
-            "columntransformer__private (StandardScaler)",
-            "rows",
-        )
-        sentence = (
-            f"Step {leak.step} learns from the rows without privacy: means and "
-            "variances."
-        )
-        lines = found.statement().splitlines()
-        assert lines[0].startswith("PRIVACY STATEMENT (VOID: a step learns")
+        assert leak.step == "columntransformer__private (StandardScaler)"
+        sentence = f"Step {leak.step} learns from the rows without privacy: means and"
         text = text_of(found)
-        assert sentence in text and "Any outcome is at most" not in text
-        assert "No epsilon holds for the whole" in text
+        assert sentence in text and "No epsilon holds for the whole" in text
         card = html.unescape(found._repr_html_())
         assert card.index("VOID") < card.index(sentence) < card.index(">epsil")
-        assert "epsilon=void (a step learns without privacy)" in repr(found)
         keys = list(found.to_dict())
         assert keys.index("learnt") <= keys.index("epsilon") + 3
         assert followed(found) is False
@@ -182,11 +172,6 @@ class TestWhatIsSaid:
         found = report(model.fit(table[["age", "bmi", "hba1c"]], labels))
         assert learns(found) == {"selectkbest": "target"}
         assert "learns from the target without privacy" in text_of(found)
-
-    def test_a_seed_and_a_step(self, table, labels):
-        model = make_pipeline(StandardScaler(), logistic(random_state=0))
-        found = report(model.fit(table[["age"]], labels))
-        assert "integer seed and a step learns without privacy" in text_of(found)[:99]
 
     def test_of_public_columns_alone(self, table, labels):
         scaled = ("public", StandardScaler(), ["age"])
@@ -250,32 +235,6 @@ class TestWhatIsSaid:
         fits = [logistic(ledger=ledger).fit(X, labels) for _ in range(2)]
         told = ["Charge 2 of a ledger's file" in text_of(report(one)) for one in fits]
         assert told == [False, True]
-
-    def test_a_hidden_lesson_is_refused(self, table, labels):
-        inner = make_pipeline(StandardScaler(), logistic())
-        members = [("a", inner), ("b", logistic())]
-        found = report(VotingClassifier(members).fit(table[["age"]], labels))
-        assert [one.step for one in found.leaks] == [
-            "a__standardscaler (StandardScaler)"
-        ]
-        with pytest.raises(ValueError, match="claims learnt="):
-            PrivacyReport.from_dict(found.to_dict() | {"learnt": []})
-
-    @pytest.mark.parametrize(
-        "edit",
-        [
-            {"learnt": "x"},
-            {"learnt": [{"step": "a", "learns": "little", "reason": "x"}]},
-            {"learnt": [{"step": "a", "learns": "rows"}]},
-            {"public_sources": "age"},
-            {"public_sources": [1.5]},
-        ],
-        ids=str,
-    )
-    def test_fields_of_another_form(self, table, labels, edit):
-        values = logistic().fit(table[["age"]], labels).privacy_.to_dict()
-        with pytest.raises(ValueError, match=r"\w+"):
-            PrivacyReport.from_dict(values | edit)
 
 
 class TestPublicColumns:
@@ -392,7 +351,8 @@ class TestPublicColumns:
     def test_names_that_are_given_are_not_followed(self, table, labels):
         """Positions and names of the table are another thing than `names`."""
         model = make_pipeline(
-            "passthrough", logistic(public_features=["age"], names=["years", "bmi"])
+            FunctionTransformer(),
+            logistic(public_features=["age"], names=["years", "bmi"]),
         )
         found = report(model.fit(table[["age", "bmi"]], labels))
         assert followed(found) is False and found.public_sources is None
@@ -500,7 +460,7 @@ class TestWrappers:
 
     def test_the_same_public_columns(self, X):
         model = OneVsRestClassifier(logistic(public_features=["age"]))
-        found = report(make_pipeline("passthrough", model).fit(X, three()))
+        found = report(make_pipeline(FunctionTransformer(), model).fit(X, three()))
         assert found.public_features == ("age",)
         assert found.private_features == ("bmi", "hba1c")
         assert followed(found)

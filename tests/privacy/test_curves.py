@@ -11,7 +11,7 @@ from dp_accounting import NeighboringRelation
 from dp_accounting.pld import privacy_loss_distribution, privacy_loss_mechanism
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import log_ndtr, ndtr
+from scipy.special import ndtr
 
 from skfdp.privacy import Event, compose, gdp_delta, gdp_epsilon, gdp_mu, pld
 
@@ -72,12 +72,6 @@ class TestGaussian:
         mu = gdp_mu(epsilon, delta)
         assert gdp_epsilon(delta, mu) <= epsilon * (1 + 1e-9)
         assert gdp_delta(epsilon, mu * (1 + 1e-6)) > delta
-
-    @given(mus=st.tuples(st.floats(1e-3, 20), st.floats(1e-3, 20)))
-    def test_monotone(self, mus):
-        low, high = sorted(mus)
-        assert gdp_epsilon(DELTA, low) <= gdp_epsilon(DELTA, high) + 1e-12
-        assert gdp_epsilon(1e-3, high) <= gdp_epsilon(1e-6, high)
 
     def test_edges(self):
         assert gdp_delta(0.5, 0.0) == gdp_epsilon(DELTA, 0.0) == 0.0
@@ -171,25 +165,6 @@ class TestComposition:
             ValueError, match="accountant='rdp' is unknown; choose one of 'auto'"
         ):
             compose([event()], accountant="rdp")
-
-    @given(
-        steps=st.tuples(st.integers(1, 400), st.integers(1, 400)),
-        noises=st.tuples(st.floats(1, 20), st.floats(1, 20)),
-        q=st.floats(0.01, 0.5),
-    )
-    @settings(max_examples=6, deadline=None)
-    def test_monotone(self, steps, noises, q):
-        (few, many), (low, high) = sorted(steps), sorted(noises)
-        base = {"n_steps": few, "sampling_rate": q}
-
-        def epsilon(noise, **changes):
-            return compose([event(noise, **(base | changes))]).epsilon(DELTA)
-
-        slack = 1 + 1e-3  # different noises are discretised differently
-        assert epsilon(high) <= epsilon(low) * slack + 1e-4
-        assert epsilon(high) <= epsilon(high, n_steps=many) * slack + 1e-4
-        assert epsilon(high, reach=1.0) <= epsilon(high) * slack + 1e-4
-        assert epsilon(high) <= epsilon(high, sampling_rate=1.0) * slack + 1e-4
 
 
 class TestResolution:
@@ -313,12 +288,6 @@ class TestClipDeltaCurve:
         collinear = exact_hockey_stick(epsilon, 1.0, 2.0, 1.0, q)
         curve = pld.hockey_stick(np.array([epsilon]), 0.5, 0.5, q)[0]
         assert claimed < realised < collinear == pytest.approx(curve, rel=1e-8)
-
-    @pytest.mark.parametrize("reach", [1e-2, 1e-4, 1e-6])
-    def test_a_vanishing_change_vanishes(self, reach):
-        found = pld.hockey_stick(np.array([0.0]), 1.0, reach, 0.1)[0]
-        # Total variation of a shift, q times that of the full batch.
-        assert found == pytest.approx(0.1 * reach / math.sqrt(2 * math.pi), rel=1e-3)
 
     @given(
         noise=st.floats(0.2, 20),
@@ -499,12 +468,3 @@ class TestSwappedRoles:
             ]
             assert max(found) <= bound * (1 + 1e-4) + 1e-9
             assert max(found) > 0.85 * bound  # what symmetry costs, and no more
-
-
-def test_log_ndtr_formula_of_the_closed_form():
-    # gdp_delta written down once more, without logarithms, where that is safe.
-    for mu, epsilon in itertools.product((0.3, 1.0, 2.0), (0.1, 1.0, 3.0)):
-        direct = ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * math.exp(
-            log_ndtr(-mu / 2 - epsilon / mu)
-        )
-        assert gdp_delta(epsilon, mu) == pytest.approx(direct, rel=1e-9)

@@ -1,11 +1,9 @@
 """Events: lossless values that refuse what they cannot promise."""
 
-import dataclasses
 import json
 import math
 import pickle
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,38 +62,6 @@ def test_mu_is_the_gaussian_composition(event):
     assert event.mu == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    "public", [{"public_features": ("a",)}, {"public_target": True}]
-)
-def test_nothing_is_public_where_records_come_and_go(public):
-    with pytest.raises(ValueError, match="whole records come and go"):
-        make(neighboring_relation="add_or_remove_one", **public)
-
-
-def test_positions_become_python_ints():
-    event = make(public_features=tuple(np.arange(2)), public_target=np.True_)
-    assert json.loads(json.dumps(event.to_dict()))["public_features"] == [0, 1]
-
-
-def test_numbers_become_python_floats():
-    # dp_accounting drops compositions for an int or float32 noise multiplier.
-    event = make(
-        noise_std=np.array([2], dtype=np.float32),
-        clip_norm=np.int64(1),
-        sensitivity=1,
-        n_steps=np.int64(3),
-        sampling_rate=np.float32(0.5),
-    )
-    assert type(event.noise_std[0]) is type(event.clip_norm) is float
-    assert type(event.sensitivity) is type(event.sampling_rate) is float
-    assert type(event.n_steps) is int
-
-
-def test_it_is_frozen():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        make().noise_std = (9.0,)
-
-
 def test_what_must_agree_to_compose():
     event = make(public_features=("a", "b"))
     assert event.protects == make(public_features=("b", "a")).protects
@@ -110,34 +76,16 @@ def test_what_must_agree_to_compose():
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"neighboring_relation": "swap"}, "neighboring_relation='swap' is unknown"),
         ({"n_steps": 0}, "n_steps=0 must be an int of at least 1"),
         ({"n_steps": 3, "noise_std": (1.0, 2.0)}, "noise_std has 2 entries, expected"),
-        ({"noise_std": ()}, "noise_std has 0 entries"),
         ({"noise_std": (0.0,)}, "noise_std=0.0 must be a finite positive"),
-        ({"noise_std": (-1.0,)}, "noise_std=.* must be a finite positive"),
-        ({"noise_std": (math.nan,)}, "noise_std=.* must be a finite positive"),
-        ({"noise_std": (math.inf,)}, "noise_std=.* must be a finite positive"),
-        ({"sampling_rate": 0.0}, r"sampling_rate=0.0 must be a number in \(0, 1\]"),
-        ({"sampling_rate": 1.5}, "1 means the full batch"),
-        ({"sampling_rate": math.nan}, "sampling_rate=nan must be a number in"),
-        ({"clip_norm": 0.0}, "clip_norm=0.0 must be a finite positive number"),
-        ({"clip_norm": math.inf}, "must be a finite positive number"),
-        ({"sensitivity": -1.0}, "sensitivity=-1.0 must be a finite positive number"),
-        ({"sensitivity": math.nan}, "sensitivity=nan must be a finite positive number"),
+        ({"sampling_rate": 1.5}, r"sampling_rate=1.5 must be a number in \(0, 1\]"),
         ({"sensitivity": 2.001}, r"sensitivity=2.001 exceeds 2 \* clip_norm=2.0"),
     ],
 )
 def test_refuses(changes, match):
     with pytest.raises(ValueError, match=match):
         make(**changes)
-
-
-@pytest.mark.parametrize("relation", ["replace_special", "add_or_remove_one"])
-@pytest.mark.parametrize("sensitivity", [0.999, 1.001, 2.0])
-def test_a_null_neighbour_is_one_clip_norm_away(relation, sensitivity):
-    with pytest.raises(ValueError, match="must equal clip_norm=1.0 under"):
-        make(neighboring_relation=relation, sensitivity=sensitivity)
 
 
 @pytest.mark.parametrize("clip", [1e-6, 1.0, 1e6])
@@ -150,17 +98,6 @@ def test_rounding_is_relative_to_the_clip_norm(relation, clip):
             make(**fields, sensitivity=sensitivity)
     with pytest.raises(ValueError, match=r"exceeds 2 \* clip_norm"):
         make(clip_norm=clip, sensitivity=2 * clip * (1 + 1e-6))
-
-
-def test_rounding_is_forgiven():
-    clip = 0.1 + 0.2
-    assert make(clip_norm=clip, sensitivity=2 * 0.3 * (1 + 1e-12)).clip_norm == clip
-    make(clip_norm=clip, sensitivity=0.3, neighboring_relation="replace_special")
-
-
-def test_unknown_fields_are_refused():
-    with pytest.raises(ValueError, match=r"unknown fields \['price'\]: .* upgrade to"):
-        Event.from_dict(make().to_dict() | {"price": 1})
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, "1", None, True])

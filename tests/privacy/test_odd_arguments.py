@@ -1,22 +1,15 @@
 """Arguments that fuzzing found: refused in a sentence, not by a library."""
 
 import json
-import math
 import sqlite3
 
 import numpy as np
 import pytest
-from scipy import special
 
-from skfdp import Event, PrivacyLedger, calibrate, read_report, report
+from skfdp import Event, PrivacyLedger, read_report, report
 from skfdp.privacy import (
-    Finding,
     LedgerEntry,
     Receipt,
-    compose,
-    gdp_delta,
-    gdp_epsilon,
-    gdp_mu,
     promise,
 )
 
@@ -89,13 +82,13 @@ def test_paths_of_ledgers(path, ledger):
         PrivacyLedger.from_json(ledger.to_json(), path)
 
 
-CONTENTS = {"deep": "[" * 100_000, "long": "1" * 100_000, "no": "{"}
+CONTENTS = {"deep": b"[" * 100_000, "long": b"1" * 100_000, "no": b"{", "8": b"\xff"}
 
 
 @pytest.mark.parametrize("content", CONTENTS)
 def test_reports_that_are_no_json(content, tmp_path):
     path = tmp_path / "report.json"
-    path.write_text(CONTENTS[content], encoding="utf-8")
+    path.write_bytes(CONTENTS[content])
     with pytest.raises(ValueError, match="is not a JSON file") as caught:
         read_report(path)
     assert one_sentence(caught)
@@ -107,46 +100,12 @@ def test_paths_of_reports(path):
         read_report(path)
 
 
-def test_findings_of_other_types():
-    for values in (3, None, "x", np.uint8(3)):
-        with pytest.raises(ValueError, match="Finding must be a mapping"):
-            Finding.from_dict(values)
-    with pytest.raises(ValueError, match="Finding lacks the field 'audit'"):
-        Finding.from_dict({})
-
-
 def test_entries_and_receipts_of_other_types():
     with pytest.raises(ValueError, match="time=a list must be a str"):
         LedgerEntry(time=[], label=None, event=None, versions={})
     with pytest.raises(ValueError, match="charge=a ndarray and head='x'") as caught:
         Receipt(ledger="x", charge=np.eye(2), head="x")
     assert one_sentence(caught)
-
-
-def test_a_timedelta_is_no_number():
-    for name in ("epsilon", "n_steps", "clip_norm"):
-        given = {"epsilon": 1.0, "n_steps": 3} | {name: np.timedelta64(3, "s")}
-        with pytest.raises(ValueError, match=f"{name}=.* must be"):
-            calibrate(given.pop("epsilon"), 1e-5, **given)
-
-
-def test_tails_vanish_whatever_the_traps():
-    sampled = Event(
-        label="x",
-        noise_std=(9.0,),
-        clip_norm=1.0,
-        sensitivity=1.0,
-        n_steps=3,
-        sampling_rate=0.1,
-    )
-    with np.errstate(all="raise"), special.errstate(all="raise"):
-        assert gdp_delta(1.0, 1e8) == pytest.approx(1.0)
-        assert gdp_delta(0.0, 1e-200) == 0
-        assert math.isfinite(gdp_epsilon(1e-5, 1e8))
-        assert gdp_mu(8.0, 1e-5) > 0
-        assert compose([EVENT]).delta(1e300) == 0
-        assert compose([sampled]).epsilon(1e-5) > 0
-        assert calibrate(1.0, 1e-5, n_steps=3, sampling_rate=1e-300).n_steps == 3
 
 
 EDITS = {

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from skfdp import (
-    DPSGDFClassifier,
     FeatureDPLogisticRegression,
     PrivacyLedger,
     read_report,
@@ -73,17 +72,6 @@ class TestPromises:
             promise([RECORD, PERSON])
         with pytest.raises(PrivacyBudgetError, match=MIXED):
             reported(RECORD, PERSON)
-
-    def test_rows_that_come_and_go_have_no_persons(self):
-        with pytest.raises(ValueError, match="unit='person' needs rows that stay"):
-            Event(
-                label="x",
-                noise_std=(1.0,),
-                clip_norm=1.0,
-                sensitivity=1.0,
-                neighboring_relation="add_or_remove_one",
-                unit="person",
-            )
 
     def test_the_cost_is_that_of_the_noise(self):
         """Whoever is protected: the unit changes what a neighbour is, no number."""
@@ -229,19 +217,6 @@ class TestFits:
         X, y, groups = table
         found = model().fit(X, y, groups=groups).privacy_
         assert found.n_records == 100
-
-    def test_a_ledger_refuses_the_other_unit_before_it_looks(self, table):
-        X, y, groups = table
-        ledger = PrivacyLedger()
-        model(ledger=ledger).fit(X, y, groups=groups)
-        with pytest.raises(PrivacyBudgetError, match=MIXED):
-            model(ledger=ledger).fit(X, y)
-        other = DPSGDFClassifier(
-            bounds=(0, 1), neighboring_relation="replace_one", ledger=ledger
-        )
-        with pytest.raises(PrivacyBudgetError, match=MIXED):
-            other.fit(X, y)
-        assert report(ledger, delta=1e-5).unit == "person"
 
 
 class TestWhatProtectsRecords:

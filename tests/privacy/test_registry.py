@@ -12,41 +12,24 @@ from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyLedger, 
 # Fields of the schema of opendp/deployments-registry-data at commit 3e9c812;
 # it allows no others.
 FIELDS = {
-    "basic": {
-        "name",
-        "data_curators",
-        "intended_use",
-        "data_product_type",
-        "data_product_region",
-        "description",
-        "publication_date",
-        "data_product_sector",
-    },
-    "dp_variant": {"variant_name", "data_domain", "unprotected_quantities"},
-    "privacy_loss": {
-        "privacy_unit",
-        "privacy_unit_details",
-        "privacy_parameters",
-        "privacy_parameters_details",
-    },
-    "deployment_model": {
-        "model_name",
-        "model_name_details",
-        "actors",
-        "release_type",
-        "release_type_details",
-        "data_source_type",
-        "data_source_type_details",
-        "access_type",
-        "access_type_details",
-    },
-    "accounting": {"post_processing", "composition"},
-    "implementation": {
-        "preprocessing_and_hyperparameter_tuning",
-        "mechanisms",
-        "justification",
-    },
-    "administrative": {"sources", "notes", "registry_authors"},
+    "basic": (
+        "name data_curators intended_use data_product_type data_product_region "
+        "description publication_date data_product_sector"
+    ),
+    "dp_variant": "variant_name data_domain unprotected_quantities",
+    "privacy_loss": (
+        "privacy_unit privacy_unit_details privacy_parameters "
+        "privacy_parameters_details"
+    ),
+    "deployment_model": (
+        "model_name model_name_details actors release_type release_type_details "
+        "data_source_type data_source_type_details access_type access_type_details"
+    ),
+    "accounting": "post_processing composition",
+    "implementation": (
+        "preprocessing_and_hyperparameter_tuning mechanisms justification"
+    ),
+    "administrative": "sources notes registry_authors",
 }
 BLANK = "TO FILL IN: "
 
@@ -70,7 +53,7 @@ def test_fields_are_those_of_the_registry(data):
     deployment = record["deployment"]
     assert set(deployment) == set(FIELDS)
     for part, values in deployment.items():
-        assert set(values) <= FIELDS[part]
+        assert set(values) <= set(FIELDS[part].split())
     assert json.loads(json.dumps(record, allow_nan=False)) == record
 
 

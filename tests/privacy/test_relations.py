@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from skfdp.privacy import RELATIONS, Event, Relation
+from skfdp.privacy import RELATIONS, Relation
 
 each = pytest.mark.parametrize("name", RELATIONS)
 
@@ -28,18 +28,6 @@ def test_a_relation_is_a_frozen_value(name):
 def test_other_names_are_refused(name):
     with pytest.raises(ValueError, match="neighboring_relation=.* is unknown; choose"):
         Relation.of(name)
-
-
-@each
-def test_an_event_knows_its_relation(name):
-    event = Event(
-        label="mean",
-        noise_std=(1.0,),
-        clip_norm=1.0,
-        sensitivity=Relation.of(name).moves(1.0),
-        neighboring_relation=name,
-    )
-    assert event.relation == Relation.of(name)
 
 
 def test_what_each_of_them_says():
@@ -90,11 +78,3 @@ def test_nothing_and_what_is_no_number(name):
     assert relation.moves(0.0) == 0.0
     assert relation.moves(math.inf) == math.inf
     assert math.isnan(relation.moves(math.nan))
-
-
-@each
-def test_sabotage_of_the_factor_is_noticed(name, monkeypatch):
-    honest = Relation.moves
-    monkeypatch.setattr(Relation, "moves", lambda self, norm: honest(self, norm) / 2)
-    with pytest.raises(AssertionError):
-        check_moves(name, 1.0)

@@ -1,7 +1,6 @@
 """The report: one source of truth, in words, in JSON, in HTML."""
 
 import copy
-import dataclasses
 import html.parser
 import json
 import math
@@ -109,18 +108,9 @@ class TestNumbers:
         assert made.mu == pytest.approx(mu, rel=1e-12)
         assert made.epsilon == pytest.approx(gdp_epsilon(1e-5, mu), rel=1e-9)
         assert made.accountant == "closed form (Gaussian DP)"
-
-    def test_sampled_events(self):
-        made = make([poisson()])
-        assert made.epsilon == compose([poisson()]).epsilon(1e-5)
-        assert made.mu is None
-        assert "dp-accounting 0.6" in made.accountant
-        assert "discretisation" in made.accountant
-
-    def test_the_accountant_of_the_plan(self):
-        made = make([full_batch()], accountant="pld")
-        assert "dp-accounting" in made.accountant
-        assert made.epsilon == pytest.approx(make([full_batch()]).epsilon, rel=1e-3)
+        sampled = make([poisson()])
+        assert sampled.epsilon == compose([poisson()]).epsilon(1e-5)
+        assert sampled.mu is None and "discretisation" in sampled.accountant
 
     def test_without_privacy(self):
         made = make([], target_epsilon=math.inf)
@@ -153,20 +143,6 @@ class TestNumbers:
         assert made.public_features == ("age",)
         assert made.events[0].public_features == ()
 
-    def test_mixed_public_sets_are_refused(self):
-        with pytest.raises(PrivacyBudgetError, match="outside what another"):
-            make(
-                [
-                    full_batch(public_features=("age",)),
-                    full_batch(public_target=True),
-                ]
-            )
-
-    @pytest.mark.parametrize("delta", [0.0, 1.0, math.nan, "1e-5", True])
-    def test_delta_is_checked(self, delta):
-        with pytest.raises(ValueError, match="must be a number strictly"):
-            make([full_batch()], delta=delta)
-
     def test_at_another_delta(self):
         made = make([full_batch()], accountant="pld").at_delta(1e-3)
         assert made == make([full_batch()], delta=1e-3)
@@ -182,26 +158,8 @@ class TestNumbers:
         assert PrivacyReport.from_dict(json.loads(made.to_json())) == made
         assert type(made.private_features[0]) is str
 
-    def test_it_is_frozen(self, example):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            example.epsilon = 0.0
-
 
 class TestAttackPower:
-    def test_gaussian_is_the_exact_trade_off(self):
-        rng = np.random.default_rng(0)
-        mu, n = 1.0, 400_000
-        threshold = np.quantile(rng.standard_normal(n), 0.99)
-        hits = np.mean(rng.standard_normal(n) + mu > threshold)
-        made = make([full_batch(mu)])
-        assert attack_power(made) == pytest.approx(hits, abs=0.003)
-
-    def test_other_curves_bound_the_gaussian(self):
-        exact = make([full_batch(0.5)])
-        bound = make([full_batch(0.5)], accountant="pld")
-        assert 0.01 < attack_power(exact) <= attack_power(bound) < 1
-        assert attack_power(make([])) == 1.0
-
     @pytest.mark.parametrize("mu", [1e-9, 0.01, 0.2, 0.3, 1.0, 2.0, 4.0])
     def test_at_most_is_a_bound_in_whole_cases(self, mu):
         made = make([full_batch(mu)])
@@ -325,14 +283,6 @@ class TestHtml:
         def handle_data(self, data):
             self.text += data
 
-    def test_hostile_names_are_text(self):
-        checker = self.Checker()
-        checker.feed(REPORTS["odd names"]._repr_html_())
-        assert set(checker.tags) <= set(
-            "div table caption tbody tr th td details summary pre".split()
-        )
-        assert "<script>alert(1)</script>" in checker.text
-
     @given(name=st.text(min_size=1), subject=st.text())
     @settings(max_examples=50, deadline=None)
     def test_any_name_is_text(self, name, subject):
@@ -373,18 +323,9 @@ class TestRoundTrips:
         values = REPORTS["not private"].to_dict()
         assert values["epsilon"] == values["target_epsilon"] == "inf"
 
-    def test_it_holds_what_an_officer_asks_for(self):
-        values = REPORTS["closed form"].to_dict()
-        for name in (
-            "released public_features private_features neighboring_relation n_records "
-            "events mu accountant assumptions versions target_epsilon"
-        ).split():
-            assert values[name] not in (None, "", [], {}), name
-
     @pytest.mark.parametrize(
         "edit",
         [
-            {"epsilon": 0.1},
             {"epsilon": 0.0},
             {"delta": 1e-3},
             {"mu": 0.01},
@@ -398,20 +339,13 @@ class TestRoundTrips:
         with pytest.raises(ValueError, match="it was edited; ask for the original"):
             PrivacyReport.from_dict(values)
 
-    def test_a_hidden_seed_is_refused(self):
-        values = make([full_batch(seeded=True)]).to_dict() | {"seeded": False}
-        with pytest.raises(ValueError, match="it was edited"):
-            PrivacyReport.from_dict(values)
-
     @pytest.mark.parametrize(
         ("values", "match"),
         [
             ({}, "pass what to_json wrote"),
             ([1], "pass what to_json wrote"),
-            (
-                make([]).to_dict() | {"schema_version": 2},
-                "has schema_version=2, this skfdp reads 1: read",
-            ),
+            (make([]).to_dict() | {"schema_version": 2}, "has schema_version=2, this"),
+            (make([]).to_dict() | {"price": 1}, r"unknown fields \['price'\]"),
             (
                 {k: v for k, v in make([]).to_dict().items() if k != "delta"},
                 "lacks the field 'delta'",
@@ -422,13 +356,6 @@ class TestRoundTrips:
         path = tmp_path / "report.json"
         path.write_text(json.dumps(values))
         with pytest.raises(ValueError, match=match):
-            read_report(path)
-
-    @pytest.mark.parametrize("raw", [b"no json", b"\xff\xfe"])
-    def test_what_is_no_json(self, raw, tmp_path):
-        path = tmp_path / "report.json"
-        path.write_bytes(raw)
-        with pytest.raises(ValueError, match="is not a JSON file"):
             read_report(path)
 
 
@@ -461,15 +388,6 @@ class TestPipelines:
         assert found.n_records == 1000
         assert "at the largest of these deltas" in found.statement()
 
-    def test_steps_that_it_cannot_see_are_named(self):
-        found = report(
-            self.pipeline(Fitted(), "passthrough", None, Fitted(make([full_batch()])))
-        )
-        assert found.unseen == ("step0 (Fitted)",)
-        text = " ".join(found.statement().split())
-        assert text.startswith("PRIVACY STATEMENT (NOT CHECKED: step step0 (Fitted))")
-        assert "Step step0 (Fitted) learnt nothing from private values" in text
-
     def test_nested_pipelines(self):
         inner = self.pipeline(
             FunctionTransformer(), Fitted(make([full_batch(0.3)], seeded=True))
@@ -500,36 +418,10 @@ class TestPipelines:
         assert found.public_target
         assert found.public_features == ()
 
-    def test_steps_that_it_cannot_see_may_have_mixed_columns(self):
-        found = report(
-            self.pipeline(
-                FunctionTransformer(),
-                Fitted(make([full_batch(public_features=("age",))])),
-            )
-        )
-        assert found.public_features == ("age",)
-        assert found.private_features == ("education", "income")
-        assert any(
-            "computed from public columns" in assumption.text
-            and not assumption.enforced
-            for assumption in found.assumptions
-        )
-
-    def test_assumptions_are_listed_once(self):
-        found = report(
-            self.pipeline(Fitted(make([full_batch()])), Fitted(make([full_batch()])))
-        )
-        assert len(set(found.assumptions)) == len(found.assumptions)
-
     def test_a_step_without_privacy_leaves_nothing_protected(self):
         found = report(self.pipeline(Fitted(make([full_batch()])), Fitted(make([]))))
         assert found.epsilon == math.inf
         assert "NOTHING IS PROTECTED" in found.statement()
-
-    def test_mixed_relations_are_refused(self):
-        other = full_batch(neighboring_relation="replace_special")
-        with pytest.raises(PrivacyBudgetError, match="which do not compose"):
-            report(self.pipeline(Fitted(make([full_batch()])), Fitted(make([other]))))
 
     def test_mixed_public_sets_are_refused(self):
         steps = [
