@@ -78,9 +78,9 @@ NIGHTLY = [
     ),
     Mutant(
         "charges beyond the budget limit",
-        "privacy/store.py",
-        "check(self._terms, self._entries)",
-        "pass",
+        "privacy/ledger_file.py",
+        "check(terms, recorded)\n            return",
+        "return",
         f"{CEILING}[memory]",
     ),
     Mutant(

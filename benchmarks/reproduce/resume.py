@@ -270,7 +270,7 @@ def lines_of_costs():
         yield row + f"{1000 * bare_sync(size):10.2f}{1000 * again:10.2f}"
     yield ""
     yield "fsync: one plain write of as many bytes and its fsync; again: a release from"
-    yield "the journal. A checkpoint has 8 bytes a weight and release, and up to 1 KiB."
+    yield "the journal. A checkpoint has 8 bytes a weight and release, and a line."
 
 
 def cost(size, with_ledger, repeats=50):

@@ -1,378 +1,65 @@
-"""The file of a checkpoint: what it says first, and records that are there or not."""
+"""The checkpoint of a fit that may be stopped: every release that it was given.
+
+What a fit does between two releases follows from releases and public facts. So whoever
+runs a fit again, and gets the releases of before from here, comes to where it stopped,
+whatever the method: for these, no private row is read.
+
+The file has one line of public facts, to which records are only appended: a length, the
+release masked by a fresh random key, and that key. A record can be read once its key is
+there, and not before, so a release that was being written when its process was killed
+is never seen. With a ledger the key, or *seal*, is first written there, in the
+transaction that counts the release: in that instant the release is given out.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import hashlib
 import json
 import math
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from skfdp.data.validation import warn_caller
-from skfdp.mechanisms.noise import generator_of, random_words
 from skfdp.mechanisms.release import Desk
 from skfdp.privacy.events import PrivacyBudgetError
-from skfdp.privacy.store import NO_SEAL, SEAL_BYTES, Lease, lock, sync_folder
+from skfdp.privacy.ledger_file import Lease
 
-# Sealed records: readable when all of them is there, and not before.
-#
-# The all-or-nothing transform of Rivest (1997): a record is masked by a fresh random
-# key, and its seal is that key, masked by the digest of all that was masked.
-
-
-#: What a record grows by.
-DIGEST_BYTES = 32
-
-
-def sealed(record: bytes) -> tuple[bytes, bytes]:
-    """Return a record that is not readable without its seal, and the seal.
-
-    Notes
-    -----
-    **Guarantees.** Without the seal, or with the seal and without 16 bytes of what is
-    masked, the record is as good as random bytes: AES in counter mode under a key of
-    128 bits that is kept nowhere else, SHA-256 taken as a random function.
-    """
-    key = secrets.token_bytes(SEAL_BYTES)
-    masked = _masked(hashlib.sha256(record).digest() + record, key)
-    return masked, _both(key, _seal_digest(masked))
-
-
-def unsealed(masked: bytes, seal: bytes) -> bytes | None:
-    """Return the record, None if this is not all of it or not its seal."""
-    found = _masked(masked, _both(seal, _seal_digest(masked)))
-    digest, record = found[:DIGEST_BYTES], found[DIGEST_BYTES:]
-    return record if hashlib.sha256(record).digest() == digest else None
-
-
-def _masked(text: bytes, key: bytes) -> bytes:
-    generator = generator_of(int.from_bytes(key, "little"))
-    mask = random_words(generator, -(-len(text) // 8)).astype("<u8", copy=False)
-    return _both(text, mask.tobytes()[: len(text)])
-
-
-def _seal_digest(masked: bytes) -> bytes:
-    return hashlib.sha256(masked).digest()[:SEAL_BYTES]
-
-
-def _both(one: bytes, other: bytes) -> bytes:
-    """Return the exclusive or of two texts of one length."""
-    found = np.frombuffer(one, dtype=np.uint8) ^ np.frombuffer(other, dtype=np.uint8)
-    return found.tobytes()
-
+try:
+    import fcntl
+except ImportError:  # not POSIX
+    fcntl = None  # type: ignore[assignment]
 
 SCHEMA = "skfdp-checkpoint"
 SCHEMA_VERSION = 1
 _MAGIC = b'{"schema": "%s", ' % SCHEMA.encode()
-# What is written together fills sectors and ends with the seal: a disk that loses a
-# sector loses the seal, or too much of the record to guess it.
-_SECTOR = 512
+SEAL_BYTES = 16
+_DIGEST_BYTES = 32
 # A length, and a digest of it: without one a damaged length would look like a record
 # that was cut off.
-_LENGTH = 16
-
-
-@dataclasses.dataclass(frozen=True)
-class _Place:
-    """The place of a masked record in the file; its seal comes behind it."""
-
-    start: int
-    length: int
-
-    @property
-    def seal(self) -> int:
-        """Where its seal begins."""
-        return self.start + self.length
-
-    @property
-    def stop(self) -> int:
-        """Where the next one begins, with its length."""
-        return self.seal + SEAL_BYTES
-
-
-class CheckpointFile:
-    """A file of records, which one process holds at a time.
-
-    Parameters
-    ----------
-    path : str or PathLike
-        Made where it does not exist.
-
-    Raises
-    ------
-    ValueError
-        If it is another file, or damaged.
-    OSError
-        If another fit holds it, or it cannot be opened.
-
-    Notes
-    -----
-    **Guarantees.** A record is readable once `append` has written its seal, and what is
-    there of it before is as good as random bytes (`sealing`). Whatever a process that
-    is killed leaves behind is a whole file, or one whose last record has no seal; any
-    other file is refused.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]):
-        self.path = Path(path).expanduser().resolve()
-        self._file = _held(self.path)
-        try:
-            self._facts, self._first = self._head()
-            self._places = [] if self._facts is None else self._scan()
-        except BaseException:
-            self.close()
-            raise
-
-    def __len__(self) -> int:
-        """Return the number of records, the last one with or without its seal."""
-        return len(self._places)
-
-    @property
-    def has_seal(self) -> bool:
-        """Whether there is a record that can be read."""
-        return len(self) > 1 or (len(self) == 1 and len(self._seal(0)) == SEAL_BYTES)
-
-    @property
-    def facts(self) -> Mapping[str, Any] | None:
-        """What the file says first, None while it says nothing."""
-        return self._facts
-
-    def begin(self, facts: Mapping[str, Any]) -> None:
-        """Write what the file says first; it is on disk afterwards."""
-        about = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **facts}
-        head = json.dumps({**about, "digest": _digest(about)}).encode()
-        head += b" " * (-(len(head) + 1) % _SECTOR) + b"\n"
-        self._cut(0)
-        self._write(head, 0)
-        self._sync()
-        sync_folder(self.path)
-        self._facts, self._first = facts, len(head)
-
-    def read(self, number: int) -> bytes:
-        """Return a record, zeros behind it; the first one is number 0."""
-        found = self._opened(number, self._seal(number))
-        if found is None:
-            raise self._damaged()
-        return found
-
-    def drop_torn(self) -> None:
-        """Forget the last record if it has no seal: nobody could read it."""
-        if self._places and len(self._seal(-1)) < SEAL_BYTES:
-            del self._places[-1]
-        self._cut(self._end)
-
-    def agree(self, position: int, seal: bytes) -> None:
-        """Forget what a ledger has not counted, and seal what it has.
-
-        Parameters
-        ----------
-        position : int
-            Records that the ledger has counted.
-        seal : bytes
-            Of the last of them.
-
-        Raises
-        ------
-        PrivacyBudgetError
-            If the file does not hold these: nothing is changed.
-        """
-        whole = len(self) - bool(len(self) and len(self._seal(-1)) < SEAL_BYTES)
-        if position < whole:
-            raise PrivacyBudgetError(
-                f"checkpoint={str(self.path)!r} holds {whole} releases and the ledger "
-                f"has counted {position}: an older copy of the ledger took its place; "
-                "restore the newer one."
-            )
-        behind = position > len(self)
-        if behind or (position and self._opened(position - 1, seal) is None):
-            raise PrivacyBudgetError(
-                f"checkpoint={str(self.path)!r} is a copy that is behind: its fit went "
-                f"on, to {position} releases, which the ledger has counted; go on from "
-                "the newest checkpoint, or begin a new fit at another path."
-            )
-        del self._places[position:]
-        self._cut(self._end)
-        if position:
-            self._write(seal, self._places[-1].seal)
-
-    def append(
-        self, record: bytes, count: Callable[[int, bytes, bytes], None] | None
-    ) -> None:
-        """Write a record; it is on disk afterwards.
-
-        Parameters
-        ----------
-        record : bytes
-        count : callable or None
-            ``(position, last_seal, seal)``: lets a ledger count the record and keep its
-            seal, or raises. In that instant the record becomes readable. None: the file
-            alone has the seal.
-        """
-        room = -(_LENGTH + DIGEST_BYTES + len(record) + SEAL_BYTES) % _SECTOR
-        masked, seal = sealed(record + bytes(room))
-        text = _length(len(masked)) + masked
-        place = _Place(self._end + _LENGTH, len(masked))
-        try:
-            if count is None:
-                self._write(text + seal, self._end)
-                self._sync()
-            else:
-                self._write(text, self._end)
-                self._sync()
-                count(len(self), self._seal(-1) if self._places else NO_SEAL, seal)
-                # On disk, where the ledger is; here it may follow.
-                self._write(seal, place.seal)
-        except BaseException:
-            self.close()  # what is behind the last record must stay the last
-            raise
-        self._places.append(place)
-
-    def remove(self) -> None:
-        """Remove the file."""
-        with contextlib.suppress(FileNotFoundError):
-            self.path.unlink()
-
-    def close(self) -> None:
-        """Let go of the file."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    @property
-    def _end(self) -> int:
-        return self._places[-1].stop if self._places else self._first
-
-    def _head(self) -> tuple[Mapping[str, Any] | None, int]:
-        """Return what the file says first, and where records begin."""
-        head = bytearray()
-        while b"\n" not in head:
-            more = os.pread(self._file, 1 << 16, len(head))
-            head += more
-            if not more:
-                break
-        line, newline, _ = bytes(head).partition(b"\n")
-        if not (line.startswith(_MAGIC) or (not newline and _MAGIC.startswith(line))):
-            raise ValueError(
-                f"checkpoint={str(self.path)!r} is another file: give the path of a "
-                "checkpoint, or one where there is no file."
-            )
-        if not newline:  # killed while it began: nothing was charged, nothing released
-            return None, 0
-        try:
-            facts = json.loads(line)
-        except (ValueError, RecursionError):
-            raise self._damaged() from None
-        if not isinstance(facts, dict):
-            raise self._damaged()
-        if facts.get("schema_version") != SCHEMA_VERSION:
-            raise ValueError(
-                f"checkpoint={str(self.path)!r} was written by another version of "
-                "skfdp: finish the fit with that one."
-            )
-        if facts.pop("digest", None) != _digest(facts):
-            raise self._damaged()
-        return facts, len(line) + 1
-
-    def _scan(self) -> list[_Place]:
-        """Return the places of all records that are there, the last seal aside."""
-        size, places = os.fstat(self._file).st_size, []
-        start = self._first
-        while size - start >= _LENGTH:
-            text = os.pread(self._file, _LENGTH, start)
-            length = int.from_bytes(text[:8], "little")
-            if text != _length(length):
-                raise self._damaged()
-            place = _Place(start + _LENGTH, length)
-            if place.seal > size:
-                break
-            places.append(place)
-            start = place.stop
-        return places
-
-    def _seal(self, number: int) -> bytes:
-        return os.pread(self._file, SEAL_BYTES, self._places[number].seal)
-
-    def _opened(self, number: int, seal: bytes) -> bytes | None:
-        place = self._places[number]
-        masked = os.pread(self._file, place.length, place.start)
-        whole = len(masked) == place.length and len(seal) == SEAL_BYTES
-        return unsealed(masked, seal) if whole else None
-
-    def _write(self, text: bytes, start: int) -> None:
-        left = memoryview(text)
-        while left:
-            written = os.pwrite(self._file, left, start)
-            left, start = left[written:], start + written
-
-    def _cut(self, size: int) -> None:
-        os.ftruncate(self._file, size)
-
-    def _sync(self) -> None:
-        os.fsync(self._file)
-
-    def _damaged(self) -> ValueError:
-        return ValueError(
-            f"checkpoint={str(self.path)!r} is damaged: restore it, or begin a new fit "
-            "at another path, which is charged anew."
-        )
-
-
-def _digest(facts: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
-
-def _length(length: int) -> bytes:
-    text = length.to_bytes(8, "little")
-    return text + hashlib.sha256(text).digest()[:8]
-
-
-def _held(path: Path) -> int:
-    """Return the open file of a path, locked."""
-    while True:
-        try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-            raise FileNotFoundError(
-                f"checkpoint={str(path)!r} cannot be written: give the path of a file "
-                "in a folder that exists."
-            ) from None
-        try:
-            lock(file, wait=False)
-            # A fit that ended just now has removed the file that was opened.
-            if path.exists() and os.path.samestat(os.fstat(file), path.stat()):
-                return file
-        except BlockingIOError:
-            os.close(file)
-            raise BlockingIOError(
-                f"checkpoint={str(path)!r} is in use by another fit: give each fit a "
-                "path of its own."
-            ) from None
-        except BaseException:
-            os.close(file)
-            raise
-        os.close(file)
-
-
-# The journal of a fit that may be stopped: every release that it was given.
-#
-# What a fit does between two releases follows from releases and public facts. So
-# whoever runs a fit again, and gets the releases of before from here, comes to where it
-# stopped, whatever the method: a desk with a journal reads no private row for these.
-
-
+_LENGTH_BYTES = 16
 # Fits that came to their end in this process. In another one the same call gives the
 # model again, which may have been lost; here it would pass for one of other rows.
 _ENDED: set[str] = set()
 # What is computed again on another machine, or by another number of threads, differs by
 # rounding.
 _ROUNDING = 1e-6
+
+
+def masked(text: bytes, seal: bytes) -> bytes:
+    """Return a text that cannot be read without the seal; the same call undoes it.
+
+    Notes
+    -----
+    **Guarantees.** Without the seal, 16 random bytes that are used once, the text is as
+    good as random bytes: SHAKE-128 taken as a random function.
+    """
+    mask = hashlib.shake_128(seal).digest(len(text))
+    return np.bitwise_xor(*(np.frombuffer(t, np.uint8) for t in (text, mask))).tobytes()
 
 
 class Journal:
@@ -420,54 +107,46 @@ class Journal:
     """
 
     def __init__(self, path: str | os.PathLike[str], promise: Mapping[str, Any]):
+        self.path = Path(path).expanduser().resolve()
         self._process = os.getpid()
-        self._file = CheckpointFile(path)
         self._lease: Lease | None = None
         self._next = self._n_new = 0
+        self._file = _held(self.path)
         try:
-            promise = json.loads(json.dumps(promise))
-            self._new = self._file.facts is None
-            if self._new:
-                coins = secrets.token_hex(32)
-                facts = {"fit": secrets.token_hex(16), "coins": coins}
-                self._file.begin({**facts, "promise": promise})
-            facts = self._file.facts
+            facts, self._first = self._head()
+            self._new = facts is None
+            if facts is None:
+                names = {"fit": secrets.token_hex(16), "coins": secrets.token_hex(32)}
+                facts = self._begin({**names, "promise": promise})
             self.fit, self.coins = facts["fit"], bytes.fromhex(facts["coins"])
-            self._compare(promise, facts["promise"])
+            self._compare(json.loads(json.dumps(promise)), facts["promise"])
             if self.fit in _ENDED:
                 raise ValueError(
-                    f"checkpoint={str(self._file.path)!r} is of a fit that has ended "
-                    "in this process, and has its model: give each fit a path of its "
-                    "own, or remove the file, so that a new fit begins."
+                    f"{self} is of a fit that has ended in this process, and has its "
+                    "model: give each fit a path of its own, or remove the file, so "
+                    "that a new fit begins."
                 )
+            #: Where the masked text of each record begins and ends.
+            self._places = self._scan()
         except BaseException:
             self.close()
             raise
-        self.begun = self._file.has_seal
+        self.begun = self._n_readable > 0
+
+    def __str__(self) -> str:
+        return f"checkpoint={str(self.path)!r}"
 
     def __enter__(self) -> Journal:
         return self
 
     def __exit__(self, *error: object) -> None:
-        try:
-            if self._lease is not None:
-                self._lease.end(self._next)
-        finally:
-            self.close()
+        self.close()
 
     def close(self) -> None:
         """Let go of the file."""
-        self._file.close()
-
-    def _compare(self, asked: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
-        """Raise ValueError unless the facts are those of the fit that began."""
-        others = [name for name in asked | kept if asked.get(name) != kept.get(name)]
-        if others:
-            raise ValueError(
-                f"checkpoint={str(self._file.path)!r} is of a fit with another "
-                f"{', another '.join(others)}: give what that fit was given, or "
-                "another path, where a new fit begins."
-            )
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
     def settle(self, lease: Lease | None) -> None:
         """Find out which release was the last one, before any is asked for.
@@ -481,12 +160,33 @@ class Journal:
         ------
         PrivacyBudgetError
             If the ledger has counted others: the file, or the ledger, is an older copy.
+            Nothing is changed then.
         """
-        self._lease = lease
-        if lease is None:
-            self._file.drop_torn()
+        self._lease, counted = lease, self._n_readable
+        if lease is not None:
+            counted, seal = lease.newest()
+            self._agree(counted, seal)
+        del self._places[counted:]
+        os.ftruncate(self._file, self._end)
+        if lease is not None and counted:
+            self._write(seal, self._places[-1][1])
+        self.begun = counted > 0
+
+    def _agree(self, counted: int, seal: bytes) -> None:
+        """Raise PrivacyBudgetError unless the file has what a ledger has counted."""
+        if counted < self._n_readable:
+            older = "ledger"
+        elif counted <= len(self._places) and (
+            not counted or self._opened(counted - 1, seal) is not None
+        ):
+            return
         else:
-            self._file.agree(*lease.newest())
+            older = "checkpoint"
+        raise PrivacyBudgetError(
+            f"{self} holds {self._n_readable} releases of its fit and the ledger has "
+            f"counted {counted}: the {older} is an older copy; restore the newest one, "
+            "or begin a new fit at another path, which is charged."
+        )
 
     def given(
         self, label: str, stream: str, shape: tuple[int, ...], theta: np.ndarray | None
@@ -505,21 +205,23 @@ class Journal:
         ValueError
             If it was another one, or asked for elsewhere.
         """
-        if self._next == len(self._file):
+        if self._next == len(self._places):
             return None
-        about, _, values = self._file.read(self._next).partition(b"\n")
+        record = self._opened(self._next, self._seal(self._next))
+        if record is None:
+            raise self._damaged()
+        about, _, values = record.partition(b"\n")
         kept, asked = json.loads(about), _about(label, stream, shape, theta)
         same = all(kept[name] == asked[name] for name in ("label", "stream", "shape"))
         if not (same and _close(kept["theta"], asked["theta"])):
             raise ValueError(
-                f"checkpoint={str(self._file.path)!r} is of a fit that asked for "
-                f"release {self._next + 1} otherwise, or at other weights: give what "
-                "that fit was given, public values and versions of packages included, "
-                "or another path, where a new fit begins."
+                f"{self} is of a fit that asked for release {self._next + 1} "
+                "otherwise, or at other weights: give what that fit was given, public "
+                "values and versions of packages included, or another path, where a "
+                "new fit begins."
             )
         self._next += 1
-        found = np.frombuffer(values, dtype="<f8", count=math.prod(shape))
-        return found.reshape(shape).astype(np.float64)
+        return np.frombuffer(values, dtype="<f8").reshape(shape).astype(np.float64)
 
     def keep(
         self, label: str, stream: str, theta: np.ndarray | None, values: np.ndarray
@@ -537,27 +239,178 @@ class Journal:
                 "of it: go on in that one."
             )
         about = json.dumps(_about(label, stream, values.shape, theta)).encode()
-        released = np.ascontiguousarray(values, dtype="<f8").tobytes()
-        count = None if self._lease is None else self._lease.advance
-        self._file.append(about + b"\n" + released, count)
+        record = about + b"\n" + np.ascontiguousarray(values, dtype="<f8").tobytes()
+        seal = secrets.token_bytes(SEAL_BYTES)
+        text = masked(hashlib.sha256(record).digest() + record, seal)
+        start = self._end + _LENGTH_BYTES
+        place = start, start + len(text)
+        try:
+            self._write(_length(len(text)) + text, self._end)
+            os.fsync(self._file)
+            if self._lease is not None:
+                self._lease.advance(len(self._places), seal)
+            self._write(seal, place[1])
+            if self._lease is None:  # else it is on disk, where the ledger is
+                os.fsync(self._file)
+        except BaseException:
+            self.close()  # what is behind the last record must stay the last
+            raise
+        self._places.append(place)
         self._next += 1
         self._n_new += 1
 
     def forget(self) -> None:
         """Remove the file if it was made just now, for a fit that was not charged."""
         if self._new:
-            self._file.remove()
+            self.path.unlink(missing_ok=True)
 
     def finish(self) -> None:
         """Tell that the fit has its model; the file stays, and gives it again."""
         _ENDED.add(self.fit)
         if not self._n_new:
             warn_caller(
-                f"checkpoint={str(self._file.path)!r} held every release of this fit: "
-                "the model is the one that the file began with, and has learnt nothing "
-                "from rows that are new; remove the file where a new fit is wanted.",
+                f"{self} held every release of this fit: the model is the one that the "
+                "file began with, and has learnt nothing from rows that are new; "
+                "remove the file where a new fit is wanted.",
                 UserWarning,
             )
+
+    def _compare(self, asked: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+        """Raise ValueError unless the facts are those of the fit that began."""
+        others = [name for name in asked | kept if asked.get(name) != kept.get(name)]
+        if others:
+            raise ValueError(
+                f"{self} is of a fit with another {', another '.join(others)}: give "
+                "what that fit was given, or another path, where a new fit begins."
+            )
+
+    def _begin(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Write what the file says first; it is on disk afterwards."""
+        about = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **facts}
+        head = json.dumps({**about, "digest": _digest(about)}).encode() + b"\n"
+        os.ftruncate(self._file, 0)
+        self._write(head, 0)
+        os.fsync(self._file)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # a name that is not on disk is no file after a power cut
+        finally:
+            os.close(folder)
+        self._first = len(head)
+        return json.loads(head)
+
+    def _head(self) -> tuple[dict[str, Any] | None, int]:
+        """Return what the file says first, and where records begin."""
+        with open(os.dup(self._file), "rb") as file:
+            line = file.readline()
+        whole = line.endswith(b"\n")
+        if not (line.startswith(_MAGIC) or (not whole and _MAGIC.startswith(line))):
+            raise ValueError(
+                f"{self} is another file: give the path of a checkpoint, or one where "
+                "there is no file."
+            )
+        if not whole:  # killed while it began: nothing was charged, nothing released
+            return None, 0
+        try:
+            facts = json.loads(line)
+        except (ValueError, RecursionError):
+            raise self._damaged() from None
+        if not isinstance(facts, dict):
+            raise self._damaged()
+        if facts.get("schema_version") != SCHEMA_VERSION:
+            raise ValueError(
+                f"{self} was written by another version of skfdp: finish the fit with "
+                "that one."
+            )
+        if facts.pop("digest", None) != _digest(facts):
+            raise self._damaged()
+        return facts, len(line)
+
+    def _scan(self) -> list[tuple[int, int]]:
+        """Return the places of all records that are there, the last seal aside."""
+        size, places = os.fstat(self._file).st_size, []
+        start = self._first
+        while size - start >= _LENGTH_BYTES:
+            text = os.pread(self._file, _LENGTH_BYTES, start)
+            length = int.from_bytes(text[:8], "little")
+            if text != _length(length):
+                raise self._damaged()
+            start += _LENGTH_BYTES
+            if start + length > size:
+                break
+            places.append((start, start + length))
+            start += length + SEAL_BYTES
+        return places
+
+    @property
+    def _n_readable(self) -> int:
+        """Number of records that have their seal: all, or all but the last."""
+        n = len(self._places)
+        return n - bool(n and len(self._seal(n - 1)) < SEAL_BYTES)
+
+    @property
+    def _end(self) -> int:
+        return self._places[-1][1] + SEAL_BYTES if self._places else self._first
+
+    def _seal(self, number: int) -> bytes:
+        return os.pread(self._file, SEAL_BYTES, self._places[number][1])
+
+    def _opened(self, number: int, seal: bytes) -> bytes | None:
+        """Return a record, None if it is damaged or this is not its seal."""
+        start, stop = self._places[number]
+        found = masked(os.pread(self._file, stop - start, start), seal)
+        digest, record = found[:_DIGEST_BYTES], found[_DIGEST_BYTES:]
+        return record if hashlib.sha256(record).digest() == digest else None
+
+    def _write(self, text: bytes, start: int) -> None:
+        left = memoryview(text)
+        while left:
+            written = os.pwrite(self._file, left, start)
+            left, start = left[written:], start + written
+
+    def _damaged(self) -> ValueError:
+        return ValueError(
+            f"{self} is damaged: restore it, or begin a new fit at another path, which "
+            "is charged anew."
+        )
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def _length(length: int) -> bytes:
+    text = length.to_bytes(8, "little")
+    return text + hashlib.sha256(text).digest()[: _LENGTH_BYTES - 8]
+
+
+def _held(path: Path) -> int:
+    """Return the open file of a path, locked until it is closed."""
+    if fcntl is None:
+        raise OSError("checkpoint needs the file locks of POSIX: leave it out here.")
+    while True:
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            raise FileNotFoundError(
+                f"checkpoint={str(path)!r} cannot be written: give the path of a file "
+                "in a folder that exists."
+            ) from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A fit that was refused just now has removed the file that was opened.
+            if path.exists() and os.path.samestat(os.fstat(file), path.stat()):
+                return file
+        except BlockingIOError:
+            os.close(file)
+            raise BlockingIOError(
+                f"checkpoint={str(path)!r} is in use by another fit: give each fit a "
+                "path of its own."
+            ) from None
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)
 
 
 def _about(

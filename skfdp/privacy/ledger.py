@@ -1,4 +1,4 @@
-"""The ledger: events already spent on a data set, and a ceiling."""
+"""The ledger: what a data set has spent, and what may still be charged to it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import itertools
 import json
 import math
 import os
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from skfdp.addresses import public
@@ -20,33 +21,25 @@ from skfdp.privacy.assumptions import INTEGER_SEED
 from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Event, PrivacyBudgetError, check_budget, check_relation
-from skfdp.privacy.ledger_file import SCHEMA_VERSION, FileStore
+from skfdp.privacy.ledger_file import SCHEMA_VERSION, Lease, Store, Terms
 from skfdp.privacy.public_sets import (
     Disclosed,
     Part,
     check_part,
     check_parts,
+    checked_events,
+    is_listed,
     name_text,
     promise,
     set_text,
 )
 from skfdp.privacy.report import PrivacyReport
-from skfdp.privacy.store import (
-    FitPlan,
-    Lease,
-    LedgerEntry,
-    MemoryStore,
-    Receipt,
-    Terms,
-    checked_fit,
-    dumps,
-    new_entries,
-)
+from skfdp.privacy.store import FitPlan, LedgerEntry, Receipt, dumps, new_entries
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skfdp.privacy.report import PrivacyReport
+Entries = tuple[LedgerEntry, ...]
 
 # The rules by which a ledger takes events, and the public set that they fix.
 
@@ -70,7 +63,7 @@ def public_set(
 
 def check_charge(
     terms: Terms,
-    recorded: tuple[LedgerEntry, ...],
+    recorded: Entries,
     events: tuple[Event, ...],
     part: Part | None,
     n_rows: int | None = None,
@@ -95,7 +88,7 @@ def check_import(terms: Terms, entries: Sequence[LedgerEntry]) -> None:
         promise(dict.fromkeys(events), terms.public)
 
 
-def check_declaration(terms: Terms, recorded: tuple[LedgerEntry, ...]) -> None:
+def check_declaration(terms: Terms, recorded: Entries) -> None:
     """Raise ValueError unless the declared set is what the record promised."""
     events = events_of(recorded)
     if terms.public is None or not events:
@@ -112,10 +105,7 @@ def checked_names(public: Sequence[str] | None) -> tuple[str, ...] | None:
     """Return a declared public set as it is stored: sorted, each name once."""
     if public is None:
         return None
-    names: list[Any] = [None]
-    if isinstance(public, Iterable) and not isinstance(public, str):
-        with contextlib.suppress(TypeError):  # an array without dimensions
-            names = list(public)
+    names: list[Any] = list(public) if is_listed(public) else [None]
     if not all(isinstance(name, str) for name in names):
         raise TypeError(
             f"public={shown(public)} must be a list of names of columns and targets, "
@@ -151,36 +141,10 @@ def _check_columns_have_names(events: tuple[Event, ...]) -> None:
         )
 
 
-def planned_events(
-    plan: FitPlan | PrivacyPlan | Event | Iterable[Event],
-) -> tuple[Event, ...]:
-    """Return the events of a plan."""
-    if isinstance(plan, PrivacyPlan):
-        return (*plan.other_events, plan.event)
-    if isinstance(plan, FitPlan):
-        plan = plan.events
-    return checked_events((plan,) if isinstance(plan, Event) else plan)
-
-
-def checked_events(events: Iterable[Event]) -> tuple[Event, ...]:
-    """Return events as a tuple, or raise TypeError."""
-    found: tuple[Any, ...] = ()
-    if isinstance(events, Iterable):
-        with contextlib.suppress(TypeError):  # an array without dimensions
-            found = tuple(events)
-    if not found or not all(isinstance(event, Event) for event in found):
-        raise TypeError(
-            f"events={shown(events)} must hold at least one Event: pass [plan.event]."
-        )
-    return found
-
-
 # The record of a ledger as a table, and as JSON and back.
 
 
 SCHEMA = "skfdp-privacy-ledger"
-# What is written of an entry, in this order.
-_WRITTEN = ("charge", "time", "label", "event", "part", "plan", "versions")
 # What the table shows of events and plans under their own names; all of its columns.
 _OF_EVENTS = (
     *("neighboring_relation", "unit"),
@@ -194,20 +158,6 @@ _COLUMNS = (
 )
 
 
-def to_dataframe(entries: Sequence[LedgerEntry], dataset: str) -> pd.DataFrame:
-    """Return one row for each entry."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise ImportError(
-            "to_dataframe() needs pandas: pip install 'skfdp[cli]', or read `entries`."
-        ) from None
-    rows = [_row(entry, dataset) for entry in entries]
-    frame = pd.DataFrame(rows, columns=_COLUMNS)
-    frame["time"] = pd.to_datetime(frame["time"], utc=True)
-    return frame
-
-
 def _row(entry: LedgerEntry, dataset: str) -> tuple:
     """Return what a row of the table holds, by `_COLUMNS`."""
     part = None if entry.part is None else str(entry.part)
@@ -219,72 +169,39 @@ def _row(entry: LedgerEntry, dataset: str) -> tuple:
     )
 
 
-def to_json(
-    terms: Terms, entries: Sequence[LedgerEntry], dataset: str, indent: int | None
-) -> str:
-    """Return a data set's terms and entries as strict JSON."""
-    values = {
-        "schema": SCHEMA,
-        "schema_version": SCHEMA_VERSION,
-        "dataset": dataset,
-        **dataclasses.asdict(terms),
-        "entries": [
-            {name: getattr(entry, name) for name in _WRITTEN} for entry in entries
-        ],
-    }
-    return dumps(values, indent=indent)
-
-
-def from_json(text: str) -> tuple[Terms, tuple[LedgerEntry, ...], str]:
-    """Return terms, entries and data set name; a ValueError says what is wrong."""
-    values = _parsed(text)
-    version = values.get("schema_version")
-    if type(version) is not int or version < 1:
-        raise ValueError(
-            f"ledger has schema_version={version!r}, which no version of skfdp wrote: "
-            "pass what to_json wrote."
-        )
-    if version != SCHEMA_VERSION:
-        raise ValueError(
-            f"ledger has schema_version={version!r}, this skfdp reads "
-            f"{SCHEMA_VERSION}: read it with the version that wrote it."
-        )
-    terms = Terms(
-        epsilon=_field(values, "epsilon", "ledger", int, float, None),
-        delta=_field(values, "delta", "ledger", int, float, None),
-        neighboring_relation=_field(
-            values, "neighboring_relation", "ledger", str, None
-        ),
-        public=_names(values),
-    )
-    if terms.epsilon is not None and terms.delta is not None:
-        check_budget(terms.epsilon, terms.delta)
-    dataset = _field(values, "dataset", "ledger", str)
-    entries: list[LedgerEntry] = []
-    for rank, entry in enumerate(_field(values, "entries", "ledger", list)):
-        entries.append(_entry(entry, f"entry {rank} of the ledger"))
-        if rank and entries[-1].charge < entries[-2].charge:
-            raise ValueError(
-                f"entry {rank} of the ledger has charge={entries[-1].charge!r} after "
-                f"charge={entries[-2].charge!r}: entries must be in the order of their "
-                "charges; pass what to_json wrote."
-            )
-    return terms, tuple(entries), dataset
-
-
-def _parsed(text: str) -> Mapping[str, Any]:
+def from_json(text: str) -> tuple[dict[str, Any], list[Entries]]:
+    """Return the terms and the charges of a text; a ValueError says what is wrong."""
     try:
         values = json.loads(text, parse_int=_whole, parse_constant=_no_number)
         # Lone surrogates are JSON, and no text that a file could hold.
         dumps(values).encode()
     except (TypeError, ValueError, RecursionError):
         values = None
-    if not isinstance(values, Mapping) or values.get("schema") != SCHEMA:
+    if not isinstance(values, dict) or values.pop("schema", None) != SCHEMA:
         raise ValueError(
             f'text must be strict JSON with "schema": "{SCHEMA}": pass what to_json '
             "wrote."
         )
-    return values
+    version = values.pop("schema_version", None)
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise ValueError(
+            f"ledger has schema_version={checks.brief(version)}, this skfdp reads "
+            f"{SCHEMA_VERSION}: read it with the version that wrote it."
+        )
+    entries = values.pop("entries", None)
+    terms = {"dataset", *(field.name for field in dataclasses.fields(Terms))}
+    if values.keys() != terms or not isinstance(entries, list):
+        raise ValueError(
+            f"ledger must have entries and {sorted(terms)}: pass what to_json wrote."
+        )
+    found = []
+    for rank, entry in enumerate(entries):
+        try:
+            found.append(LedgerEntry.from_dict(entry))
+        except ValueError as error:
+            raise ValueError(f"entry {rank} of the ledger: {error}") from None
+    charges = itertools.groupby(found, key=lambda entry: entry.charge)
+    return values, [tuple(some) for _, some in charges]
 
 
 def _whole(text: str) -> int:
@@ -297,102 +214,7 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError  # NaN and Infinity are not JSON
 
 
-def _field(values: Any, name: str, where: str, *types: type | None) -> Any:
-    """Return a field that has one of some types; None stands for null."""
-    if not isinstance(values, Mapping) or name not in values:
-        raise ValueError(f"{where} lacks the field {name!r}: pass what to_json wrote.")
-    value = values[name]
-    if (value is None and None in types) or type(value) in types:
-        return value
-    raise ValueError(
-        f"{where} has {name} of type {type(value).__name__}, which to_json does not "
-        "write: pass what it wrote."
-    )
-
-
-def _names(values: Any) -> tuple[str, ...] | None:
-    names = _field(values, "public", "ledger", list, None)
-    if names is None:
-        return None
-    if not all(isinstance(name, str) for name in names):
-        raise ValueError(
-            f"ledger has public={names!r}, which must be a list of names: pass what "
-            "to_json wrote."
-        )
-    return tuple(sorted(set(names)))
-
-
-def _entry(values: Any, where: str) -> LedgerEntry:
-    charge = _field(values, "charge", where, int)
-    versions = _field(values, "versions", where, dict)
-    if charge < 1 or not all(isinstance(text, str) for text in versions.values()):
-        raise ValueError(
-            f"{where} has charge={charge!r} and versions={versions!r}, where a number "
-            "from 1 on and texts are due: pass what to_json wrote."
-        )
-    return LedgerEntry(
-        charge=charge,
-        time=_field(values, "time", where, str),
-        label=_field(values, "label", where, str, None),
-        event=_rebuilt(values, "event", where, Event.from_dict),
-        versions=versions,
-        part=_rebuilt(values, "part", where, Part.from_dict),
-        plan=_rebuilt(values, "plan", where, _plan),
-    )
-
-
-def _plan(fields: Mapping[str, Any]) -> PrivacyPlan:
-    plan = PrivacyPlan.from_dict(fields)
-    plan.to_dict()  # fails for numbers that are none
-    return plan
-
-
-def _rebuilt(
-    values: Any, name: str, where: str, build: Callable[[Mapping[str, Any]], Any]
-) -> Any:
-    fields = _field(values, name, where, dict, None)
-    if fields is None:
-        return None
-    try:
-        found = build(fields)
-        hash(found)  # lists where one value is due
-        return found
-    except ValueError as error:  # a sentence of ours
-        raise ValueError(f"{where} has no valid {name}: {error}") from None
-    except (AttributeError, IndexError, KeyError, OverflowError, TypeError):
-        raise ValueError(
-            f"{where} has no valid {name}: a field is missing or of another type than "
-            "to_json writes."
-        ) from None
-
-
 # The check of a report against its ledger.
-
-
-def check_report(
-    report: PrivacyReport, store: MemoryStore | FileStore, dataset: str
-) -> None:
-    """Do what `PrivacyLedger.check_report` says."""
-    if not isinstance(report, PrivacyReport):
-        raise TypeError(
-            f"report must be a PrivacyReport, got {type(report).__name__}: pass "
-            "model.privacy_, or what read_report returns."
-        )
-    name = "in memory" if store.path is None else repr(str(store.path))
-    parts = [*_charged(report)]
-    if not report.receipts or not all(part.receipts for part in parts):
-        raise ValueError(
-            f"report of {report.subject!r} and ledger {name} cannot be compared: a fit "
-            "has a receipt only if it was charged to a ledger; pass ledger=... to it."
-        )
-    receipts = {one for part in parts for one in part.receipts}
-    _, entries = store.read({*report.receipts, *receipts})
-    if not all(_holds(entries, part) for part in parts):
-        raise ValueError(
-            f"data set {dataset!r} of ledger {name} does not hold all events of the "
-            f"report of {report.subject!r}: check it against the data set that all of "
-            "it was charged to."
-        )
 
 
 def _charged(report: PrivacyReport) -> Iterator[PrivacyReport]:
@@ -571,18 +393,14 @@ class PrivacyLedger:
                 f"dataset={dataset!r} must be a non-empty string: name the data set."
             )
         self._dataset = dataset
-        self._store: MemoryStore | FileStore = (
-            MemoryStore() if path is None else FileStore(path, dataset)
+        terms = Terms(
+            epsilon=epsilon,
+            delta=delta,
+            neighboring_relation=neighboring_relation,
+            public=checked_names(public),
         )
-        self._store.open(
-            Terms(
-                epsilon=epsilon,
-                delta=delta,
-                neighboring_relation=neighboring_relation,
-                public=checked_names(public),
-            ),
-            check_declaration,
-        )
+        self._store = Store(path, dataset)
+        self._store.open(terms, check_declaration)
 
     @classmethod
     def resolve(cls, value: Any) -> PrivacyLedger | None:
@@ -720,7 +538,7 @@ class PrivacyLedger:
         Parameters
         ----------
         fit : str
-            Random name of the fit, 32 hexadecimal digits; its checkpoint has it.
+            Random name of the fit; its checkpoint has it.
         events, label, plan, n_rows
             As for `charge`, and the same each time.
         begun : bool, default=False
@@ -731,7 +549,7 @@ class PrivacyLedger:
         -------
         lease : Lease
             The position of the fit, by which of several copies of a checkpoint one goes
-            on; see `skfdp.privacy.store`.
+            on.
         receipt : Receipt
             Of the charge.
 
@@ -739,7 +557,7 @@ class PrivacyLedger:
         ------
         PrivacyBudgetError
             As `charge`; if the fit was charged other events, or to another data set or
-            part; if it has begun, and this ledger did not charge it; if it has ended.
+            part; if it has begun, and this ledger did not charge it.
         """
         events = checked_events(events)
         check = functools.partial(self._check, events=events, n_rows=n_rows)
@@ -747,7 +565,8 @@ class PrivacyLedger:
             with contextlib.suppress(PrivacyBudgetError):
                 check(*self._store.read())
         entries = new_entries(events, label, self._part, plan)
-        return self._store.lease(checked_fit(fit), entries, check, begun)
+        receipt = self._store.begin_fit(fit, entries, check, begun)
+        return Lease(self._store, fit), receipt
 
     def charge_nonprivate(self, *, label: str | None = None) -> Receipt:
         """Record a fit without privacy (epsilon=inf); a ceiling refuses it.
@@ -755,12 +574,10 @@ class PrivacyLedger:
         Afterwards `spent` is infinite, for all records: without privacy a part hides
         nobody.
         """
-        check = self._check_nonprivate
-        return self._store.append(new_entries([None], label), check)
+        entries = new_entries([None], label)
+        return self._store.append(entries, self._check_nonprivate)
 
-    def _check_nonprivate(
-        self, terms: Terms, recorded: tuple[LedgerEntry, ...]
-    ) -> None:
+    def _check_nonprivate(self, terms: Terms, recorded: Entries) -> None:
         if terms.epsilon is not None:
             raise PrivacyBudgetError(
                 f"epsilon=inf exceeds the ceiling epsilon={terms.epsilon!r} of "
@@ -819,8 +636,13 @@ class PrivacyLedger:
                 epsilon = math.inf
                 self._check_nonprivate(terms, recorded)
             else:
-                events = planned_events(plan) * times
-                n_rows = plan.n_rows if isinstance(plan, FitPlan) else None
+                n_rows = None
+                if isinstance(plan, FitPlan):
+                    n_rows, plan = plan.n_rows, plan.events
+                elif isinstance(plan, PrivacyPlan):
+                    plan = (*plan.other_events, plan.event)
+                plan = (plan,) if isinstance(plan, Event) else plan
+                events = checked_events(plan) * times
                 self._admit(terms, recorded, events, n_rows)
                 epsilon = self._total(recorded, events, delta)
                 self._check(terms, recorded, events, n_rows)
@@ -838,7 +660,7 @@ class PrivacyLedger:
     def _check(
         self,
         terms: Terms,
-        recorded: tuple[LedgerEntry, ...],
+        recorded: Entries,
         events: tuple[Event, ...],
         n_rows: int | None = None,
     ) -> None:
@@ -858,7 +680,7 @@ class PrivacyLedger:
     def _admit(
         self,
         terms: Terms,
-        recorded: tuple[LedgerEntry, ...],
+        recorded: Entries,
         events: tuple[Event, ...],
         n_rows: int | None = None,
     ) -> None:
@@ -873,7 +695,7 @@ class PrivacyLedger:
 
     def _total(
         self,
-        recorded: tuple[LedgerEntry, ...],
+        recorded: Entries,
         events: tuple[Event, ...],
         delta: float,
     ) -> float:
@@ -928,15 +750,29 @@ class PrivacyLedger:
         frame : DataFrame
             Indexed by position; ``event`` and ``plan`` hold the objects themselves.
         """
-        return to_dataframe(self.entries, self._dataset)
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError(
+                "to_dataframe() needs pandas: pip install 'skfdp[cli]', or read "
+                "`entries`."
+            ) from None
+        rows = [_row(entry, self._dataset) for entry in self.entries]
+        frame = pd.DataFrame(rows, columns=_COLUMNS)
+        frame["time"] = pd.to_datetime(frame["time"], utc=True)
+        return frame
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return the whole record of the data set as text, losslessly."""
         terms, entries = self._store.read()
-        for event in events_of(entries)[:1]:  # what is recorded fixes the relation
-            relation = event.neighboring_relation
-            terms = dataclasses.replace(terms, neighboring_relation=relation)
-        return to_json(terms, entries, self._dataset, indent)
+        values = {
+            "schema": SCHEMA,
+            "schema_version": SCHEMA_VERSION,
+            "dataset": self._dataset,
+            **dataclasses.asdict(terms),
+            "entries": entries,
+        }
+        return dumps(values, indent=indent)
 
     @classmethod
     def from_json(
@@ -959,24 +795,28 @@ class PrivacyLedger:
         ValueError
             If the text is not a ledger, has another schema, or if the data set exists.
         """
-        terms, entries, dataset = from_json(text)
+        values, charges = from_json(text)
+        # In memory first, so that what is refused does not make a file, which would
+        # have its whole budget left.
+        try:
+            ledger = cls(**values)
+        except TypeError as error:
+            raise ValueError(f"ledger: {error}") from None
+        terms, _ = ledger._store.read()
 
-        def check(terms: Terms, recorded: tuple[LedgerEntry, ...]) -> None:
+        # Even above the ceiling: what was spent was spent.
+        def check(terms: Terms, recorded: Entries) -> None:
             if recorded:
                 raise ValueError(
-                    f"data set {dataset!r} has {len(recorded)} entries in "
+                    f"data set {ledger._dataset!r} has {len(recorded)} entries in "
                     f"{os.fspath(path or '')!r} already: import into a new file."
                 )
-            check_import(terms, entries)
+            check_import(terms, [*itertools.chain.from_iterable(charges)])
 
-        # Even above the ceiling: what was spent was spent. In memory first, so that
-        # what is refused does not make a file, which would have its whole budget left.
-        ledger = cls(dataset=dataset, **dataclasses.asdict(terms))
-        terms, _ = ledger._store.read()
-        ledger._store.open(terms, check, entries)
+        ledger._store.open(terms, check, charges)
         if path is not None:
-            ledger._store = FileStore(path, dataset)
-            ledger._store.open(terms, check, entries)
+            ledger._store = Store(path, ledger._dataset)
+            ledger._store.open(terms, check, charges)
         return ledger
 
     @property
@@ -1032,7 +872,26 @@ class PrivacyLedger:
             it was charged to another one; if a file does not hold its charge and
             everything before; or if the data set does not hold its events.
         """
-        check_report(report, self._store, self._dataset)
+        if not isinstance(report, PrivacyReport):
+            raise TypeError(
+                f"report must be a PrivacyReport, got {type(report).__name__}: pass "
+                "model.privacy_, or what read_report returns."
+            )
+        parts = [*_charged(report)]
+        if not report.receipts or not all(part.receipts for part in parts):
+            raise ValueError(
+                f"report of {report.subject!r} and {self._store.name} cannot be "
+                "compared: a fit has a receipt only if it was charged to a ledger; "
+                "pass ledger=... to it."
+            )
+        receipts = {one for part in parts for one in part.receipts}
+        _, entries = self._store.read({*report.receipts, *receipts})
+        if not all(_holds(entries, part) for part in parts):
+            raise ValueError(
+                f"data set {self._dataset!r} of {self._store.name} does not hold all "
+                f"events of the report of {report.subject!r}: check it against the "
+                "data set that all of it was charged to."
+            )
 
     @property
     def entries(self) -> tuple[LedgerEntry, ...]:
@@ -1067,9 +926,7 @@ class PrivacyLedger:
     @property
     def neighboring_relation(self) -> str | None:
         """Relation of the record, None while it is open."""
-        terms, entries = self._store.read()
-        events = events_of(entries)
-        return events[0].neighboring_relation if events else terms.neighboring_relation
+        return self._store.read()[0].neighboring_relation
 
     @property
     def public(self) -> tuple[Disclosed, ...] | None:
@@ -1079,11 +936,8 @@ class PrivacyLedger:
         without one.
         """
         terms, entries = self._store.read()
-        events = events_of(entries)
-        public = public_set(terms, events)
-        if public is None:
-            return None
-        return tuple(sorted(public, key=name_text))
+        public = public_set(terms, events_of(entries))
+        return None if public is None else tuple(sorted(public, key=name_text))
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -1120,7 +974,7 @@ class PrivacyLedger:
         return self
 
     def __getstate__(self) -> dict[str, Any] | NoReturn:
-        if not isinstance(self._store, FileStore):
+        if self._store.path is None:
             raise pickle.PicklingError(
                 "ledger=PrivacyLedger() lives in memory and cannot be pickled, because "
                 "the copy would not see later charges: use PrivacyLedger(path)."
@@ -1129,20 +983,13 @@ class PrivacyLedger:
             "path": self.path,
             "dataset": self._dataset,
             "identity": self._store.identity,
-            "seen": self._store.seen,
-            "head": self._store.head,
-            "part": None if self._part is None else dataclasses.asdict(self._part),
+            "newest": self._store.newest,
+            "part": self._part,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Without opening: a model must load where the ledger's file is out of reach.
-        part = state["part"]
-        self._dataset = state["dataset"]
-        self._part = None if part is None else Part.from_dict(part)
-        self._store = FileStore(
-            state["path"],
-            state["dataset"],
-            state["identity"],
-            state["seen"],
-            state["head"],
+        self._dataset, self._part = state["dataset"], state["part"]
+        self._store = Store(
+            *(state[name] for name in ("path", "dataset", "identity", "newest"))
         )

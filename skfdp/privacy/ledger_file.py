@@ -1,4 +1,19 @@
-"""The ledger in one SQLite file, for several processes."""
+"""The record of a ledger: an SQLite file for several processes, or memory for one.
+
+The record is one table, `chain`, to which rows are only appended. A row, or link, holds
+the entries of one charge, or none where the terms of a data set are new. Its head is
+the SHA-256 of the head before it, a fresh random nonce, the terms of all data sets and
+the entries. A head that was kept shows whether a file still contains everything
+recorded up to it. Without the nonce a file restored from an older copy could be charged
+with the same entries again, and end in the same head. The first link has the nonce
+alone, and its head is the identity of the ledger.
+
+The chain has no key, so it finds accidents and not attackers: a program that can write
+the file can also write a new chain. Only a head that was kept elsewhere, in a report,
+proves everything before it.
+
+The table `fits` counts the releases of each fit that may be stopped and go on.
+"""
 
 from __future__ import annotations
 
@@ -8,80 +23,48 @@ import functools
 import hashlib
 import itertools
 import json
-import operator
 import os
 import secrets
 import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from skfdp._version import __version__
-from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.checks import shown
-from skfdp.privacy.events import Event, check_budget, check_relation
-from skfdp.privacy.public_sets import Part
-from skfdp.privacy.store import (
-    Check,
-    FileLease,
-    Lease,
-    LedgerEntry,
-    Receipt,
-    Terms,
-    check_charged,
-    dumps,
-    numbered,
-    refuse_unknown,
-)
+from skfdp.privacy.events import PrivacyBudgetError
+from skfdp.privacy.store import LedgerEntry, Receipt, dumps
 
-# The tables of a ledger file.
-
-
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 1
 # Marks a SQLite file as ours ("skfd"), so that another program's is never written to.
 APPLICATION_ID = 0x736B6664
 
 # Triggers prevent accidents only: a program that can write the file can drop them.
 _CREATE = f"""
 PRAGMA application_id = {APPLICATION_ID};
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-INSERT INTO meta VALUES ('schema_version', '{SCHEMA_VERSION}');
-CREATE TABLE entries (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    charge INTEGER NOT NULL,
-    time TEXT NOT NULL,
-    dataset TEXT NOT NULL,
-    label TEXT,
-    neighboring_relation TEXT,
-    public_features TEXT,
-    public_target INTEGER,
-    event TEXT,
-    versions TEXT NOT NULL,
-    seeded INTEGER NOT NULL,
-    part TEXT,
-    "plan" TEXT
-);
-CREATE INDEX entries_by_dataset ON entries (dataset, id);
-CREATE TRIGGER entries_keep BEFORE DELETE ON entries
-    BEGIN SELECT RAISE(ABORT, 'charges are never refunded'); END;
-CREATE TRIGGER entries_fixed BEFORE UPDATE ON entries
-    BEGIN SELECT RAISE(ABORT, 'charges are never changed'); END;
+PRAGMA user_version = {SCHEMA_VERSION};
 CREATE TABLE chain (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     charge INTEGER NOT NULL,
+    dataset TEXT,
+    entries TEXT NOT NULL,
     terms TEXT NOT NULL,
     nonce TEXT NOT NULL,
     head TEXT NOT NULL
 );
 CREATE TRIGGER chain_keep BEFORE DELETE ON chain
-    BEGIN SELECT RAISE(ABORT, 'links are never removed'); END;
+    BEGIN SELECT RAISE(ABORT, 'charges are never refunded'); END;
 CREATE TRIGGER chain_fixed BEFORE UPDATE ON chain
-    BEGIN SELECT RAISE(ABORT, 'links are never changed'); END;
+    BEGIN SELECT RAISE(ABORT, 'charges are never changed'); END;
 CREATE TABLE fits (
-    fit TEXT PRIMARY KEY, charge INTEGER NOT NULL, released INTEGER NOT NULL
+    fit TEXT PRIMARY KEY,
+    charge INTEGER NOT NULL,
+    released INTEGER NOT NULL,
+    seal BLOB NOT NULL
 );
 CREATE TRIGGER fits_keep BEFORE DELETE ON fits
     BEGIN SELECT RAISE(ABORT, 'fits are never removed'); END;
@@ -92,25 +75,67 @@ CREATE TRIGGER fits_fixed BEFORE UPDATE ON fits
 """
 
 
-def is_ours(connection: sqlite3.Connection) -> bool:
-    """Whether a database was made by `create`."""
-    (mark,) = connection.execute("PRAGMA application_id").fetchone()
-    return mark == APPLICATION_ID
-
-
 def version_of(connection: sqlite3.Connection) -> int:
-    """Return the schema version of a ledger file, 0 where there is none."""
-    row = connection.execute(
-        "SELECT value FROM meta WHERE key = 'schema_version'"
-    ).fetchone()
-    text = "" if row is None else str(row[0])
-    return int(text) if text.isdecimal() and len(text) < 10 else 0
+    """Return the schema version of a ledger's file."""
+    return connection.execute("PRAGMA user_version").fetchone()[0]
 
 
-def identity_of(connection: sqlite3.Connection) -> str | None:
-    """Return what tells this ledger from another one at the same path."""
-    row = connection.execute("SELECT value FROM meta WHERE key = 'ledger'").fetchone()
-    return None if row is None else row[0]
+class Link(NamedTuple):
+    """A link of the chain, as it is stored."""
+
+    charge: int  # number of the newest charge by then
+    dataset: str | None
+    entries: str
+    terms: str
+    nonce: str
+    head: str
+
+
+def _head(before: str, *link: Any) -> str:
+    """Return the head of a link, from the one before and the rest of the link."""
+    # JSON in ASCII is one spelling of the values, whatever the version of Python.
+    text = json.dumps([before, *link], default=bytes.hex)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _add_link(
+    connection: sqlite3.Connection,
+    before: str,
+    charge: int,
+    dataset: str | None = None,
+    entries: Sequence[LedgerEntry] = (),
+    terms: str = "{}",
+) -> str:
+    """Append a link, and return its head."""
+    values = [one.to_dict() for one in entries]
+    for value in values:
+        del value["charge"]  # the link has it
+    nonce = secrets.token_hex(32)
+    link = (charge, dataset, dumps(values), terms, nonce)
+    head = _head(before, *link)
+    connection.execute(
+        "INSERT INTO chain (charge, dataset, entries, terms, nonce, head) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        (*link, head),
+    )
+    return head
+
+
+def _entries(link: Link) -> Iterator[LedgerEntry]:
+    """Yield the entries of a link."""
+    for entry in _parsed(link.entries):
+        yield dataclasses.replace(entry, charge=link.charge)
+
+
+@functools.lru_cache(maxsize=4096)  # equal fits have equal texts
+def _parsed(text: str) -> tuple[LedgerEntry, ...]:
+    return tuple(LedgerEntry.from_dict({"charge": 0, **v}) for v in json.loads(text))
+
+
+def _lay_out(connection: sqlite3.Connection) -> None:
+    """Make the tables and the first link."""
+    connection.executescript(_CREATE)
+    _add_link(connection, "", 0)
 
 
 def create(path: Path) -> None:
@@ -124,31 +149,6 @@ def create(path: Path) -> None:
     ValueError
         If SQLite's files beside a ledger of this name exist without the ledger.
     """
-    _check_leftovers(path)
-    new = path.with_name(f"{path.name}-{uuid.uuid4().hex}.new")
-    try:
-        connection = sqlite3.connect(new, isolation_level=None)
-        try:
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA journal_mode = WAL")  # which the file remembers
-            connection.execute("BEGIN IMMEDIATE")
-            _run(connection, _CREATE)
-            connection.execute(
-                "INSERT INTO meta VALUES ('ledger', ?)", (uuid.uuid4().hex,)
-            )
-            connection.execute("COMMIT")
-        finally:
-            connection.close()  # which writes the log into the file
-        try:
-            os.link(new, path)  # unlike a renaming it never replaces a file
-        except FileExistsError:
-            pass
-    finally:
-        new.unlink(missing_ok=True)
-
-
-def _check_leftovers(path: Path) -> None:
-    """Raise ValueError if SQLite's files of a missing ledger are still there."""
     for suffix in ("-wal", "-shm", "-journal"):
         left = path.with_name(path.name + suffix)
         # They are fine if another process has made the ledger and opened it by now.
@@ -157,252 +157,38 @@ def _check_leftovers(path: Path) -> None:
                 f"ledger {str(path)!r} is missing, but a part of it is in "
                 f"{str(left)!r}: restore a copy of it, or give another path."
             )
+    new = path.with_name(f"{path.name}-{uuid.uuid4().hex}.new")
+    try:
+        with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as made:
+            made.execute("PRAGMA synchronous = FULL")
+            made.execute("PRAGMA journal_mode = WAL")  # which the file remembers
+            _lay_out(made)
+        with contextlib.suppress(FileExistsError):
+            os.link(new, path)  # unlike a renaming it never replaces a file
+    finally:
+        new.unlink(missing_ok=True)
 
 
-def fit_of(connection: sqlite3.Connection, fit: str) -> tuple[int, int] | None:
-    """Return the charge of a resumable fit, and its number of releases."""
-    return connection.execute(
-        "SELECT charge, released FROM fits WHERE fit = ?", (fit,)
-    ).fetchone()
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The terms of a data set: each is None while it is open.
 
-
-def add_fit(connection: sqlite3.Connection, fit: str, charge: int) -> None:
-    """Store the number of a fit's charge, in the transaction of that charge."""
-    connection.execute("INSERT INTO fits VALUES (?, ?, 0)", (fit, charge))
-
-
-def count_releases(connection: sqlite3.Connection, fit: str, released: int) -> None:
-    """Store the number of releases of a fit."""
-    connection.execute(
-        "UPDATE fits SET released = max(released, ?) WHERE fit = ?", (released, fit)
-    )
-
-
-def _run(connection: sqlite3.Connection, script: str) -> None:
-    for statement in _statements(script):
-        connection.execute(statement)
-
-
-def _statements(script: str) -> Iterator[str]:
-    """Split a script; executescript would commit the transaction it runs in."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
-# The hash chain that protects the record in a ledger's file.
-#
-# The chain has one link for each charge and for each change of a data set's terms. The
-# head of a link is the SHA-256 of the head before it, a fresh random nonce, the terms
-# of all data sets, and the rows of the charge as the file stores them. A head that was
-# kept shows whether a file still contains everything recorded up to it. Without the
-# nonce a file restored from an older copy could be charged with the same rows again,
-# and end in the same head.
-#
-# The chain has no key, so it finds accidents and not attackers: a program that can
-# write the file can also write a new chain. Only a head that was kept elsewhere, in a
-# report, proves everything before it.
-
-
-#: The columns of an entry in the order in which they are hashed.
-COLUMNS = (
-    *("charge", "id", "time", "dataset", "label", "neighboring_relation"),
-    *("public_features", "public_target", "event", "versions", "seeded", "part"),
-    "plan",
-)
-_NAMES = ", ".join(f'"{name}"' for name in COLUMNS)
-
-Row = tuple[str | int | float | bytes | None, ...]
-
-
-#: A link: its number, the newest charge by then, terms as JSON, nonce, and head.
-Link = tuple[int, int, str, str, str]
-
-
-@dataclasses.dataclass(frozen=True)
-class Record:
-    """Everything recorded in a file: rows by charge, and links."""
-
-    rows: list[Row]
-    links: list[Link]
-
-    def holds(self, charge: int, head: str) -> bool:
-        """Whether the chain had this head after this charge."""
-        return any((link[1], link[4]) == (charge, head) for link in self.links)
-
-    def head_of(self, charge: int) -> str | None:
-        """Return the head of the link of a charge, None where there is none."""
-        return next((link[4] for link in self.links if link[1] == charge), None)
-
-    @property
-    def terms(self) -> dict[str, Any]:
-        """The newest terms of each data set."""
-        return json.loads(self.links[-1][2]) if self.links else {}
-
-    def begins_with(self, other: Record) -> bool:
-        """Whether this is the other record, or a continuation of it."""
-        return (
-            self.rows[: len(other.rows)] == other.rows
-            and self.links[: len(other.links)] == other.links
-        )
-
-
-class BrokenChainError(Exception):
-    """Error for a charge that is not what its link says; holds its number."""
-
-    def __init__(self, charge: int):
-        super().__init__(charge)
-        self.charge = charge
-
-
-def last(connection: sqlite3.Connection, ledger: str) -> tuple[int, str]:
-    """Return charge and head of the last link, unchecked; charge 0 without links."""
-    found = connection.execute(
-        "SELECT charge, head FROM chain ORDER BY id DESC LIMIT 1"
-    ).fetchone()
-    return found or (0, ledger)
-
-
-def extend(
-    connection: sqlite3.Connection, ledger: str, terms: Mapping[str, Any]
-) -> tuple[int, str]:
-    """Link all new charges, or new terms; return the last charge and head.
-
-    Parameters
+    Attributes
     ----------
-    connection : Connection
-        In a transaction that holds the write lock.
-    ledger : str
-        Identity of the ledger, with which its chain begins.
-    terms : mapping
-        The terms of each data set, by its name.
+    epsilon, delta : float or None
+        The ceiling.
+    neighboring_relation : str or None
+    public : tuple of str or None
+        The declared public set: sorted names, each once.
     """
-    number, head = last(connection, ledger)
-    text = json.dumps(terms, sort_keys=True)
-    charges = [*_charges(_rows(connection, number))] or [(number, [])]
-    for number, rows in charges:
-        nonce = secrets.token_hex(32)
-        head = _head(head, nonce, text, rows)
-        connection.execute(
-            "INSERT INTO chain (charge, terms, nonce, head) VALUES (?, ?, ?, ?)",
-            (number, text, nonce, head),
-        )
-    return number, head
+
+    epsilon: float | None = None
+    delta: float | None = None
+    neighboring_relation: str | None = None
+    public: tuple[str, ...] | None = None
 
 
-def read(connection: sqlite3.Connection) -> Record:
-    """Return all rows and all links."""
-    links = connection.execute(
-        "SELECT id, charge, terms, nonce, head FROM chain ORDER BY id"
-    )
-    return Record(_rows(connection, 0), links.fetchall())
-
-
-def check(record: Record, ledger: str, known: Record | None = None) -> None:
-    """Raise BrokenChainError unless every link has the hash of its charge.
-
-    The link of a charge must contain the terms of its data set.
-
-    Parameters
-    ----------
-    record : Record
-    ledger : str
-        Identity of the ledger.
-    known : Record, default=None
-        One that was checked before: where the record begins with the same rows and
-        links, the rest alone is hashed.
-    """
-    rows, links, number, head = record.rows, record.links, 0, ledger
-    if known is not None and record.begins_with(known) and known.links:
-        rows, links = rows[len(known.rows) :], links[len(known.links) :]
-        number, head = known.links[-1][1], known.links[-1][4]
-    charges = _charges(rows)
-    place = COLUMNS.index("dataset")
-    for _, charge, terms, nonce, claimed in links:
-        found: list[Row] = []
-        if charge != number:  # else the terms alone are new
-            number, found = next(charges, (0, []))
-        head = _head(head, nonce, terms, found)
-        if (charge, claimed) != (number, head):
-            raise BrokenChainError(charge if isinstance(charge, int) else 0)
-        if not {row[place] for row in found} <= json.loads(terms).keys():
-            raise BrokenChainError(number)
-    for number, _ in charges:
-        raise BrokenChainError(number if isinstance(number, int) else 0)
-
-
-def _rows(connection: sqlite3.Connection, after: int) -> list[Row]:
-    """Return the rows of all charges after a number, those of one charge together."""
-    return connection.execute(
-        f"SELECT {_NAMES} FROM entries WHERE charge > ? ORDER BY charge, id", (after,)
-    ).fetchall()
-
-
-def _charges(rows: Iterable[Row]) -> Iterator[tuple[int, list[Row]]]:
-    for number, group in itertools.groupby(rows, key=operator.itemgetter(0)):
-        yield number, list(group)
-
-
-def _head(previous: str, nonce: str, terms: str, rows: list[Row]) -> str:
-    # JSON in ASCII is one spelling of the values, whatever the version of Python.
-    text = json.dumps([previous, nonce, terms, rows], default=bytes.hex)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
-
-
-# Entries of a ledger as rows of its file, and back.
-
-
-def to_row(entry: LedgerEntry, dataset: str) -> tuple:
-    """Return the values of an entry, in the order in which they are inserted."""
-    event, part, plan = entry.event, entry.part, entry.plan
-    return (
-        entry.charge,
-        entry.time,
-        dataset,
-        entry.label,
-        None if event is None else event.neighboring_relation,
-        None if event is None else dumps(event.public_features),
-        None if event is None else event.public_target,
-        None if event is None else dumps(event),
-        json.dumps(entry.versions),
-        entry.seeded,
-        None if part is None else dumps(part),
-        None if plan is None else dumps(plan),
-    )
-
-
-def from_row(row: Row) -> LedgerEntry:
-    """Return the entry of a row, the values of which are in the order of `chain`."""
-    values: dict[str, Any] = dict(zip(COLUMNS, row, strict=True))
-    event, part, plan = values["event"], values["part"], values["plan"]
-    return LedgerEntry(
-        charge=values["charge"],
-        time=values["time"],
-        label=values["label"],
-        event=None if event is None else _read_event(event),
-        versions=dict(_read_versions(values["versions"])),
-        part=None if part is None else Part.from_dict(json.loads(part)),
-        plan=None if plan is None else _read_plan(plan),
-    )
-
-
-@functools.lru_cache(maxsize=64)
-def _read_versions(text: str) -> dict[str, str]:
-    return json.loads(text)
-
-
-@functools.lru_cache(maxsize=4096)  # a charge reads the whole record again
-def _read_event(text: str) -> Event:
-    return Event.from_dict(json.loads(text))
-
-
-@functools.lru_cache(maxsize=1024)
-def _read_plan(text: str) -> PrivacyPlan:
-    return PrivacyPlan.from_dict(json.loads(text))
-
+Check = Callable[[Terms, tuple[LedgerEntry, ...]], None]
 
 # How long a charge waits for other processes, each of which may be composing curves.
 _BUSY_SECONDS = 60.0
@@ -420,24 +206,25 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-class FileStore:
-    """Entries of one data set in a SQLite file.
+class Store:
+    """The entries and terms of one data set.
 
-    A new connection for each operation makes it safe across threads, forks and
+    It only ever appends, and runs the caller's check and the append as one indivisible
+    step, so that two fits cannot both pass a check that only one of them may. In a
+    file, a new connection for each operation makes it safe across threads, forks and
     workers; ``BEGIN IMMEDIATE`` admits one writer at a time; write-ahead logging with
     full synchronisation leaves a truthful file behind a killed process.
 
     Parameters
     ----------
-    path : str or PathLike
-        "~" is expanded, symbolic links are followed once, here.
+    path : str, PathLike or None
+        "~" is expanded, symbolic links are followed once, here. None: in memory.
     dataset : str
     identity : str, default=None
         The ledger that the file must be; None takes the one that is there.
-    seen : int, default=0
-        The file must hold at least this many charges.
-    head : str, default=None
-        Head of the file's hash chain at the last of them, None where it is not known.
+    newest : tuple of (int, str), default=None
+        Number of the newest charge that the file must hold, and the head of the chain
+        by then.
 
     Notes
     -----
@@ -450,56 +237,46 @@ class FileStore:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None,
         dataset: str,
         identity: str | None = None,
-        seen: int = 0,
-        head: str | None = None,
+        newest: tuple[int, str] | None = None,
     ) -> None:
-        self.path = _resolved(path)
+        self.path = None if path is None else _resolved(path)
+        self.name = "ledger in memory" if path is None else f"ledger {str(self.path)!r}"
         self.identity = identity
-        self.seen = seen
-        self.head = head
+        self.newest = newest
         self._dataset = dataset
         #: What was checked before: the next check compares it and hashes the rest.
-        self._known: Record | None = None
+        self._links: list[tuple] = []
+        #: The entries of the data set in these links.
+        self._entries: tuple[LedgerEntry, ...] = ()
+        self._process = os.getpid()
+        if path is None:
+            self._memory = sqlite3.connect(
+                ":memory:", isolation_level=None, check_same_thread=False
+            )
+            weakref.finalize(self, self._memory.close)
+            _lay_out(self._memory)
 
     @property
     def receipt(self) -> Receipt | None:
         """The newest charge that this store saw, None before there is one."""
-        if self.identity is None or self.head is None or self.seen < 1:
-            return None
-        return Receipt(ledger=self.identity, charge=self.seen, head=self.head)
+        newest = self.newest
+        return None if newest is None or newest[0] < 1 else self._receipt(*newest)
 
     def open(
         self,
         terms: Terms,
-        check: Check | None = None,
-        entries: Sequence[LedgerEntry] | None = None,
+        check: Check,
+        charges: Sequence[Sequence[LedgerEntry]] | None = None,
     ) -> None:
         """Create the file where needed; keep the terms, or compare them.
 
-        Terms and entries of elsewhere are added in one step, all or nothing, unless
-        check(terms, recorded) raises.
+        New terms, and charges of elsewhere, are added in one step, all or nothing,
+        unless check(terms, recorded) raises.
         """
-        self._create()
-        with self._connection() as connection:
-            self._check_schema(connection)
-            stored = self._terms(read(connection))
-            if entries is None and stored == self._merged(terms, stored or Terms()):
-                # From now on this store knows the head, and the first read checks it.
-                self._remember(*last(connection, str(self.identity)))
-                return
-            connection.execute("BEGIN IMMEDIATE")
-            stored, recorded = self._checked(connection)
-            terms = self._merged(terms, stored)
-            if check is not None:
-                check(terms, recorded)
-            self._write(connection, entries or (), terms)
-
-    def _create(self) -> None:
-        """Create the file if it does not exist."""
-        if not self.path.exists():
+        if self.path is not None and not self.path.exists():
             try:
                 with _CONNECTED:
                     create(self.path)
@@ -507,95 +284,98 @@ class FileStore:
                 raise self._explained(error) from error
             except OSError as error:
                 raise OSError(
-                    f"ledger {str(self.path)!r} cannot be made ({error.strerror}): "
-                    "choose a folder on a file system with hard links that is "
-                    "writable."
+                    f"{self.name} cannot be made ({error.strerror}): choose a folder "
+                    "on a file system with hard links that is writable."
                 ) from None
+        if charges is None:  # most often nothing is new, which needs no lock
+            stored, _ = self.read()
+            if self._merged(terms, stored) == stored and self._dataset in self._every():
+                return
+        with self._transaction("IMMEDIATE") as connection:
+            stored, recorded = self._checked(connection)
+            terms = self._merged(terms, stored)
+            check(terms, recorded)
+            self._write(connection, charges or [()], terms)
 
     def read(
         self, receipts: Iterable[Receipt] = ()
     ) -> tuple[Terms, tuple[LedgerEntry, ...]]:
         """Return the terms and all entries of the data set.
 
-        Raises ValueError unless the file holds what every receipt stands for.
+        Raises ValueError unless the record holds what every receipt stands for.
         """
-        with self._connection() as connection:
-            self._check_schema(connection)
-            connection.execute("BEGIN")  # terms and entries of one moment
+        with self._transaction("DEFERRED") as connection:  # all of one moment
             return self._checked(connection, receipts)
 
     def append(self, entries: Sequence[LedgerEntry], check: Check) -> Receipt:
-        """Append all entries, unless check(terms, recorded) raises."""
-        with self._connection() as connection:
-            self._check_schema(connection)
-            connection.execute("BEGIN IMMEDIATE")
+        """Append the entries of a charge, unless check(terms, recorded) raises."""
+        with self._transaction("IMMEDIATE") as connection:
             terms, recorded = self._checked(connection)
             check(terms, recorded)
-            return self._write(connection, entries, terms)
+            return self._receipt(*self._write(connection, [entries], terms))
 
-    def lease(
-        self,
-        fit: str,
-        entries: Sequence[LedgerEntry],
-        check: Check,
-        begun: bool,
-    ) -> tuple[Lease, Receipt]:
-        """Append the entries of a fit unless they were before; return its lease."""
-        with self._connection() as connection:
-            self._check_schema(connection)
-            connection.execute("BEGIN IMMEDIATE")
+    def begin_fit(
+        self, fit: str, entries: Sequence[LedgerEntry], check: Check, begun: bool
+    ) -> Receipt:
+        """Append the entries of a fit unless they were before; return its receipt."""
+        with self._transaction("IMMEDIATE") as connection:
             terms, recorded = self._checked(connection)
-            known = fit_of(connection, fit)
-            count = functools.partial(self._count_releases, fit)
-            lease = FileLease(self.path, fit, count, 0 if known is None else known[1])
+            query = "SELECT charge FROM fits WHERE fit = ?"
+            known = connection.execute(query, (fit,)).fetchone()
             if known is None:
                 if begun:
-                    refuse_unknown()
+                    raise PrivacyBudgetError(
+                        "the ledger does not know the fit of this checkpoint, which "
+                        "has begun: give the ledger that it was charged to."
+                    )
                 check(terms, recorded)
-                lease.begin()
-                add_fit(connection, fit, self.seen + 1)
-                return lease, self._write(connection, entries, terms)
-            charge = known[0]
-            check_charged(entries, [one for one in recorded if one.charge == charge])
-            head = None if self._known is None else self._known.head_of(charge)
-            return lease, Receipt(
-                ledger=str(self.identity), charge=charge, head=str(head)
+                number = 1 + self._links[-1][0]
+                connection.execute(
+                    "INSERT INTO fits VALUES (?, ?, 0, x'')", (fit, number)
+                )
+                return self._receipt(*self._write(connection, [entries], terms))
+            (number,) = known
+            asked, charged = (
+                [(one.event, one.part, one.label) for one in some]
+                for some in (entries, [one for one in recorded if one.charge == number])
             )
+            if asked != charged:
+                raise PrivacyBudgetError(
+                    "the fit of this checkpoint was charged something else, or to "
+                    "another data set or part: give the ledger and the plan that it "
+                    "began with."
+                )
+            head = next(link[-1] for link in self._links if link[0] == number)
+            return self._receipt(number, head)
 
-    def _count_releases(self, fit: str, released: int) -> None:
-        """Store the number of releases of a fit."""
-        with self._connection() as connection:
-            self._check_schema(connection)
-            count_releases(connection, fit, released)
+    def _receipt(self, charge: int, head: str) -> Receipt:
+        return Receipt(ledger=str(self.identity), charge=charge, head=head)
 
     def _write(
         self,
         connection: sqlite3.Connection,
-        entries: Sequence[LedgerEntry],
+        charges: Sequence[Sequence[LedgerEntry]],
         terms: Terms,
-    ) -> Receipt:
-        """Add checked entries, terms and their links, commit, and return a receipt.
+    ) -> tuple[int, str]:
+        """Add checked charges and terms, commit, and return the newest link.
 
         First check all pages: the chain does not cover indices and fits.
         """
         if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise self._damaged()
-        connection.executemany(
-            "INSERT INTO entries (charge, time, dataset, label, "
-            "neighboring_relation, public_features, public_target, event, "
-            'versions, seeded, part, "plan") '
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [to_row(entry, self._dataset) for entry in numbered(entries, self.seen)],
-        )
-        known = {} if self._known is None else self._known.terms
-        every = known | {self._dataset: dataclasses.asdict(terms)}
-        seen, head = extend(connection, str(self.identity), every)
+        number, *_, head = self._links[-1]
+        every = self._every() | {self._dataset: dataclasses.asdict(terms)}
+        text = json.dumps(every, sort_keys=True)
+        for entries in charges:
+            number += bool(entries)
+            head = _add_link(connection, head, number, self._dataset, entries, text)
         connection.execute("COMMIT")
-        self._remember(seen, head)
-        return Receipt(ledger=str(self.identity), charge=max(seen, 1), head=head)
+        self.newest = number, head
+        return self.newest
 
-    def _remember(self, seen: int, head: str | None) -> None:
-        self.seen, self.head = seen, head
+    def _every(self) -> dict[str, Any]:
+        """Return the newest terms of each data set."""
+        return json.loads(Link(*self._links[-1]).terms)
 
     def _merged(self, asked: Terms, stored: Terms) -> Terms:
         """Return the stored terms, completed by those asked for; never changed."""
@@ -604,167 +384,219 @@ class FileStore:
             value = getattr(asked, name)
             if None not in (kept, value) and kept != value:
                 raise ValueError(
-                    f"{name}={value!r} differs from {name}={kept!r}, which the ledger "
-                    f"{str(self.path)!r} keeps for data set {self._dataset!r}: leave "
-                    "it out: what was promised for these people stays promised."
+                    f"{name}={value!r} differs from {name}={kept!r}, which the "
+                    f"{self.name} keeps for data set {self._dataset!r}: leave it out: "
+                    "what was promised for these people stays promised."
                 )
             values[name] = value if kept is None else kept
         return Terms(**values)
 
-    def _terms(self, record: Record) -> Terms | None:
-        """Return the terms of the data set, None where it has none yet."""
-        try:
-            found = record.terms.get(self._dataset)
-            return None if found is None else _stored_terms(**found)
-        except (TypeError, ValueError, AttributeError, RecursionError):
-            raise self._damaged() from None
-
     def _checked(
         self, connection: sqlite3.Connection, receipts: Iterable[Receipt] = ()
     ) -> tuple[Terms, tuple[LedgerEntry, ...]]:
-        """Return terms and entries, after checking the file against what is known.
-
-        In a transaction; `seen` is the file's last charge afterwards.
-        """
-        record = read(connection)
-        try:
-            check(record, str(self.identity), self._known)
-        except BrokenChainError as error:
-            raise self._lost(error.charge) from None
-        except (TypeError, ValueError, AttributeError, RecursionError):
-            raise self._damaged() from None
-        last, head = 0, None
-        if record.links:
-            _, last, _, _, head = record.links[-1]
-        if last < self.seen:
+        """Return terms and entries, after checking the record against what is known."""
+        columns = ", ".join(Link._fields)
+        query = f"SELECT {columns} FROM chain ORDER BY id"
+        links = connection.execute(query).fetchall()
+        if not links:
+            raise self._lost(1)
+        known = len(self._links) if links[: len(self._links)] == self._links else 0
+        number, head = (links[known - 1][0], links[known - 1][-1]) if known else (0, "")
+        fresh = [Link(*link) for link in links[known:]]
+        for link in fresh:
+            number += link.entries != "[]"
+            head = _head(head, number, *link[1:-1])
+            if (link.charge, link.head) != (number, head):
+                raise self._lost(number)
+        if self.newest is not None and number < self.newest[0]:
             raise ValueError(
-                f"ledger {str(self.path)!r} ends with charge {last}, but charge "
-                f"{self.seen} was recorded before: an older copy took its place; "
-                "restore the newer one."
+                f"{self.name} ends with charge {number}, but charge {self.newest[0]} "
+                "was recorded before: an older copy took its place; restore the newer "
+                "one."
             )
-        if self.head is not None and not record.holds(self.seen, self.head):
-            raise self._lost(self.seen)
+        seen = [] if self.newest is None else [self.newest]
         for receipt in receipts:
             if receipt.ledger != self.identity:
                 raise ValueError(
-                    f"ledger {str(self.path)!r} is not the one that the report was "
-                    "charged to: check the report against that one."
+                    f"{self.name} is not the one that the report was charged to: check "
+                    "the report against that one."
                 )
-            if not record.holds(receipt.charge, receipt.head):
-                raise self._lost(receipt.charge)
-        self._remember(last, head)
-        self._known = record
-        place = COLUMNS.index("dataset")
-        entries = tuple(
-            from_row(row) for row in record.rows if row[place] == self._dataset
-        )
-        terms = self._terms(record) or Terms()
+            seen.append((receipt.charge, receipt.head))
+        for one in seen:
+            if not any((link[0], link[-1]) == one for link in reversed(links)):
+                raise self._lost(one[0])
+        before = self._entries if known else ()
+        own = [_entries(link) for link in fresh if link.dataset == self._dataset]
+        self._entries = (*before, *itertools.chain.from_iterable(own))
+        self._links, self.newest = links, (number, head)
+        terms = Terms(**self._every().get(self._dataset, {}))
+        if terms.public is not None:
+            terms = dataclasses.replace(terms, public=tuple(terms.public))
         if terms.neighboring_relation is None:
-            events = (one.event for one in entries if one.event is not None)
+            events = (one.event for one in self._entries if one.event is not None)
             found = next((event.neighboring_relation for event in events), None)
             terms = dataclasses.replace(terms, neighboring_relation=found)
-        return terms, entries
+        return terms, self._entries
 
     def _damaged(self) -> ValueError:
         return ValueError(
-            f"ledger {str(self.path)!r} is damaged, emptied or not a ledger of skfdp: "
-            "restore a copy of it, or give another path."
+            f"{self.name} is damaged, emptied or not a ledger of skfdp: restore a copy "
+            "of it, or give another path."
         )
 
     def _lost(self, charge: int) -> ValueError:
         return ValueError(
-            f"ledger {str(self.path)!r} does not hold charge {charge} as it was "
-            "recorded: an older copy took its place, or it was edited; restore the "
-            "newest one."
+            f"{self.name} does not hold charge {charge} as it was recorded: an older "
+            "copy took its place, or it was edited; restore the newest one."
         )
 
-    def _check_schema(self, connection: sqlite3.Connection) -> None:
+    def _check_identity(self, connection: sqlite3.Connection) -> None:
         """Refuse what is not this ledger."""
-        if not is_ours(connection):
+        (mark,) = connection.execute("PRAGMA application_id").fetchone()
+        if mark != APPLICATION_ID:
             raise self._damaged()
-        version = version_of(connection)
-        if not version:
-            raise self._damaged()
-        if version != SCHEMA_VERSION:
+        if version_of(connection) != SCHEMA_VERSION:
             raise ValueError(
-                f"ledger {str(self.path)!r} has schema version {version}, skfdp "
-                f"{__version__} reads {SCHEMA_VERSION}: open it with the "
-                "version that wrote it."
+                f"{self.name} has schema version {version_of(connection)}, skfdp "
+                f"{__version__} reads {SCHEMA_VERSION}: open it with the version that "
+                "wrote it."
             )
-        found = identity_of(connection)
-        if self.identity not in (None, found):
+        query = "SELECT head FROM chain ORDER BY id LIMIT 1"
+        (found,) = connection.execute(query).fetchone() or (None,)
+        if None not in (self.identity, found) and self.identity != found:
             raise ValueError(
-                f"ledger {str(self.path)!r} was replaced by another ledger since it "
-                "was opened: restore the file, or open the new one by "
-                "PrivacyLedger(path), whose budget is another."
+                f"{self.name} was replaced by another ledger since it was opened: "
+                "restore the file, or open the new one by PrivacyLedger(path), whose "
+                "budget is another."
             )
-        self.identity = found
+        self.identity = found or self.identity
 
     @contextlib.contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection; closing it rolls back what was not committed."""
-        self._check_links()
+    def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
+        """Yield a connection in a transaction, which is rolled back if not committed.
+
+        An IMMEDIATE one holds the lock of the only writer.
+        """
         try:
-            with _CONNECTED:
-                connection = sqlite3.connect(
-                    # "rw" never creates: a handle whose file is gone must not start
-                    # from zero.
-                    f"{self.path.as_uri()}?mode=rw",
-                    uri=True,
-                    timeout=_BUSY_SECONDS,
-                    isolation_level=None,
-                )
+            with _CONNECTED, self._connection() as connection:
                 # Damaged text must not raise here: its wrong hash is reported later.
                 connection.text_factory = _decoded
-                with contextlib.closing(connection):
-                    connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA synchronous = FULL")
+                self._check_identity(connection)
+                connection.execute(f"BEGIN {kind}")
+                try:
                     yield connection
+                finally:
+                    if connection.in_transaction:
+                        connection.rollback()
         except UnicodeDecodeError:  # in an error message of SQLite
             raise self._damaged() from None
         except sqlite3.Error as error:
             raise self._explained(error) from error
 
-    def _check_links(self) -> None:
+    def _connection(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        if self.path is not None:
+            self._check_names(self.path)
+            # "rw" never creates: a handle whose file is gone must not start from zero.
+            name = f"{self.path.as_uri()}?mode=rw"
+            more: dict[str, Any] = {"timeout": _BUSY_SECONDS, "isolation_level": None}
+            return contextlib.closing(sqlite3.connect(name, uri=True, **more))
+        # A forked child holds a copy: what it charged would be lost, and what the
+        # parent charges is not seen.
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                f"{self.name} was made by another process, which would not see this "
+                "charge: use PrivacyLedger(path)."
+            )
+        return contextlib.nullcontext(self._memory)
+
+    def _check_names(self, path: Path) -> None:
         """Refuse a file with two names: each would get a write-ahead log of its own."""
         last = time.monotonic() + _LINK_SECONDS
-        while self._has_several_names():
+        # A missing file is SQLite's to report.
+        while path.is_file() and path.stat().st_nlink > 1:
             if time.monotonic() > last:
                 raise ValueError(
-                    f"ledger {str(self.path)!r} has several names (hard links), "
-                    "through which SQLite would lose charges: remove the others; "
-                    "symbolic links are fine."
+                    f"{self.name} has several names (hard links), through which SQLite "
+                    "would lose charges: remove the others; symbolic links are fine."
                 )
             time.sleep(0.01)  # its creator is about to remove the temporary name
 
-    def _has_several_names(self) -> bool:
-        try:
-            return self.path.is_file() and self.path.stat().st_nlink > 1
-        except OSError:  # a missing file is SQLite's to report
-            return False
-
     def _explained(self, error: sqlite3.Error) -> Exception:
         """Return the exception that says what to do about a SQLite error."""
-        name = f"ledger {str(self.path)!r}"
         # Extended result codes keep the primary one in the low byte.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return TimeoutError(
-                f"{name} stayed locked by another process for {_BUSY_SECONDS:g} s: end "
-                "that process or try again; nothing was charged."
+                f"{self.name} stayed locked by another process for {_BUSY_SECONDS:g} "
+                "s: end that process or try again; nothing was charged."
             )
         if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
             return PermissionError(
-                f"{name} is read-only: make the file and its folder writable; nothing "
-                "was charged."
+                f"{self.name} is read-only: make the file and its folder writable; "
+                "nothing was charged."
             )
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
             return self._damaged()
         if code == sqlite3.SQLITE_CANTOPEN:
             return FileNotFoundError(
-                f"{name} cannot be opened: check that the file exists, in a folder "
-                "that exists and is writable."
+                f"{self.name} cannot be opened: check that the file exists, in a "
+                "folder that exists and is writable."
             )
-        return OSError(f"{name} failed ({error}): check the disk; nothing was charged.")
+        return OSError(
+            f"{self.name} failed ({error}): check the disk; nothing was charged."
+        )
+
+
+class Lease:
+    """The right to the next release of a fit.
+
+    Parameters
+    ----------
+    store : Store
+    fit : str
+        Random name of the fit, which the store has charged.
+
+    Notes
+    -----
+    **Guarantees.** `advance` succeeds once for each position, across threads and, with
+    a ledger's file, across processes, whoever holds copies of a checkpoint.
+    """
+
+    def __init__(self, store: Store, fit: str):
+        self._store, self._fit = store, fit
+
+    def newest(self) -> tuple[int, bytes]:
+        """Return the number of releases given out, and the seal of the last one."""
+        with self._store._transaction("DEFERRED") as connection:
+            return self._newest(connection)
+
+    def advance(self, position: int, seal: bytes) -> None:
+        """Give out one release more than so many, or raise PrivacyBudgetError."""
+        with self._store._transaction("IMMEDIATE") as connection:
+            found, _ = self._newest(connection)
+            if found != position:
+                raise PrivacyBudgetError(
+                    f"the checkpoint is at release {position} of its fit, and the "
+                    f"ledger has counted {found}: another copy of the checkpoint went "
+                    "on, or this is an older one; nothing was released: go on from the "
+                    "newest checkpoint, or fit anew."
+                )
+            connection.execute(
+                "UPDATE fits SET released = ?, seal = ? WHERE fit = ?",
+                (position + 1, seal, self._fit),
+            )
+            connection.execute("COMMIT")
+
+    def _newest(self, connection: sqlite3.Connection) -> tuple[int, bytes]:
+        query = "SELECT released, seal FROM fits WHERE fit = ?"
+        found = connection.execute(query, (self._fit,)).fetchone()
+        if found is None:
+            raise PrivacyBudgetError(
+                f"{self._store.name} does not know the fit of this checkpoint any "
+                "more: an older copy took its place; restore the newer one."
+            )
+        return found
 
 
 def _resolved(path: str | os.PathLike[str]) -> Path:
@@ -784,21 +616,3 @@ def _resolved(path: str | os.PathLike[str]) -> Path:
 
 def _decoded(text: bytes) -> str:
     return text.decode("utf-8", "surrogateescape")
-
-
-def _stored_terms(
-    epsilon: Any, delta: Any, neighboring_relation: Any, public: Any
-) -> Terms:
-    """Return stored terms, or raise TypeError or ValueError if they are invalid."""
-    if epsilon is not None or delta is not None:
-        check_budget(epsilon, delta)
-    if neighboring_relation is not None:
-        check_relation(neighboring_relation)
-    if public is not None and not all(isinstance(name, str) for name in public):
-        raise TypeError
-    return Terms(
-        epsilon=epsilon,
-        delta=delta,
-        neighboring_relation=neighboring_relation,
-        public=None if public is None else tuple(public),
-    )

@@ -98,7 +98,7 @@ def promise(
     discloses by name, so that the two do not compose; and positions are nested in other
     positions only if they are the same.
     """
-    events = _checked(events)
+    events = checked_events(events)
     everything = None if public is None else _members(public)
     relation = _only("neighboring_relation", {e.neighboring_relation for e in events})
     unit = _only_unit({event.unit for event in events})
@@ -142,8 +142,9 @@ def set_text(public: Collection[Disclosed]) -> str:
     return (f"{listed} and {more} more" if more > 0 else listed) or "empty"
 
 
-def _checked(events: Any) -> tuple[Event, ...]:
-    found = tuple(events) if _is_listed(events) else ()
+def checked_events(events: Any) -> tuple[Event, ...]:
+    """Return events as a tuple, or raise TypeError."""
+    found = tuple(events) if is_listed(events) else ()
     if not found or not all(isinstance(event, Event) for event in found):
         raise TypeError(
             f"events={shown(events)} must hold at least one Event: pass [plan.event]."
@@ -152,7 +153,7 @@ def _checked(events: Any) -> tuple[Event, ...]:
 
 
 def _members(public: Any) -> frozenset[Disclosed]:
-    names: list[Any] = list(public) if _is_listed(public) else [None]
+    names: list[Any] = list(public) if is_listed(public) else [None]
     if not all(isinstance(name, str | int | Nameless) for name in names):
         raise TypeError(
             f"public={shown(public)} must be a collection of names, or of positions "
@@ -161,7 +162,7 @@ def _members(public: Any) -> frozenset[Disclosed]:
     return frozenset(names)
 
 
-def _is_listed(values: Any) -> bool:
+def is_listed(values: Any) -> bool:
     """Whether there may be several values, each for itself."""
     several = isinstance(values, Iterable) and not isinstance(values, str | bytes)
     return several and getattr(values, "shape", None) != ()  # NumPy's scalars

@@ -1,8 +1,4 @@
-"""The entries of a ledger, and the store in this process's memory.
-
-A store only ever appends, and runs the caller's check and the append as one
-indivisible step, so that two fits cannot both pass a check that only one of them may.
-"""
+"""What a ledger records of a charge, and the plan of a fit that is charged."""
 
 from __future__ import annotations
 
@@ -10,19 +6,12 @@ import contextlib
 import dataclasses
 import datetime
 import functools
-import hashlib
 import importlib.metadata
 import json
 import math
-import os
 import platform
-import re
-import secrets
-import struct
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from skfdp._version import __version__
 from skfdp.addresses import public
@@ -30,244 +19,8 @@ from skfdp.privacy import checks
 from skfdp.privacy.accounting import cost
 from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.calibration import PrivacyPlan
-from skfdp.privacy.events import Event, PrivacyBudgetError
+from skfdp.privacy.events import Event, check_fields, check_mapping
 from skfdp.privacy.public_sets import Part
-
-# Leases: how far the releases of a fit have come that may be stopped and resumed.
-#
-# A fit that is resumed from a checkpoint owes nothing for what it has not released yet.
-# A copy of that checkpoint would say the same of steps that were released long ago. So
-# a ledger holds the position of every such fit, and whoever wants the next release has
-# to show the position and the seal of the one before: of several copies one goes on.
-
-
-try:
-    import fcntl
-except ImportError:  # not POSIX
-    fcntl = None  # type: ignore[assignment]
-
-SEAL_BYTES = 16
-#: The seal of a fit that has released nothing.
-NO_SEAL = bytes(SEAL_BYTES)
-# A position, a seal, and the digest of both.
-_SLOT = struct.Struct(f"<Q{SEAL_BYTES}s32s")
-# Each slot in a sector of its own: a write that is torn leaves the other one.
-_SECTOR = 512
-_BEHIND = (
-    "the checkpoint is at release {seen} of its fit, and the ledger has given out "
-    "release {found}: another copy of the checkpoint went on, or this is an older one; "
-    "nothing was released: go on from the newest checkpoint, or fit anew."
-)
-#: The ledger's file stores the number of releases at every multiple of this.
-COUNTED = 50
-_OLDER = (
-    "the lease of this checkpoint, the file {name!r} beside the ledger, is at release "
-    "{found} of its fit, but the ledger has counted {counted}: it was replaced by an "
-    "older copy; restore the newer one, or fit anew at another path, which is charged."
-)
-_MISSING = (
-    "the lease of this checkpoint, the file {name!r} beside the ledger, is missing or "
-    "damaged: restore it, or fit anew at another path, which is charged anew."
-)
-
-
-class Lease(Protocol):
-    """The right to the next release of a fit.
-
-    Notes
-    -----
-    **Guarantees.** `advance` succeeds once for each position, across threads and, with
-    a ledger's file, across processes, whoever holds copies of a checkpoint.
-    """
-
-    def newest(self) -> tuple[int, bytes]:
-        """Return the number of releases given out, and the seal of the last one."""
-
-    def advance(self, position: int, before: bytes, seal: bytes) -> None:
-        """Give out one release more, or raise PrivacyBudgetError.
-
-        Parameters
-        ----------
-        position : int
-            Releases given out so far, as the caller has it.
-        before : bytes
-            Seal of the last of them.
-        seal : bytes
-            Of the new one.
-        """
-
-    def end(self, position: int) -> None:
-        """Count the releases of a fit that has ended, or was stopped."""
-
-
-class MemoryLease:
-    """A lease in this process's memory; see `Lease`."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._newest = 0, NO_SEAL
-
-    def newest(self) -> tuple[int, bytes]:
-        """Return the number of releases given out, and the seal of the last one."""
-        return self._newest
-
-    def advance(self, position: int, before: bytes, seal: bytes) -> None:
-        """Give out one release more, or raise PrivacyBudgetError."""
-        with self._lock:
-            _check(self.newest(), position, before)
-            self._newest = position + 1, seal
-
-    def end(self, position: int) -> None:
-        """Do nothing: memory is never an older copy."""
-
-
-class FileLease:
-    """A lease in a file beside that of the ledger; see `Lease`.
-
-    Not in the ledger's own tables: each step would pay for opening and closing a
-    database, which is seven times what one write costs that reaches the disk. The
-    ledger counts every fiftieth release, and the end of the fit, so that an older lease
-    is seen if it lost more than that.
-
-    Parameters
-    ----------
-    ledger : Path
-        The ledger's file.
-    fit : str
-        Name of the fit, as `checked_fit` has it.
-    count : callable
-        Keeps a number of releases in the ledger.
-    least : int
-        The number that the ledger has.
-    """
-
-    def __init__(
-        self, ledger: Path, fit: str, count: Callable[[int], None], least: int
-    ) -> None:
-        self._path = ledger.with_name(f"{ledger.name}-{fit}")
-        self._count = count
-        self._least = least
-
-    def begin(self) -> None:
-        """Write position 0, on disk, unless there is a position.
-
-        Called under the lock of the ledger, before the fit is charged there: one that
-        was charged and has no file has lost it, and must not begin again.
-        """
-        with self._locked(os.O_CREAT) as file:
-            if _newest(file) is None:
-                _write(file, 0, NO_SEAL)
-        sync_folder(self._path)
-
-    def newest(self) -> tuple[int, bytes]:
-        """Return the number of releases given out, and the seal of the last one."""
-        with self._locked() as file:
-            return self._known(file)
-
-    def advance(self, position: int, before: bytes, seal: bytes) -> None:
-        """Give out one release more, or raise PrivacyBudgetError."""
-        with self._locked() as file:
-            _check(self._known(file), position, before)
-            _write(file, position + 1, seal)
-        if (position + 1) % COUNTED == 0:
-            self._count(position + 1)
-
-    def end(self, position: int) -> None:
-        """Count the releases of a fit that has ended, or was stopped."""
-        self._count(position)
-
-    def _known(self, file: int) -> tuple[int, bytes]:
-        found = _newest(file)
-        if found is None:
-            raise PrivacyBudgetError(_MISSING.format(name=self._path.name))
-        if found[0] < self._least:
-            raise PrivacyBudgetError(
-                _OLDER.format(name=self._path.name, found=found[0], counted=self._least)
-            )
-        return found
-
-    @contextlib.contextmanager
-    def _locked(self, flags: int = 0) -> Iterator[int]:
-        """Yield the open file, which nobody else looks at meanwhile."""
-        try:
-            file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
-        except FileNotFoundError:
-            raise PrivacyBudgetError(_MISSING.format(name=self._path.name)) from None
-        try:
-            lock(file, wait=True)
-            yield file
-        finally:
-            os.close(file)
-
-
-def checked_fit(fit: object) -> str:
-    """Return the name of a fit, which becomes part of a path, or raise ValueError."""
-    if not isinstance(fit, str) or not re.fullmatch("[0-9a-f]{32}", fit):
-        raise ValueError("the name of a fit must be 32 hexadecimal digits.")
-    return fit
-
-
-def lock(file: int, *, wait: bool) -> None:
-    """Lock an open file until it is closed; BlockingIOError if others have it."""
-    if fcntl is None:
-        raise OSError("checkpoint needs the file locks of POSIX: leave it out here.")
-    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-
-
-def sync_folder(path: Path) -> None:
-    """Return when the name of a file is on disk."""
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _check(newest: tuple[int, bytes], position: int, before: bytes) -> None:
-    if newest != (position, before):
-        raise PrivacyBudgetError(_BEHIND.format(seen=position, found=newest[0]))
-
-
-def _newest(file: int) -> tuple[int, bytes] | None:
-    """Return position and seal of the newest slot that is whole."""
-    found = []
-    for slot in range(2):
-        raw = os.pread(file, _SLOT.size, slot * _SECTOR)
-        if len(raw) == _SLOT.size:
-            position, seal, digest = _SLOT.unpack(raw)
-            if digest == _digest(position, seal):
-                found.append((position, seal))
-    return max(found, default=None)
-
-
-def _write(file: int, position: int, seal: bytes) -> None:
-    """Write the slot that does not hold the position before, on disk."""
-    slot = _SLOT.pack(position, seal, _digest(position, seal))
-    os.pwrite(file, slot, position % 2 * _SECTOR)
-    os.fsync(file)
-
-
-def _digest(position: int, seal: bytes) -> bytes:
-    return hashlib.sha256(position.to_bytes(8, "little") + seal).digest()
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Terms:
-    """The terms of a data set: each is None while it is open.
-
-    Attributes
-    ----------
-    epsilon, delta : float or None
-        The ceiling.
-    neighboring_relation : str or None
-    public : tuple of str or None
-        The declared public set: sorted names, each once.
-    """
-
-    epsilon: float | None = None
-    delta: float | None = None
-    neighboring_relation: str | None = None
-    public: tuple[str, ...] | None = None
 
 
 @public("skfdp.privacy")
@@ -283,9 +36,9 @@ class Receipt:
         Number of the charge in the ledger. A file numbers the charges of all its data
         sets together.
     head : str
-        For a file, the head of its hash chain at this charge, which depends on
-        everything recorded until then. In memory a random text. It reveals nothing of
-        the record, because every charge adds a random nonce.
+        Head of the ledger's hash chain at this charge, which depends on everything
+        recorded until then. It reveals nothing of the record, because every charge adds
+        a random nonce.
     """
 
     ledger: str
@@ -319,23 +72,24 @@ class LedgerEntry:
         What was fitted, for people.
     event : Event or None
         None records a fit without privacy.
-    versions : dict
-        Package versions at that time.
     part : Part or None
         The records that it concerns; None means the whole data set.
     plan : PrivacyPlan or None
         The plan of the fit, if the charge came with one.
+    versions : dict
+        Package versions at that time.
     """
 
     charge: int = 0
     time: str
     label: str | None
     event: Event | None
-    versions: dict[str, str]
     part: Part | None = None
     plan: PrivacyPlan | None = None
+    versions: dict[str, str]
 
     def __post_init__(self) -> None:
+        checks.count("charge", self.charge, 0)
         # Here, so that it is coarse wherever it comes from.
         object.__setattr__(self, "time", _day(checks.text("time", self.time)))
 
@@ -344,8 +98,43 @@ class LedgerEntry:
         """Whether the noise came from a user's seed: no guarantee."""
         return self.event is not None and self.event.seeded
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-able values."""
+        return {
+            "charge": self.charge,
+            "time": self.time,
+            "label": self.label,
+            "event": None if self.event is None else self.event.to_dict(),
+            "part": None if self.part is None else dataclasses.asdict(self.part),
+            "plan": None if self.plan is None else self.plan.to_dict(),
+            "versions": self.versions,
+        }
 
-Check = Callable[[Terms, tuple[LedgerEntry, ...]], None]
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> LedgerEntry:
+        """Rebuild an entry from `to_dict`; ValueError if it is not one."""
+        check_mapping("LedgerEntry", values)
+        check_fields("LedgerEntry", cls, values)
+        if values["label"] is not None:
+            checks.text("label", values["label"])
+        check_mapping("versions", values["versions"])
+        for name, version in values["versions"].items():
+            checks.text(name, version)
+        kinds: dict[str, Any] = {"event": Event, "part": Part, "plan": PrivacyPlan}
+        try:
+            found = {
+                name: None if values[name] is None else kind.from_dict(values[name])
+                for name, kind in kinds.items()
+            }
+            hash(tuple(found.values()))  # fails for lists where one value is due
+            entry = cls(**{**values, **found})
+            dumps(entry)  # fails for numbers that are none
+            return entry
+        except (AttributeError, IndexError, KeyError, OverflowError, TypeError):
+            raise ValueError(
+                "LedgerEntry has a field of another type than to_dict returns: pass "
+                "what it returned."
+            ) from None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -391,144 +180,12 @@ def new_entries(
             time=time,
             label=label,
             event=event,
-            versions=package_versions(),
             part=part,
             plan=plan,
+            versions=package_versions(),
         )
         for event in events
     )
-
-
-def numbered(entries: Sequence[LedgerEntry], last: int) -> tuple[LedgerEntry, ...]:
-    """Return entries whose charges have the numbers after the last one.
-
-    Entries of one charge stay together: new ones, which have number 0, are one charge.
-    """
-    charges = dict.fromkeys(entry.charge for entry in entries)
-    numbers = {charge: last + 1 + rank for rank, charge in enumerate(charges)}
-    return tuple(
-        dataclasses.replace(entry, charge=numbers[entry.charge]) for entry in entries
-    )
-
-
-def check_charged(
-    entries: Sequence[LedgerEntry], recorded: Sequence[LedgerEntry]
-) -> None:
-    """Raise PrivacyBudgetError unless entries are what a fit was charged."""
-    asked, charged = (
-        [(entry.event, entry.part, entry.label) for entry in some]
-        for some in (entries, recorded)
-    )
-    if asked != charged:
-        raise PrivacyBudgetError(
-            "the fit of this checkpoint was charged something else, or to another data "
-            "set or part: give the ledger and the plan that it began with."
-        )
-
-
-def refuse_unknown() -> NoReturn:
-    """Raise PrivacyBudgetError for a fit that has begun, and was not charged here."""
-    raise PrivacyBudgetError(
-        "the ledger does not know the fit of this checkpoint, which has begun: give "
-        "the ledger that it was charged to."
-    )
-
-
-class MemoryStore:
-    """Entries in this process's memory, shared by its threads."""
-
-    path = None
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self.identity = secrets.token_hex(16)
-        #: The receipts of all charges, newest last.
-        self._receipts: list[Receipt] = []
-        self._process = os.getpid()
-        self._terms = Terms()
-        self._entries: tuple[LedgerEntry, ...] = ()
-        #: The charge of each fit that can be resumed, and its lease.
-        self._fits: dict[str, tuple[int, MemoryLease]] = {}
-
-    @property
-    def receipt(self) -> Receipt | None:
-        """The newest receipt, None before there is one."""
-        return self._receipts[-1] if self._receipts else None
-
-    def open(
-        self,
-        terms: Terms,
-        check: Check | None = None,
-        entries: Sequence[LedgerEntry] | None = None,
-    ) -> None:
-        """Keep the terms, and entries of elsewhere, unless check(terms, ()) raises."""
-        if check is not None:
-            check(terms, self._entries)
-        self._terms = terms
-        self._add(entries or ())
-
-    def read(
-        self, receipts: Iterable[Receipt] = ()
-    ) -> tuple[Terms, tuple[LedgerEntry, ...]]:
-        """Return the terms and all entries.
-
-        Raises ValueError unless this ledger issued each receipt.
-        """
-        self._check_process()
-        with self._lock:
-            if not set(receipts) <= set(self._receipts):
-                raise ValueError(
-                    "ledger in memory is not the one that the report was charged to: "
-                    "check the report against that one."
-                )
-            return self._terms, self._entries
-
-    def append(self, entries: Sequence[LedgerEntry], check: Check) -> Receipt:
-        """Append all entries, unless check(terms, recorded) raises."""
-        self._check_process()
-        with self._lock:
-            check(self._terms, self._entries)
-            self._add(entries)
-            return self._receipts[-1]
-
-    def _add(self, entries: Sequence[LedgerEntry]) -> None:
-        """Add entries, and a receipt for each of their charges."""
-        added = numbered(entries, len(self._receipts))
-        self._entries += added
-        for charge in dict.fromkeys(entry.charge for entry in added):
-            head = secrets.token_hex(32)
-            self._receipts.append(
-                Receipt(ledger=self.identity, charge=charge, head=head)
-            )
-
-    def lease(
-        self,
-        fit: str,
-        entries: Sequence[LedgerEntry],
-        check: Check,
-        begun: bool,
-    ) -> tuple[Lease, Receipt]:
-        """Append the entries of a fit unless they were before; return its lease."""
-        self._check_process()
-        with self._lock:
-            if fit not in self._fits:
-                if begun:
-                    refuse_unknown()
-                self.append(entries, check)
-                self._fits[fit] = self._entries[-1].charge, MemoryLease()
-            charge, lease = self._fits[fit]
-            recorded = [entry for entry in self._entries if entry.charge == charge]
-            check_charged(entries, recorded)
-            return lease, self._receipts[charge - 1]
-
-    def _check_process(self) -> None:
-        # A forked child holds a copy: what it charged would be lost, what the parent
-        # charges is not seen, and a thread that is not there may hold the lock.
-        if os.getpid() != self._process:
-            raise RuntimeError(
-                "ledger in memory was made by another process, which would not see "
-                "this charge: use PrivacyLedger(path)."
-            )
 
 
 _MOST_SPACES = 100

@@ -14,12 +14,7 @@ from pathlib import Path
 import pytest
 
 import skfdp
-from skfdp.privacy import (
-    Event,
-    PrivacyLedger,
-    ledger_file,
-    store,
-)
+from skfdp.privacy import Event, PrivacyLedger, ledger_file, store
 
 DELTA = 1e-5
 

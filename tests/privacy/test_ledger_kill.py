@@ -116,8 +116,8 @@ def test_a_killed_writer_does_not_block_the_others(tmp_path):
         "import sqlite3, sys, time\n"
         "connection = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
         "connection.execute('BEGIN IMMEDIATE')\n"
-        'connection.execute("INSERT INTO entries (charge, time, dataset, versions, '
-        "seeded) VALUES (1, '', 'default', '{}', 0)\")\n"
+        'connection.execute("INSERT INTO chain (charge, entries, terms, nonce, head) '
+        "VALUES (1, '[]', '{}', '', '')\")\n"
         "print('locked', flush=True)\n"
         "time.sleep(60)\n"
     )

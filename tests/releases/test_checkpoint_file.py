@@ -1,6 +1,5 @@
 """Files of checkpoints: whatever a killed process leaves is whole, or unreadable."""
 
-import hashlib
 import os
 import re
 
@@ -8,11 +7,10 @@ import numpy as np
 import pytest
 
 from skfdp import PrivacyBudgetError
-from skfdp.mechanisms.checkpoint import CheckpointFile, sealed, unsealed
-from skfdp.mechanisms.noise import generator_of, random_words
-from skfdp.privacy.store import NO_SEAL, SEAL_BYTES
+from skfdp.mechanisms import checkpoint
+from skfdp.mechanisms.checkpoint import SEAL_BYTES, Journal, masked
 
-RECORDS = [b"first " * 3, b"", b"third " * 200, b"last"]
+VALUES = [np.full(3, 0.5), np.zeros((0, 2)), np.arange(200.0), np.array(7.0)]
 
 
 @pytest.fixture
@@ -20,300 +18,223 @@ def path(tmp_path):
     return tmp_path / "checkpoint"
 
 
-def written(path, records=RECORDS, count=None):
-    file = CheckpointFile(path)
-    file.begin({"fit": "a" * 32})
-    for record in records:
-        file.append(record, count)
-    file.close()
+class Counted:
+    """The lease of a ledger, which keeps every seal."""
 
+    def __init__(self, seals=()):
+        self.seals = list(seals)
 
-def read(path):
-    file = CheckpointFile(path)
-    file.drop_torn()
-    found = [file.read(number).rstrip(b"\0") for number in range(len(file))]
-    file.close()
-    return found
+    def newest(self):
+        return len(self.seals), self.seals[-1] if self.seals else b""
 
-
-def cuts(whole):
-    """Return sizes to cut a file to: many, and all around the ends of its sectors."""
-    sizes = set(range(0, len(whole), 37))
-    for end in range(512, len(whole) + 1, 512):
-        sizes |= set(range(end - SEAL_BYTES - 2, end + 18))
-    return sorted(size for size in sizes if size < len(whole))
-
-
-class TestSealing:
-    @pytest.mark.parametrize("record", RECORDS, ids=len)
-    def test_a_seal_opens_its_record(self, record):
-        masked, seal = sealed(record)
-        assert unsealed(masked, seal) == record
-        assert len(seal) == SEAL_BYTES
-
-    def test_nothing_shows_without_the_seal(self):
-        record = b"0123456789abcdef" * 64
-        masked, seal = sealed(record)
-        assert unsealed(masked, NO_SEAL) is None
-        assert unsealed(masked[:-1], seal) is None
-        assert unsealed(bytes([masked[0] ^ 1]) + masked[1:], seal) is None
-        assert unsealed(masked, bytes([seal[0] ^ 1]) + seal[1:]) is None
-        # Neither text nor period, and another mask each time.
-        assert not any(record[i : i + 8] in masked for i in range(16))
-        bits = np.unpackbits(np.frombuffer(masked, np.uint8)).mean()
-        assert abs(bits - 0.5) < 6 * 0.5 / np.sqrt(8 * len(masked))
-        assert sealed(record)[0] != masked
-
-    def test_the_key_takes_all_of_the_record(self):
-        """With the seal, and without one sector, the rest is still unreadable."""
-        record = bytes(2048)
-        masked, seal = sealed(record)
-        lost = masked[:512] + bytes(512) + masked[1024:]
-        digest = hashlib.sha256(lost).digest()
-        key = bytes(a ^ b for a, b in zip(seal, digest[:SEAL_BYTES], strict=True))
-        words = random_words(generator_of(int.from_bytes(key, "little")), 260)
-        found = words.view(np.uint8) ^ np.frombuffer(lost, np.uint8)
-        assert np.count_nonzero(found == 0) < 40  # of 2,080; 8 by chance
-        with pytest.MonkeyPatch.context() as patch:  # a seal that is the key
-            patch.setattr(
-                "skfdp.mechanisms.checkpoint._seal_digest",
-                lambda _: bytes(SEAL_BYTES),
-            )
-            masked, seal = sealed(record)
-        words = random_words(generator_of(int.from_bytes(seal, "little")), 260)
-        found = words.view(np.uint8) ^ np.frombuffer(masked, np.uint8)
-        assert np.count_nonzero(found == 0) > 2000  # reads it without a digest
-
-
-class TestFile:
-    def test_records_come_back(self, path):
-        written(path)
-        assert read(path) == RECORDS
-        assert path.stat().st_mode & 0o077 == 0
-
-    def test_wherever_it_is_cut_whole_records_come_back(self, path):
-        written(path)
-        whole = path.read_bytes()
-        sizes = []
-        for size in cuts(whole):
-            path.write_bytes(whole[:size])
-            found = read(path)
-            assert found == RECORDS[: len(found)]
-            sizes.append(len(found))
-        assert sizes == sorted(sizes)
-        assert set(sizes) == set(range(len(RECORDS)))  # the last one needs every byte
-
-    def test_what_is_cut_off_is_overwritten(self, path):
-        written(path)
-        path.write_bytes(path.read_bytes()[:-1])
-        file = CheckpointFile(path)
-        file.drop_torn()
-        file.append(b"again", None)
-        file.close()
-        assert read(path) == [*RECORDS[:-1], b"again"]
-
-    def test_seals_do_not_straddle_sectors(self, path):
-        written(path)
-        file = CheckpointFile(path)
-        assert [place.stop % 512 for place in file._places] == [0] * len(RECORDS)
-
-    @pytest.mark.parametrize("place", [0, 1, 7])
-    def test_a_damaged_length_is_refused(self, path, place):
-        written(path)
-        raw = bytearray(path.read_bytes())
-        raw[raw.index(b"\n") + 1 + place] ^= 0x41
-        path.write_bytes(raw)
-        kept = path.read_bytes()
-        with pytest.raises(ValueError, match="is damaged: restore it"):
-            read(path)
-            pytest.fail("a record was lost")
-        assert path.read_bytes() == kept
-
-    def test_a_damaged_record_is_refused(self, path):
-        written(path)
-        raw = bytearray(path.read_bytes())
-        raw[-100] ^= 1
-        path.write_bytes(raw)
-        with pytest.raises(ValueError, match="is damaged"):
-            read(path)
-
-    @pytest.mark.parametrize(
-        "text", [b"name,age\n", b"\0" * 512, b"{}", b'{"schema": "skfdp-privacy"}\n']
-    )
-    def test_another_file_is_refused_and_kept(self, path, text):
-        path.write_bytes(text)
-        with pytest.raises(ValueError, match="is another file"):
-            CheckpointFile(path)
-        assert path.read_bytes() == text
-
-    def test_another_version_is_refused(self, path):
-        written(path)
-        text = path.read_bytes().replace(b'"schema_version": 1', b'"schema_version": 2')
-        path.write_bytes(text)
-        with pytest.raises(ValueError, match="another version of skfdp"):
-            CheckpointFile(path)
-
-    @pytest.mark.parametrize("size", [0, 5, 30, 200])
-    def test_a_file_that_has_not_begun_begins(self, path, size):
-        written(path, [])
-        path.write_bytes(path.read_bytes()[:size])
-        file = CheckpointFile(path)
-        assert file.facts is None
-        file.begin({"fit": "b"})
-        file.append(b"one", None)
-        file.close()
-        assert read(path) == [b"one"]
-
-    def test_one_fit_holds_it(self, path):
-        written(path)
-        file = CheckpointFile(path)
-        with pytest.raises(BlockingIOError, match="in use by another fit"):
-            CheckpointFile(path)
-        file.close()
-        assert read(path) == RECORDS
-
-    def test_a_folder_that_is_missing(self, path):
-        with pytest.raises(FileNotFoundError, match="in a folder that exists"):
-            CheckpointFile(path / "checkpoint")
-        with pytest.raises(FileNotFoundError, match="give the path of a file"):
-            CheckpointFile(path.parent)
-
-    def test_a_file_removed_while_it_is_opened_is_made_again(self, path, monkeypatch):
-        """A fit ends between the opening and the lock of the next one."""
-        written(path)
-        from skfdp.mechanisms import checkpoint as checkpoint_file
-
-        lock, calls = checkpoint_file.lock, []
-
-        def slow(file, *, wait):
-            if not calls:
-                path.unlink()
-            calls.append(file)
-            lock(file, wait=wait)
-
-        monkeypatch.setattr(checkpoint_file, "lock", slow)
-        file = CheckpointFile(path)
-        assert len(calls) == 2
-        assert file.facts is None
-        assert os.path.samestat(os.fstat(file._file), path.stat())
-
-    def test_a_write_that_fails_ends_it(self, path, monkeypatch):
-        written(path)
-        file = CheckpointFile(path)
-
-        def full(*_):
-            raise OSError("No space left on device")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(file, "_sync", full)
-            with pytest.raises(OSError, match="No space"):
-                file.append(b"new", None)
-        with pytest.raises(OSError, match="Bad file"):
-            file.append(b"newer", None)
-
-
-@pytest.mark.parametrize("counted", [True, False], ids=["ledger", "no ledger"])
-def test_a_record_is_on_disk_before_it_is_counted_or_given_out(
-    path, counted, monkeypatch
-):
-    """Powers are cut, too: what is synced, and when."""
-    written(path, [b"one"])
-    told, write, sync = [], os.pwrite, os.fsync
-    file = CheckpointFile(path)
-    file.drop_torn()
-    monkeypatch.setattr(os, "pwrite", lambda *a: (told.append("write"), write(*a))[1])
-    monkeypatch.setattr(os, "fsync", lambda file: (told.append("sync"), sync(file)))
-    file.append(b"two", (lambda *_: told.append("count")) if counted else None)
-    wanted = ["write", "sync"]
-    if counted:
-        wanted += ["count", "write"]
-    assert told == wanted
-
-
-class Counting:
-    """A ledger that keeps the newest position and seal."""
-
-    def __init__(self):
-        self.newest = 0, NO_SEAL
-        self.seals = []
-
-    def __call__(self, position, before, seal):
-        assert self.newest == (position, before)
-        self.newest = position + 1, seal
+    def advance(self, position, seal):
+        assert position == len(self.seals)
         self.seals.append(seal)
 
 
-class TestAgreement:
-    """What a ledger has counted decides."""
+def ask(journal, values):
+    return journal.given("sum", "sum", values.shape, None)
 
-    def agreed(self, path, newest):
-        file = CheckpointFile(path)
-        try:
-            file.agree(*newest)
-            return [file.read(i).rstrip(b"\0") for i in range(len(file))]
-        finally:
-            file.close()
 
-    def test_all_of_it(self, path):
-        count = Counting()
-        written(path, count=count)
-        assert self.agreed(path, count.newest) == RECORDS
-        assert read(path) == RECORDS
+def written(path, values=VALUES, lease=None):
+    with Journal(path, {"a": 1}) as journal:
+        journal.settle(lease)
+        for value in values:
+            assert ask(journal, value) is None
+            journal.keep("sum", "sum", None, value)
 
-    def test_wherever_it_is_cut(self, path):
-        """The last record is there without its seal, which the ledger has."""
-        count = Counting()
-        written(path, count=count)
-        whole = path.read_bytes()
-        for size in cuts(whole):
-            path.write_bytes(whole[:size])
-            if size < len(whole) - SEAL_BYTES:
-                with pytest.raises(PrivacyBudgetError, match="a copy that is behind"):
-                    self.agreed(path, count.newest)
-                assert path.read_bytes() == whole[:size]
-            else:
-                assert self.agreed(path, count.newest) == RECORDS
-                assert path.read_bytes() == whole
 
-    def test_what_was_not_counted_is_not_there(self, path):
-        count = Counting()
-        written(path, count=count)
-        path.write_bytes(path.read_bytes()[:-SEAL_BYTES])
-        newest = len(RECORDS) - 1, count.seals[-2]
-        assert self.agreed(path, newest) == RECORDS[:-1]
-        assert read(path) == RECORDS[:-1]
+def read(path, lease=None):
+    """Return the number of releases that come back, each the one that was written."""
+    with Journal(path, {"a": 1}) as journal:
+        journal.settle(lease)
+        for number, value in enumerate(VALUES):
+            found = ask(journal, value)
+            if found is None:
+                return number
+            np.testing.assert_array_equal(found, value)
+        return len(VALUES)
 
-    def test_an_older_ledger_is_refused(self, path):
-        count = Counting()
-        written(path, count=count)
-        with pytest.raises(PrivacyBudgetError, match="an older copy of the ledger"):
-            self.agreed(path, (1, count.seals[0]))
-        assert read(path) == RECORDS
 
-    def test_the_same_position_of_another_copy_is_refused(self, path):
-        count = Counting()
-        written(path, count=count)
-        with pytest.raises(PrivacyBudgetError, match="a copy that is behind"):
-            self.agreed(path, (len(RECORDS), sealed(b"another")[1]))
+def test_nothing_shows_without_the_seal():
+    text, seal, other = b"0123456789abcdef" * 64, b"1" * 16, b"2" * 16
+    found = masked(text, seal)
+    assert masked(found, seal) == text
+    assert text not in (masked(found, other), masked(found, seal[:-1]))
+    # Neither text nor period, and another mask each time.
+    assert not any(text[i : i + 8] in found for i in range(16))
+    bits = np.unpackbits(np.frombuffer(found, np.uint8)).mean()
+    assert abs(bits - 0.5) < 6 * 0.5 / np.sqrt(8 * len(found))
 
-    def test_a_record_that_is_refused_stays_unreadable(self, path):
-        """The seal of a release that another copy made is nowhere."""
 
-        def refuse(*_):
+@pytest.mark.parametrize("counted", [True, False], ids=["ledger", "no ledger"])
+def test_wherever_it_is_cut_whole_releases_come_back(path, counted):
+    """What a ledger has counted decides, and it has the seal of the last one."""
+    lease = Counted() if counted else None
+    written(path, lease=lease)
+    whole = path.read_bytes()
+    assert path.stat().st_mode & 0o077 == 0
+    sizes, found = {*range(0, len(whole), 37), *range(100)}, []
+    for size in sorted(sizes | set(range(len(whole) - 40, len(whole) + 1))):
+        path.write_bytes(whole[:size])
+        if not counted:
+            found.append(read(path))  # within the first line it begins anew
+        elif size >= len(whole) - SEAL_BYTES:
+            assert read(path, lease) == len(VALUES)
+            assert path.read_bytes() == whole
+        elif size > whole.index(b"\n"):
+            kept = path.read_bytes()
+            with pytest.raises(PrivacyBudgetError, match="checkpoint is an older copy"):
+                read(path, lease)
+            assert path.read_bytes() == kept
+    if not counted:
+        assert found == sorted(found)
+        assert set(found) == set(range(len(VALUES) + 1))
+        assert found.count(len(VALUES)) == 1  # the last one needs every byte
+
+
+def test_what_is_cut_off_is_overwritten(path):
+    written(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    with Journal(path, {"a": 1}) as journal:
+        journal.settle(None)
+        for value in VALUES[:-1]:
+            assert ask(journal, value) is not None
+        assert ask(journal, VALUES[-1]) is None
+        journal.keep("sum", "sum", None, VALUES[-1])
+    assert read(path) == len(VALUES)
+    assert len(path.read_bytes()) == len(whole)
+
+
+def test_other_positions_than_those_of_the_ledger_are_refused(path):
+    lease = Counted()
+    written(path, lease=lease)
+    for seals, older in (
+        (lease.seals[:1], "ledger"),
+        ([*lease.seals, b"3" * 16], "checkpoint"),
+        ([*lease.seals[:-1], b"3" * 16], "checkpoint"),  # another copy's release
+    ):
+        with pytest.raises(PrivacyBudgetError, match=f"the {older} is an older copy"):
+            read(path, Counted(seals))
+    path.write_bytes(path.read_bytes()[:-SEAL_BYTES])
+    assert read(path, Counted(lease.seals[:-1])) == len(VALUES) - 1
+
+
+def test_a_release_that_is_refused_stays_unreadable(path):
+    written(path, VALUES[:1], Counted())
+    before = path.read_bytes()
+
+    class Refusing(Counted):
+        def advance(self, position, seal):
+            self.refused = seal
             raise PrivacyBudgetError("another went on")
 
-        written(path, [b"one"])
-        file = CheckpointFile(path)
-        file.drop_torn()
+    lease = Counted([before[-SEAL_BYTES:]])
+    refusing = Refusing(lease.seals)
+    with Journal(path, {"a": 1}) as journal:
+        journal.settle(refusing)
+        ask(journal, VALUES[0])
         with pytest.raises(PrivacyBudgetError, match="another went on"):
-            file.append(b"secret" * 100, refuse)
-        assert b"secret" not in path.read_bytes()
-        assert path.stat().st_size % 512 == 512 - SEAL_BYTES  # no seal
-        assert read(path) == [b"one"]
+            journal.keep("sum", "sum", None, VALUES[2])
+    after = path.read_bytes()
+    assert after.startswith(before)
+    assert VALUES[2].tobytes()[800:816] not in after
+    assert refusing.refused not in after
+    assert read(path, lease) == 1
 
 
-def test_messages_end_with_what_to_do(path):
-    path.write_bytes(b"other")
+@pytest.mark.parametrize("counted", [True, False], ids=["ledger", "no ledger"])
+def test_a_release_is_on_disk_before_it_is_counted_or_given_out(
+    path, counted, monkeypatch
+):
+    """Powers are cut, too: what is synced, and when."""
+    told, write, sync = [], os.pwrite, os.fsync
+    monkeypatch.setattr(os, "pwrite", lambda *a: (told.append("write"), write(*a))[1])
+    monkeypatch.setattr(os, "fsync", lambda file: (told.append("sync"), sync(file)))
+    lease = Counted()
+    lease.advance = lambda *_: told.append("count")
+    written(path, VALUES[:1], lease if counted else None)
+    assert told[:3] == ["write", "sync", "sync"]  # facts and folder
+    last = ["count", "write"] if counted else ["write", "sync"]
+    assert told[3:] == ["write", "sync", *last]
+
+
+@pytest.mark.parametrize("place", ["head", "length", "text", "seal"])
+def test_damage_is_refused(path, place):
+    written(path)
+    raw = bytearray(path.read_bytes())
+    first = raw.index(b"\n") + 1
+    at = {"head": 60, "length": first + 1, "text": first + 20, "seal": -1}[place]
+    raw[at] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(ValueError, match="is damaged: restore it"):
+        read(path)
+    assert path.read_bytes() == raw
+
+
+@pytest.mark.parametrize(
+    "text", [b"other", b"a,b\n1,2\n", b"\0" * 600, b'{"schema": "other"}\n']
+)
+def test_another_file_is_kept(path, text):
+    path.write_bytes(text)
     with pytest.raises(ValueError) as caught:
-        CheckpointFile(path)
-    assert re.search(r": give the path .*\.$", str(caught.value))
+        Journal(path, {})
+    assert re.search(r"is another file: give the path .*\.$", str(caught.value))
+    assert path.read_bytes() == text
+
+
+def test_another_version_is_refused(path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "SCHEMA_VERSION", 2)
+        written(path)
+    with pytest.raises(ValueError, match="by another version of skfdp: finish the fit"):
+        read(path)
+
+
+def test_one_file_is_held_by_one_fit(path):
+    with (
+        Journal(path, {}),
+        pytest.raises(BlockingIOError, match="in use by another fit"),
+    ):
+        Journal(path, {})
+    Journal(path, {}).close()
+
+
+def test_a_file_that_was_removed_meanwhile_is_made_anew(path, monkeypatch):
+    """A fit that was refused removes its file while another one waits for it."""
+    written(path)
+    flock, calls = checkpoint.fcntl.flock, []
+
+    def slow(file, how):
+        if not calls:
+            path.unlink()
+        calls.append(file)
+        flock(file, how)
+
+    monkeypatch.setattr(checkpoint.fcntl, "flock", slow)
+    with Journal(path, {}) as journal:
+        assert len(calls) == 2 and not journal.begun
+        journal.settle(None)
+        journal.keep("sum", "sum", None, VALUES[0])
+        assert len(path.read_bytes()) > 100
+
+
+def test_a_write_that_fails_ends_it(path, monkeypatch):
+    def full(*_):
+        raise OSError("No space left on device")
+
+    with Journal(path, {"a": 1}) as journal:
+        journal.settle(None)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            with pytest.raises(OSError, match="No space"):
+                journal.keep("sum", "sum", None, VALUES[0])
+        with pytest.raises(OSError, match="Bad file"):
+            journal.keep("sum", "sum", None, VALUES[0])
+
+
+@pytest.mark.parametrize("name", ["no/folder", "."])
+def test_no_file_there(tmp_path, name):
+    with pytest.raises(FileNotFoundError, match="give the path of a file"):
+        Journal(tmp_path / name, {})
