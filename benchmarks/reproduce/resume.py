@@ -284,13 +284,11 @@ def cost(size, with_ledger, repeats=50):
                 events = make_model().plan(*TABLE[:2]).events
                 lease, _ = ledger.lease(journal.fit, events)
             journal.settle(lease)
-            keeps = timed(
-                lambda: journal.keep("descent", "descent", values, values), repeats
-            )
+            keeps = timed(lambda: journal.keep("descent", "descent", values), repeats)
         with Journal(folder / "checkpoint", {}) as journal:
             journal.settle(lease)
             again = timed(
-                lambda: journal.given("descent", "descent", values.shape, values),
+                lambda: journal.given("descent", "descent", values.shape),
                 repeats,
             )
     return keeps, again

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import secrets
 from collections.abc import Mapping
@@ -42,12 +41,6 @@ _DIGEST_BYTES = 32
 # A length, and a digest of it: without one a damaged length would look like a record
 # that was cut off.
 _LENGTH_BYTES = 16
-# Fits that came to their end in this process. In another one the same call gives the
-# model again, which may have been lost; here it would pass for one of other rows.
-_ENDED: set[str] = set()
-# What is computed again on another machine, or by another number of threads, differs by
-# rounding.
-_ROUNDING = 1e-6
 
 
 def masked(text: bytes, seal: bytes) -> bytes:
@@ -120,12 +113,6 @@ class Journal:
                 facts = self._begin({**names, "promise": promise})
             self.fit, self.coins = facts["fit"], bytes.fromhex(facts["coins"])
             self._compare(json.loads(json.dumps(promise)), facts["promise"])
-            if self.fit in _ENDED:
-                raise ValueError(
-                    f"{self} is of a fit that has ended in this process, and has its "
-                    "model: give each fit a path of its own, or remove the file, so "
-                    "that a new fit begins."
-                )
             #: Where the masked text of each record begins and ends.
             self._places = self._scan()
         except BaseException:
@@ -189,57 +176,40 @@ class Journal:
         )
 
     def given(
-        self, label: str, stream: str, shape: tuple[int, ...], theta: np.ndarray | None
+        self, label: str, stream: str, shape: tuple[int, ...]
     ) -> np.ndarray | None:
         """Return the next release of before, None if there are no more.
 
-        Parameters
-        ----------
-        label, stream : str
-        shape : tuple of int
-        theta : ndarray or None
-            Where it is asked for.
-
-        Raises
-        ------
-        ValueError
-            If it was another one, or asked for elsewhere.
+        Raises ValueError if that was another one.
         """
         if self._next == len(self._places):
             return None
         record = self._opened(self._next, self._seal(self._next))
         if record is None:
             raise self._damaged()
-        about, _, values = record.partition(b"\n")
-        kept, asked = json.loads(about), _about(label, stream, shape, theta)
-        same = all(kept[name] == asked[name] for name in ("label", "stream", "shape"))
-        if not (same and _close(kept["theta"], asked["theta"])):
+        about = _about(label, stream, shape)
+        if not record.startswith(about):
             raise ValueError(
-                f"{self} is of a fit that asked for release {self._next + 1} "
-                "otherwise, or at other weights: give what that fit was given, public "
-                "values and versions of packages included, or another path, where a "
-                "new fit begins."
+                f"{self} is of a fit with another release {self._next + 1}: give what "
+                "that fit was given, versions of packages included, or another path, "
+                "where a new fit begins."
             )
         self._next += 1
-        return np.frombuffer(values, dtype="<f8").reshape(shape).astype(np.float64)
+        values = np.frombuffer(record[len(about) :], dtype="<f8")
+        return values.reshape(shape).astype(np.float64)
 
-    def keep(
-        self, label: str, stream: str, theta: np.ndarray | None, values: np.ndarray
-    ) -> None:
+    def keep(self, label: str, stream: str, values: np.ndarray) -> None:
         """Write the next release; when this returns it may be seen.
 
-        Raises
-        ------
-        PrivacyBudgetError
-            If another copy of the checkpoint went on meanwhile.
+        Raises PrivacyBudgetError if another copy of the checkpoint went on meanwhile.
         """
         if os.getpid() != self._process:
             raise RuntimeError(
                 "checkpoint is held by the process that opened it, and this is a fork "
                 "of it: go on in that one."
             )
-        about = json.dumps(_about(label, stream, values.shape, theta)).encode()
-        record = about + b"\n" + np.ascontiguousarray(values, dtype="<f8").tobytes()
+        released = np.ascontiguousarray(values, dtype="<f8").tobytes()
+        record = _about(label, stream, values.shape) + released
         seal = secrets.token_bytes(SEAL_BYTES)
         text = masked(hashlib.sha256(record).digest() + record, seal)
         start = self._end + _LENGTH_BYTES
@@ -265,8 +235,7 @@ class Journal:
             self.path.unlink(missing_ok=True)
 
     def finish(self) -> None:
-        """Tell that the fit has its model; the file stays, and gives it again."""
-        _ENDED.add(self.fit)
+        """Warn if the model is one of before; the file stays, and gives it again."""
         if not self._n_new:
             warn_caller(
                 f"{self} held every release of this fit: the model is the one that the "
@@ -413,23 +382,9 @@ def _held(path: Path) -> int:
         os.close(file)
 
 
-def _about(
-    label: str, stream: str, shape: tuple[int, ...], theta: np.ndarray | None
-) -> dict[str, Any]:
-    """Return what tells a release from others: public facts, and earlier releases."""
-    sums = None
-    if theta is not None:
-        sums = [theta.size, float(np.sum(theta)), float(np.sum(np.square(theta)))]
-    return {"label": label, "stream": stream, "shape": list(shape), "theta": sums}
-
-
-def _close(one: list[float] | None, other: list[float] | None) -> bool:
-    """Whether the sums of two weights, and of their squares, differ by rounding."""
-    if one is None or other is None or one[0] != other[0]:
-        return one == other
-    size, total, squares = one
-    near = math.isclose(squares, other[2], rel_tol=_ROUNDING)
-    return near and abs(total - other[1]) <= _ROUNDING * math.sqrt(size * squares)
+def _about(label: str, stream: str, shape: tuple[int, ...]) -> bytes:
+    """Return the line that tells a release from others: public facts."""
+    return json.dumps([label, stream, shape]).encode() + b"\n"
 
 
 class ResumingDesk(Desk):
@@ -455,8 +410,8 @@ class ResumingDesk(Desk):
 
     def _released_now(self, asked, theta, count):
         about = asked.event.label, asked.stream
-        found = self._journal.given(*about, asked.query.shape, theta)
+        found = self._journal.given(*about, asked.query.shape)
         if found is None:
             found = super()._released_now(asked, theta, count)
-            self._journal.keep(*about, theta, found)
+            self._journal.keep(*about, found)
         return found

@@ -61,40 +61,11 @@ def public_set(
     return _disclosed(recorded) if recorded else None
 
 
-def check_charge(
-    terms: Terms,
-    recorded: Entries,
-    events: tuple[Event, ...],
-    part: Part | None,
-    n_rows: int | None = None,
-) -> None:
-    """Raise PrivacyBudgetError unless the events may follow what is recorded."""
-    before = events_of(recorded)
-    _check_relation(terms, events)
-    public = public_set(terms, before)
-    if public or _disclosed(events):
-        _check_columns_have_names(events)
-    promised = promise(dict.fromkeys(before + events), public)
-    check_part(part, events, promised.public, n_rows)
-    check_parts([*(entry.part for entry in recorded), part])
-
-
-def check_import(terms: Terms, entries: Sequence[LedgerEntry]) -> None:
-    """Raise PrivacyBudgetError unless a ledger could have recorded the entries."""
-    check_parts(entry.part for entry in entries)
-    events = events_of(entries)
-    _check_relation(terms, events)
-    if events:
-        promise(dict.fromkeys(events), terms.public)
-
-
 def check_declaration(terms: Terms, recorded: Entries) -> None:
     """Raise ValueError unless the declared set is what the record promised."""
     events = events_of(recorded)
-    if terms.public is None or not events:
-        return
     found = _disclosed(events)
-    if found != set(terms.public):
+    if events and terms.public is not None and found != set(terms.public):
         raise ValueError(
             f"public={list(terms.public)!r} is declared too late: the first charge "
             f"promised that {set_text(found)} is public, and nothing else."
@@ -139,6 +110,17 @@ def _check_columns_have_names(events: tuple[Event, ...]) -> None:
             "set_output(transform='pandas')), or name them by names=[...], or all of "
             "them by one name, names='pixels'."
         )
+
+
+def planned_events(
+    plan: FitPlan | PrivacyPlan | Event | Iterable[Event],
+) -> tuple[Event, ...]:
+    """Return the events of a plan."""
+    if isinstance(plan, PrivacyPlan):
+        return (*plan.other_events, plan.event)
+    if isinstance(plan, FitPlan):
+        plan = plan.events
+    return checked_events((plan,) if isinstance(plan, Event) else plan)
 
 
 # The record of a ledger as a table, and as JSON and back.
@@ -533,7 +515,9 @@ class PrivacyLedger:
         n_rows: int | None = None,
         begun: bool = False,
     ) -> tuple[Lease, Receipt]:
-        """Charge a fit that can be resumed, once, and return its lease.
+        """Charge a fit that can be resumed, once; return the lease of its releases.
+
+        The lease lets one of several copies of a checkpoint go on.
 
         Parameters
         ----------
@@ -544,14 +528,6 @@ class PrivacyLedger:
         begun : bool, default=False
             Whether the fit has released something: then it was charged before, or is
             refused.
-
-        Returns
-        -------
-        lease : Lease
-            The position of the fit, by which of several copies of a checkpoint one goes
-            on.
-        receipt : Receipt
-            Of the charge.
 
         Raises
         ------
@@ -636,13 +612,8 @@ class PrivacyLedger:
                 epsilon = math.inf
                 self._check_nonprivate(terms, recorded)
             else:
-                n_rows = None
-                if isinstance(plan, FitPlan):
-                    n_rows, plan = plan.n_rows, plan.events
-                elif isinstance(plan, PrivacyPlan):
-                    plan = (*plan.other_events, plan.event)
-                plan = (plan,) if isinstance(plan, Event) else plan
-                events = checked_events(plan) * times
+                n_rows = plan.n_rows if isinstance(plan, FitPlan) else None
+                events = planned_events(plan) * times
                 self._admit(terms, recorded, events, n_rows)
                 epsilon = self._total(recorded, events, delta)
                 self._check(terms, recorded, events, n_rows)
@@ -685,8 +656,15 @@ class PrivacyLedger:
         n_rows: int | None = None,
     ) -> None:
         """Raise unless one number can describe the record and the events together."""
+        before = events_of(recorded)
+        public = public_set(terms, before)
         try:
-            check_charge(terms, recorded, events, self._part, n_rows)
+            _check_relation(terms, events)
+            if public or _disclosed(events):
+                _check_columns_have_names(events)
+            promised = promise(dict.fromkeys(before + events), public)
+            check_part(self._part, events, promised.public, n_rows)
+            check_parts([*(entry.part for entry in recorded), self._part])
         except PrivacyBudgetError as error:
             raise PrivacyBudgetError(
                 f"data set {self._dataset!r} refuses the charge, nothing was charged: "
@@ -811,7 +789,12 @@ class PrivacyLedger:
                     f"data set {ledger._dataset!r} has {len(recorded)} entries in "
                     f"{os.fspath(path or '')!r} already: import into a new file."
                 )
-            check_import(terms, [*itertools.chain.from_iterable(charges)])
+            entries = [*itertools.chain.from_iterable(charges)]
+            check_parts(entry.part for entry in entries)
+            events = events_of(entries)
+            _check_relation(terms, events)
+            if events:
+                promise(dict.fromkeys(events), terms.public)
 
         ledger._store.open(terms, check, charges)
         if path is not None:

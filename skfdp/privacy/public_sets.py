@@ -10,7 +10,13 @@ from typing import Any
 from skfdp.addresses import public
 from skfdp.privacy import checks
 from skfdp.privacy.checks import shown
-from skfdp.privacy.events import Event, Nameless, PrivacyBudgetError
+from skfdp.privacy.events import (
+    Event,
+    Nameless,
+    PrivacyBudgetError,
+    check_fields,
+    check_mapping,
+)
 
 # More names than this are counted, not listed, in a message.
 _LISTED = 5
@@ -100,8 +106,21 @@ def promise(
     """
     events = checked_events(events)
     everything = None if public is None else _members(public)
-    relation = _only("neighboring_relation", {e.neighboring_relation for e in events})
-    unit = _only_unit({event.unit for event in events})
+    relations = {event.neighboring_relation for event in events}
+    if len(relations) > 1:
+        first, second, *_ = sorted(relations)
+        raise PrivacyBudgetError(
+            f"neighboring_relation is {first!r} for one release and {second!r} for "
+            "another, which do not compose: use one neighboring_relation for "
+            "everything that is learnt from this table."
+        )
+    units = {event.unit for event in events}
+    if len(units) > 1:
+        raise PrivacyBudgetError(
+            "one release protects persons and another one records (unit='person' and "
+            "unit='record'), which do not compose: pass groups to every fit that "
+            "learns from this table, or charge one kind of them to a ledger of its own."
+        )
     disclosed = sorted((event.disclosed for event in events), key=len)
     everything = disclosed[-1] if everything is None else everything
     for own in disclosed:
@@ -109,7 +128,7 @@ def promise(
     if everything:
         _check_target_names(events)
         _check_anonymous_targets(events, everything)
-    return Promise(relation, unit, everything)
+    return Promise(relations.pop(), units.pop(), everything)
 
 
 def name_assumptions(events: Collection[Event], n_fits: int) -> Iterator[str]:
@@ -166,28 +185,6 @@ def is_listed(values: Any) -> bool:
     """Whether there may be several values, each for itself."""
     several = isinstance(values, Iterable) and not isinstance(values, str | bytes)
     return several and getattr(values, "shape", None) != ()  # NumPy's scalars
-
-
-def _only(parameter: str, values: set[str]) -> str:
-    first, *others = sorted(values)
-    if others:
-        raise PrivacyBudgetError(
-            f"{parameter} is {first!r} for one release and {others[0]!r} for another, "
-            f"which do not compose: use one {parameter} for everything that is learnt "
-            "from this table."
-        )
-    return first
-
-
-def _only_unit(units: set[str]) -> str:
-    first, *others = sorted(units)
-    if others:
-        raise PrivacyBudgetError(
-            "one release protects persons and another one records (unit='person' and "
-            "unit='record'), which do not compose: pass groups to every fit that "
-            "learns from this table, or charge one kind of them to a ledger of its own."
-        )
-    return first
 
 
 def _check_inside(
@@ -272,11 +269,12 @@ class Part:
     value: str | None = None
 
     def __post_init__(self) -> None:
-        if self.rows is not None:
+        if self.rows is None:
+            proper = isinstance(self.column, str | int) and isinstance(self.value, str)
+            proper = proper and not isinstance(self.column, bool)
+        else:
             proper = self.column is None and self.value is None
             proper = proper and _is_interval(self.rows)
-        else:
-            proper = _is_name(self.column) and isinstance(self.value, str)
         if not proper:
             raise ValueError(
                 f"part with rows={shown(self.rows)}, column={shown(self.column)} and "
@@ -306,12 +304,7 @@ class Part:
         column, value
             A public column and its value there; instead of rows.
         """
-        if (rows is None) == (column is None) or (column is None) != (value is None):
-            raise ValueError(
-                f"rows={shown(rows)}, column={shown(column)} and value={shown(value)} "
-                "must name one part: give either rows, or a public column and its "
-                "value."
-            )
+        between: Any = None
         if rows is not None:
             proper = isinstance(rows, range) and rows.step == 1
             if not proper or not 0 <= rows.start < rows.stop:
@@ -320,24 +313,21 @@ class Part:
                     "such as range(0, 1000): other choices of rows may depend on "
                     "private values."
                 )
-            return cls(rows=(rows.start, rows.stop))
+            between = (rows.start, rows.stop)
         value = checks.plain(value)
-        if isinstance(value, bool) or not isinstance(value, str | int):
+        if isinstance(value, bool) or not isinstance(value, str | int | None):
             raise ValueError(
                 f"value={shown(value)} must be a str or an int, the value that column "
                 f"{shown(column)} has in every record of the part."
             )
-        return cls(column=checks.plain(column), value=str(value))
+        text = None if value is None else str(value)
+        return cls(rows=between, column=checks.plain(column), value=text)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Part:
         """Rebuild a part from `dataclasses.asdict`; ValueError if it is not one."""
-        names = {field.name for field in dataclasses.fields(cls)}
-        if not isinstance(values, Mapping) or set(values) != names:
-            raise ValueError(
-                f"part {shown(values)} must have the fields {sorted(names)}: pass what "
-                "skfdp wrote, and upgrade if it was written by a newer version."
-            )
+        check_mapping("Part", values)
+        check_fields("Part", cls, values)
         rows = values["rows"]
         return cls(**{**values, "rows": tuple(rows) if type(rows) is list else rows})
 
@@ -486,10 +476,6 @@ def _is_interval(rows: Any) -> bool:
     if not isinstance(rows, tuple) or [type(row) for row in rows] != [int, int]:
         return False
     return 0 <= rows[0] < rows[1]
-
-
-def _is_name(column: Any) -> bool:
-    return isinstance(column, str | int) and not isinstance(column, bool)
 
 
 def _canonical(value: str) -> str:

@@ -56,18 +56,6 @@ def regressor(**parameters):
     return DPSGDFRegressor(**(given | {"max_iter": N_STEPS} | parameters))
 
 
-class Forgetful(set):
-    """The fits that ended in this process, as if it were another one each time."""
-
-    def add(self, fit):
-        """Forget it."""
-
-
-@pytest.fixture(autouse=True)
-def other_processes(monkeypatch):
-    monkeypatch.setattr(checkpoint, "_ENDED", Forgetful())
-
-
 @pytest.fixture
 def no_waiting(monkeypatch):
     """Spare the disk where no power is cut."""
@@ -338,7 +326,7 @@ class TestCopies:
                 code = 1
                 try:
                     values = now(self, *asked)
-                    self._journal.keep("descent", "descent", None, values)
+                    self._journal.keep("descent", "descent", values)
                 except RuntimeError:
                     code = 0
                 finally:
@@ -415,30 +403,6 @@ class TestOtherFits:
         other[7, 1] = 0.5  # of a private column nobody can tell
         clone(model).fit(other, Y, checkpoint=path)
 
-    def test_a_function_that_has_changed_is_seen_by_what_it_does(
-        self, path, monkeypatch, given
-    ):
-        """It is told by its type alone; what it led to is in the journal."""
-
-        def model(factor):
-            def loss(coef, intercept, X_public, y):
-                return factor * (1 - coef), np.zeros_like(intercept)
-
-            return FeatureDPLogisticRegression(
-                5.0,
-                public_features=[0],
-                bounds=(0, 1),
-                classes=[0, 1],
-                public_loss=loss,
-                max_iter=3,
-            )
-
-        stopped(monkeypatch, model(1.0), path, 4)
-        given.clear()
-        with pytest.raises(ValueError, match="asked for release . otherwise"):
-            model(2.0).fit(X, Y, checkpoint=path)
-        assert "new" not in given
-
     def test_another_ledger_is_refused(self, ledger, path, tmp_path, monkeypatch):
         stopped(monkeypatch, classifier(ledger=ledger), path, 1)
         other = PrivacyLedger(tmp_path / "other.db")
@@ -481,21 +445,6 @@ class TestOtherFits:
         path.unlink()
         classifier(epsilon=0.5, ledger=ledger).fit(X, Y, checkpoint=path)
         assert len(ledger) == 2 * n_entries
-
-    @pytest.mark.parametrize("copied", [False, True])
-    def test_in_its_process_it_is_in_the_way(self, copied, path, monkeypatch, given):
-        """The folds of a cross-validation would share a model."""
-        monkeypatch.setattr(checkpoint, "_ENDED", set())
-        classifier().fit(X, Y, checkpoint=path)
-        given.clear()
-        if copied:
-            path = path.rename(path.with_name("copy"))
-        with pytest.raises(ValueError, match="has ended in this process"):
-            classifier().fit(X[::-1], Y, checkpoint=path)
-        assert given == []
-        path.unlink()
-        classifier().fit(X, Y, checkpoint=path)
-        assert given.count("new") == N_RELEASES
 
     @pytest.mark.parametrize(
         "parameters, message",

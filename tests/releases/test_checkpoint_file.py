@@ -33,7 +33,7 @@ class Counted:
 
 
 def ask(journal, values):
-    return journal.given("sum", "sum", values.shape, None)
+    return journal.given("sum", "sum", values.shape)
 
 
 def written(path, values=VALUES, lease=None):
@@ -41,7 +41,7 @@ def written(path, values=VALUES, lease=None):
         journal.settle(lease)
         for value in values:
             assert ask(journal, value) is None
-            journal.keep("sum", "sum", None, value)
+            journal.keep("sum", "sum", value)
 
 
 def read(path, lease=None):
@@ -102,7 +102,7 @@ def test_what_is_cut_off_is_overwritten(path):
         for value in VALUES[:-1]:
             assert ask(journal, value) is not None
         assert ask(journal, VALUES[-1]) is None
-        journal.keep("sum", "sum", None, VALUES[-1])
+        journal.keep("sum", "sum", VALUES[-1])
     assert read(path) == len(VALUES)
     assert len(path.read_bytes()) == len(whole)
 
@@ -136,7 +136,7 @@ def test_a_release_that_is_refused_stays_unreadable(path):
         journal.settle(refusing)
         ask(journal, VALUES[0])
         with pytest.raises(PrivacyBudgetError, match="another went on"):
-            journal.keep("sum", "sum", None, VALUES[2])
+            journal.keep("sum", "sum", VALUES[2])
     after = path.read_bytes()
     assert after.startswith(before)
     assert VALUES[2].tobytes()[800:816] not in after
@@ -216,7 +216,7 @@ def test_a_file_that_was_removed_meanwhile_is_made_anew(path, monkeypatch):
     with Journal(path, {}) as journal:
         assert len(calls) == 2 and not journal.begun
         journal.settle(None)
-        journal.keep("sum", "sum", None, VALUES[0])
+        journal.keep("sum", "sum", VALUES[0])
         assert len(path.read_bytes()) > 100
 
 
@@ -229,12 +229,22 @@ def test_a_write_that_fails_ends_it(path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", full)
             with pytest.raises(OSError, match="No space"):
-                journal.keep("sum", "sum", None, VALUES[0])
+                journal.keep("sum", "sum", VALUES[0])
         with pytest.raises(OSError, match="Bad file"):
-            journal.keep("sum", "sum", None, VALUES[0])
+            journal.keep("sum", "sum", VALUES[0])
 
 
 @pytest.mark.parametrize("name", ["no/folder", "."])
 def test_no_file_there(tmp_path, name):
     with pytest.raises(FileNotFoundError, match="give the path of a file"):
         Journal(tmp_path / name, {})
+
+
+def test_another_release_is_refused(path):
+    written(path)
+    with Journal(path, {"a": 1}) as journal:
+        journal.settle(None)
+        for asked in (("sum", "sum", (4,)), ("sum", "x", (3,)), ("x", "sum", (3,))):
+            with pytest.raises(ValueError, match="with another release 1: give what"):
+                journal.given(*asked)
+        assert ask(journal, VALUES[0]) is not None
