@@ -34,7 +34,6 @@ from skfdp.privacy import (
     calibrate,
     ledger_file,
 )
-from skfdp.privacy.public_sets import Part
 
 DELTA = 1e-5
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -276,31 +275,6 @@ class TestChain:
         with pytest.raises(ValueError, match="does not hold charge"):
             PrivacyLedger(path)._store.read([wrong])
 
-    def test_a_charge_hashes_what_is_new(self, path, monkeypatch):
-        """The whole record is compared, which is cheap, and hashed once a handle."""
-        ledger = PrivacyLedger(path)
-        for _ in range(5):
-            ledger.charge([full_batch()])
-        ledger.spent(DELTA)
-        hashed, head = [], ledger_file._head
-        monkeypatch.setattr(
-            ledger_file, "_head", lambda *a: hashed.append(a) or head(*a)
-        )
-        ledger.charge([full_batch()])
-        ledger.spent(DELTA)
-        assert len(hashed) == 2  # the new link, and its check
-        hashed.clear()
-        PrivacyLedger(path).spent(DELTA)
-        assert len(hashed) == 8  # all of them, that of the file and the terms included
-
-    def test_in_memory_there_are_random_receipts(self):
-        one, other = PrivacyLedger(), PrivacyLedger()
-        receipts = [ledger.charge([full_batch()]) for ledger in (one, one, other)]
-        receipts.append(one.charge_nonprivate())
-        assert len({receipt.head for receipt in receipts}) == 4
-        assert [receipt.charge for receipt in receipts] == [1, 2, 1, 3]
-        assert one.receipt == receipts[-1]
-
 
 #: Kinds of fits beyond those of `tests/findings/test_ledger.py`.
 MODELS = {
@@ -460,14 +434,6 @@ class TestImport:
             ValueError, match="entry 0 of the ledger: (part|Part|Ledger)"
         ):
             PrivacyLedger.from_json(self.text(entries=[entry]), path)
-        assert not path.exists()
-
-    def test_parts_with_nan(self, path):
-        text = self.text().replace("[0, 10]", "[NaN, 3]")
-        with pytest.raises(ValueError, match="must be strict JSON"):
-            PrivacyLedger.from_json(text, path)
-        with pytest.raises(ValueError, match="names no records"):
-            Part(rows=(math.nan, 3))
         assert not path.exists()
 
     @pytest.mark.parametrize(

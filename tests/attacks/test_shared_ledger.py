@@ -322,12 +322,6 @@ class TestReview:
         ledger.charge([public("e\u0301")])
         assert ledger.public == ("é",)
 
-    def test_parts_have_one_spelling(self):
-        ledger = PrivacyLedger(public=["flag"])
-        for value in ("True", "true ", 1, "1.0"):
-            ledger.part(column="flag", value=value).charge([public("flag")])
-        assert len({entry.part for entry in ledger.entries}) == 1
-
     def test_a_narrow_key_has_the_last_word(self, small):
         model = FeatureDPLogisticRegression(
             bounds=(0, 1), names={0: "first", "*": "rest"}
@@ -335,22 +329,6 @@ class TestReview:
         pd = pytest.importorskip("pandas")
         X = pd.DataFrame(small[0], columns=["a", "b", "c", "d"])
         assert model.fit(X, small[1]).privacy_.private_features == ("first", "rest")
-
-    def test_a_search_with_named_parts_is_costed(self):
-        from skfdp.privacy import Selection
-
-        facts = {"public_features": ("a",), "target_name": "t"}
-        selection = Selection(
-            label="search",
-            noise_std=(6.0,),
-            clip_norm=1.0,
-            sensitivity=1.0,
-            gamma=0.2,
-            **facts,
-        )
-        ledger = PrivacyLedger()
-        ledger.charge([selection])
-        assert 0 < ledger.spent(DELTA) < math.inf
 
     def test_cut_assumptions_come_back(self):
         ledger = PrivacyLedger(public=["age"])

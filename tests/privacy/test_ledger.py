@@ -5,10 +5,8 @@ import dataclasses
 import datetime
 import json
 import math
-import multiprocessing
 import os
 import pickle
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -19,11 +17,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joblib import Parallel, delayed, parallel_config
+from joblib import Parallel, delayed
 from scipy.optimize import brentq
 from scipy.stats import norm
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.model_selection import GridSearchCV
+from sklearn.base import clone
 
 from skfdp.privacy import Event, PrivacyBudgetError, PrivacyLedger, ledger_file
 from skfdp.privacy import accounting as composition
@@ -83,18 +80,18 @@ class TestCeiling:
         spent = independent_epsilon(mu * math.sqrt(expected))
         assert ledger.spent() == pytest.approx(spent, rel=1e-9)
         assert ledger.remaining() == pytest.approx(ceiling - spent, rel=1e-6)
-
-    def test_a_fit_that_takes_all_of_it_is_charged(self, new_ledger):
-        mu = 0.3
-        ledger = new_ledger(epsilon=independent_epsilon(mu), delta=DELTA)
-        ledger.charge([full_batch(mu)])
-        assert ledger.remaining() == pytest.approx(0, abs=1e-9)
+        other = independent_epsilon(mu * math.sqrt(expected), 1e-3)
+        assert ledger.spent(1e-3) == pytest.approx(other)
+        assert ledger.remaining(1e-3) > ledger.remaining()
 
     def test_tolerates_rounding_only(self, new_ledger):
-        mu = 0.3
-        ledger = new_ledger(epsilon=independent_epsilon(mu) * (1 - 1e-8), delta=DELTA)
+        whole = independent_epsilon(0.3)
+        less = PrivacyLedger(epsilon=whole * (1 - 1e-8), delta=DELTA)
         with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
-            ledger.charge([full_batch(mu)])
+            less.charge([full_batch(0.3)])
+        ledger = new_ledger(epsilon=whole, delta=DELTA)
+        ledger.charge([full_batch(0.3)])
+        assert ledger.remaining() == pytest.approx(0, abs=1e-9)
 
     def test_refusal_charges_nothing(self, new_ledger):
         ledger = new_ledger(epsilon=1.0, delta=DELTA)
@@ -116,12 +113,6 @@ class TestCeiling:
         assert independent_epsilon(0.2) < one < ledger.spent() < 2 * one
         assert charge_until_refused(ledger, event) > 0
         assert ledger.spent() <= 2.0
-
-    def test_spent_at_another_delta(self, new_ledger):
-        ledger = new_ledger(epsilon=1.0, delta=DELTA)
-        ledger.charge([full_batch(0.2)])
-        assert ledger.spent(1e-3) == pytest.approx(independent_epsilon(0.2, 1e-3))
-        assert ledger.remaining(1e-3) > ledger.remaining()
 
     def test_without_ceiling(self, new_ledger):
         ledger = new_ledger()
@@ -183,13 +174,6 @@ class TestNonprivateFits:
 
 
 class TestWhatComposes:
-    def test_mixed_relations_are_refused(self, new_ledger):
-        ledger = new_ledger()
-        ledger.charge([full_batch()])
-        with pytest.raises(PrivacyBudgetError, match="replace_special"):
-            ledger.charge([full_batch(neighboring_relation="replace_special")])
-        assert len(ledger) == 1
-
     def test_mixed_relations_in_one_charge_are_refused(self, new_ledger):
         ledger = new_ledger()
         with pytest.raises(PrivacyBudgetError, match="do not compose"):
@@ -203,21 +187,6 @@ class TestWhatComposes:
         with pytest.raises(PrivacyBudgetError, match="fit under 'replace_special'"):
             ledger.charge([full_batch()])
         assert ledger.neighboring_relation == "replace_special"
-
-    def test_target_as_public_then_label_dp_protects_nothing(self, new_ledger):
-        ledger = new_ledger()
-        ledger.charge([full_batch(public_target=True)])
-        with pytest.raises(PrivacyBudgetError, match="public set .*the target"):
-            ledger.charge([full_batch(public_features=("a", "b"))])
-        assert len(ledger) == 1
-
-    def test_other_columns_are_refused(self, new_ledger):
-        ledger = new_ledger()
-        ledger.charge([full_batch(public_features=("age",))])
-        with pytest.raises(
-            PrivacyBudgetError, match=r"'sex'.* outside the public set \('age'\)"
-        ):
-            ledger.charge([full_batch(public_features=("sex",), public_target=True)])
 
     @pytest.mark.parametrize("order", [1, -1])
     def test_nothing_public_composes_with_one_public_set(self, new_ledger, order):
@@ -371,76 +340,6 @@ class TestCopies:
             twin.charge_nonprivate()
         assert not path.exists()
 
-    def test_a_forked_child_cannot_charge_memory(self):
-        if not hasattr(os, "fork"):
-            pytest.skip("no fork on this platform")
-        ledger = PrivacyLedger()
-        context = multiprocessing.get_context("fork")
-        messages = context.SimpleQueue()
-
-        def child():
-            try:
-                ledger.charge([full_batch()])
-            except RuntimeError as error:
-                messages.put(str(error))
-            else:
-                messages.put("charged")
-
-        process = context.Process(target=child)
-        process.start()
-        process.join()
-        assert "made by another process" in messages.get()
-
-
-class TestGridSearch:
-    """The trap of peers whose accountants are copied by clone."""
-
-    def search(self, ledger, n_jobs, backend):
-        class Charging(ClassifierMixin, BaseEstimator):
-            def __init__(self, ledger=None, parameter=0):
-                self.ledger = ledger
-                self.parameter = parameter
-
-            def fit(self, X, y):
-                event = Event(
-                    label="fit", noise_std=(25.0,), clip_norm=1, sensitivity=1
-                )
-                self.classes_ = np.unique(y)
-                PrivacyLedger.resolve(self.ledger).charge([event])
-                return self
-
-            def predict(self, X):
-                return np.zeros(len(X), dtype=int)
-
-        X, y = np.zeros((8, 1)), np.arange(8) % 2
-        search = GridSearchCV(
-            Charging(ledger),
-            {"parameter": list(range(60))},
-            cv=2,
-            n_jobs=n_jobs,
-            error_score="raise",
-        )
-        with (
-            parallel_config(backend),
-            pytest.raises(PrivacyBudgetError, match="budget"),
-        ):
-            search.fit(X, y)
-
-    @pytest.mark.parametrize(
-        ("n_jobs", "backend", "in_file"),
-        [(1, "threading", 0), (2, "threading", 0), (1, "loky", 1), (2, "loky", 1)],
-    )
-    def test_the_ceiling_stops_the_search(self, tmp_path, n_jobs, backend, in_file):
-        mu, expected = 1 / 25, 0
-        while independent_epsilon(mu * math.sqrt(expected + 1)) <= 1.0:
-            expected += 1
-        path = tmp_path / "l.db" if in_file else None
-        ledger = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
-        assert 0 < expected < 120
-        self.search(ledger, n_jobs, backend)
-        assert len(ledger) == expected  # refused only when that many are charged
-        assert ledger.spent() <= 1.0
-
 
 class TestRaces:
     def test_threads(self, new_ledger, monkeypatch):
@@ -510,29 +409,6 @@ while True:
             range(1, expected + 1)
         )
 
-    @pytest.mark.parametrize("after", [3, 17])
-    def test_a_killed_process_leaves_a_truthful_file(self, tmp_path, after):
-        path = tmp_path / "l.db"
-        ledger = PrivacyLedger(path, epsilon=1000.0, delta=DELTA)
-        worker = self.start(path, 20.0)
-        worker.stdin.write("go\n")
-        worker.stdin.flush()
-        seen = 0
-        while seen < after:
-            seen += worker.stdout.readline() == "charged\n"
-        worker.send_signal(signal.SIGKILL)
-        seen += worker.communicate()[0].count("charged")
-        assert seen <= len(ledger) / 2 <= seen + 1
-        assert len(ledger) % 2 == 0  # no half charge
-        ledger.charge([full_batch()])
-
-    def test_processes_create_one_file_together(self, tmp_path):
-        path = tmp_path / "l.db"
-        results = Parallel(n_jobs=4, backend="threading")(
-            delayed(PrivacyLedger)(path, epsilon=1.0, delta=DELTA) for _ in range(16)
-        )
-        assert {ledger.epsilon for ledger in results} == {1.0}
-
 
 class TestFile:
     def test_terms_are_kept(self, tmp_path):
@@ -552,19 +428,20 @@ class TestFile:
             ({"neighboring_relation": "replace_one"}, "differs from neighboring_rela"),
         ],
     )
-    def test_terms_cannot_change(self, tmp_path, options, match):
+    @pytest.mark.parametrize("recorded", [False, True])
+    def test_terms_cannot_change(self, tmp_path, options, match, recorded):
+        """Whether the relation was declared, or is that of the record."""
         path = tmp_path / "l.db"
-        relation = "replace_special"
-        PrivacyLedger(path, epsilon=1.0, delta=1e-5, neighboring_relation=relation)
+        own = {"neighboring_relation": "replace_special"}
+        ledger = PrivacyLedger(
+            path, epsilon=1.0, delta=1e-5, **({} if recorded else own)
+        )
+        if recorded:
+            ledger.charge([full_batch(**own)])
         with pytest.raises(ValueError, match=match):
             PrivacyLedger(path, **options)
         assert PrivacyLedger(path).epsilon == 1.0
         PrivacyLedger(path, dataset="other", **options)
-
-    def test_a_relation_that_contradicts_the_record_is_refused(self, tmp_path):
-        PrivacyLedger(tmp_path / "l.db").charge([full_batch()])
-        with pytest.raises(ValueError, match="differs from neighboring_relation='rep"):
-            PrivacyLedger(tmp_path / "l.db", neighboring_relation="replace_special")
 
     def test_two_handles_that_set_a_ceiling_at_once(self, tmp_path):
         """One of them wins, the others are told."""
@@ -648,15 +525,15 @@ class TestFileErrors:
         other.close()
         ledger.charge([full_batch()])
 
-    def test_read_only_connection(self, path, monkeypatch):
-        ledger, connect = PrivacyLedger(path), sqlite3.connect
-
-        def read_only(name, **more):
-            return connect(str(name).replace("mode=rw", "mode=ro"), **more)
-
-        monkeypatch.setattr(ledger_file.sqlite3, "connect", read_only)
-        with pytest.raises(PermissionError, match="is read-only: make the file"):
-            ledger.charge([full_batch()])
+    @pytest.mark.parametrize(
+        "raw", [b"", b"no database, but long enough to be one" * 100, None]
+    )
+    @pytest.mark.parametrize("seen", [False, True])
+    def test_damaged(self, path, raw, seen):
+        ledger, kept = PrivacyLedger(path), path.read_bytes()
+        path.write_bytes(kept[:4096] + b"\xff" * len(kept) if raw is None else raw)
+        with pytest.raises(ValueError, match="is damaged, emptied or not a ledger"):
+            (ledger if seen else PrivacyLedger(path)).charge([full_batch()])
 
     @pytest.mark.skipif(
         not hasattr(os, "geteuid") or os.geteuid() == 0,
@@ -665,18 +542,6 @@ class TestFileErrors:
     def test_read_only_file(self, path):
         path.chmod(0o400)
         with pytest.raises(PermissionError, match="is read-only: make the file"):
-            PrivacyLedger(path).charge([full_batch()])
-
-    def test_not_a_database(self, path):
-        path.write_bytes(b"no database, but long enough to be one" * 100)
-        with pytest.raises(ValueError, match="is damaged, emptied or not a ledger"):
-            PrivacyLedger(path)
-
-    def test_corrupt(self, path):
-        raw = bytearray(path.read_bytes())
-        raw[4096:] = b"\xff" * (len(raw) - 4096)
-        path.write_bytes(raw)
-        with pytest.raises(ValueError, match="is damaged, emptied or not a ledger"):
             PrivacyLedger(path).charge([full_batch()])
 
     def test_another_programs_database(self, tmp_path):
@@ -688,12 +553,6 @@ class TestFileErrors:
         with pytest.raises(ValueError, match="or not a ledger of skfdp"):
             PrivacyLedger(path)
         assert path.read_bytes() == before
-
-    def test_emptied(self, path):
-        ledger = PrivacyLedger(path)
-        path.write_bytes(b"")
-        with pytest.raises(ValueError, match="is damaged, emptied or"):
-            ledger.charge([full_batch()])
 
     @pytest.mark.parametrize("version", [0, 2])
     def test_another_schema(self, path, version):
@@ -710,7 +569,3 @@ class TestFileErrors:
             PrivacyLedger(path).charge([full_batch()])
         with pytest.raises(ValueError, match="unknown fields .*upgrade to read it"):
             PrivacyLedger(path).charge([full_batch()])
-
-    def test_no_folder(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match="in a folder that exists"):
-            PrivacyLedger(tmp_path / "missing" / "l.db")

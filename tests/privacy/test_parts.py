@@ -240,7 +240,8 @@ def test_the_report_of_a_ledger_with_parts():
 
 
 def test_one_number_is_one_part_however_it_is_spelt():
-    parts = [Part.of(column="m", value=value) for value in (1, "1", "01", "1.0", "+1")]
+    spelt = (1, "1", "01", "1.0", "+1", " 1", "1e0", "True", "true ")
+    parts = [Part.of(column="m", value=value) for value in spelt]
     assert set(parts) == {Part(column="m", value="1")}
     assert Part.of(column="m", value="north").value == "north"
     assert Part.of(column="m", value="0.50").value == "0.5"
