@@ -373,56 +373,43 @@ class TestOtherFits:
         if "ledger" in parameters:
             assert len(parameters["ledger"]) == 0
 
-    def test_n_jobs_may_change(self, path, monkeypatch):
-        stopped(monkeypatch, classifier(), path, 1)
-        classifier(n_jobs=2).fit(X, Y, checkpoint=path)
-
-    @pytest.mark.parametrize(
-        "table, more", [(X[:-1], {}), (X, {"sample_weight": [1] * 59 + [2]})], ids=str
-    )
-    def test_other_rows_are_refused(self, table, more, path, monkeypatch):
-        weights = {"sample_weight": np.ones(60)} if more else {}
-        stopped(monkeypatch, classifier(), path, 1, X, Y, **weights)
-        with pytest.raises(ValueError, match="another plan|another public part"):
-            classifier().fit(table, Y[: len(table)], checkpoint=path, **more)
-
-    @pytest.mark.parametrize("changed", ["columns", "target"])
+    @pytest.mark.parametrize("changed", ["columns", "target", "weights", "rows"])
     def test_other_public_values_are_refused(self, changed, path, monkeypatch):
         model = FeatureDPLogisticRegression(
             5.0, public_features=[0], public_target=True, bounds=(0, 1), max_iter=3
         )
-        stopped(monkeypatch, clone(model), path, 2)
-        other, y = X.copy(), Y.copy()
+        facts = {"sample_weight": np.ones(60)}
+        stopped(monkeypatch, clone(model), path, 2, X, Y, **facts)
+        other, y, weights, n = X.copy(), Y.copy(), np.ones(60), 60
         if changed == "columns":
             other[7, 0] = 0.5
-        else:
+        elif changed == "target":
             y[7] = 1 - y[7]
-        with pytest.raises(ValueError, match="another public part"):
-            clone(model).fit(other, y, checkpoint=path)
+        elif changed == "weights":
+            weights[7] = 2
+        else:
+            n = 59
+        with pytest.raises(ValueError, match="another plan|another public part"):
+            clone(model).fit(
+                other[:n], y[:n], checkpoint=path, sample_weight=weights[:n]
+            )
         other = X.copy()
         other[7, 1] = 0.5  # of a private column nobody can tell
-        clone(model).fit(other, Y, checkpoint=path)
+        model.set_params(n_jobs=2).fit(other, Y, checkpoint=path, **facts)
 
-    def test_another_ledger_is_refused(self, ledger, path, tmp_path, monkeypatch):
+    @pytest.mark.parametrize("in_file", [True, False], ids=["file", "memory"])
+    def test_another_ledger_is_refused(self, in_file, path, tmp_path, monkeypatch):
+        ledger = PrivacyLedger(tmp_path / "ledger.db" if in_file else None)
         stopped(monkeypatch, classifier(ledger=ledger), path, 1)
-        other = PrivacyLedger(tmp_path / "other.db")
+        n_entries = len(ledger)
+        other = PrivacyLedger(tmp_path / "other.db" if in_file else None)
         with pytest.raises(PrivacyBudgetError, match="does not know the fit"):
             classifier(ledger=other).fit(X, Y, checkpoint=path)
         assert len(other) == 0
-        with pytest.raises(ValueError, match="another ledger"):
-            classifier().fit(X, Y, checkpoint=path)
-        named = PrivacyLedger(ledger.path, dataset="other")
-        with pytest.raises(ValueError, match="another ledger"):
-            classifier(ledger=named).fit(X, Y, checkpoint=path)
-        classifier(ledger=ledger.path).fit(X, Y, checkpoint=path)
-
-    def test_a_ledger_in_memory_goes_on_in_its_process(self, path, monkeypatch):
-        ledger = PrivacyLedger()
-        stopped(monkeypatch, classifier(ledger=ledger), path, 1)
-        n_entries = len(ledger)
-        with pytest.raises(PrivacyBudgetError, match="does not know the fit"):
-            classifier(ledger=PrivacyLedger()).fit(X, Y, checkpoint=path)
-        classifier(ledger=ledger).fit(X, Y, checkpoint=path)
+        for named in (None, PrivacyLedger(ledger.path, dataset="other")):
+            with pytest.raises(ValueError, match="another ledger"):
+                classifier(ledger=named).fit(X, Y, checkpoint=path)
+        classifier(ledger=ledger.path or ledger).fit(X, Y, checkpoint=path)
         assert len(ledger) == n_entries
 
     def test_a_fit_that_was_refused_leaves_nothing(self, path):
@@ -447,26 +434,27 @@ class TestOtherFits:
         assert len(ledger) == 2 * n_entries
 
     @pytest.mark.parametrize(
-        "parameters, message",
+        "model, path, error, message",
         [
-            ({"random_state": 0}, "random_state=None: a fit that goes on"),
-            ({"epsilon": np.inf}, "epsilon=inf makes none"),
+            (classifier(random_state=0), "c", ValueError, "random_state=None: a fit"),
+            (classifier(epsilon=np.inf), "c", ValueError, "epsilon=inf makes none"),
+            (classifier(), 3, TypeError, "must be a path or None"),
+            (
+                PrivateSearchCV(classifier(), {"C": [0.1, 1.0]}, epsilon=2.0),
+                "c",
+                ValueError,
+                "what a search keeps secret",
+            ),
         ],
-        ids=str,
+        ids=["seed", "no privacy", "number", "search"],
     )
-    def test_what_cannot_go_on_is_refused(self, parameters, message, path):
-        with pytest.raises(ValueError, match=message):
-            classifier(**parameters).fit(X, Y, checkpoint=path)
-        assert not path.exists()
-
-    def test_a_search_is_refused(self, path):
-        search = PrivateSearchCV(classifier(), {"C": [0.1, 1.0]}, epsilon=2.0)
-        with pytest.raises(ValueError, match="what a search keeps secret"):
-            search.fit(X, Y, checkpoint=path)
-
-    def test_a_number_is_no_path(self):
-        with pytest.raises(TypeError, match="must be a path or None"):
-            classifier().fit(X, Y, checkpoint=3)
+    def test_what_cannot_go_on_is_refused(
+        self, model, path, error, message, tmp_path, monkeypatch
+    ):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(error, match=message):
+            clone(model).fit(X, Y, checkpoint=path)
+        assert not [*tmp_path.iterdir()]
 
 
 # -- what is on disk, and what is told -------------------------------------------------
