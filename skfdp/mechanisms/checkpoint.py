@@ -74,13 +74,6 @@ class Journal:
     begun : bool
         Whether the file holds a release that was given out.
 
-    Raises
-    ------
-    ValueError
-        If the file is no checkpoint, damaged, or that of another fit.
-    OSError
-        If another fit holds it, or it cannot be written.
-
     Notes
     -----
     **Guarantees.**
@@ -138,16 +131,8 @@ class Journal:
     def settle(self, lease: Lease | None) -> None:
         """Find out which release was the last one, before any is asked for.
 
-        Parameters
-        ----------
-        lease : Lease or None
-            None: the file alone decides.
-
-        Raises
-        ------
-        PrivacyBudgetError
-            If the ledger has counted others: the file, or the ledger, is an older copy.
-            Nothing is changed then.
+        Without a lease the file alone decides. If the ledger has counted others, the
+        file, or the ledger, is an older copy: PrivacyBudgetError, and nothing changes.
         """
         self._lease, counted = lease, self._n_readable
         if lease is not None:

@@ -497,13 +497,12 @@ class PrivacyLedger:
             nothing is charged then.
         """
         events = checked_events(events)
-        if label is not None and not isinstance(label, str):
-            raise TypeError(f"label={label!r} must be a str or None.")
         check = functools.partial(self._check, events=events, n_rows=n_rows)
+        entries = new_entries(events, label, self._part, plan)
         # Compose outside the lock first: the check inside then finds the answer, unless
         # another charge came between.
         check(*self._store.read())
-        return self._store.append(new_entries(events, label, self._part, plan), check)
+        return self._store.append(entries, check)
 
     def lease(
         self,
@@ -821,7 +820,6 @@ class PrivacyLedger:
         Parameters
         ----------
         columns : sequence of str or int
-            Names of the columns of the table.
         public : sequence of bool or None
             Whether the fit treats each column as public. None takes the public set.
         read : callable

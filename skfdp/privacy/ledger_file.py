@@ -143,11 +143,6 @@ def create(path: Path) -> None:
 
     It is written under a temporary name and then linked to its own in one step. So a
     file of this name is complete from the start, and an empty one was damaged later.
-
-    Raises
-    ------
-    ValueError
-        If SQLite's files beside a ledger of this name exist without the ledger.
     """
     for suffix in ("-wal", "-shm", "-journal"):
         left = path.with_name(path.name + suffix)
@@ -171,15 +166,9 @@ def create(path: Path) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Terms:
-    """The terms of a data set: each is None while it is open.
+    """The terms of a data set: ceiling, relation, and declared public set.
 
-    Attributes
-    ----------
-    epsilon, delta : float or None
-        The ceiling.
-    neighboring_relation : str or None
-    public : tuple of str or None
-        The declared public set: sorted names, each once.
+    Each is None while it is open; the names of the set are sorted, each once.
     """
 
     epsilon: float | None = None
@@ -218,7 +207,7 @@ class Store:
     Parameters
     ----------
     path : str, PathLike or None
-        "~" is expanded, symbolic links are followed once, here. None: in memory.
+        None: in memory.
     dataset : str
     identity : str, default=None
         The ledger that the file must be; None takes the one that is there.
@@ -549,13 +538,7 @@ class Store:
 
 
 class Lease:
-    """The right to the next release of a fit.
-
-    Parameters
-    ----------
-    store : Store
-    fit : str
-        Random name of the fit, which the store has charged.
+    """The right to the next release of a fit, which the store has charged.
 
     Notes
     -----

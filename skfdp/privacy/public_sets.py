@@ -295,15 +295,7 @@ class Part:
         column: str | int | None = None,
         value: str | int | None = None,
     ) -> Part:
-        """Return the part that a caller means, or say what is wrong with it.
-
-        Parameters
-        ----------
-        rows : range, default=None
-            Positions with step 1.
-        column, value
-            A public column and its value there; instead of rows.
-        """
+        """Return the part that a caller means: a range of rows, or a column's value."""
         between: Any = None
         if rows is not None:
             proper = isinstance(rows, range) and rows.step == 1
@@ -341,13 +333,8 @@ class Part:
     ) -> None:
         """Raise PrivacyBudgetError if a row has another value in the public column.
 
-        Parameters
-        ----------
-        columns : sequence of (str or int, bool)
-            Name of each column of a table, and whether it is public.
-        read : callable
-            Returns the values of a column, given its position. It is called for a
-            public column only.
+        `columns` says of each column of a table its name, and whether it is public;
+        `read`, called for a public column only, returns its values by position.
         """
         names = [name for name, _ in columns]
         if self.column not in names:
@@ -401,15 +388,8 @@ def check_part(
 ) -> None:
     """Raise PrivacyBudgetError if the table cannot be the part, or its column private.
 
-    Parameters
-    ----------
-    part : Part or None
-    events : iterable of Event
-    public : collection
-        The public set.
-    n_rows : int, default=None
-        Public number of rows of the table, also where persons are protected. None
-        skips the check.
+    The number of rows is public, also where persons are protected; None skips its
+    check.
     """
     if part is None:
         return
@@ -436,39 +416,23 @@ def check_part(
 
 
 def together(parts: Sequence[Part | None]) -> tuple[tuple[int, ...], ...]:
-    """Return the largest sets of parts that have a record in common.
+    """Return the positions of the largest sets of parts with a record in common.
 
-    Parameters
-    ----------
-    parts : sequence of Part or None
-        Of one kind; None is the whole data set.
-
-    Returns
-    -------
-    groups : tuple of tuple of int
-        Positions in `parts`. Every record is in the parts of a subset of one of them.
-
-    Notes
-    -----
-    Intervals that share a point share the first point of the one that begins last.
+    Parts are of one kind; None is the whole data set. Every record is in the parts of a
+    subset of one of the sets: intervals that share a point share the first point of the
+    one that begins last.
     """
-    markers = dict.fromkeys(part for part in parts if part is not None)
-    groups = {
-        tuple(
+    markers = {part for part in parts if part is not None}
+    sets = {
+        frozenset(
             position
             for position, part in enumerate(parts)
             if part is None or part.holds(marker)
         )
         for marker in markers
-    } or {tuple(range(len(parts)))}
-    sets = {group: frozenset(group) for group in groups}
-    return tuple(
-        sorted(
-            group
-            for group in groups
-            if not any(sets[group] < other for other in sets.values())
-        )
-    )
+    } or {frozenset(range(len(parts)))}
+    largest = [one for one in sets if not any(one < other for other in sets)]
+    return tuple(sorted(tuple(sorted(one)) for one in largest))
 
 
 def _is_interval(rows: Any) -> bool:

@@ -90,6 +90,8 @@ class LedgerEntry:
 
     def __post_init__(self) -> None:
         checks.count("charge", self.charge, 0)
+        if self.label is not None:
+            checks.text("label", self.label)
         # Here, so that it is coarse wherever it comes from.
         object.__setattr__(self, "time", _day(checks.text("time", self.time)))
 
@@ -115,8 +117,6 @@ class LedgerEntry:
         """Rebuild an entry from `to_dict`; ValueError if it is not one."""
         check_mapping("LedgerEntry", values)
         check_fields("LedgerEntry", cls, values)
-        if values["label"] is not None:
-            checks.text("label", values["label"])
         check_mapping("versions", values["versions"])
         for name, version in values["versions"].items():
             checks.text(name, version)
@@ -152,14 +152,14 @@ def _day(time: str) -> str:
 
 
 @functools.cache
-def _package_versions() -> tuple[tuple[str, str], ...]:
+def _package_versions() -> dict[str, str]:
     names = ("dp-accounting", "numpy", "randomgen", "scikit-learn", "scipy")
     found = {"skfdp": __version__, "python": platform.python_version()}
     for name in names:
         # A vendored or frozen package may carry no metadata: not a reason to fail.
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
-    return tuple(found.items())
+    return found
 
 
 def package_versions() -> dict[str, str]:

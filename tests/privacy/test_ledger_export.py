@@ -206,5 +206,5 @@ class TestJson:
 
 @pytest.mark.parametrize("label", [3, b"fit", ["fit"]])
 def test_a_label_is_text(label):
-    with pytest.raises(TypeError, match="must be a str or None"):
+    with pytest.raises(ValueError, match="label=.* must be a str"):
         PrivacyLedger().charge([full_batch()], label=label)
