@@ -411,15 +411,6 @@ while True:
 
 
 class TestFile:
-    def test_terms_are_kept(self, tmp_path):
-        path = tmp_path / "l.db"
-        PrivacyLedger(
-            path, epsilon=0.7, delta=1e-6, neighboring_relation="replace_special"
-        )
-        ledger = PrivacyLedger(path)
-        assert (ledger.epsilon, ledger.delta) == (0.7, 1e-6)
-        assert ledger.neighboring_relation == "replace_special"
-
     @pytest.mark.parametrize(
         ("options", "match"),
         [
@@ -561,11 +552,3 @@ class TestFileErrors:
         connection.close()
         with pytest.raises(ValueError, match=f"version {version}, .* reads 1: open"):
             PrivacyLedger(path)
-
-    def test_newer_event(self, path, monkeypatch):
-        values = full_batch().to_dict() | {"extra_cost": 1}
-        with monkeypatch.context() as newer:
-            newer.setattr(Event, "to_dict", lambda self: values)
-            PrivacyLedger(path).charge([full_batch()])
-        with pytest.raises(ValueError, match="unknown fields .*upgrade to read it"):
-            PrivacyLedger(path).charge([full_batch()])

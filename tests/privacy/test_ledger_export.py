@@ -91,7 +91,10 @@ class TestWhatIf:
 
 def a_ledger(path=None):
     plan = calibrate(0.2, DELTA, n_steps=3, noise_weights=(3, 2, 1))
-    ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA, dataset="people")
+    public = ["sex", "age", "sex"]
+    ledger = PrivacyLedger(
+        path, epsilon=2.0, delta=DELTA, dataset="people", public=public
+    )
     mean = full_batch(0.1 + 0.2, label="mean", seeded=True)
     ledger.charge([mean, plan.event], label="first", plan=plan)
     ledger.part(rows=range(0, 100)).charge([full_batch(1 / 7)], label='ä"<')
@@ -140,6 +143,7 @@ class TestJson:
         assert twin.path == (str(path) if path else None)
         assert (twin.epsilon, twin.delta, twin.dataset) == (2.0, DELTA, "people")
         assert twin.to_json() == ledger.to_json()
+        assert twin.public == ("age", "sex")
         twin.charge([full_batch(0.1)])
         assert len(twin) == len(ledger) + 1
         assert twin.entries[-1].charge == 3
