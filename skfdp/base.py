@@ -79,10 +79,10 @@ from skfdp.privacy.assumptions import (
     Assumption,
 )
 from skfdp.privacy.checks import shown
+from skfdp.privacy.entries import FitPlan, Receipt
 from skfdp.privacy.events import PrivacyBudgetError, Relation
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
-from skfdp.privacy.store import FitPlan, Receipt
 from skfdp.solvers.bounds import (
     UNKNOWN,
     BoundsFirst,

@@ -45,8 +45,8 @@ from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.assumptions import TARGET_CLIPPED, Assumption, enforced
 from skfdp.privacy.checks import shown
+from skfdp.privacy.entries import FitPlan
 from skfdp.privacy.events import Relation
-from skfdp.privacy.store import FitPlan
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, huber
 from skfdp.solvers.centring import Centring, check_centring
 from skfdp.solvers.descent import Descent

@@ -39,7 +39,7 @@ import skfdp
 from skfdp import DeclaredEncoder
 from skfdp.audit import audit_replay
 from skfdp.privacy import RELATIONS
-from skfdp.privacy.store import package_versions
+from skfdp.privacy.entries import package_versions
 
 sys.path.append(str(Path(__file__).parents[2] / "tests" / "golden"))
 

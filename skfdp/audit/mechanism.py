@@ -29,9 +29,9 @@ from skfdp.privacy.accounting import (
     cost,
 )
 from skfdp.privacy.checks import shown
+from skfdp.privacy.entries import FitPlan
 from skfdp.privacy.plotting import new_axes
 from skfdp.privacy.report import Finding, PrivacyReport
-from skfdp.privacy.store import FitPlan
 from skfdp.queries import sum_unit
 
 # Trade-off curves, and the family of a claim.

@@ -40,11 +40,11 @@ from skfdp.privacy.accounting import cost, gdp_epsilon
 from skfdp.privacy.assumptions import CLASSES_READ
 from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.checks import shown
+from skfdp.privacy.entries import Receipt, new_entries
 from skfdp.privacy.events import Event, PrivacyBudgetError, Relation
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.pipelines import report
 from skfdp.privacy.report import PrivacyReport
-from skfdp.privacy.store import Receipt, new_entries
 
 # Differences of two objects, down to the last bit of their arrays.
 

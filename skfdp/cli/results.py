@@ -29,7 +29,7 @@ from skfdp.data.validation import UtilityWarning
 from skfdp.linear_model import FeatureDPLogisticRegression, FeatureDPRegressor
 from skfdp.privacy import Event, PrivacyLedger, PrivacyReport
 from skfdp.privacy.assumptions import Assumption
-from skfdp.privacy.store import Receipt
+from skfdp.privacy.entries import Receipt
 from skfdp.solvers.postprocessing import CoefficientNoise
 from skfdp.solvers.public_model import PublicModel, PublicRegression
 

@@ -13,6 +13,7 @@ from skfdp.privacy.accounting import (
     gdp_mu,
 )
 from skfdp.privacy.calibration import PrivacyPlan, calibrate
+from skfdp.privacy.entries import FitPlan, LedgerEntry, Receipt
 from skfdp.privacy.events import (
     RELATIONS,
     Event,
@@ -26,7 +27,6 @@ from skfdp.privacy.preprocessing_steps import Lesson
 from skfdp.privacy.public_sets import Promise, promise
 from skfdp.privacy.report import Finding, PrivacyReport, read_report
 from skfdp.privacy.selection import Selection
-from skfdp.privacy.store import FitPlan, LedgerEntry, Receipt
 
 __all__ = [
     "RELATIONS",

@@ -20,6 +20,7 @@ from skfdp.privacy.accounting import worst
 from skfdp.privacy.assumptions import INTEGER_SEED
 from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.checks import shown
+from skfdp.privacy.entries import FitPlan, LedgerEntry, Receipt, dumps, new_entries
 from skfdp.privacy.events import Event, PrivacyBudgetError, check_budget, check_relation
 from skfdp.privacy.ledger_file import SCHEMA_VERSION, Lease, Store, Terms
 from skfdp.privacy.public_sets import (
@@ -34,7 +35,6 @@ from skfdp.privacy.public_sets import (
     set_text,
 )
 from skfdp.privacy.report import PrivacyReport
-from skfdp.privacy.store import FitPlan, LedgerEntry, Receipt, dumps, new_entries
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -36,8 +36,8 @@ from typing import Any, NamedTuple
 
 from skfdp._version import __version__
 from skfdp.privacy.checks import shown
+from skfdp.privacy.entries import LedgerEntry, Receipt, dumps
 from skfdp.privacy.events import PrivacyBudgetError
-from skfdp.privacy.store import LedgerEntry, Receipt, dumps
 
 SCHEMA_VERSION = 1
 # Marks a SQLite file as ours ("skfd"), so that another program's is never written to.

@@ -31,6 +31,7 @@ from skfdp.privacy.assumptions import (
     is_enforced,
 )
 from skfdp.privacy.checks import spelling
+from skfdp.privacy.entries import LedgerEntry
 from skfdp.privacy.events import PrivacyBudgetError
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.preprocessing_steps import (
@@ -44,7 +45,6 @@ from skfdp.privacy.preprocessing_steps import (
 )
 from skfdp.privacy.public_sets import set_text
 from skfdp.privacy.report import PrivacyReport
-from skfdp.privacy.store import LedgerEntry
 
 # The table of scikit-learn's tools around estimators.
 #

@@ -10,13 +10,7 @@ from typing import Any
 from skfdp.addresses import public
 from skfdp.privacy import checks
 from skfdp.privacy.checks import shown
-from skfdp.privacy.events import (
-    Event,
-    Nameless,
-    PrivacyBudgetError,
-    check_fields,
-    check_mapping,
-)
+from skfdp.privacy.events import Event, Nameless, PrivacyBudgetError
 
 # More names than this are counted, not listed, in a message.
 _LISTED = 5
@@ -318,8 +312,7 @@ class Part:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Part:
         """Rebuild a part from `dataclasses.asdict`; ValueError if it is not one."""
-        check_mapping("Part", values)
-        check_fields("Part", cls, values)
+        values = checks.fields(cls, values)
         rows = values["rows"]
         return cls(**{**values, "rows": tuple(rows) if type(rows) is list else rows})
 

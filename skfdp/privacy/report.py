@@ -42,6 +42,7 @@ from skfdp.privacy.assumptions import (
     unseen_assumption,
     unseen_step,
 )
+from skfdp.privacy.entries import Receipt, dumps, package_versions
 from skfdp.privacy.events import Event, check_budget, check_delta, joined, refuse
 from skfdp.privacy.preprocessing_steps import Lesson
 from skfdp.privacy.public_sets import (
@@ -52,7 +53,6 @@ from skfdp.privacy.public_sets import (
     check_parts,
     promise,
 )
-from skfdp.privacy.store import Receipt, dumps, package_versions
 
 _SCHEMA = {"schema": "skfdp-privacy-report", "schema_version": 1}
 # Stated numbers may differ from those of the events by rounding, and epsilon of a

@@ -19,7 +19,7 @@ from skfdp.privacy import checks
 from skfdp.privacy.accounting import cost
 from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.calibration import PrivacyPlan
-from skfdp.privacy.events import Event, check_fields, check_mapping
+from skfdp.privacy.events import Event
 from skfdp.privacy.public_sets import Part
 
 
@@ -115,9 +115,11 @@ class LedgerEntry:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> LedgerEntry:
         """Rebuild an entry from `to_dict`; ValueError if it is not one."""
-        check_mapping("LedgerEntry", values)
-        check_fields("LedgerEntry", cls, values)
-        check_mapping("versions", values["versions"])
+        values = checks.fields(cls, values)
+        if not isinstance(values["versions"], Mapping):
+            raise ValueError(
+                f"versions={checks.brief(values['versions'])} must be a mapping."
+            )
         for name, version in values["versions"].items():
             checks.text(name, version)
         kinds: dict[str, Any] = {"event": Event, "part": Part, "plan": PrivacyPlan}
