@@ -1,6 +1,5 @@
 """Which fits on one table share a ledger: one public set, by name, target included."""
 
-import dataclasses
 import math
 import re
 from pathlib import Path
@@ -21,7 +20,6 @@ from skfdp import (
 )
 from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import Event, PrivacyReport, gdp_epsilon
-from skfdp.privacy.public_sets import promise
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "sharing.rst"
 DELTA = 1e-5
@@ -43,35 +41,28 @@ def without_privacy(ledger: PrivacyLedger) -> None:
     ledger.charge_nonprivate()
 
 
-A, B = {"target_name": "a"}, {"target_name": "b"}
-ROWS = {"age and sex": ("age", "sex")}
+A, B = (event(public_target=True, target_name=name) for name in "ab")
+TARGET, STEP = public(public_target=True), event()
+UNNAMED = event(public_features=("age",), unnamed=("target",))
+ARRAYS = event(unnamed=("columns", "target"))
+NO_COLUMNS = event(public_target=True, unnamed=("columns",), target_name="a")
+SPECIAL = public(neighboring_relation="replace_special")
+BATCHES = public(sampling_rate=0.1, label="batches")
 #: Case -> declared set, first charge, second charge.
 CASES = {
-    "nothing public": (None, event(**A), event(**A)),
+    "nothing public": (None, event(target_name="a"), event(target_name="a")),
     "same set": (None, public("age"), public("age")),
     "smaller set": (None, public("age", "sex"), public("age")),
     "larger set": (None, public("age"), public("age", "sex")),
     "public after private": (None, public(), public("age")),
     "declared set": (["age", "sex"], public("age"), public("sex")),
     "outside the declared set": (["age"], public(), public("sex")),
-    "same target": (None, public(public_target=True), public(public_target=True)),
-    "target public, then private": (None, public(public_target=True), public()),
-    "target public, then label-DP": (
-        None,
-        public(public_target=True),
-        public("age", "sex"),
-    ),
-    "crossed targets": (
-        None,
-        event(public_target=True, **A),
-        event(public_target=True, **B),
-    ),
-    "crossed targets, declared": (
-        ["a", "b"],
-        event(public_target=True, **A),
-        event(public_target=True, **B),
-    ),
-    "derived target": (None, public(public_target=True), public(public_target=True)),
+    "same target": (None, TARGET, TARGET),
+    "target public, then private": (None, TARGET, public()),
+    "target public, then label-DP": (None, TARGET, public("age", "sex")),
+    "crossed targets": (None, A, B),
+    "crossed targets, declared": (["a", "b"], A, B),
+    "derived target": (None, TARGET, TARGET),
     "derived column": (None, public("age"), public("age")),
     "derived column without its parent": (
         None,
@@ -83,55 +74,23 @@ CASES = {
         event(public_target=True),
         event(public_target=True),
     ),
-    "one target without a name": (
-        None,
-        event(public_target=True, **A),
-        event(unnamed=("target",)),
-    ),
-    "unnamed target, larger set": (
-        ["age", "dx"],
-        None,
-        event(public_features=("age",), unnamed=("target",)),
-    ),
-    "unnamed target, same set": (
-        None,
-        event(public_features=("age",), unnamed=("target",)),
-        event(public_features=("age",), unnamed=("target",)),
-    ),
-    "step of a Pipeline": (None, event(), public(public_target=True)),
-    "step of a Pipeline, declared": (
-        ["outcome"],
-        event(),
-        public(public_target=True),
-    ),
+    "one target without a name": (None, A, event(unnamed=("target",))),
+    "unnamed target, larger set": (["age", "dx"], None, UNNAMED),
+    "unnamed target, same set": (None, UNNAMED, UNNAMED),
+    "step of a Pipeline": (None, STEP, TARGET),
+    "step of a Pipeline, declared": (["outcome"], STEP, TARGET),
     "one target per label": (
         None,
         event(public_target=True, unnamed=("target",)),
-        public(public_target=True),
+        TARGET,
     ),
-    "columns without names": (None, None, event(public_features=(0,), **A)),
-    "columns without names, target public": (
-        None,
-        None,
-        event(public_target=True, unnamed=("columns",), **A),
-    ),
-    "arrays, nothing public": (
-        None,
-        event(unnamed=("columns", "target")),
-        event(unnamed=("columns", "target")),
-    ),
-    "two relations": (
-        None,
-        public(),
-        public(neighboring_relation="replace_special"),
-    ),
+    "columns without names": (None, None, event(public_features=(0,), target_name="a")),
+    "columns without names, target public": (None, None, NO_COLUMNS),
+    "arrays, nothing public": (None, ARRAYS, ARRAYS),
+    "two relations": (None, public(), SPECIAL),
     "disjoint rows": (None, (range(500), public()), (range(500, 1000), public())),
     "folds": (None, public(), public()),
-    "full and Poisson batches": (
-        None,
-        public(),
-        public(sampling_rate=0.1, label="batches"),
-    ),
+    "full and Poisson batches": (None, public(), BATCHES),
     "seeded": (None, public(seeded=True), public()),
     "without privacy, under a ceiling": (None, public(), without_privacy),
 }
@@ -210,18 +169,6 @@ class TestStatement:
         (told,) = [text for text in texts if text.startswith("Targets without a name")]
         assert texts[told] is False
         assert any(text.startswith("One name means one column") for text in texts)
-
-    def test_reports_of_one_fit_name_the_target(self, small):
-        pd = pytest.importorskip("pandas")
-        X, y = small
-        model = FeatureDPLogisticRegression(bounds=(0, 1), public_target=True)
-        found = model.fit(X, pd.Series(y, name="relapse")).privacy_
-        assert found.target_name == "relapse"
-        assert found.to_dict()["target_name"] == "relapse"
-        assert found.events[0].target_name == "relapse"
-        assert "and the target relapse" in found.statement() or (
-            "not protected: the target relapse." in found.statement()
-        )
 
 
 class TestReview:
@@ -521,17 +468,3 @@ class TestTheorem:
             assert inside == (small_set <= large)
             checked += len(pairs)
         assert checked > 1000
-
-    def test_an_undeclared_union_promises_less_than_either(self):
-        one, other = public("a", public_target=True), public("b", public_target=True)
-        with pytest.raises(PrivacyBudgetError, match="outside"):
-            promise([one, other])
-        found = promise([one, other], ["a", "b", "outcome"])
-        assert found.public == {"a", "b", "outcome"}
-
-    def test_units_do_not_mix(self):
-        one = event()
-        other = dataclasses.replace(one)
-        object.__setattr__(other, "unit", "person")
-        with pytest.raises(PrivacyBudgetError, match="which do not compose"):
-            promise([one, other])
