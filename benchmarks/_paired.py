@@ -1,12 +1,11 @@
 """The worker of `pair.py`: fits with whatever skfdp is on the path, and takes times.
 
-``_paired.py new CASE`` prints what a new process pays; ``_paired.py fit CASE`` fits, or
-takes a step, for each line of its input. An answer is one line of JSON: CPU and wall
+``_paired.py new CASE`` prints what a new process pays; ``_paired.py fit CASE`` fits for
+each line of its input. An answer is one line of JSON: CPU and wall
 seconds, and the peak memory in MB.
 """
 
 import gc
-import inspect
 import json
 import resource
 import sys
@@ -28,21 +27,6 @@ CASES = (
     "completion",
     "search",
 )
-#: Loss, rows, columns and outputs; batches of 300 and, after a comma, all rows.
-_SHAPES = (
-    *((loss, 10_000, 20, 1) for loss in ("log_loss", "hinge", "squared_hinge")),
-    *((loss, 10_000, 20, 1) for loss in ("squared_error", "huber", "poisson")),
-    *((loss, 10_000, 20, 10) for loss in ("log_loss", "hinge", "squared_hinge")),
-    *(("log_loss", 10_000, d, k) for d in (30, 784) for k in (1, 10)),
-)
-STEPS = {
-    f"{loss} {d} x {k}, {'full' if batch is None else batch}": (loss, n, d, k, batch)
-    for loss, n, d, k in _SHAPES
-    for batch in (300, None)
-} | {
-    f"CSR, {'full' if batch is None else batch}": ("CSR", 10_000, 50_000, 20, batch)
-    for batch in (300, None)
-}
 
 
 def peak():
@@ -146,67 +130,17 @@ def fit(case):
     return lambda: make().fit(X, y)
 
 
-def step(case):
-    """Return what takes one step of a descent: coins, sum, noise, update."""
-    import numpy as np
-    from scipy.sparse import random_array
-
-    from skfdp.data.grid import GridRows
-    from skfdp.mechanisms.descent import HeavyBall
-    from skfdp.mechanisms.noise import Streams
-    from skfdp.mechanisms.release import PoissonBatches, _noisy_sum
-    from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery
-
-    loss, n, d, n_outputs, batch = STEPS[case]
-    rng = np.random.default_rng(0)
-    if loss == "CSR":
-        X = random_array((n, d), density=0.002, rng=rng, format="csr")
-        X.data /= 10.0
-        loss = "log_loss"
-    else:
-        X = rng.random((n, d))
-        X /= np.linalg.norm(X, axis=1, keepdims=True)
-    target = rng.integers(0, max(2, n_outputs), n)
-    if loss in REGRESSION_LOSSES:
-        target = target.astype(np.float64)
-    facts = {"bias": 0.1, "target": None if batch is None else target}
-    known = inspect.signature(GridRows.build).parameters  # of an older checkout
-    facts = {name: fact for name, fact in facts.items() if name in known}
-    query = LinearQuery(
-        rows=GridRows.build(X, lambda block: block.astype(np.float64), **facts),
-        target=target,
-        loss={**LOSSES, **REGRESSION_LOSSES}[loss],
-        n_outputs=n_outputs,
-        clip_norm=0.5,
-        capacity=n,
-    )
-    streams, rule = Streams(None, "benchmark"), HeavyBall(0.1, 0.9, 10**6)
-    noise = streams.private("noise")
-    coins = PoissonBatches(streams.private("coins"), n, (batch or n) / n)
-    theta, velocity = np.zeros(query.shape), np.zeros(query.shape)
-
-    def take():
-        nonlocal theta
-        part = None if batch is None else coins.draw()
-        total = _noisy_sum(query, theta, noise_std=0.5, generator=noise, batch=part)
-        total *= 2.0 / (batch or n)
-        theta = rule.update(theta, velocity, total, 0)
-
-    return take
-
-
 def repeated(case):
-    """Fit or step for each line of input, for .2 s or so; the median is answered."""
+    """Fit for each line of input, for .2 s or so; the median is answered."""
     import numpy as np
 
-    once = step(case) if case in STEPS else fit(case)
+    once = fit(case)
     once()  # compiles, imports, remembers plans
-    most = 2000 if case in STEPS else 20
     print("ready", flush=True)
     for _ in sys.stdin:
         gc.collect()
         taken = []
-        while not taken or (len(taken) < most and sum(t[0] for t in taken) < 0.2):
+        while not taken or (len(taken) < 20 and sum(t[0] for t in taken) < 0.2):
             cpu, wall = time.process_time(), time.perf_counter()
             once()
             taken.append((time.process_time() - cpu, time.perf_counter() - wall))

@@ -2,8 +2,7 @@
 
 ``python benchmarks/pair.py OLD NEW`` takes two checkouts and prints, for each case, the
 median of the paired ratios NEW / OLD with its quartiles (below 1: NEW is faster), CPU
-times, and peak memory; ``--steps`` takes steps instead of fits. Compare a checkout with
-itself to see the noise of a machine.
+times, and peak memory. Compare a checkout with itself to see the noise of a machine.
 """
 
 import argparse
@@ -15,7 +14,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from _paired import CASES, STEPS
+from _paired import CASES
 
 WORKER = Path(__file__).with_name("_paired.py")
 NEW = ("import", "first fit")
@@ -102,13 +101,12 @@ def main():
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", nargs="+", choices=(*NEW, *CASES, *STEPS))
-    parser.add_argument("--steps", action="store_true", help="steps, and no fits")
+    parser.add_argument("--only", nargs="+", choices=(*NEW, *CASES))
     given = parser.parse_args()
     trees = [given.old.resolve(), given.new.resolve()]
     print(f"load {os.getloadavg()[0]:.1f}, {given.rounds} rounds")
     print(f"{'':30}{'CPU ratio':>10}{'quartiles':>17}{'ms':>16}{'MB':>16}")
-    for case in given.only or (STEPS if given.steps else (*NEW, *CASES)):
+    for case in given.only or (*NEW, *CASES):
         found = measured(trees, case, given.rounds)
         ratio = found[:, 1, 0] / found[:, 0, 0]
         low, middle, high = np.quantile(ratio, [0.25, 0.5, 0.75])

@@ -23,11 +23,10 @@ def scripts():
     sys.path.insert(0, str(FOLDER))
     try:
         import excess_risk
-        import span_noise
         import successors_features
     finally:
         sys.path.remove(str(FOLDER))
-    return excess_risk, span_noise, successors_features
+    return excess_risk, successors_features
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +35,8 @@ def excess_risk(scripts):
 
 
 @pytest.fixture(scope="module")
-def span_noise(scripts):
-    return scripts[1]
-
-
-@pytest.fixture(scope="module")
 def successors(scripts):
-    return scripts[2]
+    return scripts[1]
 
 
 def quick(name, tmp_path, *options):
@@ -145,75 +139,6 @@ class TestExcessRisk:
         assert kink["excess"] > 0.8 > 1e4 * kink["printed"]
         assert "bound" in output
         assert (tmp_path / "found.png").stat().st_size > 10_000
-
-
-class TestSpanNoise:
-    """Noise in the span of the label gradients, and its privacy."""
-
-    def test_the_noise_hides_all_that_a_label_moves(self, span_noise):
-        """Two labels differ within the span, where the noise is isotropic."""
-        rng = np.random.default_rng(0)
-        x, p = rng.normal(size=5), softmax(rng.normal(size=4))
-        gradients = np.array([np.outer(x, p - np.eye(4)[k]).ravel() for k in range(4)])
-        assert np.linalg.matrix_rank(gradients) == 3
-        draws = span_noise.sum_zero(rng.normal(size=(20_000, 4)))
-        noise = np.einsum("i,nk->nik", x, draws).reshape(len(draws), -1)
-        basis = np.linalg.svd(gradients)[2][:3]
-        np.testing.assert_allclose(noise @ basis.T @ basis, noise, atol=1e-9)
-        covariance = np.cov(noise @ basis.T, rowvar=False)
-        np.testing.assert_allclose(covariance, (x @ x) * np.eye(3), atol=0.06 * (x @ x))
-        apart = np.linalg.norm(gradients[0] - gradients[1])
-        assert apart == pytest.approx(2**0.5 * np.linalg.norm(x))
-
-    def test_its_price_is_that_of_the_visits(self, span_noise):
-        from skfdp.privacy import gdp_mu
-
-        one, ten = (span_noise.label_noise(1.0, k) for k in (1, 10))
-        assert one == pytest.approx(2**0.5 / gdp_mu(1.0, 1e-5), rel=1e-3)
-        assert ten == pytest.approx(10**0.5 * one, rel=1e-3)
-
-    def test_a_label_enters_one_step_of_a_pass(self, span_noise):
-        """So that other steps are post-processing; the difference shows which step."""
-        rng = np.random.default_rng(3)
-        X, codes = rng.random((30, 3)), rng.integers(3, size=30)
-        size = 1e-9  # weights stay at zero, so that all residuals do
-        facts = dict(noise=0.0, size=size, n_passes=1, batch=1)
-        longest = np.linalg.norm(X, axis=1).max()
-        visits = set()
-        for i in range(30):
-            other = codes.copy()
-            other[i] = (codes[i] + 1) % 3
-            moved = [
-                span_noise.descend(X, y, 3, **facts, rng=np.random.default_rng(5))[0]
-                for y in (codes, other)
-            ]
-            change = np.linalg.norm(moved[0] - moved[1]) * longest * 2**0.5 / size
-            step = (2**0.5 * np.linalg.norm(X[i]) / change) ** 2
-            assert step == pytest.approx(round(step), rel=1e-5)
-            visits.add(round(step))
-        assert visits == set(range(1, 31))
-
-    @pytest.mark.parametrize("shape", [(12, 40), (40, 12), (40, 40)])
-    def test_rows_of_one_length_have_less_isotropic_noise(self, span_noise, shape):
-        """Whatever n and d: the rank is at most n."""
-        X = np.random.default_rng(0).normal(size=shape)
-        X /= np.linalg.norm(X, axis=1, keepdims=True)
-        basis = span_noise.row_space(X)
-        np.testing.assert_allclose(basis.T @ basis, np.eye(min(shape)), atol=1e-9)
-        np.testing.assert_allclose(X @ basis @ basis.T, X, atol=1e-6)
-        assert basis.shape[1] <= (X**2).sum() * (1 + 1e-9)
-
-    def test_the_quick_run(self, tmp_path):
-        found, _ = quick("span_noise.py", tmp_path)
-        rows = {row["way"]: row for row in found["rows"]}
-        assert set(rows) == set(
-            ("one pass", "ten passes", "noisy labels", "isotropic", "one-shot", "loop")
-        )
-        noise = found["cells"]["digits | noise"]
-        assert noise["rank"] < noise["columns"] < noise["rows"]
-        assert noise["span"] > 5 * noise["isotropic"]
-        assert rows["isotropic"]["accuracy"] > rows["noisy labels"]["accuracy"] + 10
-        assert rows["one-shot"]["log_loss"] < rows["isotropic"]["log_loss"]
 
 
 class TestSuccessors:

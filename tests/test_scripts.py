@@ -1,15 +1,11 @@
 """The scripts of benchmarks/reproduce run, and print what the documentation states."""
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from scipy.stats import norm
-
-from skfdp.privacy import gdp_mu
 
 FOLDER = Path(__file__).parents[1] / "benchmarks" / "reproduce"
 
@@ -35,14 +31,11 @@ RUNS = {
     "persons.py": ("--quick",),
     "pixels.py": ("--seeds", "1", *QUICK),
     "private_bounds.py": ("--quick", "--out"),
-    "private_search.py": QUICK,
     "regression.py": QUICK,
     "regressors.py": QUICK,
-    "regressors_public.py": QUICK,
     "score_intervals.py": ("--scores", "2", "--output"),
-    "span_noise.py": QUICK,
     "successors_features.py": QUICK,
-    "untuned.py": QUICK,
+    "label_dp.py": ("--compare", *QUICK),
     "../peers.py": (
         *("--only", "small", "--batches", "64", "--rounds", "2", "--clock", "cpu"),
         "--output",
@@ -92,12 +85,3 @@ def test_the_trajectory_counts_the_steps_of_paper_1(monkeypatch):
     # what docs/theory/algorithms.rst states for ten passes
     assert max(found) == 8.07
     assert max(figure1_purchase100.trajectory("replace_special")) == 5.42
-
-
-def test_no_attack_on_a_private_bit_beats_the_bound(tmp_path):
-    output = run("successors.py", tmp_path, "--seeds", "1", *QUICK)
-    bound = 100 * norm.cdf(gdp_mu(8.0, 1e-5) / 2)
-    assert f"bound {bound:.1f} %" in output
-    cells = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["cells"]
-    # 20 guesses, more than which may be right by chance alone
-    assert cells["attribute | 8 | 40 fits"] <= bound + 4 * 50 / 20**0.5

@@ -19,8 +19,6 @@ from sklearn.metrics import accuracy_score, log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import OneHotEncoder
 
-from skfdp.datasets import make_offset_classes
-
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
@@ -45,31 +43,6 @@ class Split:
     @property
     def _both(self) -> tuple[np.ndarray, np.ndarray]:
         return self.X.astype(np.float64), self.X_test.astype(np.float64)
-
-
-@dataclasses.dataclass(frozen=True)
-class DataSet:
-    """A named source of splits.
-
-    Attributes
-    ----------
-    name : str
-    load : callable
-        ``load(seed) -> Split``.
-    select, measure : int
-        Seeds that choose among the settings of a grid, and fresh seeds on which the
-        chosen one and the default are measured.
-    epsilons : tuple of float
-    large : bool
-        A fit takes many seconds: the grid has 6 settings.
-    """
-
-    name: str
-    load: Callable[[int], Split]
-    select: int
-    measure: int
-    epsilons: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 8.0, 30.0)
-    large: bool = False
 
 
 @functools.cache
@@ -128,61 +101,6 @@ def bundled_split(name: str, seed: int) -> Split:
     X, y = getattr(bundled, f"load_{name}")(return_X_y=True)
     bounds = (0, 16) if name == "digits" else (X.min(axis=0), X.max(axis=0))
     return _random_split(X, y, bounds, seed, test_size=0.3)
-
-
-def classification_split(
-    n_rows: int, n_features: int, n_classes: int, seed: int, bound: float = 5.0
-) -> Split:
-    """Return fresh rows of one fixed `make_classification` problem."""
-    n_test = 5000
-    X, y = bundled.make_classification(
-        n_rows + n_test,
-        n_features,
-        n_informative=min(n_features // 2, 20),
-        n_redundant=n_features // 10,
-        n_classes=n_classes,
-        n_clusters_per_class=2,
-        class_sep=1.0,
-        flip_y=0.05,
-        shuffle=False,
-        random_state=n_features + n_classes,
-    )
-    return _random_split(X, y, (-bound, bound), seed, test_size=n_test)
-
-
-def text_split(n_rows: int, n_words: int, n_topics: int, seed: int) -> Split:
-    """Return word counts of generated documents: sparse, Zipfian, one topic each."""
-    rng = np.random.default_rng(0)
-    zipf = 1 / np.arange(1, n_words + 1)
-    words = np.array([zipf * rng.lognormal(0, 0.7, n_words) for _ in range(n_topics)])
-    words /= words.sum(axis=1, keepdims=True)
-    rng = np.random.default_rng([seed, 1])
-    n_test = 4000
-    y = rng.integers(n_topics, size=n_rows + n_test)
-    lengths = rng.poisson(40, size=len(y)) + 5
-    X = rng.multinomial(lengths, words[y])
-    return Split(X[n_test:], y[n_test:], X[:n_test], y[:n_test], bounds=(0, 10))
-
-
-def offset_split(n_rows: int, seed: int) -> Split:
-    """Return `make_offset_classes`: rows as they are, no bounds."""
-    X, y = make_offset_classes(n_rows + 5000, random_state=seed)
-    return Split(X[5000:], y[5000:], X[:5000], y[:5000], bounds=False)
-
-
-def scales_split(n_rows: int, seed: int) -> Split:
-    """Return heavy-tailed columns of very different scale, with loose bounds."""
-    n_features, n_test = 25, 5000
-    rng = np.random.default_rng(2)
-    scale = 10.0 ** rng.uniform(-2, 3, n_features)
-    weights = rng.normal(size=n_features) * (rng.random(n_features) < 0.4)
-    rng = np.random.default_rng([seed, 2])
-    hidden = rng.normal(size=(n_rows + n_test, n_features))
-    margin = hidden @ weights - 1.2 * np.linalg.norm(weights) * 0.6
-    y = (margin + 0.5 * rng.logistic(size=len(margin)) > 0).astype(np.int64)
-    X = np.exp(0.8 * hidden) * scale
-    split = Split(X[n_test:], y[n_test:], X[:n_test], y[:n_test], bounds=False)
-    return dataclasses.replace(split, bounds=(np.zeros(n_features), 30 * scale))
 
 
 def _random_split(X, y, bounds, seed: int, test_size) -> Split:

@@ -19,7 +19,8 @@ import importlib.util
 from collections.abc import Callable
 
 import numpy as np
-from _common import Split, _random_split, bundled_split, images
+from _common import Split, _random_split, adult, bundled_split, images
+from _data import BOUNDS, CATEGORIES
 from _problems import (
     Generated,
     Problem,
@@ -34,7 +35,6 @@ from _problems import (
     student,
     survey,
 )
-from public_structure import adult_logs, adult_public, left_half
 
 #: The half put aside. Half of each kind, by a list, so that nobody can move a table.
 ASIDE = frozenset(
@@ -107,6 +107,30 @@ class Table:
 
 
 # ---------------------------------------------------------------- real tables
+
+#: The public columns of Adult.
+ADULT_PUBLIC = ("education", "education-num", "age", "hours-per-week", "workclass")
+
+
+@functools.cache
+def adult_logs() -> Split:
+    """Return Adult with the two capital columns on a logarithmic scale."""
+    split = adult()
+    low, high = (np.array(side, dtype=float) for side in split.bounds)
+    columns = [list(BOUNDS).index(f"capital-{x}") for x in ("gain", "loss")]
+    X, X_test = split.X.astype(float), split.X_test.astype(float)
+    for table in (X, X_test):
+        table[:, columns] = np.log1p(table[:, columns])
+    high[columns] = np.log1p(high[columns])
+    return dataclasses.replace(split, X=X, X_test=X_test, bounds=(low, high))
+
+
+def adult_public() -> np.ndarray:
+    """Return the public columns of the one-hot table."""
+    mask = [name in ADULT_PUBLIC for name in BOUNDS]
+    for name, values in CATEGORIES.items():
+        mask += [name in ADULT_PUBLIC] * len(values)
+    return np.flatnonzero(mask)
 
 
 def subsample(whole: Callable[[], Split], n_rows: int, n_test: int, seed: int) -> Split:
@@ -201,7 +225,7 @@ def _fixed(columns) -> Callable[[], np.ndarray]:
 
 
 def _left(side: int) -> Callable[[], np.ndarray]:
-    return lambda: np.flatnonzero(left_half(side))
+    return lambda: np.flatnonzero(np.tile(np.arange(side) < side // 2, side))
 
 
 def _bundled(name: str, public: Callable[[], np.ndarray]) -> Table:
@@ -215,8 +239,8 @@ def _survey(name: str) -> Table:
 
 def _adult(n_rows: int) -> Table:
     load = functools.partial(subsample, adult_logs, n_rows, 10_000)
-    public = lambda: np.flatnonzero(adult_public())  # noqa: E731
-    return Table(f"adult {n_rows}", load, public, 20 if n_rows < 5000 else 5, "adult")
+    seeds = 20 if n_rows < 5000 else 5
+    return Table(f"adult {n_rows}", load, adult_public, seeds, "adult")
 
 
 def _images(name: str) -> Table:

@@ -334,8 +334,6 @@ def test_newcomer_a7_scripts_name_the_relation_of_their_fits():
         for path in SCRIPTS
         for node in calls(path)
         if not any(k.arg == "neighboring_relation" for k in node.keywords)
-        # successors.py passes a mapping of that name.
-        and not any(ast.unparse(k.value) == "REPLACE" for k in node.keywords)
     ]
     assert unnamed == []
 
