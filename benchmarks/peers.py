@@ -20,7 +20,6 @@ import sys
 import time
 import tracemalloc
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -37,17 +36,12 @@ from _steps import (
     jax_step,
     linear_query,
     ours,
-    peak_gemm,
     problem,
-    read_bandwidth,
-    read_rows,
     same_kernels,
     same_products,
     torch_step,
     two_products,
 )
-
-from skfdp.queries.products import LARGEST_SHORT_PRODUCT, products
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
@@ -118,41 +112,6 @@ def steps(args) -> dict:
     return found
 
 
-def roofline(args) -> dict:
-    """Share of the time that peak and bandwidth of this machine allow, batch 4096.
-
-    The bandwidth is that of one long stretch and, "apart", that of the rows of a batch.
-    Of everything, the step among it, the best of some repetitions counts: what others
-    take of the machine is not what a kernel leaves unused.
-    """
-    batch, d, found = 4096, 784, {}
-    for k in (1, 10, 100):
-        X, y = problem(20_000, d, k)
-        query = linear_query(X, y, k)
-        step, shares, apart = ours(query, batch), [], []
-        read = read_rows(query.rows.table, batch)
-        step()
-        for _ in range(args.rounds):
-            work = 2 * batch * (d + 1) * query.n_outputs / peak_gemm()
-            along = batch * (d + 1) * 2 / read_bandwidth(64)
-            taken, alone = best(step, args.clock), best(read, args.clock)
-            shares.append(max(work, along) / taken)
-            apart.append(max(work, alone) / taken)
-        found[f"K = {k}"] = {"share": _quartiles(np.array(shares))}
-        found[f"K = {k}, apart"] = {"share": _quartiles(np.array(apart))}
-    return found
-
-
-def best(step, clock, repetitions: int = 20) -> float:
-    """Return the seconds of the fastest of some repetitions."""
-    taken = []
-    for _ in range(repetitions):
-        start = clock()
-        step()
-        taken.append(clock() - start)
-    return min(taken)
-
-
 def small(args) -> dict:
     """Twenty columns, ten classes, against NumPy."""
     X, y = problem(60_000, 20, 10)
@@ -164,60 +123,6 @@ def small(args) -> dict:
         }
         found[f"batch {batch}"] = compare(contestants, args.rounds, args.clock)
     return found
-
-
-def threads(args) -> dict:
-    """Two threads against one; wall clock, and of use on idle machines only.
-
-    Beside it what the machine allows: the same products of a few rows, in the cache.
-    """
-    X, y = problem(60_000, 784, 10)
-    contestants = {
-        "two threads": ours(linear_query(X, y, 10, n_jobs=2), 16_384),
-        "one thread": ours(linear_query(X, y, 10), 16_384),
-    }
-    some, queries = np.arange(256), [linear_query(X, y, 10) for _ in range(2)]
-    works = [products(q.rows, 10, LARGEST_SHORT_PRODUCT) for q in queries]
-    out = np.empty((2, 256, 10))
-
-    def compute(i: int) -> None:
-        for _ in range(100):
-            works[i].margins(some, out[i])
-
-    def with_two() -> None:
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(compute, range(2)))
-
-    for work in works:
-        work.start(np.ones((10, 785)))
-    limit = {"two threads": with_two, "one thread": lambda: (compute(0), compute(1))}
-    return {
-        "batch 16384": compare(contestants, args.rounds, time.perf_counter),
-        "in the cache": compare(limit, args.rounds, time.perf_counter),
-    }
-
-
-def normals(args) -> dict:
-    """A million normals, rounded and added to integers, and what they are made of."""
-    from skfdp.mechanisms.noise import Streams, add_integer_gaussian, random_words
-
-    ours_, theirs = Streams(None, "benchmark").private("noise"), np.random.default_rng()
-    total, std = np.zeros(10**6, dtype=np.int64), 2.0**27
-
-    def rounded():
-        noise = theirs.standard_normal(10**6)
-        noise *= std
-        noise += 0.5
-        np.add(total, np.floor(noise, out=noise).astype(np.int64), out=total)
-
-    contestants = {
-        "skfdp": lambda: add_integer_gaussian(total, std, ours_),
-        "random words of skfdp": lambda: random_words(ours_, 10**6),
-        "NumPy, rounded and added": rounded,
-        "NumPy's normals": lambda: theirs.standard_normal(10**6),
-        "AES with NumPy's normals": lambda: ours_.standard_normal(10**6),
-    }
-    return {"a million": compare(contestants, args.rounds, args.clock)}
 
 
 def sparse(args) -> dict:
@@ -308,36 +213,6 @@ def growth(args) -> dict:
     return found
 
 
-def slopes(args) -> dict:
-    """Log-log slopes of the time in columns, classes and steps, at batch 4096."""
-    shapes = {
-        "columns": [(d, 10, 1) for d in (200, 800, 3200)],
-        "classes": [(800, k, 1) for k in (10, 40, 160)],
-        "steps": [(200, 10, t) for t in (5, 20, 80)],
-    }
-    found = {}
-    for name, cases in shapes.items():
-        sizes = [case[list(shapes).index(name)] for case in cases]
-        contestants = {
-            size: _steps(*case) for size, case in zip(sizes, cases, strict=True)
-        }
-        times = measure(contestants, args.rounds, args.clock)
-        fits = [
-            np.polyfit(np.log(sizes), np.log(of_round), 1)[0]
-            for of_round in zip(*times.values(), strict=True)
-        ]
-        found[name] = {"slope": _quartiles(np.array(fits))}
-    return found
-
-
-def _steps(d: int, n_classes: int, n_steps: int):
-    """Return a function that takes so many steps, warm."""
-    X, y = problem(10_000, d, n_classes)
-    step = ours(linear_query(X, y, n_classes), 4096)
-    step()
-    return lambda: [step() for _ in range(n_steps)]
-
-
 def calibration(args) -> dict:
     """Poisson calibration against dp_accounting's own search; memoised."""
     import dp_accounting
@@ -423,14 +298,10 @@ def cold(args) -> dict:
 
 SECTIONS = {
     "steps": steps,
-    "roofline": roofline,
     "small": small,
-    "threads": threads,
-    "normals": normals,
     "sparse": sparse,
     "fits": fits,
     "growth": growth,
-    "slopes": slopes,
     "calibration": calibration,
     "memory": memory,
     "cold": cold,
@@ -441,7 +312,7 @@ def show(section: str, found: dict) -> None:
     """Print a section as a table."""
     print(f"\n{section}")
     for case, rows in found.items():
-        if kind := {"share", "megabytes", "seconds", "slope"} & set(rows):
+        if kind := {"megabytes", "seconds"} & set(rows):
             low, middle, high = rows[min(kind)]
             print(f"  {case:14s} {min(kind)} {middle:.3f}  ({low:.3f} .. {high:.3f})")
             continue

@@ -142,22 +142,7 @@ class TestExcessRisk:
 
 
 class TestSuccessors:
-    """Moments that private columns enter, and hybrids."""
-
-    @pytest.mark.parametrize("exact", [True, False])
-    def test_records_stay_within_the_norm(self, successors, exact):
-        rng = np.random.default_rng(0)
-        public = np.array([False, False, True, True, True])
-        model = successors.Moments(1.0, (-1, 1), (-1, 1), public, exact, 0)
-        X = rng.choice([-9.0, -1.0, 0.0, 1.0], size=(400, 5))
-        p, u = np.split(model._rows(X), [2], axis=1)
-        mixed = np.einsum("ni,nj->nij", p, u).reshape(400, -1)
-        parts = [np.einsum("ni,nj->nij", p, p).reshape(400, -1), mixed, p, u]
-        if not exact:
-            parts += [mixed, np.einsum("ni,nj->nij", u, u).reshape(400, -1)]
-        norm = np.linalg.norm(np.hstack(parts), axis=1)
-        assert norm.max() == pytest.approx(2.0 if exact else 6**0.5)
-        assert norm.max() <= model.std * successors.gdp_mu(1.0, 1e-5) / 2 * (1 + 1e-9)
+    """Hybrids."""
 
     def test_flips_are_taken_out(self, successors):
         """The model of flipped labels is that of the labels, up to their noise."""
@@ -199,10 +184,6 @@ class TestSuccessors:
     def test_the_quick_run(self, tmp_path):
         found, output = quick("successors_features.py", tmp_path)
         names = {key.split(" | ")[0] for key in found["cells"]}
-        assert names == {"krichene", "chua"}
-        assert "hybrid" in output and "public products" in output
-        assert all(
-            0 < value["log_loss"] < 1
-            for key, value in found["cells"].items()
-            if key.startswith("chua")
-        )
+        assert names == {"chua"}
+        assert "hybrid" in output
+        assert all(0 < value["log_loss"] < 1 for value in found["cells"].values())

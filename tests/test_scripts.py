@@ -32,7 +32,6 @@ RUNS = {
     "pixels.py": ("--seeds", "1", *QUICK),
     "private_bounds.py": ("--quick", "--out"),
     "regression.py": QUICK,
-    "regressors.py": QUICK,
     "score_intervals.py": ("--scores", "2", "--output"),
     "successors_features.py": QUICK,
     "label_dp.py": ("--compare", *QUICK),

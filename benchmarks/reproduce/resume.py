@@ -15,8 +15,6 @@ Smirnov.
 
 Processes are forked from one that has imported everything, so that a trial takes a
 second. Kills before a fit has begun, or after it has ended, are counted, too.
-
-The table of costs times `Journal.keep` alone, in pairs of what a desk does without it.
 """
 
 from __future__ import annotations
@@ -45,7 +43,6 @@ from scipy.stats import ks_2samp  # noqa: E402
 
 from skfdp import DPSGDFClassifier, PrivacyBudgetError, PrivacyLedger  # noqa: E402
 from skfdp._version import __version__  # noqa: E402
-from skfdp.mechanisms.checkpoint import Journal  # noqa: E402
 from skfdp.mechanisms.release import Desk  # noqa: E402
 
 EPSILON, DELTA, N_STEPS, SEED = 0.5, 1e-5, 40, 0
@@ -256,69 +253,6 @@ def check(found, planned, with_ledger):
         assert most(found, "entries") == N_EVENTS
 
 
-# -- costs ----------------------------------------------------------------------------
-def lines_of_costs():
-    """Yield the cost of a step, for several numbers of weights."""
-    yield "Milliseconds a release, median of 50, on the disk of this folder"
-    yield f"{'weights':>10}{'no ledger':>12}{'ledger':>10}{'fsync':>10}{'again':>10}"
-    for size in (11, 7_850, 211_400):
-        row = f"{size:10,}"
-        again = 0.0
-        for with_ledger in (False, True):
-            keeps, again = cost(size, with_ledger)
-            row += f"{1000 * keeps:{10 if with_ledger else 12}.2f}"
-        yield row + f"{1000 * bare_sync(size):10.2f}{1000 * again:10.2f}"
-    yield ""
-    yield "fsync: one plain write of as many bytes and its fsync; again: a release from"
-    yield "the journal. A checkpoint has 8 bytes a weight and release, and a line."
-
-
-def cost(size, with_ledger, repeats=50):
-    """Return the seconds of `keep`, and of `given`."""
-    with tempfile.TemporaryDirectory(dir=".") as place:
-        folder, values = Path(place).resolve(), np.random.default_rng(0).random(size)
-        lease = None
-        with Journal(folder / "checkpoint", {}) as journal:
-            if with_ledger:
-                ledger = PrivacyLedger(folder / "ledger.db")
-                events = make_model().plan(*TABLE[:2]).events
-                lease, _ = ledger.lease(journal.fit, events)
-            journal.settle(lease)
-            keeps = timed(lambda: journal.keep("descent", "descent", values), repeats)
-        with Journal(folder / "checkpoint", {}) as journal:
-            journal.settle(lease)
-            again = timed(
-                lambda: journal.given("descent", "descent", values.shape),
-                repeats,
-            )
-    return keeps, again
-
-
-def bare_sync(size, repeats=50):
-    """Return the seconds of a write at the end of a file, on the disk."""
-    with tempfile.TemporaryDirectory(dir=".") as place:
-        file = os.open(Path(place) / "file", os.O_WRONLY | os.O_CREAT)
-        text = bytes(8 * size)
-
-        def write():
-            os.write(file, text)
-            os.fsync(file)
-
-        found = timed(write, repeats)
-        os.close(file)
-    return found
-
-
-def timed(call, repeats):
-    """Return the median of the seconds that a call takes."""
-    found = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        found.append(time.perf_counter() - start)
-    return float(np.median(found))
-
-
 # ------------------------------------------------------------------------------------
 def lines(n_trials):
     """Yield the lines of the file of results."""
@@ -339,14 +273,13 @@ def lines(n_trials):
         found = trials(n_trials, with_ledger, rng)
         yield from lines_of_trials(found, planned, with_ledger, whole)
         check(found, planned, with_ledger)
-    yield from lines_of_costs()
 
 
 N_EVENTS = 0
 
 
 def main():
-    """Run the trials, time the journal, and print what was found."""
+    """Run the trials, and print what was found."""
     global N_EVENTS
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=100)

@@ -1,21 +1,7 @@
-"""Two successors of paper 1, on tables that are here.
+"""A successor of paper 1: a first model of the semi-sensitive columns.
 
-``--krichene``: *Private learning with public features* (Krichene et al. 2023, arXiv
-2310.15454) protects those sufficient statistics that private columns enter, and nothing
-else. For linear regression these are all second moments but the products of public
-columns. R2 on held-out rows of
-
-* everything: all second moments released with noise (the columns are private);
-* public products: the idea of the paper, those of public columns exact;
-* one-shot, none and one-shot: ``FeatureDPRegressor(solver="one-shot")`` with nothing
-  public, and with the columns public.
-
-The target is private throughout. The first two get the best of four penalties on the
-test rows, in units of what the noise of the matrix exceeds with probability .05. What
-the paper does for factorisations is not here.
-
-``--chua``: *Training differentially private ad prediction models with semi-sensitive
-features* (Chua et al. 2024, arXiv 2401.15246): target and some columns private. Their
+*Training differentially private ad prediction models with semi-sensitive features*
+(Chua et al. 2024, arXiv 2401.15246): target and some columns are private. Their
 hybrid flips labels at a part of epsilon, trains a model of the public columns on them,
 corrected for the flips, and descends from it on everything with the rest. Accuracy and
 log-loss of
@@ -28,8 +14,8 @@ log-loss of
 * default: ``FeatureDPLogisticRegression`` with the columns public.
 
 The parts of a hybrid add up: epsilon 1 and epsilon 2, delta of the parts too. Tables
-are those of the half "dev" of ``regression.py`` and ``_tables.py``. Noise has seeds:
-**these are no private fits**.
+are those of the half "dev" of ``_tables.py``. Noise has seeds: **these are no private
+fits**.
 """
 
 from __future__ import annotations
@@ -41,140 +27,23 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import regression
 from _common import RESULTS, Split, Store, mean_scores, scores
 from _flips import flipped
 from _tables import TABLES
 from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.model_selection import train_test_split
 
 from skfdp import (
     DPSGDFClassifier,
     FeatureDPLogisticRegression,
-    FeatureDPRegressor,
     PrivacyWarning,
     UtilityWarning,
 )
-from skfdp.privacy import gdp_mu
 
 DELTA, EPSILONS, SHARES = 1e-5, (0.3, 1.0, 3.0), (0.25, 0.5, 0.75)
-PENALTIES = (0.03, 0.1, 0.3, 1.0)
-REGRESSIONS = ("diabetes", "plain, 1000 x 10", "factors, 3000 x 20")
 CLASSIFICATIONS = ("adult 1000", "rare 3 %, 3 columns", "plain, 500, 10 columns")
 N_SEEDS = 3
-
-
-# ---------------------------------------------------------------- Krichene et al.
-
-
-class Moments:
-    """Ridge regression on second moments, those of public columns exact if asked.
-
-    Rows are ``[p, u]``: private columns, then public ones and a constant, each part of
-    norm 1 at most; the target is in [-1, 1]. A record adds the products p p', p u' and
-    y [p, u], of norm ``sqrt(1 + 1 + 2)`` at most, or with the products u u' besides,
-    ``sqrt(4 + 2)``. A replaced record moves them by twice that.
-    """
-
-    def __init__(self, epsilon, bounds, target_bounds, public, exact, seed):
-        norm = 2.0 if exact else math.sqrt(6)
-        self.std = 2 * norm / gdp_mu(epsilon, DELTA)
-        self.bounds, self.target_bounds = bounds, target_bounds
-        self.public, self.exact = public, exact
-        self.rng = np.random.default_rng([seed, int(exact)])
-
-    def _rows(self, X):
-        low, high = (np.asarray(side, float) for side in self.bounds)
-        X = np.clip((X - (low + high) / 2) / ((high - low) / 2), -1, 1)
-        p, u = X[:, ~self.public], X[:, self.public]
-        u = np.column_stack([u, np.ones(len(X))]) / math.sqrt(u.shape[1] + 1)
-        return np.hstack([p / math.sqrt(max(1, p.shape[1])), u])
-
-    def fit(self, X, y):
-        low, high = self.target_bounds
-        rows, n_private = self._rows(X), int((~self.public).sum())
-        y = np.clip((y - (low + high) / 2) / ((high - low) / 2), -1, 1)
-        d = rows.shape[1]
-        noise = np.triu(self.rng.normal(size=(d, d)), 1)
-        # An off-diagonal product stands twice in the matrix, and counts once here:
-        # with half of its variance it is the noise of the same release.
-        noise = (noise + noise.T) / math.sqrt(2) + np.diag(self.rng.normal(size=d))
-        if self.exact:
-            noise[n_private:, n_private:] = 0
-            mixed = noise[:n_private, n_private:] * math.sqrt(2)
-            noise[:n_private, n_private:] = mixed
-            noise[n_private:, :n_private] = mixed.T
-        matrix = rows.T @ rows + self.std * noise
-        cross = rows.T @ y + self.std * self.rng.normal(size=d)
-        unit = self.std * math.sqrt(d * math.log(2 * d * d / 0.05))
-        self.weights = [
-            np.linalg.lstsq(matrix + size * unit * np.eye(d), cross, rcond=None)[0]
-            for size in PENALTIES
-        ]
-        return self
-
-    def predictions(self, X):
-        """Return predictions for each penalty."""
-        low, high = self.target_bounds
-        rows = self._rows(X)
-        return [(low + high) / 2 + (high - low) / 2 * (rows @ w) for w in self.weights]
-
-
-def regress(table, way, share, epsilon, seed) -> float:
-    """Return the R2 of one fit, predictions kept within the bounds."""
-    X, y, bounds, target_bounds = regression.load(table)
-    X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, random_state=seed)
-    width = X.shape[1]
-    public = np.arange(width) >= width - round(share * width)
-    if way.startswith("one-shot"):
-        model = FeatureDPRegressor(
-            epsilon,
-            DELTA,
-            solver="one-shot",
-            bounds=bounds,
-            target_bounds=target_bounds,
-            public_features=None if way == "one-shot, none" else public,
-            random_state=seed,
-            neighboring_relation="replace_one",
-        )
-        found = [model.fit(X, y).predict(X_test)]
-    else:
-        exact = way == "public products"
-        model = Moments(epsilon, bounds, target_bounds, public, exact, seed)
-        found = model.fit(X, y).predictions(X_test)
-    errors = [np.mean((y_test - np.clip(one, *target_bounds)) ** 2) for one in found]
-    return float(1 - min(errors) / np.mean((y_test - y.mean()) ** 2))
-
-
-def krichene(store, names, epsilons, n_seeds) -> None:
-    """Compute and print R2 by table, budget and share of public columns."""
-    ways = ("everything", "public products", "one-shot, none", "one-shot")
-    for table in regression.TABLES:
-        if table.name not in names:
-            continue
-        for epsilon in epsilons:
-            for share in (1 / 3, 2 / 3):
-                row = []
-                for way in ways:
-                    runs = [
-                        store.compute(
-                            f"krichene | {table.name} | {epsilon:g} | {share:.2f} | "
-                            f"{way} | {seed}",
-                            lambda a=(table, way, share, epsilon, seed): regress(*a),
-                        )
-                        for seed in range(n_seeds)
-                    ]
-                    row.append(f"{way} {np.mean(runs):6.3f}")
-                print(
-                    f"{table.name:20} {epsilon:4g}  {share:.0%} public  "
-                    + "   ".join(row),
-                    flush=True,
-                )
-
-
-# ---------------------------------------------------------------- Chua et al.
 
 
 class Unflipped(ClassifierMixin, BaseEstimator):
@@ -328,24 +197,17 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="a table each, one budget")
-    parser.add_argument("--krichene", action="store_true", help="this one alone")
-    parser.add_argument("--chua", action="store_true", help="this one alone")
+    parser.add_argument("--quick", action="store_true", help="one table, one budget")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args(argv)
     for kind in (UtilityWarning, PrivacyWarning):
         warnings.simplefilter("ignore", kind)
-    regressions, tables = REGRESSIONS, CLASSIFICATIONS
-    epsilons, n_seeds = EPSILONS, N_SEEDS
+    tables, epsilons, n_seeds = CLASSIFICATIONS, EPSILONS, N_SEEDS
     if options.quick:
-        regressions, tables = REGRESSIONS[:1], CLASSIFICATIONS[1:2]
-        epsilons, n_seeds = (3.0,), 1
+        tables, epsilons, n_seeds = CLASSIFICATIONS[1:2], (3.0,), 1
     path = options.output or RESULTS / "successors_features.json"
     store = Store(path, {"delta": DELTA})
-    if not options.chua:
-        krichene(store, regressions, epsilons, n_seeds)
-    if not options.krichene:
-        chua(store, tables, epsilons, n_seeds)
+    chua(store, tables, epsilons, n_seeds)
     store.save()
 
 
