@@ -65,12 +65,9 @@ def test_it_runs(name, tmp_path):
 
 
 def test_the_sampler_has_the_tail_that_the_documentation_states(tmp_path):
-    lines = run("sampler_tail.py", tmp_path, "--quick").splitlines()
-    lines = [" ".join(line.split()) for line in lines]
-    # the plan of a million columns: what no delta held, and what the cipher adds
-    (plan,) = (line for line in lines if "1,000,000 x 200 2^34" in line)
-    assert [part.strip() for part in plan.split("|")[1:]] == ["2.9e-06", "0", "1.5e-23"]
-    assert "2^34: -45.0, -14.1" in lines
+    lines = run("sampler_tail.py", tmp_path, "--pairs", "1000").splitlines()
+    assert "2^34: -14.1" in lines
+    assert "1,000,000 x 200: 1.5e-23" in lines
     error = float(lines[-1].split(":")[1].split()[0])
     assert 3 < error < 11
 

@@ -53,44 +53,23 @@ def plans(trials: int):
     mean = Event(label="mean", noise_std=(3.0,), clip_norm=1.0, sensitivity=2.0)
     both = calibrate(4.0, 1e-5, n_steps=50, sampling_rate=0.1, other_events=[mean])
     yield "a mean and Poisson, 50 steps", both, trials
-    bounded = {"bounds": (0, 1), "classes": [0, 1], "epsilon": 4.0}
+    bounded = {"bounds": (0, 1), "epsilon": 4.0}
+    nulled = bounded | {"neighboring_relation": "replace_special"}
+    two = {"classes": [0, 1]}
+    sgd, second = skfdp.DPSGDFClassifier, {"centering": "adaptive"}
+    second["clip_features"] = True
     for name, model, share in (
-        (
-            "DPSGDFClassifier",
-            skfdp.DPSGDFClassifier(**bounded, neighboring_relation="replace_special"),
-            1,
-        ),
-        (
-            "DPSGDFClassifier, batches of 100",
-            skfdp.DPSGDFClassifier(
-                **bounded, batch_size=100, neighboring_relation="replace_special"
-            ),
-            1,
-        ),
-        (
-            "DPSGDFClassifier, Algorithm 2",
-            skfdp.DPSGDFClassifier(
-                **bounded,
-                centering="adaptive",
-                clip_features=True,
-                neighboring_relation="replace_special",
-            ),
-            1,
-        ),
+        ("DPSGDFClassifier", sgd(**nulled, **two), 1),
+        ("DPSGDFClassifier, batches of 100", sgd(**nulled, **two, batch_size=100), 1),
+        ("DPSGDFClassifier, Algorithm 2", sgd(**nulled, **two, **second), 1),
         (
             "FeatureDPLogisticRegression",
             skfdp.FeatureDPLogisticRegression(
-                **bounded, neighboring_relation="replace_one"
+                **bounded, **two, neighboring_relation="replace_one"
             ),
             1,
         ),
-        (
-            "PrivateCenteringTransformer",
-            skfdp.PrivateCenteringTransformer(
-                4.0, bounds=(0, 1), neighboring_relation="replace_special"
-            ),
-            4,
-        ),
+        ("PrivateCenteringTransformer", skfdp.PrivateCenteringTransformer(**nulled), 4),
     ):
         plan = model.plan(PRIVATE)
         most = max(500, 2_000_000 // sum(event.n_steps for event in plan.events))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+import importlib.util
 import json
 import os
 import platform
@@ -45,6 +46,19 @@ class Split:
         return self.X.astype(np.float64), self.X_test.astype(np.float64)
 
 
+def missing(source: str, load: Callable[[], object]) -> str | None:
+    """Return why what comes with a package, or from a file, is not here, or None."""
+    if source == "statsmodels":
+        found = importlib.util.find_spec("statsmodels")
+        return None if found else "pip install statsmodels"
+    if source:
+        try:
+            load()
+        except (OSError, ImportError) as error:
+            return f"not found in SKFDP_DATA, nor downloaded ({error})"
+    return None
+
+
 @functools.cache
 def images(name: str, subset: str, pooled: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return pixels in [0, 255] and labels; `pooled` averages 2 x 2 pixels."""
@@ -64,19 +78,10 @@ def image_split(name: str, n_rows: int, pooled: bool, seed: int) -> Split:
 
 
 @functools.cache
-def adult(capital_gain: float | None = None) -> Split:
-    """Return Adult in one-hot columns over the declared categories.
-
-    Parameters
-    ----------
-    capital_gain : float, default=None
-        Upper bound of this column; None means the declared one.
-    """
+def adult() -> Split:
+    """Return Adult in one-hot columns over the declared categories."""
     train, test = load_adult("train"), load_adult("test")
-    bounds = dict(train.bounds)
-    if capital_gain is not None:
-        bounds["capital-gain"] = (bounds["capital-gain"][0], capital_gain)
-    categories = train.categories
+    bounds, categories = train.bounds, train.categories
     encoder = OneHotEncoder(categories=list(categories.values()), sparse_output=False)
     encoder.fit(train.data[list(categories)])
 

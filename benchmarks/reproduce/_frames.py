@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib.util
 import itertools
 import math
 from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
+from _common import missing
 from _data import load_adult
 from sklearn import datasets as bundled
 from sklearn.model_selection import train_test_split
@@ -121,15 +121,7 @@ class Table:
 
     def missing(self) -> str | None:
         """Return why this table cannot be loaded here, or None."""
-        if self.source == "statsmodels":
-            found = importlib.util.find_spec("statsmodels")
-            return None if found else "pip install statsmodels"
-        if self.source:
-            try:
-                self.load(0)
-            except (OSError, ImportError) as error:
-                return f"not found in SKFDP_DATA, nor downloaded ({error})"
-        return None
+        return missing(self.source, lambda: self.load(0))
 
 
 def split(X, y, bounds, categories, target_bounds, seed: int) -> Raw:
@@ -451,21 +443,14 @@ def _survey(name: str) -> Table:
 
 
 TABLES = [
-    Table(
-        "breast_cancer", _CLASSES, functools.partial(bundled_classes, "breast_cancer")
-    ),
-    Table("wine", _CLASSES, functools.partial(bundled_classes, "wine")),
+    _two_classes("breast_cancer"),
+    _two_classes("wine"),
     _adult(1000, "adult 1000"),
     _adult(3000, "adult 3000"),
     _adult(32_561, "adult"),
     Table("diabetes", _REALS, diabetes),
     Table("friedman1, 2000", _REALS, friedman),
     Table("ink", _COUNTS, ink),
-    *(
-        Table(
-            name, task, functools.partial(survey, *rows, *target), source="statsmodels"
-        )
-        for name, (task, rows, target) in SURVEYS.items()
-    ),
+    *map(_survey, SURVEYS),
     *(Table(name, made.task, made.load) for name, made in MADE.items()),
 ]

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib.util
 from collections.abc import Callable
 
 import numpy as np
-from _common import Split, _random_split, adult, bundled_split, images
+from _common import Split, _random_split, adult, bundled_split, images, missing
 from _data import BOUNDS, CATEGORIES
 from _problems import (
     Generated,
@@ -93,17 +92,7 @@ class Table:
 
     def missing(self) -> str | None:
         """Return why this table cannot be loaded here, or None."""
-        if self.source == "statsmodels":
-            if importlib.util.find_spec("statsmodels") is None:
-                return "pip install statsmodels"
-            return None
-        if self.source:
-            try:
-                self.public()
-                self.load(0)
-            except (OSError, ImportError) as error:
-                return f"not found in SKFDP_DATA, nor downloaded ({error})"
-        return None
+        return missing(self.source, lambda: (self.public(), self.load(0)))
 
 
 # ---------------------------------------------------------------- real tables

@@ -81,23 +81,38 @@ def encoder(raw: Raw, basis: str, **given):
     return DeclaredEncoder(raw.bounds, raw.categories, basis=basis, **given)
 
 
+def predictions(table: Table, model, X, y, X_test) -> np.ndarray:
+    """Fit, and return chances of class 1 or targets of the test rows."""
+    model.fit(X, y)
+    if table.task == "classification":
+        return model.predict_proba(X_test)[:, 1]
+    return model.predict(X_test)
+
+
+def estimator(
+    table: Table, raw: Raw, epsilon: float, seed: int, relation: str = RELATION, **given
+):
+    """Return our estimator of a task, untouched except for what is declared."""
+    common = {
+        "epsilon": epsilon,
+        "delta": table.delta,
+        "neighboring_relation": relation,
+        "random_state": seed,
+        **given,
+    }
+    if table.task == "classification":
+        return FeatureDPLogisticRegression(classes=[0, 1], **common)
+    loss = "poisson" if table.task == "counts" else "squared_error"
+    return FeatureDPRegressor(loss=loss, target_bounds=raw.target_bounds, **common)
+
+
 def private(basis: str, relation: str = RELATION, **given) -> Callable:
-    """Return a fit of our estimators, untouched except for what is declared."""
+    """Return a fit of our estimators behind an encoder."""
 
     def fit(table: Table, raw: Raw, epsilon: float, seed: int) -> np.ndarray:
-        common = {
-            "epsilon": epsilon,
-            "delta": table.delta,
-            "neighboring_relation": relation,
-            "random_state": seed,
-            "encoder": encoder(raw, basis, **given),
-        }
-        if table.task == "classification":
-            model = FeatureDPLogisticRegression(classes=[0, 1], **common)
-            return model.fit(raw.X, raw.y).predict_proba(raw.X_test)[:, 1]
-        loss = "poisson" if table.task == "counts" else "squared_error"
-        model = FeatureDPRegressor(loss=loss, target_bounds=raw.target_bounds, **common)
-        return model.fit(raw.X, raw.y).predict(raw.X_test)
+        coder = encoder(raw, basis, **given)
+        model = estimator(table, raw, epsilon, seed, relation, encoder=coder)
+        return predictions(table, model, raw.X, raw.y, raw.X_test)
 
     return fit
 
@@ -112,10 +127,7 @@ def without_privacy(basis: str, **given) -> Callable:
             "counts": PoissonRegressor(alpha=1e-3, max_iter=2000),
         }
         model = make_pipeline(encoder(raw, basis, **given), models[table.task])
-        model.fit(raw.X, raw.y)
-        if table.task == "classification":
-            return model.predict_proba(raw.X_test)[:, 1]
-        return model.predict(raw.X_test)
+        return predictions(table, model, raw.X, raw.y, raw.X_test)
 
     return fit
 
@@ -147,7 +159,7 @@ def boosting(**settings) -> Callable:
         X, X_test = raw.clipped()
         if table.task == "classification":
             model = DPExplainableBoostingClassifier(**common, **settings)
-            return model.fit(X, raw.y).predict_proba(X_test)[:, 1]
+            return predictions(table, model, X, raw.y, X_test)
         low, high = raw.target_bounds
         model = DPExplainableBoostingRegressor(
             privacy_target_min=low, privacy_target_max=high, **common, **settings

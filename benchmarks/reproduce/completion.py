@@ -128,37 +128,26 @@ def reference(load: Callable, model: str, n_seeds: int, public_only: bool) -> di
     return mean_scores(runs)
 
 
-def completed(load: Callable, model: str, n_seeds: int, epsilon: float) -> dict:
-    """Measure `PrivateCompletionClassifier`."""
+def private(load: Callable, model: str | None, n_seeds: int, epsilon: float) -> dict:
+    """Measure completion around a model or, for None, what protects everything."""
     runs = []
     for seed in range(n_seeds):
         split, public, bound = load(seed)
-        classifier = PrivateCompletionClassifier(
-            MODELS[model](),
-            epsilon,
-            DELTA,
-            public_features=public,
-            bounds=split.bounds,
-            feature_bound=bound,
-            random_state=seed,
-            neighboring_relation="replace_one",
-        )
-        runs.append(fit_scores(classifier, split))
-    return mean_scores(runs)
-
-
-def everything(load: Callable, n_seeds: int, epsilon: float) -> dict:
-    """Measure `DPSGDFClassifier` under the same relation."""
-    runs = []
-    for seed in range(n_seeds):
-        split, _, _ = load(seed)
-        classifier = DPSGDFClassifier(
-            epsilon,
-            DELTA,
-            neighboring_relation="replace_one",
-            bounds=split.bounds,
-            random_state=seed,
-        )
+        given = {"bounds": split.bounds, "random_state": seed}
+        if model is None:
+            classifier = DPSGDFClassifier(
+                epsilon, DELTA, neighboring_relation="replace_one", **given
+            )
+        else:
+            classifier = PrivateCompletionClassifier(
+                MODELS[model](),
+                epsilon,
+                DELTA,
+                public_features=public,
+                feature_bound=bound,
+                neighboring_relation="replace_one",
+                **given,
+            )
         runs.append(fit_scores(classifier, split))
     return mean_scores(runs)
 
@@ -180,13 +169,13 @@ def run(path: Path, quick: bool) -> None:
                 cell = store.compute(f"{name} | {model} | {label}", find)
                 lines[label] = [cell] * len(epsilons)
             for epsilon in epsilons:
-                find = functools.partial(completed, load, model, n_seeds, epsilon)
+                find = functools.partial(private, load, model, n_seeds, epsilon)
                 key = f"{name} | {model} | completed | {epsilon}"
                 lines["completed"].append(store.compute(key, find))
             _show(name, model, lines)
         cells = []
         for epsilon in epsilons:
-            find = functools.partial(everything, load, n_seeds, epsilon)
+            find = functools.partial(private, load, None, n_seeds, epsilon)
             cells.append(store.compute(f"{name} | everything | {epsilon}", find))
         _show(name, "linear", {"everything": cells})
 

@@ -296,13 +296,11 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="a tenth of the data")
-    parser.add_argument("--rows", type=int, help="training rows")
+    parser.add_argument("--rows", type=int, default=193_324, help="for training")
     parser.add_argument("--data", type=Path, help="your copy of Purchase100")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--epsilons", type=float, nargs="+")
+    parser.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS)
     parser.add_argument("--only", nargs="+", default=(), help="methods")
-    parser.add_argument("--refresh", nargs="+", default=(), help="measure these again")
     parser.add_argument(
         "--trajectory",
         type=int,
@@ -318,9 +316,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args(argv)
-    n_rows = options.rows or (19_000 if options.quick else 193_324)
-    epsilons = options.epsilons or ((2.0,) if options.quick else EPSILONS)
-    steps = dict.fromkeys(epsilons, N_STEPS)
+    n_rows = options.rows
+    steps = dict.fromkeys(options.epsilons, N_STEPS)
     stem = f"figure1_purchase100_{n_rows}_{options.relation}"
     if options.trajectory is not None:
         steps = trajectory(options.relation, options.trajectory or TRAJECTORY)
@@ -339,8 +336,6 @@ def main(argv: list[str] | None = None) -> None:
         "data": None if options.data is None else options.data.name,
     }
     store = Store(path, config)
-    for key in [k for k in store.cells if k.split(" | ")[0] in options.refresh]:
-        del store.cells[key]
     for seed in range(options.seeds):
         run(
             store,

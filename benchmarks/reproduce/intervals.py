@@ -13,6 +13,7 @@ the table says "exact" or "first order", and at most 1 for an "upper bound".
 from __future__ import annotations
 
 import argparse
+import functools
 import warnings
 
 import numpy as np
@@ -81,69 +82,39 @@ def spread(make, X, y, n_fits):
 
 
 def models(epsilon):
-    """Yield (name, factory, whether it is a regressor, whether its rows are hats)."""
-    own = {"epsilon": epsilon, "bounds": (0, 1)}
-    label = own | {"public_features": "all", "classes": [0, 1]}
-    target = own | {"target_bounds": (-8, 8)}
-    one = target | {"solver": "one-shot"}
-    some = one | {"public_features": [0]}
-    every = one | {"public_features": "all"}
-    yield (
-        "label statistic",
-        lambda: FeatureDPLogisticRegression(
-            **label, neighboring_relation="replace_one"
+    """Return name -> (factory, whether it is a regressor, whether rows are hats)."""
+    replaced = {
+        "epsilon": epsilon,
+        "bounds": (0, 1),
+        "neighboring_relation": "replace_one",
+    }
+    nulled = replaced | {"neighboring_relation": "replace_special"}
+    two, target = {"classes": [0, 1]}, {"target_bounds": (-8, 8)}
+    one = replaced | target | {"solver": "one-shot"}
+    made = {
+        "label statistic": (
+            FeatureDPLogisticRegression,
+            replaced | two | {"public_features": "all"},
         ),
-        0,
-        0,
-    )
-    yield (
-        "target statistic",
-        lambda: FeatureDPRegressor(**every, neighboring_relation="replace_one"),
-        1,
-        0,
-    )
-    yield (
-        "the same, alpha=1",
-        lambda: FeatureDPRegressor(
-            **every, alpha=1.0, neighboring_relation="replace_one"
+        "target statistic": (FeatureDPRegressor, one | {"public_features": "all"}),
+        "the same, alpha=1": (
+            FeatureDPRegressor,
+            one | {"public_features": "all", "alpha": 1.0},
         ),
-        1,
-        0,
-    )
-    yield (
-        "moments",
-        lambda: FeatureDPRegressor(**one, neighboring_relation="replace_one"),
-        1,
-        0,
-    )
-    yield (
-        "moments, some public",
-        lambda: FeatureDPRegressor(**some, neighboring_relation="replace_one"),
-        1,
-        0,
-    )
-    yield (
-        "descent",
-        lambda: DPSGDFClassifier(
-            **own, classes=[0, 1], neighboring_relation="replace_special"
-        ),
-        0,
-        0,
-    )
-    yield (
-        "descent of a target",
-        lambda: DPSGDFRegressor(**target, neighboring_relation="replace_special"),
-        1,
-        0,
-    )
-    yield (
-        "descent on hats",
-        lambda: DPSGDFClassifier(
-            **own, classes=[0, 1], neighboring_relation="replace_special"
-        ),
-        0,
-        1,
-    )
+        "moments": (FeatureDPRegressor, one),
+        "moments, some public": (FeatureDPRegressor, one | {"public_features": [0]}),
+        "descent": (DPSGDFClassifier, nulled | two),
+        "descent of a target": (DPSGDFRegressor, nulled | target),
+        "descent on hats": (DPSGDFClassifier, nulled | two),
+    }
+    return {
+        name: (
+            functools.partial(kind, **given),
+            "target_bounds" in given,
+            "hats" in name,
+        )
+        for name, (kind, given) in made.items()
+    }
 
 
 def main():
@@ -164,12 +135,10 @@ def main():
     y, target = labels(margins, rng), margins[:, 0] + rng.normal(size=len(X))
     hats = DeclaredEncoder(bounds=(0, 1), n_knots=8).fit_transform(X)
     print("noise over fits / stated noise")
-    for kind in models(1.0):
-        name = kind[0]
+    for name in models(1.0):
         cells = ""
         for epsilon in EPSILONS:
-            made = next(one for one in models(epsilon) if one[0] == name)
-            _, make, regressor, on_hats = made
+            make, regressor, on_hats = models(epsilon)[name]
             rows = hats if on_hats else X
             ratio, told = spread(make, rows, target if regressor else y, n_fits // 4)
             cells += f"  {ratio:5.2f}"

@@ -85,10 +85,6 @@ def fit_scores(data: str, kind: str, clip, relation: str, seed: int, epsilon: fl
     return scores(model, split)
 
 
-def _number(clip: str) -> float | str:
-    return clip if clip == "auto" else float(clip)
-
-
 def line(row: dict) -> str:
     """Return a row of the table, with its mark."""
     error = row["accuracy_se"]
@@ -116,9 +112,6 @@ def main(argv: list[str] | None = None) -> None:
         choices=("replace_special", "add_or_remove_one"),
         default="replace_special",
     )
-    parser.add_argument(
-        "--clip-norm", nargs="+", choices=("auto", "0.1"), default=("auto", "0.1")
-    )
     parser.add_argument("--seeds", type=int, default=3, help="0, 1, ...: of the noise")
     parser.add_argument("--quick", action="store_true", help="digits, epsilon 8")
     parser.add_argument("--output", type=Path, default=RESULTS / "pixels.json")
@@ -133,7 +126,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     for name in data:
         for kind in options.features:
-            for clip in map(_number, options.clip_norm):
+            for clip in ("auto", 0.1):
                 row = [name, kind, clip, options.relation]
                 runs = [
                     store.compute(

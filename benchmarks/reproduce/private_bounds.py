@@ -38,10 +38,18 @@ import numpy as np
 from _additive import read_entries, sources
 from _common import RESULTS, about
 from _frames import TABLES, Raw, Table
-from additive import RELATION, encoder, matches, measure, source
+from additive import (
+    RELATION,
+    encoder,
+    estimator,
+    matches,
+    measure,
+    predictions,
+    source,
+)
 from dominance import append
 
-from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, private_bounds
+from skfdp import private_bounds
 from skfdp.privacy import gdp_epsilon, gdp_mu
 
 EPSILONS = (0.3, 1.0, 3.0, 8.0)
@@ -54,29 +62,6 @@ PRIVATE = "private"
 SCORE = {"classification": "accuracy", "regression": "r2", "counts": "d2"}
 
 
-def estimator(table: Table, raw: Raw, epsilon: float, seed: int, **given):
-    """Return the estimator of a task, untouched except for what is declared."""
-    common = {
-        "epsilon": epsilon,
-        "delta": table.delta,
-        "neighboring_relation": RELATION,
-        "random_state": seed,
-        **given,
-    }
-    if table.task == "classification":
-        return FeatureDPLogisticRegression(classes=[0, 1], **common)
-    loss = "poisson" if table.task == "counts" else "squared_error"
-    return FeatureDPRegressor(loss=loss, target_bounds=raw.target_bounds, **common)
-
-
-def predicted(table: Table, raw: Raw, model, X, X_test) -> np.ndarray:
-    """Fit, and return chances of class 1 or targets of the test rows."""
-    model.fit(X, raw.y)
-    if table.task == "classification":
-        return model.predict_proba(X_test)[:, 1]
-    return model.predict(X_test)
-
-
 def fit(table, raw: Raw, model: str, bounds, epsilon, seed) -> np.ndarray:
     """Return predictions of one arm; bounds are a factor, or "private"."""
     numbers = list(raw.bounds)
@@ -84,7 +69,8 @@ def fit(table, raw: Raw, model: str, bounds, epsilon, seed) -> np.ndarray:
     if model == "plain":
         own = PRIVATE if bounds == PRIVATE else widened.bounds
         found = estimator(table, raw, epsilon, seed, bounds=own)
-        return predicted(table, raw, found, raw.X[numbers], raw.X_test[numbers])
+        X, X_test = raw.X[numbers], raw.X_test[numbers]
+        return predictions(table, found, X, raw.y, X_test)
     if bounds == PRIVATE:
         mu = gdp_mu(epsilon, table.delta)
         first, epsilon = (
@@ -103,7 +89,7 @@ def fit(table, raw: Raw, model: str, bounds, epsilon, seed) -> np.ndarray:
     basis = "linear" if model == "lines" else "hats"
     coder = encoder(widened, basis)
     found = estimator(table, raw, epsilon, seed, encoder=coder)
-    return predicted(table, raw, found, raw.X, raw.X_test)
+    return predictions(table, found, raw.X, raw.y, raw.X_test)
 
 
 # ---------------------------------------------------------------- the report
