@@ -12,7 +12,7 @@ FINITE = ("zeros", "others", "far away")
 
 def public_columns(case):
     """Return the mask of the public columns, told from the parameters alone."""
-    spec = case["params"].get("inner", case["params"]).get("public_features")
+    spec = case["params"].get("public_features")
     if spec is None or isinstance(spec, str):
         return np.full(6, spec == "all")
     if spec == ["pub*"]:
@@ -51,10 +51,8 @@ def replaced(case, kind):
         "infinite": np.full(X.shape, 9 if integral else -np.inf),
     }[kind]
     X = with_private_columns(X, ~public_columns(case), values)
-    params = case["params"].get("inner", case["params"])
-    if params.get("public_target") or case["estimator"] == COMPLETION:
-        return X, y
-    if kind not in FINITE:
+    public = case["params"].get("public_target") or case["estimator"] == COMPLETION
+    if public or kind not in FINITE:
         return X, y
     if case["data"] in ("real", "counts"):
         return X, np.full(len(y), {"zeros": 0.0, "others": 2.0, "far away": 1e6}[kind])

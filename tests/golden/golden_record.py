@@ -1,46 +1,48 @@
-"""What a fit releases under keys that are fixed by label, as text that can be compared.
+"""What a fit releases under keys that are fixed by label, and the file of such records.
 
 Seeded streams are keyed by the spelling of every parameter, by the class and by the
 data. A change of any of them draws other noise, and a seed says nothing about whether
 two versions of the package compute the same. Here each stream is keyed by a hash of
 (name of the case, label, how many streams of this label were drawn from before in the
 fit), so that whatever releases the same sums in the same order releases the same
-integers, under whatever names.
+integers, under whatever names. `bound` alone knows where the package draws; where a
+label changes its name, `LABELS` maps the new one to the one that was recorded.
 
-What the package must provide
------------------------------
-* One sampler that adds integer noise in place, ``(total, std, generator)``, through
-  which every release goes.
-* A label for each stream: "noise" and "coins" of a loop, "mean", "scale", ...
+    python tests/golden/golden_record.py [--check] [part of a name]
 
-How to bind it again
---------------------
-`bound` is the only function that knows where these are. Where a label changes its name,
-`LABELS` maps the new one to the one that was recorded. A stream that nothing is drawn
-from does not count, so that streams may be opened in any order.
+records the cases again and says what changed; ``--check`` writes nothing. Write them
+only from a version whose releases are known to be right: the file is what later
+versions are held to.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.metadata
 import json
 import math
+import os
+import platform
+import sys
 import warnings
 from collections import Counter
+from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import randomgen
+from golden_cases import CASES, fit
 
+FILE = Path(__file__).with_name("releases.json")
+#: Of floating-point results on another machine than the one that wrote the file.
+RTOL = 1e-9
 #: From the label of a stream in this version to the recorded one.
 LABELS: dict[str, str] = {"descent": "noise"}
-
 #: A stream that only seeds something whose own streams are bound here as well.
 _SEEDS = frozenset({"fit"})
-
 #: Releases that are listed one by one; later ones enter one hash together.
 LISTED = 8
-
 #: Fields of an event that are names, not costs.
 _NAMES = frozenset({"target_name", "unnamed", "label", "seeded", "classes_source"})
 
@@ -103,22 +105,16 @@ class Recorder:
 
 @contextlib.contextmanager
 def bound(recorder: Recorder):
-    """Bind streams, sampler and private batches to a recorder.
+    """Bind streams, the sampler of noise and private batches to a recorder."""
+    from skfdp.mechanisms import noise, release
 
-    This is what a new version has to rewrite, and nothing else.
-    """
-    from skfdp.mechanisms import noise
-    from skfdp.mechanisms import release as coins
-    from skfdp.mechanisms import release as desk
-
-    sampler, draw = desk.add_integer_gaussian, coins.PoissonBatches.draw
+    sampler, draw = release.add_integer_gaussian, release.PoissonBatches.draw
 
     def recorded(total, std, generator):
         before = integers(total)
         out = sampler(total, std, generator)
-        shape = list(total.shape)
-        release = [generator.label, shape, float(std), before, integers(out)]
-        recorder.releases.append(release)
+        listed = [generator.label, list(total.shape), float(std), before, integers(out)]
+        recorder.releases.append(listed)
         return out
 
     def drawn(self):
@@ -126,15 +122,14 @@ def bound(recorder: Recorder):
         recorder.batches.append(integers(batch))
         return batch
 
-    with contextlib.ExitStack() as stack:
-        for place, name, value in (
-            (noise.Streams, "private", lambda self, label, *_: recorder.stream(label)),
-            (noise.Streams, "public", lambda self, label: recorder.stream(label)),
-            (desk, "add_integer_gaussian", recorded),
-            (coins.PoissonBatches, "draw", drawn),
-        ):
-            stack.callback(setattr, place, name, getattr(place, name))
-            setattr(place, name, value)
+    def stream(self, label, *_):
+        return recorder.stream(label)
+
+    with (
+        mock.patch.multiple(noise.Streams, private=stream, public=stream),
+        mock.patch.object(release, "add_integer_gaussian", recorded),
+        mock.patch.object(release.PoissonBatches, "draw", drawn),
+    ):
         yield
 
 
@@ -159,35 +154,22 @@ def _plain(value):
         return {str(key): _plain(part) for key, part in sorted(value.items())}
     if isinstance(value, (list, tuple)):
         return [_plain(part) for part in value]
-    if isinstance(value, float):
-        return f"{value:.9g}"
-    return value
-
-
-def costs(event: dict) -> dict:
-    """Return an event without the names in it."""
-    return {key: part for key, part in event.items() if key not in _NAMES}
+    return f"{value:.9g}" if isinstance(value, float) else value
 
 
 def of_report(report) -> list:
     """Return the digest of the events of a report, and what they add up to."""
     facts = report.to_dict()
-    events = [_plain(costs(event)) for event in facts["events"]]
+    events = [
+        _plain({key: part for key, part in event.items() if key not in _NAMES})
+        for event in facts["events"]
+    ]
     text = json.dumps(events, sort_keys=True).encode()
     return [digest(text), len(events), _plain(facts["epsilon"])]
 
 
-def record(case: dict, fit) -> dict:
-    """Run one case and return what it released, drew and fitted.
-
-    Parameters
-    ----------
-    case : dict
-        Only its "name" is read here.
-    fit : callable
-        Fits the case; returns the report, the fitted arrays by name (a dict), and
-        whatever else must be equal, as text (a dict).
-    """
+def record(case: dict) -> dict:
+    """Fit one case, and return what it released, drew and fitted."""
     recorder = Recorder(case["name"])
     with bound(recorder), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -209,3 +191,129 @@ def record(case: dict, fit) -> dict:
     bits = (np.ascontiguousarray(v, dtype="<f8").tobytes() for v in arrays.values())
     found["bits"] = digest(*bits)
     return found
+
+
+# ----------------------------------------------------------------------- differences
+
+
+def machine() -> dict[str, str]:
+    """Return what the last bits of floating-point results depend on."""
+    import llvmlite.binding
+    import scipy.linalg  # noqa: F401 -- loads its BLAS
+    import threadpoolctl
+
+    blas = {
+        f"{library['internal_api']} {library['version']} {library['architecture']}"
+        for library in threadpoolctl.threadpool_info()
+        if library["user_api"] == "blas"
+    }
+    packages = ("numpy", "scipy", "scikit-learn", "numba", "randomgen")
+    simd = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    tunables = os.environ.get("GLIBC_TUNABLES", "")
+    return {
+        "libc": " ".join((*platform.libc_ver(), tunables)).strip(),
+        "blas": ", ".join(sorted(blas)),
+        "cpu": llvmlite.binding.get_host_cpu_name(),
+        "simd": " ".join(simd),
+        **{name: importlib.metadata.version(name) for name in packages},
+    }
+
+
+def differences(wanted: dict, found: dict, case: dict, same_machine: bool) -> list[str]:
+    """Return what differs, in words, first the integers that were released.
+
+    On the machine that wrote the file everything must be equal, to the last bit. On
+    another one:
+
+    * floating-point results may differ by `RTOL`, or by what the case says under
+      "elsewhere", in proportion to the norm; None: by anything;
+      "texts": False leaves out how many iterations a public optimiser took;
+    * released integers must be equal, but for what comes after noise whose standard
+      deviation has other last bits (it is found by root-finding, through the libraries
+      of mathematics), and but for cases that say "integers": False.
+    """
+    allowed = {} if same_machine else case.get("elsewhere", {})
+    exact = allowed.get("integers", True)
+    lines, same_noise = _releases(wanted["releases"], found["releases"], exact)
+    rests = [one.get("rest", [0, 0.0, ""]) for one in (wanted, found)]
+    same_noise &= rests[0][1] == rests[1][1]
+    exact &= same_noise or same_machine
+    rtol = allowed.get("rtol", RTOL) if exact else None
+    parts = ["events", "streams"]
+    parts += ["texts"] * allowed.get("texts", rtol is not None)
+    parts += ["rest", "batches"] * exact
+    if rests[0][0] != rests[1][0]:
+        lines.append(f"rest: {rests[0][0]} releases became {rests[1][0]}")
+    for part in parts:
+        if wanted.get(part) != found.get(part):
+            lines.append(f"{part}: {wanted.get(part)} became {found.get(part)}")
+    lines += _floats(wanted["floats"], found["floats"], rtol)
+    if same_machine and wanted["bits"] != found["bits"]:
+        lines.append("bits: floating-point results differ on the same machine")
+    return lines
+
+
+def _releases(wanted: list, found: list, exact: bool) -> tuple[list[str], bool]:
+    """Return how listed releases differ, and whether all noise has the same bits."""
+    if [r[:2] for r in wanted] != [r[:2] for r in found]:
+        names = [[f"{r[0]} {r[1]}" for r in releases] for releases in (wanted, found)]
+        return [f"releases: {names[0]} became {names[1]}"], True
+    lines, same_noise = [], True
+    for number, (old, new) in enumerate(zip(wanted, found, strict=True), 1):
+        what = []
+        if not math.isclose(old[2], new[2], rel_tol=RTOL):
+            what.append(f"noise of {old[2]:.9g} became {new[2]:.9g}")
+        if exact and same_noise and old[3] != new[3]:
+            what.append("other sums before the noise")
+        same_noise &= old[2] == new[2]
+        if exact and same_noise and old[4] != new[4]:
+            what.append("other integers released")
+        if what:
+            lines.append(f"release {number} ({old[0]}): {', '.join(what)}")
+    return lines, same_noise
+
+
+def _floats(wanted: dict, found: dict, rtol: float | None) -> list[str]:
+    """Return which sketches differ; without a tolerance their shapes alone."""
+    if wanted.keys() != found.keys():
+        return [f"arrays: {[*wanted]} became {[*found]}"]
+    lines = []
+    for name, (shape, *old) in wanted.items():
+        other, *new = found[name]
+        moved = np.abs(np.subtract(old, new)).max() / max(old[0], 1e-300)
+        if shape != other:
+            lines.append(f"{name}: shape {shape} became {other}")
+        elif rtol is not None and moved > rtol:
+            lines.append(f"{name}: moved by {moved:.1e} of its norm")
+    return lines
+
+
+def main(arguments: list[str]) -> int:
+    """Record cases again; say what changed, and write the file."""
+    check = "--check" in arguments
+    part = "".join(a for a in arguments if a != "--check")
+    before = json.loads(FILE.read_text()) if FILE.exists() else {"cases": {}}
+    same, cases, changed = before.get("machine") == machine(), before["cases"], 0
+    for case in CASES:
+        name = case["name"]
+        if part in name:
+            found, lines = record(case), ["new"]
+            if name in cases:
+                lines = differences(cases[name], found, case, same)
+            changed += bool(lines)
+            print(*(f"{name}: {line}\n" for line in lines), sep="", end="")
+            cases[name] = found
+    print(f"{changed} of {len(CASES)} changed")
+    if not check:  # one line for each case, so that a change shows as one line
+        text = ",\n".join(
+            f" {json.dumps(case['name'])}: "
+            + json.dumps(cases[case["name"]], separators=(",", ":"))
+            for case in CASES
+        )
+        head = json.dumps(machine())
+        FILE.write_text(f'{{"machine": {head},\n"cases": {{\n{text}}}}}\n')
+    return int(check and changed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
