@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from fuzz_values import BY_NAME, ODD, split, value_of
+from fuzz_values import BY_NAME, ODD, domains, value_of
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
@@ -19,268 +19,164 @@ import skfdp
 from skfdp import audit, inspection, privacy
 
 #: What a slot may hold, the usual value first.
-DOMAINS = BY_NAME | {
-    name: split(values)
-    for name, values in {
-        "of_bounds_rows": r"""
-            X | X.tolist() | 1e308 * X | np.full((5, 2), np.nan) |
-            np.full((5, 2), -np.inf) | np.full((5, 2), 5e-324) | X > 0.5 |
-            [1.0, 2.0] | pd.Series([1.0, 2.0]) | X.astype('float32') |
-            csr_array(X) | pd.DataFrame(X, columns=['a', 'b']) |
-            pd.DataFrame({'a': ['1', 'x', None], 'b': [True, False, True]}) |
-            X[:, 0] | X[:0] | [[1, 2], [3]]
-        """,
-        "of_bounds_columns": r"""
-            None | [0] | [1, 0] | ['a'] | 'a' | [0, 0] | [] | [9]
-        """,
-        "of_bounds_n_knots": r"8 | 2 | 1000 | 1 | 1001 | 2.5 | 'auto'",
-        "of_bounds_public": r"None | [0] | [1] | ['a'] | 'all' | [True, False]",
-        "of_bounds_n": r"None | 10 | 0 | 1.5",
-        "flag": r"False | True | 1 | 'no'",
-        "groups": r"""
-            None | np.arange(len(X)) % 4 | list('ab' * (len(X) // 2)) |
-            np.zeros(len(X)) | np.full(len(X), np.nan) | [None] * len(X) |
-            [object()] * len(X) | [[1]] * len(X) |
-            pd.Series(range(len(X)), name='who') | X | X[:, 0] | 'a' |
-            'nobody' | '' | 0 | [0] | iter([0]) | {0}
-        """,
-        "scored_by": r"""
-            MODEL | MODEL | REGRESSOR | MULTICLASS | NETWORK | PIPELINE |
-            UNFITTED | LogisticRegression() | None | 'x'
-        """,
-        "audited_rows": r"""
-            X | X.tolist() | X[:0] | X[:, 0] | None | X.astype(object) |
-            X * 1j
-        """,
-        "target": r"y | None | y[:3] | y * 0 | y.astype(str) | X[:, 0]",
-        "delta_or_none": r"1e-5 | None | 1e-300 | 1e-12 | 0.5 | 0 | 1",
-        "metrics": r"""
-            None | 'accuracy' | ('roc_auc', 'log_loss') | 'mean_squared_error' |
-            () | 'nobody' | 7 | ['accuracy', 7] | 'confusion_matrix'
-        """,
-        "by": r"None | 0 | 'a' | 9 | y | X[:, :2] | ['a', 'b']",
-        "confidence": r"0.95 | 1 | 0 | 0.999999 | 1e-9 | math.nan",
-        "n_bins": r"'auto' | 2 | 1 | 0 | 600 | 1.5",
-        "clip": r"1.0 | 1e-20 | 1e20 | 1e300 | 0 | -1",
-        "target_name": r"None | 'a' | 'y' | '' | 7",
-        "sample_weight": r"""
-            None | 1.0 | np.ones(len(X)) | np.arange(len(X)) |
-            np.zeros(len(X)) | np.full(len(X), 1e308) |
-            np.full(len(X), 5e-324) | -np.ones(len(X)) |
-            np.full(len(X), np.nan) | ['a'] * len(X) | [1.0] | X | 1j |
-            10**400 | True | 'balanced'
-        """,
-        "choice_metric": r"""
-            'f1' | 'accuracy' | 'nobody' | None | 7 | ['f1'] |
-            {'false_positive': 1.0, 'false_negative': 5.0} |
-            {'false_positive': 1.0, 'false_negative': math.nan}
-        """,
-        "ledger_path": r"""
-            None | tmp / 'new.sqlite' | tmp | tmp / 'no' / 'a' | 7 | '' |
-            '\x00'
-        """,
-        "facts": r"""
-            {'label': None} | {'noise_std': []} | {'nobody': 1} |
-            {'kind': 'x'} | {'n_steps': 1.5} | {'events': [{}]} |
-            {'steps': [{'name': 1}]} | {'schema_version': 10**9} |
-            {'delta': 'inf'} | {'findings': [{}]} | {'receipts': [1]} |
-            {'assumptions': [[]]}
-        """,
-        "values": r"""
-            EVENT.to_dict() | PLAN.to_dict() | SELECTION.to_dict() |
-            REPORT.to_dict() | {} | []
-        """,
-        "indent": r"2 | None | 0 | -1 | 'x'",
-        "ax": r"None | AX() | 7 | [AX()] | np.array([AX()]) | 'x'",
-        "points": r"""
-            None | [0.1, 1.0] | [] | [-1] | 'x' | [math.nan] | [[0.1], [1.0]] |
-            [math.inf]
-        """,
-        "reported": r"""
-            MODEL | PIPELINE | LEDGER() | MODEL.privacy_ |
-            skfdp.DPSGDFClassifier() | skfdp.DPSGDFClassifier | UNFITTED
-        """,
-        "path": r"tmp / 'a.json' | None | tmp | tmp / 'no' / 'a' | '' | 7",
-        "ceiling": r"1.0 | None | 1e-8 | 1e8 | 0 | math.inf",
-        "public_set": r"""
-            None | ['a'] | [] | 'a' | ['a', 'b', 'a'] | [0] | {'a'} | [None]
-        """,
-        "dataset": r"'default' | '' | 'é' | 7 | 'a\x00b'",
-        "events": r"""
-            [EVENT] | (EVENT, EVENT) | [SELECTION] | [EVENT, SELECTION] |
-            [EVENT, OTHER] | [SAMPLED] | [SAMPLED, EVENT] | [PUBLIC, NAMED] |
-            [PUBLIC, EVENT] | [] | EVENT | PLAN.event | FITPLAN.events |
-            [None] | [EVENT, 'x'] | {EVENT: 1} | iter([EVENT]) |
-            np.array([EVENT], dtype=object)
-        """,
-        "label": r"'mean' | '' | None | 7 | 'a\nb'",
-        "plan": r"""
-            PLAN | FITPLAN | EVENT | [EVENT] | SELECTION | None | [] | PUBLIC
-        """,
-        "rows": r"""
-            range(3) | range(0) | range(0, 9, 2) | range(-3, 3) | range(2**70) |
-            None
-        """,
-        "column": r"None | 'a' | 0 | ''",
-        "part_value": r"None | 'x' | 1 | 1.5 | ''",
-        "text": r"""
-            LEDGER().to_json() | '{}' | '[]' | '' | 'null' | b'{}' |
-            '[' * 10**5
-        """,
-        "report": r"REPORT | MODEL | None | skfdp.report(LEDGER())",
-        "drawn": r"""
-            MODEL | REGRESSOR | PIPELINE | MULTICLASS | NETWORK | UNFITTED |
-            'x' | skfdp.DPSGDFClassifier() | LogisticRegression()
-        """,
-        "columns": r"None | ['coefficients'] | [] | ['nobody'] | 'coefficients'",
-        "label_target": r"None | 0 | 1 | 'a' | [0]",
-        "against": r"'charge' | 'time' | 'x'",
-        "audited": r"""
-            UNFITTED | PIPELINE | MODEL | skfdp.DPSGDFClassifier |
-            skfdp.DPSGDFClassifier(epsilon=math.inf) |
-            skfdp.DPSGDFClassifier(bounds=(0, 1), max_iter=2, random_state=0) |
-            skfdp.FeatureDPLogisticRegression(bounds=(0, 1), max_iter=2,
-            public_features=[0]) |
-            skfdp.FeatureDPRegressor(target_bounds=(0, 1), max_iter=2) |
-            skfdp.PrivateCenteringTransformer(bounds=(0, 1)) |
-            LogisticRegression() | None | 'x'
-        """,
-        "neighbours": r"""
-            None | [] | [(X, y)] |
-            [(X + (np.arange(12) == 3)[:, None] / 9, y)] | [(X + 1, y)] | [X] |
-            X | 3 | [(X[:3], y[:3])] | iter([])
-        """,
-        "n_neighbours": r"3 | 0 | -1 | 1.5 | None",
-        "trace": r"'calls' | None | 'lines' | 'x'",
-        "fit_params": r"None | {} | {'sample_weight': [1]} | 3",
-        "n_trials": r"100 | 99 | 0 | 101.5 | 10**30",
-        "n_canaries": r"None | 3 | 0 | 1 | 13 | 2.5",
-        "canaries": r"""
-            None | 'flip' | 'mirror' | 'noise' | 'swap' | 'x' | (X, y) | (X,) |
-            3
-        """,
-        "tails": r"'auto' | 'other' | 'null' | 'x'",
-        "score": r"""
-            None | lambda *a: np.zeros(12) | lambda *a: 0.0 |
-            lambda *a: [math.nan] * 12 | 3
-        """,
-    }.items()
-}
+DOMAINS = BY_NAME | domains(
+    r"""
+    target_name: None | 'a' | 'y' | 7
+    of_bounds_rows: X | X.tolist() | 1e308 * X | np.full((5, 2), np.nan) | np.full((5,
+        2), -np.inf) | np.full((5, 2), 5e-324) | X > 0.5 | [1.0, 2.0] |
+        X.astype('float32') | csr_array(X) | pd.DataFrame(X, columns=['a', 'b']) |
+        pd.DataFrame({'a': ['1', 'x', None], 'b': [True, False, True]}) | X[:, 0] |
+        X[:0] | [[1, 2], [3]]
+    of_bounds_columns: None | [0] | [1, 0] | ['a'] | 'a' | [0, 0] | [9]
+    of_bounds_n_knots: 8 | 2 | 1000 | 1001 | 2.5
+    of_bounds_public: None | [0] | [1] | ['a'] | 'all' | [True, False]
+    of_bounds_n: None | 10 | 1.5
+    flag: False | True | 'no'
+    groups: None | np.arange(len(X)) % 4 | list('ab' * (len(X) // 2)) | np.zeros(len(X))
+        | np.full(len(X), np.nan) | [None] * len(X) | [object()] * len(X) | [[1]] *
+        len(X) | pd.Series(range(len(X)), name='who') | X | X[:, 0] | 'a' | 'nobody' |
+        [0] | iter([0]) | {0}
+    scored_by: MODEL | MODEL | REGRESSOR | MULTICLASS | NETWORK | PIPELINE | UNFITTED |
+        LogisticRegression()
+    audited_rows: X | X.tolist() | X[:0] | X[:, 0] | X.astype(object) | X * 1j
+    target: y | None | y[:3] | y * 0 | y.astype(str) | X[:, 0]
+    delta_or_none: 1e-5 | None | 1e-12 | 0.5
+    metrics: None | 'accuracy' | ('roc_auc', 'log_loss') | 'mean_squared_error' |
+        'nobody' | 7 | ['accuracy', 7] | 'confusion_matrix'
+    by: None | 0 | 'a' | 9 | y | X[:, :2] | ['a', 'b']
+    confidence: 0.95 | 1 | 0.999999 | 1e-9
+    n_bins: 'auto' | 2 | 600 | 1.5
+    clip: 1.0 | 1e-20 | 1e20
+    sample_weight: None | 1.0 | np.ones(len(X)) | np.arange(len(X)) | np.zeros(len(X)) |
+        np.full(len(X), 1e308) | np.full(len(X), 5e-324) | -np.ones(len(X)) |
+        np.full(len(X), np.nan) | ['a'] * len(X) | X | 'balanced'
+    choice_metric: 'f1' | 'accuracy' | 'nobody' | 7 | ['f1'] | {'false_positive': 1.0,
+        'false_negative': 5.0} | {'false_positive': 1.0, 'false_negative': math.nan}
+    ledger_path: None | tmp / 'new.sqlite' | tmp | tmp / 'no' / 'a' | 7 | '' | '\x00'
+    facts: {'label': None} | {'noise_std': []} | {'nobody': 1} | {'kind': 'x'} |
+        {'n_steps': 1.5} | {'events': [{}]} | {'steps': [{'name': 1}]} |
+        {'schema_version': 10**9} | {'delta': 'inf'} | {'findings': [{}]} | {'receipts':
+        [1]} | {'assumptions': [[]]}
+    values: EVENT.to_dict() | PLAN.to_dict() | SELECTION.to_dict() | REPORT.to_dict()
+    indent: 2 | None
+    ax: None | AX() | 7 | [AX()] | np.array([AX()])
+    points: None | [0.1, 1.0] | [-1] | [math.nan] | [[0.1], [1.0]] | [math.inf]
+    reported: MODEL | PIPELINE | LEDGER() | MODEL.privacy_ | skfdp.DPSGDFClassifier() |
+        skfdp.DPSGDFClassifier | UNFITTED
+    path: tmp / 'a.json' | None | tmp | tmp / 'no' / 'a' | '' | 7
+    ceiling: 1.0 | None | 1e-8 | 1e8
+    public_set: None | ['a'] | 'a' | ['a', 'b', 'a'] | [0] | {'a'}
+    dataset: 'default' | '' | 'é' | 7 | 'a\x00b'
+    events: [EVENT] | (EVENT, EVENT) | [SELECTION] | [EVENT, SELECTION] | [EVENT, OTHER]
+        | [SAMPLED] | [SAMPLED, EVENT] | [PUBLIC, NAMED] | [PUBLIC, EVENT] | EVENT |
+        PLAN.event | FITPLAN.events | [EVENT, 'x'] | {EVENT: 1} | iter([EVENT]) |
+        np.array([EVENT], dtype=object)
+    label: 'mean' | '' | 7 | 'a\nb'
+    plan: PLAN | FITPLAN | EVENT | [EVENT] | SELECTION | PUBLIC
+    rows: range(3) | range(0) | range(0, 9, 2) | range(-3, 3) | range(2**70)
+    column: None | 'a'
+    part_value: None | 'x' | 1.5
+    text: LEDGER().to_json() | '{}' | '[]' | 'null' | b'{}' | '[' * 10**5
+    report: REPORT | MODEL | skfdp.report(LEDGER())
+    drawn: MODEL | REGRESSOR | PIPELINE | MULTICLASS | NETWORK | UNFITTED |
+        skfdp.DPSGDFClassifier() | LogisticRegression()
+    columns: None | ['coefficients'] | ['nobody'] | 'coefficients'
+    label_target: None | 0 | 'a' | [0]
+    against: 'charge' | 'time'
+    audited: UNFITTED | PIPELINE | MODEL | skfdp.DPSGDFClassifier |
+        skfdp.DPSGDFClassifier(epsilon=math.inf) | skfdp.DPSGDFClassifier(bounds=(0, 1),
+        max_iter=2, random_state=0) | skfdp.FeatureDPLogisticRegression(bounds=(0, 1),
+        max_iter=2, public_features=[0]) | skfdp.FeatureDPRegressor(target_bounds=(0,
+        1), max_iter=2) | skfdp.PrivateCenteringTransformer(bounds=(0, 1)) |
+        LogisticRegression()
+    neighbours: None | [] | [(X, y)] | [(X + (np.arange(12) == 3)[:, None] / 9, y)] |
+        [(X + 1, y)] | [X] | X | 3 | [(X[:3], y[:3])] | iter([])
+    n_neighbours: 3 | 0 | -1 | 1.5 | None
+    trace: 'calls' | None | 'lines'
+    fit_params: None | {} | {'sample_weight': [1]} | 3
+    n_trials: 100 | 99 | 0 | 101.5 | 10**30
+    n_canaries: None | 3 | 0 | 1 | 13 | 2.5
+    canaries: None | 'flip' | 'mirror' | 'noise' | 'swap' | (X, y) | (X,) | 3
+    tails: 'auto' | 'other' | 'null'
+    score: None | lambda *a: np.zeros(12) | lambda *a: 0.0 | lambda *a: [math.nan] * 12
+        | 3
+    """
+)
 #: Texts of calls by public name; ``$slot`` is one of `DOMAINS`, or an odd value.
-TEMPLATES = {
-    "private_bounds": (
-        "skfdp.private_bounds($of_bounds_rows, $of_bounds_columns, epsilon=$epsilon, "
-        "delta=$delta, n_knots=$of_bounds_n_knots).plan",
-        "skfdp.private_bounds($of_bounds_rows, public_features=$of_bounds_public, "
-        "delta=1e-3, neighboring_relation=$neighboring_relation, "
-        "n_records=$of_bounds_n).plan",
-        "skfdp.private_bounds($of_bounds_rows, delta=1e-3, on_invalid=$on_invalid)",
-        "skfdp.private_bounds($of_bounds_rows, plan_only=$flag, delta=1e-3)",
-        "skfdp.private_bounds($of_bounds_rows, groups=$groups, delta=1e-3).plan",
-    ),
-    "private_score": (
-        "skfdp.private_score($scored_by, $audited_rows, $target, $epsilon, "
-        "$delta_or_none, metrics=$metrics, by=$by, model_is_public=$flag, "
-        "confidence=$confidence).intervals",
-        "skfdp.private_score(MODEL, X, y, 1.0, threshold=$confidence, n_bins=$n_bins, "
-        "loss_bound=$clip, n_records=$of_bounds_n, "
-        "neighboring_relation=$neighboring_relation, target_name=$target_name)",
-        "skfdp.private_score(MODEL, X, y, 1.0, groups=$groups, "
-        "sample_weight=$sample_weight, metrics=$metrics, by=$by).intervals",
-        "skfdp.private_score(REGRESSOR, X, $target, 1.0, error_bound=$clip, "
-        "metrics=$metrics, ledger=LEDGER())",
-    ),
-    "PrivateScore": (
-        "skfdp.private_score(MODEL, X, y, 1.0, metrics=$metrics, by=$by).to_dict()",
-    ),
-    "PrivateThreshold": (
-        "skfdp.private_score(MODEL, X, y, 1.0, n_bins=$n_bins, metrics=$metrics)"
-        ".best_threshold($choice_metric).apply($scored_by).predict($audited_rows)",
-    ),
-    "PrivateTemperature": (
-        "skfdp.private_score(MODEL, X, y, $epsilon, metrics=$metrics)"
-        ".best_temperature().apply($scored_by).predict_proba($audited_rows)",
-    ),
-    "make_private_scorer": (
-        "skfdp.make_private_scorer($metrics, epsilon=$epsilon, delta=$delta_or_none, "
-        "ledger=LEDGER(), threshold=$confidence)($scored_by, X, y)",
-        "skfdp.make_private_scorer($metrics, epsilon=1.0, ledger=$ledger_path)",
-        "skfdp.make_private_scorer(epsilon=1.0, ledger=LEDGER(), groups=$groups)",
-    ),
-    "PrivacyReport": (
-        "PrivacyReport.from_dict(MERGED(REPORT.to_dict(), $facts))",
-        "PrivacyReport.from_dict($values)",
-        "REPORT.at_delta($delta).statement()",
-        "REPORT.to_json(indent=$indent)",
-        "REPORT.plot_curve($ax, epsilons=$points)",
-    ),
-    "report": ("skfdp.report($reported, delta=$delta_or_none)",),
-    "open_table": ("skfdp.open_table($path)", "skfdp.open_table($values)"),
-    "FitPlan": (
-        "FITPLAN.to_dict()",
-        "skfdp.DPSGDFClassifier(epsilon=$epsilon, delta=$delta, classes=$classes, "
-        "bounds=$bounds).plan(np.zeros((30, 3))).to_dict()",
-        "skfdp.FeatureDPRegressor(epsilon=$epsilon, delta=$delta, "
-        "target_bounds=$target_bounds, bounds=$bounds).plan(np.zeros((30, 3))).epsilon",
-    ),
-    "PrivacyLedger": (
-        "PrivacyLedger($ledger_path, epsilon=$ceiling, delta=$delta_or_none, "
-        "neighboring_relation=$neighboring_relation, public=$public_set, "
-        "dataset=$dataset)",
-        "PrivacyLedger(tmp / 'a.sqlite', dataset=$dataset).charge($events)",
-        "LEDGER().charge($events, label=$label, plan=$plan)",
-        "LEDGER().charge($events)",
-        "LEDGER().charge_nonprivate(label=$label)",
-        "LEDGER().part(rows=$rows, column=$column, value=$part_value)",
-        "LEDGER().part(rows=$rows).charge($events)",
-        "LEDGER().part(column=$column, value=$part_value).charge([PUBLIC])",
-        "LEDGER().spent($delta_or_none)",
-        "LEDGER().remaining($delta_or_none)",
-        "LEDGER().to_json(indent=$indent)",
-        "LEDGER().to_dataframe()",
-        "PrivacyLedger.from_json($text, $ledger_path)",
-        "LEDGER().check_report($report)",
-        "PrivacyLedger(tmp / 'b.sqlite').check_report($report)",
-        "PrivacyLedger.resolve($ledger_path)",
-        "repr(PrivacyLedger($ledger_path, public=$public_set))",
-    ),
-    "EffectsDisplay": (
-        "EffectsDisplay.from_estimator($drawn, columns=$columns, "
-        "target=$label_target, ax=$ax)",
-        "EffectsDisplay.from_estimator($drawn, encoder=$encoder)",
-    ),
-    "LedgerDisplay": (
-        "LedgerDisplay.from_ledger(LEDGER(), delta=$delta_or_none, "
-        "against=$against, ax=$ax)",
-        "LedgerDisplay.from_ledger($ledger_path, delta=$delta_or_none)",
-    ),
-    "audit_replay": (
-        "audit_replay($audited, $audited_rows, $target, neighbours=$neighbours, "
-        "n_neighbours=$n_neighbours, trace=$trace, fit_params=$fit_params, "
-        "random_state=$random_state)",
-    ),
-    "audit_mechanism": (
-        "audit_mechanism($plan, n_trials=$n_trials, confidence=$confidence, "
-        "delta=$delta_or_none, random_state=$random_state)",
-        "audit_mechanism($events, n_trials=100, random_state=0)",
-    ),
-    "audit_estimator": (
-        "audit_estimator($audited, $audited_rows, $target, n_canaries=$n_canaries, "
-        "n_guesses=$n_canaries, canaries=$canaries, tails=$tails, "
-        "confidence=$confidence, score=$score)",
-        "audit_estimator($audited, X, y, public_features=$public_features, "
-        "public_target=$public_target, random_state=$random_state)",
-    ),
-    "AuditResult": (
-        "MECHANISM.attach_to($report)",
-        "MECHANISM.plot($ax)",
-        "REPLAY.attach_to($report)",
-        "str(REPLAY) + str(MECHANISM) + repr(RUN)",
-        "RUN.plot($ax)",
-        "REPLAY.plot($ax)",
-        "RUN.attach_to($report)",
-    ),
-}
+TEMPLATES = domains(
+    r"""
+    private_bounds: skfdp.private_bounds($of_bounds_rows, $of_bounds_columns,
+        epsilon=$epsilon, delta=$delta, n_knots=$of_bounds_n_knots).plan |
+        skfdp.private_bounds($of_bounds_rows, public_features=$of_bounds_public,
+        delta=1e-3, neighboring_relation=$neighboring_relation,
+        n_records=$of_bounds_n).plan | skfdp.private_bounds($of_bounds_rows, delta=1e-3,
+        on_invalid=$on_invalid) | skfdp.private_bounds($of_bounds_rows, plan_only=$flag,
+        delta=1e-3) | skfdp.private_bounds($of_bounds_rows, groups=$groups,
+        delta=1e-3).plan
+    private_score: skfdp.private_score($scored_by, $audited_rows, $target, $epsilon,
+        $delta_or_none, metrics=$metrics, by=$by, model_is_public=$flag,
+        confidence=$confidence).intervals | skfdp.private_score(MODEL, X, y, 1.0,
+        threshold=$confidence, n_bins=$n_bins, loss_bound=$clip,
+        n_records=$of_bounds_n, neighboring_relation=$neighboring_relation,
+        target_name=$target_name) | skfdp.private_score(MODEL, X, y, 1.0,
+        groups=$groups, sample_weight=$sample_weight, metrics=$metrics,
+        by=$by).intervals | skfdp.private_score(REGRESSOR, X, $target, 1.0,
+        error_bound=$clip, metrics=$metrics, ledger=LEDGER())
+    PrivateScore: skfdp.private_score(MODEL, X, y, 1.0, metrics=$metrics,
+        by=$by).to_dict()
+    PrivateThreshold: skfdp.private_score(MODEL, X, y, 1.0, n_bins=$n_bins,
+        metrics=$metrics).best_threshold($choice_metric).apply($scored_by).predict($audited_rows)
+    PrivateTemperature: skfdp.private_score(MODEL, X, y, $epsilon,
+        metrics=$metrics).best_temperature().apply($scored_by).predict_proba($audited_rows)
+    make_private_scorer: skfdp.make_private_scorer($metrics, epsilon=$epsilon,
+        delta=$delta_or_none, ledger=LEDGER(), threshold=$confidence)($scored_by, X, y)
+        | skfdp.make_private_scorer($metrics, epsilon=1.0, ledger=$ledger_path) |
+        skfdp.make_private_scorer(epsilon=1.0, ledger=LEDGER(), groups=$groups)
+    PrivacyReport: PrivacyReport.from_dict(MERGED(REPORT.to_dict(), $facts)) |
+        PrivacyReport.from_dict($values) | REPORT.at_delta($delta).statement() |
+        REPORT.to_json(indent=$indent) | REPORT.plot_curve($ax, epsilons=$points)
+    report: skfdp.report($reported, delta=$delta_or_none)
+    open_table: skfdp.open_table($path) | skfdp.open_table($values)
+    FitPlan: FITPLAN.to_dict() | skfdp.DPSGDFClassifier(epsilon=$epsilon, delta=$delta,
+        classes=$classes, bounds=$bounds).plan(np.zeros((30, 3))).to_dict() |
+        skfdp.FeatureDPRegressor(epsilon=$epsilon, delta=$delta,
+        target_bounds=$target_bounds, bounds=$bounds).plan(np.zeros((30, 3))).epsilon
+    PrivacyLedger: PrivacyLedger($ledger_path, epsilon=$ceiling, delta=$delta_or_none,
+        neighboring_relation=$neighboring_relation, public=$public_set,
+        dataset=$dataset) | PrivacyLedger(tmp / 'a.sqlite',
+        dataset=$dataset).charge($events) | LEDGER().charge($events, label=$label,
+        plan=$plan) | LEDGER().charge($events) |
+        LEDGER().charge_nonprivate(label=$label) | LEDGER().part(rows=$rows,
+        column=$column, value=$part_value) | LEDGER().part(rows=$rows).charge($events) |
+        LEDGER().part(column=$column, value=$part_value).charge([PUBLIC]) |
+        LEDGER().spent($delta_or_none) | LEDGER().remaining($delta_or_none) |
+        LEDGER().to_json(indent=$indent) | LEDGER().to_dataframe() |
+        PrivacyLedger.from_json($text, $ledger_path) | LEDGER().check_report($report) |
+        PrivacyLedger(tmp / 'b.sqlite').check_report($report) |
+        PrivacyLedger.resolve($ledger_path) | repr(PrivacyLedger($ledger_path,
+        public=$public_set))
+    EffectsDisplay: EffectsDisplay.from_estimator($drawn, columns=$columns,
+        target=$label_target, ax=$ax) | EffectsDisplay.from_estimator($drawn,
+        encoder=$encoder)
+    LedgerDisplay: LedgerDisplay.from_ledger(LEDGER(), delta=$delta_or_none,
+        against=$against, ax=$ax) | LedgerDisplay.from_ledger($ledger_path,
+        delta=$delta_or_none)
+    audit_replay: audit_replay($audited, $audited_rows, $target, neighbours=$neighbours,
+        n_neighbours=$n_neighbours, trace=$trace, fit_params=$fit_params,
+        random_state=$random_state)
+    audit_mechanism: audit_mechanism($plan, n_trials=$n_trials, confidence=$confidence,
+        delta=$delta_or_none, random_state=$random_state) | audit_mechanism($events,
+        n_trials=100, random_state=0)
+    audit_estimator: audit_estimator($audited, $audited_rows, $target,
+        n_canaries=$n_canaries, n_guesses=$n_canaries, canaries=$canaries, tails=$tails,
+        confidence=$confidence, score=$score) | audit_estimator($audited, X, y,
+        public_features=$public_features, public_target=$public_target,
+        random_state=$random_state)
+    AuditResult: MECHANISM.attach_to($report) | MECHANISM.plot($ax) |
+        REPLAY.attach_to($report) | str(REPLAY) + str(MECHANISM) + repr(RUN) |
+        RUN.plot($ax) | REPLAY.plot($ax) | RUN.attach_to($report)
+    """
+)
 #: Slots whose odd texts would be paths, or arrays of gigabytes.
 _NO_ODD = ("n_trials", "n_neighbours", "n_canaries", "ledger_path", "path", "facts")
 

@@ -100,17 +100,15 @@ def judge_refusal(error, packages, refusals):
 
 
 def _sentence_faults(text):
-    """Return what a message of ours lacks."""
-    found = []
-    if "\n" in text:
-        found.append(f"the message has several lines: {_start(text)}")
-    if len(text.split()) < _FEWEST_WORDS:
-        found.append(f"the message is no sentence: {_start(text)}")
-    if not _REMEDY.search(text):
-        found.append(f"the message expects nothing: {_start(text)}")
-    if " object at 0x" in text:
-        found.append(f"the message holds an address: {_start(text)}")
-    return found
+    broken = {
+        "has several lines": "\n" in text,
+        "is no sentence": len(text.split()) < _FEWEST_WORDS,
+        "expects nothing": not _REMEDY.search(text),
+        "holds an address": " object at 0x" in text,
+    }
+    return [
+        f"the message {one}: {_start(text)}" for one, is_so in broken.items() if is_so
+    ]
 
 
 def _origin(error):
@@ -197,7 +195,6 @@ class _Log(logging.Handler):
         self.lines = []
 
     def emit(self, record):
-        """Keep one line."""
         # Loggers of compilers print their own progress, thousands of lines of it.
         if not record.name.startswith(("numba", "matplotlib")):
             self.lines.append(record.getMessage())

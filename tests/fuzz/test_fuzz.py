@@ -136,61 +136,38 @@ def chained():
         raise ValueError("X holds text: pass numbers.") from None
 
 
-def printed():
-    print("fitted with 0.73519411")
-
-
-def logged():
-    logging.getLogger("a").info("row %s", "s3cr3t-1")
-
-
 def warned(category, message="this is too small: raise it."):
     warnings.warn(message, category, stacklevel=2)
 
 
-def of_many_lines():
-    refuse(ValueError, "X must be a table:\n[[0, 1]]")
-
-
+#: By kind: a call that breaks the rule, and a part of the fault that is found.
 PLANTED = {
     "a datum": (lambda: refuse(ValueError, "y=0.735194 must be 0."), "a datum is told"),
-    "a scaled datum": (
-        lambda: refuse(ValueError, "y must be 0, not 7351.9402."),
-        "a datum is told",
-    ),
+    "a scaled datum": (lambda: refuse(ValueError, "y=7351.9402 must be 0."), "a datum"),
     "a label": (lambda: refuse(ValueError, "'s3cr3t-3' must be a number."), "a datum"),
     "a date": (lambda: refuse(ValueError, "2173-05-09 must be earlier."), "a datum"),
     "a datum in the cause": (chained, "a datum is told"),
-    "a datum that is printed": (printed, "a datum is told"),
-    "a datum that is logged": (logged, "a datum is told"),
+    "a printed datum": (lambda: print("fitted with 0.73519411"), "a datum is told"),
+    "a logged datum": (lambda: logging.info("row %s", "s3cr3t-1"), "a datum is told"),
     "a datum in a warning": (lambda: warned(UserWarning, "s3cr3t-1"), "a datum"),
     "a datum in a repr": (lambda: Talkative("0.735194"), "a datum is told"),
     "a broken repr": (lambda: Talkative(3), "its text cannot be made"),
-    "an index": (lambda: [][1], "IndexError is no refusal"),
     "a key": (lambda: {}["a"], "KeyError is no refusal"),
-    "a division": (lambda: 1 // 0, "ZeroDivisionError is no refusal"),
-    "an overflow": (lambda: float(10**400), "OverflowError is no refusal"),
     "a recursion": (lambda: refuse(RecursionError, "deep"), "RecursionError is no"),
     "an exit": (lambda: sys.exit(1), "SystemExit is no refusal"),
     "a conversion": (lambda: float("a"), "ValueError was not raised by us"),
-    "a comparison": (lambda: 1 < "a", "TypeError was not raised by us"),
     "an attribute": (lambda: (1).fit, "AttributeError was not raised by us"),
-    "a shape": (lambda: np.ones(2) @ np.ones(3), "ValueError was not raised by us"),
     "a library": (lambda: json.loads("{"), "JSONDecodeError was not raised by us"),
     "a trap": (lambda: np.float64(1) / np.float64(0), "FloatingPointError is no"),
     "NumPy's warning": (lambda: warned(RuntimeWarning), "RuntimeWarning: "),
     "a deprecation": (lambda: warned(FutureWarning), "FutureWarning: "),
-    "an unclosed file": (lambda: warned(ResourceWarning), "ResourceWarning: "),
     "no sentence": (lambda: refuse(ValueError, "bad X"), "is no sentence"),
-    "no remedy": (
-        lambda: refuse(ValueError, "something about X went wrong"),
-        "expects nothing",
-    ),
+    "no remedy": (lambda: refuse(ValueError, "X went so wrong"), "expects nothing"),
     "an address": (
-        lambda: refuse(ValueError, f"X={object()} must be a table."),
-        "holds an address",
+        lambda: refuse(ValueError, f"X={object()} must be 0."),
+        "an address",
     ),
-    "several lines": (of_many_lines, "has several lines"),
+    "lines": (lambda: refuse(ValueError, "X must be:\n[[0, 1]]"), "has several lines"),
     "an OSError": (lambda: open("/nobody/x"), "FileNotFoundError is no refusal"),
 }
 
