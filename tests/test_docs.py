@@ -47,9 +47,15 @@ CALLED = (
     "get_feature_names_out",
 )
 
-needs_docs = pytest.mark.skipif(
-    not DOCS.is_dir(), reason="the docs folder is not beside the tests"
-)
+
+def needs_docs(test):
+    """Mark what tests the pages alone."""
+    reason = "the docs folder is not beside the tests"
+    return pytest.mark.nightly(
+        pytest.mark.skipif(not DOCS.is_dir(), reason=reason)(test)
+    )
+
+
 needs_readme = pytest.mark.skipif(
     not README.is_file(), reason="README.rst is not beside the tests"
 )

@@ -14,8 +14,14 @@ import skfdp
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(
+        not EXAMPLES.is_dir(), reason="the examples are not beside the tests"
+    ),
+]
 
-@pytest.mark.nightly
+
 @pytest.mark.parametrize(
     "path", sorted(EXAMPLES.glob("plot_*.py")), ids=lambda path: path.stem
 )
@@ -38,8 +44,6 @@ def test_it_runs(path, tmp_path):
 
 
 def test_there_are_some():
-    if not EXAMPLES.is_dir():
-        pytest.skip("the examples are not beside the tests")
     names = {path.name for path in EXAMPLES.glob("*.py")}
     assert {
         "plot_privacy_officer.py",
@@ -49,10 +53,7 @@ def test_there_are_some():
     assert all(name.startswith(("plot_", "data_")) for name in names)
 
 
-@pytest.mark.nightly
 def test_label_dp_on_images():
-    if not EXAMPLES.is_dir():
-        pytest.skip("the examples are not beside the tests")
     run = subprocess.run(
         [sys.executable, str(EXAMPLES / "data_label_dp_images.py"), "--quick"],
         capture_output=True,
@@ -68,8 +69,6 @@ def test_label_dp_on_images():
 @pytest.fixture
 def image_example():
     """Return the public names of the example."""
-    if not EXAMPLES.is_dir():
-        pytest.skip("the examples are not beside the tests")
     return runpy.run_path(str(EXAMPLES / "data_label_dp_images.py"))
 
 
@@ -87,8 +86,6 @@ def test_image_features_see_no_label(image_example):
 @pytest.fixture(scope="module")
 def features():
     """Return the names of the example of fixed features."""
-    if not EXAMPLES.is_dir():
-        pytest.skip("the examples are not beside the tests")
     return runpy.run_path(str(EXAMPLES / "data_pixels.py"))
 
 

@@ -12,9 +12,13 @@ from scipy.special import expit, softmax
 
 FOLDER = Path(__file__).parents[1] / "benchmarks" / "reproduce"
 
-pytestmark = pytest.mark.skipif(
-    not FOLDER.exists(), reason="the benchmarks are not part of an installed package"
-)
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(
+        not FOLDER.exists(),
+        reason="the benchmarks are not part of an installed package",
+    ),
+]
 
 
 @pytest.fixture(scope="module")

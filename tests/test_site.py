@@ -111,8 +111,8 @@ class TestFormulas:
 )
 def test_five_parameters_matter(name):
     estimator = getattr(skfdp, name)
-    told = estimator.__doc__.partition("    Parameters\n")[0]
-    five = re.findall(r"^    `(\w+)`  ", told, re.MULTILINE)
+    told = inspect.getdoc(estimator).partition("\nParameters\n")[0]
+    five = re.findall(r"^`(\w+)`  ", told, re.MULTILINE)
     assert len(five) == 5
     assert set(five) <= set(inspect.signature(estimator).parameters)
 

@@ -10,6 +10,7 @@ import collections
 import dataclasses
 import functools
 import inspect
+import itertools
 import re
 from pathlib import Path
 
@@ -19,7 +20,6 @@ from docutils.statemachine import StringList
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
-ROOMS = "privacy kernels queries releases records encoding estimators audit".split()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +44,9 @@ class Claim:
     proofs: tuple[str, ...]
 
     @property
-    def room(self):
-        return Path(self.path).parts[1]
+    def package(self):
+        """The package that the file is in, with its dots."""
+        return ".".join(Path(self.path).parent.parts[:2])
 
     @property
     def tests(self):
@@ -55,13 +56,12 @@ class Claim:
 
 
 def claims():
-    """Return the claims of the package in the order of its rooms."""
+    """Return the claims of the package, folder by folder."""
     found = []
-    for room in ROOMS:
-        for path in sorted((ROOT / "skfdp" / room).rglob("*.py")):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            found += _of(tree, str(path.relative_to(ROOT)), ())
-    return found
+    for path in sorted((ROOT / "skfdp").rglob("*.py"), key=lambda path: path.parts):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found += _of(tree, str(path.relative_to(ROOT)), ())
+    return sorted(found, key=lambda claim: claim.package)
 
 
 def _of(node, path, above):
@@ -117,16 +117,14 @@ def _lines(claim):
 
 
 class Claims(Directive):
-    """The list, by room."""
+    """The list, by package."""
 
     def run(self):
         lines = []
-        for room in ROOMS:
-            here = [claim for claim in claims() if claim.room == room]
-            if here:
-                lines += [f".. rubric:: ``skfdp.{room}``", ""]
-                for claim in here:
-                    lines += _lines(claim)
+        for package, here in itertools.groupby(claims(), lambda one: one.package):
+            lines += [f".. rubric:: ``{package}``", ""]
+            for claim in here:
+                lines += _lines(claim)
         box = nodes.container()
         self.state.nested_parse(StringList(lines, "claims"), self.content_offset, box)
         return box.children
