@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 import string
 import tempfile
 import warnings
@@ -10,10 +11,8 @@ from pathlib import Path
 import numpy as np
 from fuzz_values import BY_NAME, ODD, domains, value_of
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from scipy.sparse import csr_array
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import skfdp
 from skfdp import audit, inspection, privacy
@@ -215,38 +214,33 @@ def text_calls(draw, name):
     return TextCall(template, found)
 
 
-# What texts may name. Each is made when it is first used: fits take a while.
-_FACTS = {"label": "x", "noise_std": (9.0,), "clip_norm": 1.0, "sensitivity": 1.0}
-_SMALL = {"bounds": (0, 1), "max_iter": 2, "delta": 1e-3}
-_ROWS = np.random.default_rng(0).random((12, 2)) * (np.arange(12) % 2)[:, None]
-_X, _Y = 0.735194 + 1e-6 * _ROWS, np.arange(12) % 2
+#: What texts may name, as texts; each is made when it is first used: fits take a while.
 _MADE = {
-    "tmp": lambda: Path(tempfile.mkdtemp(dir=".")),
-    "EVENT": lambda: privacy.Event(**_FACTS),
-    "OTHER": lambda: privacy.Event(**_FACTS, neighboring_relation="replace_special"),
-    "SAMPLED": lambda: privacy.Event(**_FACTS, n_steps=5, sampling_rate=0.1),
-    "PUBLIC": lambda: privacy.Event(**_FACTS, public_features=("a",)),
-    "NAMED": lambda: privacy.Event(**_FACTS, public_features=("a",), target_name="y"),
-    "SELECTION": lambda: privacy.Selection(**_FACTS, gamma=0.5),
-    "PLAN": lambda: privacy.calibrate(1.0, 1e-5, n_steps=3),
-    "FITPLAN": lambda: _made("UNFITTED").plan(_X, _Y),
-    "REPORT": lambda: _made("MODEL").privacy_,
-    "MECHANISM": lambda: audit.audit_mechanism(
-        _made("FITPLAN"), n_trials=100, random_state=0
-    ),
-    "REPLAY": lambda: audit.audit_replay(_made("UNFITTED"), _X, _Y, n_neighbours=2),
-    "RUN": lambda: audit.audit_estimator(_made("UNFITTED"), _X, _Y, random_state=0),
-    "UNFITTED": lambda: skfdp.DPSGDFClassifier(**_SMALL),
-    "MODEL": lambda: skfdp.DPSGDFClassifier(**_SMALL).fit(_X, _Y),
-    "REGRESSOR": lambda: skfdp.DPSGDFRegressor(**_SMALL, target_bounds=(0, 1)).fit(
-        _X, _Y
-    ),
-    "MULTICLASS": lambda: skfdp.DPSGDFClassifier(**_SMALL).fit(_X, np.arange(12) % 3),
-    "NETWORK": lambda: skfdp.FeatureDPMLPClassifier(
-        **_SMALL, hidden_layer_sizes=(3,)
-    ).fit(_X, _Y),
-    "PIPELINE": lambda: make_pipeline(StandardScaler(), _made("UNFITTED")).fit(_X, _Y),
+    name: text
+    for name, (text,) in domains(
+        r"""
+    EVENT: Event(**FACTS)
+    OTHER: Event(**FACTS, neighboring_relation="replace_special")
+    SAMPLED: Event(**FACTS, n_steps=5, sampling_rate=0.1)
+    PUBLIC: Event(**FACTS, public_features=("a",))
+    NAMED: Event(**FACTS, public_features=("a",), target_name="y")
+    SELECTION: privacy.Selection(**FACTS, gamma=0.5)
+    PLAN: privacy.calibrate(1.0, 1e-5, n_steps=3)
+    FITPLAN: UNFITTED.plan(X, y)
+    REPORT: MODEL.privacy_
+    MECHANISM: audit_mechanism(FITPLAN, n_trials=100, random_state=0)
+    REPLAY: audit_replay(UNFITTED, X, y, n_neighbours=2)
+    RUN: audit_estimator(UNFITTED, X, y, random_state=0)
+    UNFITTED: skfdp.DPSGDFClassifier(**SMALL)
+    MODEL: skfdp.DPSGDFClassifier(**SMALL).fit(X, y)
+    REGRESSOR: skfdp.DPSGDFRegressor(**SMALL, target_bounds=(0, 1)).fit(X, y)
+    MULTICLASS: skfdp.DPSGDFClassifier(**SMALL).fit(X, np.arange(12) % 3)
+    NETWORK: skfdp.FeatureDPMLPClassifier(**SMALL, hidden_layer_sizes=(3,)).fit(X, y)
+    PIPELINE: make_pipeline(StandardScaler(), UNFITTED).fit(X, y)
+    """
+    ).items()
 }
+_ROWS = np.random.default_rng(0).random((12, 2)) * (np.arange(12) % 2)[:, None]
 
 
 def _ledger():
@@ -257,42 +251,33 @@ def _ledger():
 
 def _merged(values, changes):
     """Return values with some of them changed, or what is no mapping as it is."""
-    if isinstance(values, dict) and isinstance(changes, dict):
-        return values | changes
-    return changes
+    both = isinstance(values, dict) and isinstance(changes, dict)
+    return values | changes if both else changes
 
 
-def _axes():
-    from matplotlib.figure import Figure
-
-    return Figure().add_subplot()
+_KNOWN = {
+    name: getattr(home, name)
+    for home in (privacy, inspection, audit)
+    for name in home.__all__
+}
+_KNOWN |= {
+    **{"skfdp": skfdp, "privacy": privacy, "csr_array": csr_array},
+    **{"X": 0.735194 + 1e-6 * _ROWS, "y": np.arange(12) % 2},
+    **{"LEDGER": _ledger, "AX": lambda: Figure().add_subplot(), "MERGED": _merged},
+    "FACTS": {"label": "x", "noise_std": (9.0,), "clip_norm": 1.0, "sensitivity": 1.0},
+    "SMALL": {"bounds": (0, 1), "max_iter": 2, "delta": 1e-3},
+}
 
 
 @functools.cache
 def _made(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _MADE[name]()
-
-
-@functools.cache
-def _known():
-    """Return the public names, and what is made anew by each call."""
-    found = {}
-    for room in (privacy, inspection, audit):
-        found |= {name: getattr(room, name) for name in room.__all__}
-    return found | {
-        "skfdp": skfdp,
-        "X": _X,
-        "y": _Y,
-        "LogisticRegression": LogisticRegression,
-        "LEDGER": _ledger,
-        "AX": _axes,
-        "MERGED": _merged,
-        "csr_array": csr_array,
-    }
+        return value_of(_MADE[name], **names_of(_MADE[name]))
 
 
 def names_of(text):
     """Return what a text names."""
-    return _known() | {name: _made(name) for name in _MADE if name in text}
+    made = {name: _made(name) for name in _MADE if re.search(rf"\b{name}\b", text)}
+    made |= {"tmp": Path(tempfile.mkdtemp(dir="."))} if "tmp" in text else {}
+    return _KNOWN | made

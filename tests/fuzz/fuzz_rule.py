@@ -151,8 +151,10 @@ def _own_texts(value, packages, faults):
 @contextlib.contextmanager
 def _watched(texts, faults):
     """Collect what a call says beside its result, with traps on."""
-    out, log = io.StringIO(), _Log()
-    root = logging.getLogger()
+    out, root = io.StringIO(), logging.getLogger()
+    log = logging.StreamHandler(out)
+    # Loggers of compilers print their own progress, thousands of lines of it.
+    log.addFilter(lambda line: not line.name.startswith(("numba", "matplotlib")))
     level = root.level
     root.addHandler(log)
     root.setLevel(logging.DEBUG)
@@ -169,7 +171,7 @@ def _watched(texts, faults):
         finally:
             root.removeHandler(log)
             root.setLevel(level)
-            texts += [out.getvalue(), *log.lines, *(str(w.message) for w in seen)]
+            texts += [out.getvalue(), *(str(w.message) for w in seen)]
             faults += [
                 f"{w.category.__name__}: {_start(str(w.message))}"
                 for w in seen
@@ -185,19 +187,6 @@ def _is_foreign(warning):
     return warning.category is UserWarning and bool(
         roots & {*Path(warning.filename).parents}
     )
-
-
-class _Log(logging.Handler):
-    """A handler that keeps what is logged."""
-
-    def __init__(self):
-        super().__init__()
-        self.lines = []
-
-    def emit(self, record):
-        # Loggers of compilers print their own progress, thousands of lines of it.
-        if not record.name.startswith(("numba", "matplotlib")):
-            self.lines.append(record.getMessage())
 
 
 @contextlib.contextmanager
