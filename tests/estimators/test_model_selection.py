@@ -478,9 +478,14 @@ class TestRuns:
         assert not releases
 
     def test_published_model_reports_the_search(self, small):
-        model = search().fit(*small)
+        # A budget of the estimator is ignored, also one without privacy.
+        model = search(base(epsilon=math.inf)).fit(*small)
         assert report(model) is model.privacy_
         assert report(model.best_estimator_) is model.privacy_
+        run = RunLedger(model.privacy_.events[0], 1e-5).budget
+        inner = model.best_estimator_.get_params()
+        assert {name: inner[name] for name in run} == run
+        assert inner["ledger"] is None and run["epsilon"] < 1
 
 
 class TestInterface:
@@ -513,15 +518,12 @@ class TestInterface:
         assert not hasattr(hinge, "predict_log_proba")
         assert hasattr(hinge, "decision_function")
 
-    def test_clone_and_pickle(self, small):
+    def test_clones_pickles_and_failed_fits(self, small):
         model = search().fit(*small)
         assert not hasattr(clone(model), "best_estimator_")
         again = pickle.loads(pickle.dumps(model))
         np.testing.assert_array_equal(again.predict(small[0]), model.predict(small[0]))
         assert again.privacy_ == model.privacy_
-
-    def test_a_failed_fit_leaves_nothing(self, small):
-        model = search().fit(*small)
         with pytest.raises(ValueError, match="epsilon=-1"):
             model.set_params(epsilon=-1).fit(*small)
         assert not hasattr(model, "best_estimator_")
