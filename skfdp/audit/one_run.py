@@ -28,6 +28,7 @@ from skfdp.audit.mechanism import (
 from skfdp.audit.replay import mask_of, n_records, prepared
 from skfdp.data.columns import public_mask
 from skfdp.data.validation import UtilityWarning, check_choice, check_number
+from skfdp.experimental.search import PrivateSearchCV
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
 from skfdp.privacy.pipelines import report
@@ -49,7 +50,7 @@ class Parts:
     relation: Relation
     last: Any  # the last step of a Pipeline, or the estimator itself
     direct: bool  # whether it sees the table itself, and no step before it does
-    count_std: float = 0.0  # noise of each released class count, 0 if there is none
+    count_std: float = 0.0  # noise of a released class count; 0: there is none
 
     @property
     def columns(self) -> np.ndarray:
@@ -132,13 +133,19 @@ def parts_of(
         )
     shows = any(event.public_target for event in events)
     counts = [event for event in events if event.label.endswith("class counts")]
+    count_std = max((event.noise_std[0] for event in counts), default=0.0)
+    direct = last is own
+    if isinstance(last, PrivateSearchCV):  # whose runs count labels by themselves
+        count_std, inner = math.inf, last.estimator
+        last = inner.steps[-1][1] if hasattr(inner, "steps") else inner
+        direct = direct and last is inner
     return Parts(
         mask,
         y is not None and not (shows if public_target is None else public_target),
         Relation.of(events[0].neighboring_relation),
         last,
-        direct=last is own,
-        count_std=max((event.noise_std[0] for event in counts), default=0.0),
+        direct,
+        count_std,
     )
 
 
@@ -689,7 +696,8 @@ def audit_estimator(
         is declared, "noise" otherwise.
     tails : {"auto", "other", "null"}, default="auto"
         Under "replace_special", what a coin that shows tails puts in the place of a
-        canary: its other value, or null. "auto": null if the table can tell it.
+        canary: its other value, or null. "auto": null if the table can tell it, and
+        leaves each class so many labels that its noisy count does not look empty.
     confidence : float, default=0.95
     score : callable, default=None
         ``score(model, X_a, y_a, X_b, y_b)`` returns a number for each canary, the
