@@ -262,7 +262,9 @@ def test_odd_arguments_are_refused_in_one_sentence(given, match):
 
 
 # Not "multiprocessing": it forks, and a fork of a process with threads may hang.
-@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize(
+    "backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)]
+)
 def test_fits_elsewhere_are_refused(backend):
     joblib = pytest.importorskip("joblib")
     with joblib.parallel_config(backend=backend):
