@@ -320,7 +320,7 @@ def private_score(
         released += (f"all of it for each {scored.by}",)
     assumed = [WEIGHTS_ARE_PUBLIC] * (sample_weight is not None)
     assumed += [SAME_PARTITIONS] * of_dask
-    said = PrivacyReport.from_events(
+    privacy = PrivacyReport.from_events(
         subject=subject,
         events=(event,),
         delta=budget.delta,
@@ -338,7 +338,7 @@ def private_score(
         receipts=[receipt],
     )
 
-    def score(entries: np.ndarray, n_own: int, group: int | None, **more):
+    def score_of(entries: np.ndarray, n_own: int, group: int | None, **more: Any):
         n_parts = len(table) if group is None else 1
         shares, spread = n_own, 1.0
         if units is not None:
@@ -365,15 +365,15 @@ def private_score(
             edges=layout.edges if layout.counts == "bins" else (),
             threshold=layout.threshold,
             spread=spread,
-            privacy_=said,
+            privacy_=privacy,
             **more,
         )
 
     sizes = scored.sizes
     groups = {
-        value: score(table[j], sizes[j], j) for j, value in enumerate(scored.groups)
+        value: score_of(table[j], sizes[j], j) for j, value in enumerate(scored.groups)
     }
-    return score(table.sum(axis=0), n_records, None, by=scored.by, groups=groups)
+    return score_of(table.sum(axis=0), n_records, None, by=scored.by, groups=groups)
 
 
 def _count(scored: Scored, n_records: int | None, budget: Budget) -> int:

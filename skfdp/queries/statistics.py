@@ -24,7 +24,13 @@ _SHRINK = 1 - 1e-9
 class _Sum:
     """A sum of contributions of norm at most 1."""
 
+    X: np.ndarray | csr_array
     clip_norm = 1.0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return self.X.shape[0]
 
     @property
     def replaced(self) -> float | None:
@@ -110,11 +116,6 @@ class RowSum(_SumOfSigns):
     def planned(cls, *, nonnegative: bool = False) -> RowSum:
         """Return the sum of no rows, for plans that need its bounds."""
         return cls(np.empty((0, 0)), RowMap(), 0, nonnegative)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.X.shape[0]
 
     @property
     def shape(self) -> tuple[int]:
@@ -218,11 +219,6 @@ class CrossSum(_SumOfSigns):
         """Return the sum of no records, for plans that need its bounds."""
         none = np.empty((0, 0))
         return cls(none, RowMap(), none.astype(np.int16), nonnegative)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of records."""
-        return len(self.X)
 
     @property
     def shape(self) -> tuple[int]:
@@ -598,11 +594,6 @@ class BinCounts(_Sum):
     def planned(cls, n_columns: int) -> BinCounts:
         """Return the counts of no records, for plans that need their bounds."""
         return cls(np.empty((0, n_columns)), Binades())
-
-    @property
-    def n_rows(self) -> int:
-        """Number of records."""
-        return self.X.shape[0]
 
     @property
     def shape(self) -> tuple[int, int]:
