@@ -39,8 +39,11 @@ from skfdp.queries.statistics import ScoreTable
 from skfdp.solvers.method import Budget
 from skfdp.solvers.parameters import declared_by, public_count, warn_of_large
 from skfdp.solvers.score import (
+    DEFAULTS,
     METRICS,
+    NUMBERS,
     SMALLER,
+    TWO,
     Layout,
     NoisyTable,
     Scored,
@@ -282,10 +285,12 @@ def private_score(
     reach = 1.0 if units is None else units.reach
     budget = Budget(float(epsilon), float(delta), relation, facts, reach=reach)
     n_records = _count(scored, n_records, budget)
-    metrics = check_metrics(metrics, scored_by.task)
+    task = scored_by.task
+    metrics = DEFAULTS[task] if metrics is None else metrics
+    metrics = check_metrics(metrics, METRICS[task], f" for a model of {task}")
     check_methods(scored_by, metrics)
     layout = Layout(
-        task=scored_by.task,
+        task=task,
         metrics=metrics,
         n_classes=0 if classes is None else len(classes),
         edges=(float(threshold),),
@@ -434,9 +439,7 @@ def _planned(
 _LEFT_OUT = {"model", "X", "y", "epsilon", "delta", "metrics", "by", "ledger"}
 _LEFT_OUT |= {"model_is_public", "sample_weight"}
 _SETTINGS = frozenset(inspect.signature(private_score).parameters) - _LEFT_OUT
-_SCALARS = frozenset(name for names in METRICS.values() for name in names) - {
-    "confusion_matrix"
-}
+_SCALARS = sorted({*METRICS[TWO], *METRICS[NUMBERS]} - {"confusion_matrix"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -567,15 +570,9 @@ def make_private_scorer(
             f"groups={shown(settings['groups'])} must be the name of a column of X: "
             "the folds of a scorer have rows of their own."
         )
-    one = isinstance(metrics, str)
-    named = (metrics,) if one else tuple(metrics) if np.iterable(metrics) else ()
-    if not named or not all(isinstance(n, str) and n in _SCALARS for n in named):
-        raise ValueError(
-            f"metrics={shown(metrics)} must be some of "
-            f"{', '.join(map(repr, sorted(_SCALARS)))}."
-        )
+    named = check_metrics(metrics, _SCALARS)
     return PrivateScorer(
-        metrics if one else named,
+        metrics if isinstance(metrics, str) else named,
         float(epsilon),
         None if delta is None else float(delta),
         PrivacyLedger.resolve(ledger),

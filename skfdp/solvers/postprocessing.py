@@ -122,16 +122,9 @@ def expected(
 ) -> np.ndarray:
     """Return the released step, each block times the part that is not noise.
 
-    Parameters
-    ----------
-    step : ndarray of shape (n_outputs, n_columns)
-        What the descent added to its start.
-    blocks : list of Block
-    walk : Walk
-    variance : float
-        Of a label at the start, over the records: the curvature of the loss.
-    clip_norm : float
-        What the gradients of `walk` are divided by.
+    The step, of shape (n_outputs, n_columns), is what the descent added to its start;
+    `variance` is that of a label there, over the records: the curvature of the loss.
+    What the gradients of `walk` are divided by is `clip_norm`.
     """
     found = step - step.mean(axis=0) if len(step) > 1 else step.copy()
     cut = min(1.0, clip_norm / math.sqrt(variance))
@@ -214,19 +207,8 @@ def temperature(
     The slope of the loss along the step is taken to be linear in the factor a, ``H (a -
     a_0)``. The factor a_0 has a half-normal prior around 0, where the start is, the
     narrower the less the noise leaves to see; the curvature H one that is flat in its
-    logarithm.
-
-    Parameters
-    ----------
-    slopes : ndarray of shape (2,)
-        Released, at `POINTS`.
-    noise_std : float
-        Of each.
-    n_records : int
-    reach : float
-        Of the query.
-    variance : float
-        Of a label at the start: what the curvature is about.
+    logarithm. The slopes are released, at `POINTS`, each with noise of `noise_std`; the
+    variance of a label at the start is what the curvature is about.
     """
     usual = variance * n_records * reach / REACH
     # Where the slopes tell nothing, nothing is taken: the prior would be a bet.
@@ -253,22 +235,9 @@ def scaled(
 ) -> np.ndarray:
     """Return the start plus as much of the descent's step as is worth taking.
 
-    Parameters
-    ----------
-    theta, start : ndarray of shape (n_outputs, n_columns)
-        Where the descent ended, and where it began.
-    query : LinearQuery
-        Of the descent.
-    offset : float64 ndarray of shape (n_rows, n_outputs) or None
-        Margins of a public model.
-    public : PublicRecords
-    blocks : list of Block
-    walk : Walk
-    bias : float or None
-        Value of the constant column; None: no intercept.
-    event : Event
-        Of the measurement.
-    desk : Desk
+    Of the descent are its end `theta`, `query`, `blocks`, `walk`, `bias` (the value of
+    the constant column; None: no intercept) and `offset`, the margins of a public model
+    or None. `event` is that of the measurement.
     """
     margins = offset
     if margins is None:  # an intercept or zero, the same for every record
@@ -567,14 +536,8 @@ class CoefficientNoise:
     ) -> CoefficientNoise:
         """Return the noise of a descent, as large as it can be.
 
-        Parameters
-        ----------
-        std : ndarray of shape (n_outputs, n_columns)
-            Of each weight of the loop, independent of one another.
-        coordinates : Coordinates
-            Of the loop.
-        of_mean : ndarray of shape (n_outputs,)
-            Standard deviation of what earlier releases add to the intercept.
+        `std` is that of each weight of the loop, independent of one another, and
+        `of_mean` that of what earlier releases add to each intercept.
         """
         n_columns = std.shape[1]
         # fold is linear, and pull its adjoint: what a weight does to each coefficient

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,20 +55,10 @@ def bounded_interval(
     variance: Callable[[np.ndarray], np.ndarray],
     confidence: float,
 ) -> tuple[float, float]:
-    """Return a confidence interval of a number in [0, 1].
+    """Return a confidence interval of a number in [0, 1]: what is not rejected.
 
-    Parameters
-    ----------
-    estimate : float
-        Normal around the number, if unclipped.
-    variance : callable
-        Variance of the estimate for each value of an array that the number may have.
-    confidence : float
-
-    Returns
-    -------
-    low, high : float
-        Of the values that are not rejected.
+    The estimate is normal around the number, if unclipped, with a variance that is a
+    function of an array of what the number may be.
     """
     nearest = min(max(estimate, 0.0), 1.0)
 
@@ -484,20 +474,17 @@ class Layout:
         return found
 
 
-def check_metrics(metrics: Any, task: str) -> tuple[str, ...]:
-    """Return the metrics that are asked for, each once."""
-    if metrics is None:
-        return DEFAULTS[task]
+def check_metrics(metrics: Any, known: Iterable[str], of: str = "") -> tuple[str, ...]:
+    """Return the metrics that are asked for, each once; `of` ends the refusal."""
     named = [metrics] if isinstance(metrics, str) else metrics
-    known = METRICS[task]
     try:
         found = tuple(dict.fromkeys(named))
     except TypeError:
         found = ()
     if not found or not all(isinstance(n, str) and n in known for n in found):
         raise ValueError(
-            f"metrics={shown(metrics)} must be some of {', '.join(map(repr, known))} "
-            f"for a model of {task}."
+            f"metrics={shown(metrics)} must be some of {', '.join(map(repr, known))}"
+            f"{of}."
         )
     return found
 

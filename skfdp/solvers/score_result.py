@@ -565,24 +565,18 @@ class PrivateScore:
         report = self.privacy_
         lines = [
             f"<PrivateScore: epsilon={epsilon_text(report)}, delta={report.delta:g}, "
-            f"{100 * self.confidence:g} % intervals",
-            *self._lines(""),
+            f"{100 * self.confidence:g} % intervals"
         ]
-        for name, one in self.groups.items():
-            lines += one._lines(f"{self.by} = {name}: ")
-        return "\n".join(lines) + ">"
-
-    def _lines(self, prefix: str) -> list[str]:
-        found = []
-        for name, value in self.values.items():
-            low, high = self.intervals[name]
-            text = f"{value:.3f} [{low:.3f}, {high:.3f}]"
-            if math.isnan(value):
-                text = "undetermined: too few records for this noise"
-            found.append(f"  {prefix}{name} {text}")
+        parts = {f"{self.by} = {name}: ": one for name, one in self.groups.items()}
+        for prefix, one in {"": self, **parts}.items():
+            for name, (low, high) in one.intervals.items():
+                text = f"{one.values[name]:.3f} [{low:.3f}, {high:.3f}]"
+                if math.isnan(low):
+                    text = "undetermined: too few records for this noise"
+                lines.append(f"  {prefix}{name} {text}")
         if self.confusion_matrix is not None:
-            found.append(f"  {prefix}confusion_matrix of noisy counts")
-        return found
+            lines.append("  confusion_matrix of noisy counts")
+        return "\n".join(lines) + ">"
 
 
 def _plain(value: Any) -> Any:
