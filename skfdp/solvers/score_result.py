@@ -160,6 +160,12 @@ class AdjustedClassifier(ClassifierMixin, BaseEstimator):
         first, last = self.predict_proba(X).T
         return self.classes_[(last > first).astype(np.int64)]
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return (
+            f"AdjustedClassifier({type(self.estimator).__name__}(...), "
+            f"temperature={self.temperature:.6g}, shift={self.shift:.6g})"
+        )
+
 
 # Temperatures that are fitted to a released table of labels and bins of scores.
 

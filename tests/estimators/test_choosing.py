@@ -428,6 +428,7 @@ def test_an_adjusted_model_cannot_be_changed(people):
     assert applied.n_features_in_ == 3
     assert list(applied.feature_names_in_) == list("abc")
     assert not hasattr(applied, "coef_")
+    assert "temperature=" in repr(applied) and "PrivacyReport" not in repr(applied)
 
 
 @pytest.mark.parametrize("named", [True, False])
