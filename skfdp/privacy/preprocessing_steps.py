@@ -65,7 +65,7 @@ class Lesson:
 
 
 class Verdict(NamedTuple):
-    """What a step learns, and what this takes for granted."""
+    """Verdict on a step: what it learns, and what this takes for granted."""
 
     learns: str
     reason: str

@@ -66,8 +66,8 @@ BAD_PLAN = {
     "noise_decay": ["1"],
 }
 BAD_CALIBRATION = {
-    "epsilon": [10**400, 0.0, math.nan, math.inf],
-    "delta": ["1e-5", 0.0, 1.0],
+    "epsilon": [*NO_NUMBER, 0, -1, math.inf],
+    "delta": [*NO_NUMBER, 0, 1, -1e-5, 2.0],
     "n_steps": NO_COUNT,
     "sampling_rate": [True, "1", 0, 1.5],
     "clip_norm": [True, "1", 0],

@@ -95,8 +95,8 @@ def test_findings_survive_files(lower_bound):
 @pytest.mark.parametrize(
     ("edit", "match"),
     [
-        ({"confidence": 0.0}, "confidence=0.0 must lie in"),
-        ({"confidence": 1.5}, "confidence=1.5 must lie in"),
+        ({"confidence": 0.0}, "confidence=0.0 must be in"),
+        ({"confidence": 1.5}, "confidence=1.5 must be in"),
         ({"lower_bound": -1.0}, "lower_bound=-1.0 must be a number of at least 0"),
         ({"lower_bound": "nan"}, "lower_bound"),
         ({"n_trials": 0}, "n_trials"),

@@ -62,17 +62,6 @@ def test_mu_is_the_gaussian_composition(event):
     assert event.mu == pytest.approx(expected, rel=1e-12)
 
 
-def test_what_must_agree_to_compose():
-    event = make(public_features=("a", "b"))
-    assert event.protects == make(public_features=("b", "a")).protects
-    for other in (
-        make(public_features=("a",)),
-        make(public_features=("a", "b"), public_target=True),
-        make(public_features=("a", "b"), neighboring_relation="replace_special"),
-    ):
-        assert event.protects != other.protects
-
-
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
@@ -100,22 +89,10 @@ def test_rounding_is_relative_to_the_clip_norm(relation, clip):
         make(clip_norm=clip, sensitivity=2 * clip * (1 + 1e-6))
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, math.nan, "1", None, True])
-def test_epsilon_is_checked(epsilon):
-    with pytest.raises(ValueError, match="epsilon=.* must be a positive number"):
-        check_budget(epsilon, 1e-5)
-
-
 def test_infinite_epsilon_where_it_has_no_meaning():
     with pytest.raises(ValueError, match="epsilon=inf must be finite here"):
         check_budget(math.inf, 1e-5)
     check_budget(math.inf, 1e-5, allow_infinite=True)
-
-
-@pytest.mark.parametrize("delta", [0, 1, -1e-5, 2.0, math.nan, "1e-5", None, True])
-def test_delta_is_checked(delta):
-    with pytest.raises(ValueError, match="delta=.* must be a number strictly"):
-        check_budget(1.0, delta)
 
 
 def test_relations_have_the_names_of_dp_accounting():

@@ -172,15 +172,6 @@ class TestPlan:
         weighted = calibrate(1.0, DELTA, n_steps=50, noise_weights=range(1, 51))
         assert weighted.mu == pytest.approx(plain.mu, rel=1e-9)
 
-    def test_memoised(self):
-        def plan(**changes):
-            return calibrate(
-                1.0, DELTA, n_steps=4, noise_weights=[1, 2, 3, 4], **changes
-            )
-
-        assert plan() is plan()
-        assert plan() is not plan(sensitivity=1.0)
-
 
 class TestSharedBudget:
     def mean(self, **changes):

@@ -66,18 +66,14 @@ def test_what_is_known_is_filled_in(data):
     }
     assert part["basic"]["data_product_type"] == "Machine learning model"
     assert part["dp_variant"]["variant_name"] == "Approximate DP"
-    assert (
-        "public in each record: the column(s) age."
-        in (part["dp_variant"]["unprotected_quantities"])
-    )
+    unprotected = part["dp_variant"]["unprotected_quantities"]
+    assert "public in each record: the column(s) age." in unprotected
     assert part["privacy_loss"]["privacy_unit"] == (
         "record-level, of the private columns: the column(s) crp, dose and the target "
         "ill"
     )
-    assert (
-        "may be replaced by any other value"
-        in (part["privacy_loss"]["privacy_unit_details"])
-    )
+    details = part["privacy_loss"]["privacy_unit_details"]
+    assert "may be replaced by any other value" in details
     assert "descent x 3" in part["accounting"]["composition"]
     assert "Gaussian mechanism" in part["implementation"]["mechanisms"]
 
