@@ -465,6 +465,13 @@ def test_every_way_to_choose_columns(chosen):
     assert sources(encoder, 3) == expected
 
 
+def test_names_that_a_user_gives_are_not_believed():
+    step = OneHotEncoder(
+        feature_name_combiner=lambda name, value: f"x0_{value}", **GIVEN | IGNORE
+    )
+    assert sources(step.fit(codes()), 3) == ({0, 1, 2},) * 9
+
+
 def test_parts_of_parts_are_followed():
     inner = make_pipeline(FeatureUnion([("a", Binarizer()), ("b", "passthrough")]))
     step = ColumnTransformer([("x", inner, [2, 0])], remainder="passthrough")
