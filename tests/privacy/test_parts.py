@@ -99,13 +99,6 @@ def test_mixed_costs_have_no_exact_mu():
 
 
 class TestLedger:
-    def test_disjoint_parts_cost_one(self):
-        ledger = PrivacyLedger(epsilon=1.2, delta=DELTA)
-        for start in range(0, 1000, 100):
-            ledger.part(rows=range(start, start + 100)).charge([full_batch()])
-        assert ledger.spent() == cost_of_mu(0.3)
-        assert len(ledger) == 10
-
     def test_a_sliding_window_never_ends(self):
         """Every record is in twelve of a hundred fits."""
         ledger = PrivacyLedger(epsilon=2.1, delta=DELTA)
