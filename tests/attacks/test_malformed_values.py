@@ -306,8 +306,8 @@ def test_what_nothing_stands_in_for_adds_nothing(name, monkeypatch):
 def test_a_desk_that_forgets_void_records_is_noticed(monkeypatch):
     found = desk.Desk.__init__
 
-    def forgetful(self, events, streams, void=None, units=None, journal=None):
-        found(self, events, streams, None, units, journal)
+    def forgetful(self, events, streams, void=None, units=None):
+        found(self, events, streams, None, units)
 
     monkeypatch.setattr(desk.Desk, "__init__", forgetful)
     for name in ("DPSGD-F", "label statistic", "second moments"):

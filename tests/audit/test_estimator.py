@@ -126,9 +126,9 @@ def test_what_coins_choose(name, monkeypatch):
     fit, table = kind.fit, make_canaries
 
     class Spy(desk.Desk):
-        def __init__(self, events, streams, void=None, units=None, journal=None):
+        def __init__(self, events, streams, void=None, units=None):
             seen["void"] = np.zeros(N, dtype=bool) if void is None else void
-            super().__init__(events, streams, void, units, journal)
+            super().__init__(events, streams, void, units)
 
     def kept(self, X, y=None, **of_rows):
         seen["fitted"] = X.copy(), y.copy()

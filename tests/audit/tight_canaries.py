@@ -391,8 +391,9 @@ def sure_and_wrong(query, side):
     offset[0] = 40 * turned
     step = np.zeros(query.step.shape)
     step[:, 2:N_COLUMNS] = 1e-3 * turned[:, None]
+    loop = dataclasses.replace(query.query, offset=offset)
     return dataclasses.replace(
-        query, offset=offset, start=0 * query.start, step=step, reach=1e-9
+        query, query=loop, start=0 * query.start, step=step, reach=1e-9
     )
 
 
