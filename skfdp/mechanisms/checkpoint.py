@@ -137,28 +137,20 @@ class Journal:
         self._lease, counted = lease, self._n_readable
         if lease is not None:
             counted, seal = lease.newest()
-            self._agree(counted, seal)
+            older = "ledger" if counted < self._n_readable else "checkpoint"
+            held = self._n_readable <= counted <= len(self._places)
+            if not held or (counted and self._opened(counted - 1, seal) is None):
+                raise PrivacyBudgetError(
+                    f"{self} holds {self._n_readable} releases of its fit and the "
+                    f"ledger has counted {counted}: the {older} is an older copy; "
+                    "restore the newest one, or begin a new fit at another path, which "
+                    "is charged."
+                )
         del self._places[counted:]
         os.ftruncate(self._file, self._end)
         if lease is not None and counted:
             self._write(seal, self._places[-1][1])
         self.begun = counted > 0
-
-    def _agree(self, counted: int, seal: bytes) -> None:
-        """Raise PrivacyBudgetError unless the file has what a ledger has counted."""
-        if counted < self._n_readable:
-            older = "ledger"
-        elif counted <= len(self._places) and (
-            not counted or self._opened(counted - 1, seal) is not None
-        ):
-            return
-        else:
-            older = "checkpoint"
-        raise PrivacyBudgetError(
-            f"{self} holds {self._n_readable} releases of its fit and the ledger has "
-            f"counted {counted}: the {older} is an older copy; restore the newest one, "
-            "or begin a new fit at another path, which is charged."
-        )
 
     def given(
         self, label: str, stream: str, shape: tuple[int, ...]

@@ -190,18 +190,8 @@ def new_entries(
     )
 
 
-_MOST_SPACES = 100
-
-
 def dumps(values: Any, **kwargs: Any) -> str:
     """Return strict JSON of what JSON knows, of our facts, and of NumPy's scalars."""
-    indent = kwargs.get("indent")
-    several = isinstance(indent, int) and indent > _MOST_SPACES
-    if several or not isinstance(indent, int | str | None):
-        raise TypeError(
-            f"indent={checks.brief(indent)} must be a number of spaces, at most "
-            f"{_MOST_SPACES}, or None."
-        )
     return json.dumps(
         values, allow_nan=False, ensure_ascii=False, default=_plain, **kwargs
     )

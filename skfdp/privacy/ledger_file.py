@@ -418,14 +418,14 @@ class Store:
         own = [_entries(link) for link in fresh if link.dataset == self._dataset]
         self._entries = (*before, *itertools.chain.from_iterable(own))
         self._links, self.newest = links, (number, head)
-        terms = Terms(**self._every().get(self._dataset, {}))
-        if terms.public is not None:
-            terms = dataclasses.replace(terms, public=tuple(terms.public))
-        if terms.neighboring_relation is None:
+        values = self._every().get(self._dataset, {})
+        if values.get("public") is not None:
+            values["public"] = tuple(values["public"])
+        if values.get("neighboring_relation") is None:  # that of the record, then
             events = (one.event for one in self._entries if one.event is not None)
             found = next((event.neighboring_relation for event in events), None)
-            terms = dataclasses.replace(terms, neighboring_relation=found)
-        return terms, self._entries
+            values["neighboring_relation"] = found
+        return Terms(**values), self._entries
 
     def _damaged(self) -> ValueError:
         return ValueError(
