@@ -79,8 +79,8 @@ NIGHTLY = [
     Mutant(
         "charges beyond the budget limit",
         "privacy/ledger_file.py",
-        "check(terms, recorded)\n            return",
-        "return",
+        "check(terms, recorded)\n            if",
+        "if",
         f"{CEILING}[memory]",
     ),
     Mutant(

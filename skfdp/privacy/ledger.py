@@ -540,7 +540,7 @@ class PrivacyLedger:
             with contextlib.suppress(PrivacyBudgetError):
                 check(*self._store.read())
         entries = new_entries(events, label, self._part, plan)
-        receipt = self._store.begin_fit(fit, entries, check, begun)
+        receipt = self._store.append(entries, check, fit, begun=begun)
         return Lease(self._store, fit), receipt
 
     def charge_nonprivate(self, *, label: str | None = None) -> Receipt:

@@ -296,46 +296,45 @@ class Store:
         with self._transaction("DEFERRED") as connection:  # all of one moment
             return self._checked(connection, receipts)
 
-    def append(self, entries: Sequence[LedgerEntry], check: Check) -> Receipt:
-        """Append the entries of a charge, unless check(terms, recorded) raises."""
-        with self._transaction("IMMEDIATE") as connection:
-            terms, recorded = self._checked(connection)
-            check(terms, recorded)
-            return self._receipt(*self._write(connection, [entries], terms))
-
-    def begin_fit(
-        self, fit: str, entries: Sequence[LedgerEntry], check: Check, begun: bool
+    def append(
+        self,
+        entries: Sequence[LedgerEntry],
+        check: Check,
+        fit: str | None = None,
+        *,
+        begun: bool = False,
     ) -> Receipt:
-        """Append the entries of a fit unless they were before; return its receipt."""
+        """Append the entries of a charge, unless check(terms, recorded) raises.
+
+        Those of a fit that may be stopped are appended once.
+        """
         with self._transaction("IMMEDIATE") as connection:
             terms, recorded = self._checked(connection)
             query = "SELECT charge FROM fits WHERE fit = ?"
-            known = connection.execute(query, (fit,)).fetchone()
-            if known is None:
-                if begun:
+            for (number,) in connection.execute(query, (fit,)).fetchall():
+                charged = [one for one in recorded if one.charge == number]
+                asked, known = (
+                    [(one.event, one.part, one.label) for one in some]
+                    for some in (entries, charged)
+                )
+                if asked != known:
                     raise PrivacyBudgetError(
-                        "the ledger does not know the fit of this checkpoint, which "
-                        "has begun: give the ledger that it was charged to."
+                        "the fit of this checkpoint was charged something else, or to "
+                        "another data set or part: give the ledger and the plan that "
+                        "it began with."
                     )
-                check(terms, recorded)
-                number = 1 + self._links[-1][0]
-                connection.execute(
-                    "INSERT INTO fits VALUES (?, ?, 0, x'')", (fit, number)
-                )
-                return self._receipt(*self._write(connection, [entries], terms))
-            (number,) = known
-            asked, charged = (
-                [(one.event, one.part, one.label) for one in some]
-                for some in (entries, [one for one in recorded if one.charge == number])
-            )
-            if asked != charged:
+                head = next(link[-1] for link in self._links if link[0] == number)
+                return self._receipt(number, head)
+            if begun:
                 raise PrivacyBudgetError(
-                    "the fit of this checkpoint was charged something else, or to "
-                    "another data set or part: give the ledger and the plan that it "
-                    "began with."
+                    "the ledger does not know the fit of this checkpoint, which has "
+                    "begun: give the ledger that it was charged to."
                 )
-            head = next(link[-1] for link in self._links if link[0] == number)
-            return self._receipt(number, head)
+            check(terms, recorded)
+            if fit is not None:
+                values = fit, 1 + self._links[-1][0]
+                connection.execute("INSERT INTO fits VALUES (?, ?, 0, x'')", values)
+            return self._receipt(*self._write(connection, [entries], terms))
 
     def _receipt(self, charge: int, head: str) -> Receipt:
         return Receipt(ledger=str(self.identity), charge=charge, head=head)

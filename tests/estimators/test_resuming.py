@@ -117,7 +117,7 @@ class States:
         self.seen = []
         for owner, name in (
             (Store, "_write"),
-            (Store, "begin_fit"),
+            (Store, "append"),
             (Lease, "advance"),
             (Journal, "_begin"),
         ):
