@@ -467,8 +467,6 @@ class Store:
         """
         try:
             with _CONNECTED, self._connection() as connection:
-                # Damaged text must not raise here: its wrong hash is reported later.
-                connection.text_factory = _decoded
                 connection.execute("PRAGMA synchronous = FULL")
                 self._check_identity(connection)
                 connection.execute(f"BEGIN {kind}")
@@ -524,7 +522,9 @@ class Store:
                 f"{self.name} is read-only: make the file and its folder writable; "
                 "nothing was charged."
             )
-        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        # That a text is not UTF-8 is told by Python, without a code.
+        undecoded = "Could not decode" in str(error)
+        if undecoded or code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
             return self._damaged()
         if code == sqlite3.SQLITE_CANTOPEN:
             return FileNotFoundError(
@@ -594,7 +594,3 @@ def _resolved(path: str | os.PathLike[str]) -> Path:
         )
     # A link that is changed later must not bring a fresh budget.
     return Path(text).expanduser().resolve()
-
-
-def _decoded(text: bytes) -> str:
-    return text.decode("utf-8", "surrogateescape")

@@ -243,6 +243,16 @@ class TestChain:
                 handle = ledger if seen else PrivacyLedger(path)
                 handle.charge([full_batch()]) if use == "charge" else handle.spent()
 
+    def test_a_text_that_is_no_text_is_seen(self, path):
+        ledger = PrivacyLedger(path)
+        ledger.charge([full_batch()], label="fit")
+        raw = path.read_bytes()
+        assert b'"fit"' in raw
+        path.write_bytes(raw.replace(b'"fit"', b'"f\xfft"'))
+        for handle in (lambda: ledger, lambda: PrivacyLedger(path)):
+            with pytest.raises(ValueError, match="is damaged, emptied or not"):
+                handle().charge([full_batch()])
+
     def test_a_removed_end_is_seen(self, path):
         ledger = PrivacyLedger(path)
         for _ in range(3):
