@@ -41,6 +41,10 @@ _DIGEST_BYTES = 32
 # A length, and a digest of it: without one a damaged length would look like a record
 # that was cut off.
 _LENGTH_BYTES = 16
+# Fits that came to their end in this process. In another one the same call gives the
+# model again, which may have been lost; here it would pass for one of other rows, such
+# as the next fold of a cross-validation.
+_ENDED: set[str] = set()
 
 
 def masked(text: bytes, seal: bytes) -> bytes:
@@ -106,6 +110,12 @@ class Journal:
                 facts = self._begin({**names, "promise": promise})
             self.fit, self.coins = facts["fit"], bytes.fromhex(facts["coins"])
             self._compare(json.loads(json.dumps(promise)), facts["promise"])
+            if self.fit in _ENDED:
+                raise ValueError(
+                    f"{self} is of a fit that has ended in this process, and has its "
+                    "model: give each fit a path of its own, or remove the file, so "
+                    "that a new fit begins."
+                )
             #: Where the masked text of each record begins and ends.
             self._places = self._scan()
         except BaseException:
@@ -213,6 +223,7 @@ class Journal:
 
     def finish(self) -> None:
         """Warn if the model is one of before; the file stays, and gives it again."""
+        _ENDED.add(self.fit)
         if not self._n_new:
             warn_caller(
                 f"{self} held every release of this fit: the model is the one that the "

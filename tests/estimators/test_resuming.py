@@ -56,6 +56,17 @@ def regressor(**parameters):
     return DPSGDFRegressor(**(given | {"max_iter": N_STEPS} | parameters))
 
 
+@pytest.fixture(autouse=True)
+def _another_process_each_time(monkeypatch):
+    """Forget which fits have ended, as another process would."""
+
+    class Forgetful(set):
+        def __contains__(self, fit):
+            return False
+
+    monkeypatch.setattr(checkpoint, "_ENDED", Forgetful())
+
+
 @pytest.fixture
 def no_waiting(monkeypatch):
     """Spare the disk where no power is cut."""
@@ -407,6 +418,17 @@ class TestOtherFits:
             classifier(ledger=ledger).fit(X, Y, checkpoint=path)
         assert not path.exists()
         classifier(epsilon=0.5, ledger=ledger).fit(X, Y, checkpoint=path)
+
+    def test_in_its_process_a_fit_that_ended_is_in_the_way(
+        self, path, given, monkeypatch
+    ):
+        """The folds of a cross-validation would share a model."""
+        monkeypatch.setattr(checkpoint, "_ENDED", set())
+        classifier().fit(X, Y, checkpoint=path)
+        given.clear()
+        with pytest.raises(ValueError, match="has ended in this process"):
+            classifier().fit(X[::-1], Y, checkpoint=path)
+        assert not given
 
     def test_a_fit_that_ended_gives_its_model_again(self, path, ledger, given):
         """In another process: the first one may have died before it saved it."""
