@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         read_report,
         report,
     )
+    from skfdp.schema import TableSchema
     from skfdp.solvers.score_result import (
         PrivateScore,
         PrivateTemperature,
@@ -62,6 +63,7 @@ _HOMES = {
     "PrivateScore": "skfdp.solvers.score_result",
     "PrivateTemperature": "skfdp.solvers.score_result",
     "PrivateThreshold": "skfdp.solvers.score_result",
+    "TableSchema": "skfdp.schema",
     "UtilityWarning": "skfdp.data.validation",
     "calibrate": "skfdp.privacy",
     "make_private_scorer": "skfdp.metrics",
@@ -91,6 +93,7 @@ __all__ = [
     "PrivateScore",
     "PrivateTemperature",
     "PrivateThreshold",
+    "TableSchema",
     "UtilityWarning",
     "__version__",
     "calibrate",

@@ -14,6 +14,7 @@ import skfdp.datasets
 import skfdp.experimental
 import skfdp.inspection
 import skfdp.privacy
+import skfdp.schema
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS, README = ROOT / "docs", ROOT / "README.rst"
@@ -24,6 +25,7 @@ MODULES = (
     skfdp.experimental,
     skfdp.inspection,
     skfdp.privacy,
+    skfdp.schema,
 )
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 ESTIMATORS = {

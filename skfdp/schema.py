@@ -1,0 +1,1761 @@
+"""One declaration of a table: what is known of it beforehand, and what is public.
+
+What a private value is decides nothing here: neither a draft, nor a message, nor how
+another value is read. Of private columns only names and stored types are looked at,
+unless the user asks for the values.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import dataclasses
+import datetime
+import fnmatch
+import json
+import math
+import numbers
+import os
+import re
+import tomllib
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from skfdp.addresses import public
+from skfdp.data._values import (
+    as_array,
+    check_names,
+    check_table,
+    column_labels,
+    exact,
+    is_frame,
+    raw_column,
+    type_kind,
+)
+from skfdp.data.encoder import Declarations, DeclaredEncoder
+from skfdp.data.target import (
+    MISSING_CELL,
+    TAKEN_FOR_MISSING,
+    UNDECLARED,
+    Spelling,
+    each,
+    moment,
+    number,
+    spelling_of,
+    text_of,
+)
+from skfdp.data.validation import (
+    UtilityWarning,
+    check_choice,
+    check_flag,
+    check_number,
+    warn_caller,
+)
+from skfdp.privacy.checks import plain, shown
+
+__all__ = [
+    "Boolean",
+    "Category",
+    "Date",
+    "Ignore",
+    "Label",
+    "Number",
+    "SchemaError",
+    "Unknown",
+]
+
+
+class SchemaError(ValueError):
+    """Refusal of a declaration or a file: one sentence, without private data."""
+
+
+# The types of columns. What is left out is not known yet: a question of a draft.
+
+
+class _Column:
+    """What columns have in common: lists are stored as tuples of plain values."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            ordered = isinstance(value, Iterable) and not isinstance(
+                value, (str, bytes, Mapping, AbstractSet)
+            )
+            found = tuple(map(plain, value)) if ordered else plain(value)
+            object.__setattr__(self, name, found)
+        check_flag("public", self.public)
+
+    public = False
+    missing: tuple | None = None
+    bounds: tuple = ()
+
+    @property
+    def question(self) -> str:
+        """What is not declared yet; empty if nothing."""
+        return "minimum and maximum" if None in self.bounds else ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Number(_Column):
+    """Number between two bounds that are known beforehand.
+
+    Parameters
+    ----------
+    low, high : float, default=None
+        Values outside are clipped.
+    public : bool, default=False
+        Whether the column may be disclosed.
+    basis, knots, spacing, cyclic
+        Of the curve, as in `skfdp.DeclaredEncoder`; ``basis="linear"`` is a line.
+    missing : list, default=None
+        Cells that are missing, where they differ from those of the schema.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    public: bool = False
+    _: dataclasses.KW_ONLY
+    basis: str = "hats"
+    knots: Any = "auto"
+    spacing: str = "auto"
+    cyclic: bool = False
+    missing: tuple | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("low", "high"):
+            value = getattr(self, name)
+            if isinstance(value, numbers.Real) and not isinstance(value, bool):
+                object.__setattr__(self, name, float(value))
+
+    @property
+    def bounds(self) -> tuple:  # noqa: D102
+        return self.low, self.high
+
+
+@dataclasses.dataclass(frozen=True)
+class Date(_Column):
+    """Date or time between two days that are known beforehand.
+
+    Parameters
+    ----------
+    first, last : date or ISO text, default=None
+    public : bool, default=False
+        Whether the column may be disclosed.
+    format : str, default=None
+        How text spells it, as in `strptime`: ``"%d.%m.%Y"``. None: ISO 8601.
+    basis, knots
+        Of the trend, as in `skfdp.DeclaredEncoder`.
+    missing : list, default=None
+        Cells that are missing, where they differ from those of the schema.
+    """
+
+    first: Any = None
+    last: Any = None
+    public: bool = False
+    _: dataclasses.KW_ONLY
+    format: str | None = None
+    basis: str = "hats"
+    knots: Any = "auto"
+    missing: tuple | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("first", "last"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, text_of(value) or "")
+
+    @property
+    def bounds(self) -> tuple:  # noqa: D102
+        return self.first, self.last
+
+
+@dataclasses.dataclass(frozen=True)
+class Category(_Column):
+    """Text or code with a list of values that is known beforehand.
+
+    Parameters
+    ----------
+    values : list, default=()
+        What is not listed counts as "other". Text is text: "01067" stays a code.
+    public : bool, default=False
+        Whether the column may be disclosed.
+    missing : list, default=None
+        Cells that are missing, where they differ from those of the schema.
+    """
+
+    values: tuple = ()
+    public: bool = False
+    _: dataclasses.KW_ONLY
+    missing: tuple | None = None
+
+    @property
+    def question(self) -> str:
+        """What is not declared yet; empty if nothing."""
+        return "" if self.values else "enum"
+
+
+@dataclasses.dataclass(frozen=True)
+class Label(Category):
+    """Outcome of which a model predicts the label; parameters as for `Category`.
+
+    A label that is not listed contributes nothing to a fit.
+    """
+
+
+@dataclasses.dataclass(frozen=True)
+class Boolean(_Column):
+    """Yes or no.
+
+    Parameters
+    ----------
+    public : bool, default=False
+        Whether the column may be disclosed.
+    true, false : list, default=()
+        The words of the table, such as ``true=["ja"], false=["nein"]``. By default
+        true and false, and 1 and 0.
+    missing : list, default=None
+        Cells that are missing, where they differ from those of the schema.
+    """
+
+    public: bool = False
+    _: dataclasses.KW_ONLY
+    true: tuple = ()
+    false: tuple = ()
+    missing: tuple | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Ignore(_Column):
+    """Column that is not used."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Unknown(_Column):
+    """Column of a draft whose type nobody has declared yet."""
+
+    public: bool = False
+
+    @property
+    def question(self) -> str:
+        """What is not declared yet."""
+        return "minimum and maximum, or enum, or type"
+
+
+_SHOWN = Unknown(public=True)
+_OUTCOMES = (Label, Boolean, Number, Unknown)
+_KINDS = (Number, Date, Category, Boolean, Ignore, Unknown)
+
+
+@public("skfdp")
+class TableSchema:
+    """One declaration of a table: its columns, what is public, whose rows are whose.
+
+    It is immutable, can be hashed, and is equal to a schema of the same content.
+
+    Parameters
+    ----------
+    columns : mapping from str to column type
+        By name, in the order of the encoded columns. Types are in `skfdp.schema`:
+        `Number`, `Category`, `Date`, `Boolean`, `Label`, `Ignore`. A table may hold
+        further columns, in any order: columns are selected by name.
+    outcomes : list of str, default=()
+        Columns that models predict. They are never features.
+    group : str, default=None
+        The column that says whose each row is: all rows of a person are protected
+        together. It is no feature and needs no type.
+    max_rows_per_group : int, default=None
+        Rows of a person after this many, in the order of the table, are left out.
+    missing : list, default=("",)
+        Cells that are missing, as text or as numbers, such as ``["", "NA", -200]``.
+        Empty cells always are.
+    decimal, thousands : str, default=".", None
+        Marks of numbers in text. A number that is written otherwise is unreadable.
+    delimiter, encoding : str, default=",", "utf-8"
+        Of CSV files.
+    skip_lines : int, default=0
+        Lines of a CSV file before the line of names.
+    interactions : list of pairs of str, default=()
+        Pairs of features that get a block of their own.
+    declared_by : str, default=None
+        The file of somebody else that all bounds and categories come from.
+
+    Attributes
+    ----------
+    features : tuple of str
+        The columns that models see.
+    questions : tuple of str
+        What is not declared yet.
+
+    Notes
+    -----
+    **Guarantees.** `draft`, `check` and all messages depend on names, on stored types,
+    on the declarations and on public columns alone. A private value is read by itself,
+    by the declaration of its column: it changes no other value and no type.
+
+    Examples
+    --------
+    >>> from skfdp import TableSchema
+    >>> from skfdp.schema import Category, Label, Number
+    >>> schema = TableSchema(
+    ...     {"age": Number(17, 90, public=True), "sex": Category(["F", "M"]),
+    ...      "ill": Label([0, 1])},
+    ...     outcomes=["ill"],
+    ...     group="patient",
+    ... )
+    >>> schema
+    TableSchema(3 columns, 1 public, group='patient')
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Any],
+        *,
+        outcomes: Sequence[str] = (),
+        group: str | None = None,
+        max_rows_per_group: int | None = None,
+        missing: Sequence = ("",),
+        decimal: str | None = ".",
+        thousands: str | None = None,
+        delimiter: str = ",",
+        encoding: str = "utf-8",
+        skip_lines: int = 0,
+        interactions: Sequence = (),
+        declared_by: str | None = None,
+    ):
+        if not isinstance(columns, Mapping):
+            raise SchemaError(
+                f"columns={shown(columns)} must be a mapping from names to types, such "
+                "as {'age': Number(17, 90)}."
+            )
+        self.__setstate__(
+            {
+                "columns": columns,
+                "outcomes": _names("outcomes", outcomes),
+                "group": group or None,
+                "max_rows_per_group": max_rows_per_group,
+                "missing": tuple(map(plain, missing)),
+                "decimal": decimal or None,
+                "thousands": thousands or None,
+                "delimiter": delimiter,
+                "encoding": encoding,
+                "skip_lines": skip_lines,
+                "interactions": tuple(map(tuple, interactions)),
+                "declared_by": declared_by,
+            }
+        )
+        try:
+            self._check_columns()
+            self._check_format()
+            _check_declarations(self)
+        except SchemaError:
+            raise
+        except ValueError as error:  # of declarations alone
+            raise SchemaError(str(error)) from None
+
+    def _check_columns(self) -> None:
+        for name, column in self.columns.items():
+            if not (isinstance(name, str) and isinstance(column, _KINDS)):
+                raise SchemaError(
+                    f"columns[{shown(name)}]={shown(column)} must be a type of "
+                    "skfdp.schema, such as Number(17, 90), under a name."
+                )
+            if isinstance(column, Label) and name not in self.outcomes:
+                raise SchemaError(
+                    f"column {name!r} is a Label and no outcome: add it to outcomes, "
+                    "or declare a Category."
+                )
+        for name in self.outcomes:
+            if not isinstance(self.columns.get(name), _OUTCOMES):
+                raise SchemaError(
+                    f"outcomes names {name!r}, which must be a column of type Label, "
+                    "Boolean or Number."
+                )
+        if self.group is not None and not isinstance(self.group, str):
+            raise SchemaError(
+                f"group={shown(self.group)} must be the name of a column."
+            )
+        if not isinstance(self.columns.get(self.group, Ignore()), Ignore):
+            raise SchemaError(
+                f"group={self.group!r} is declared as a column, and it is no feature: "
+                "leave it out of the columns."
+            )
+        most = self.max_rows_per_group
+        check_number("max_rows_per_group", most, integral=True, also=(None,))
+        if most is not None and self.group is None:
+            raise SchemaError(f"max_rows_per_group={most} needs group.")
+
+    def _check_format(self) -> None:
+        check_choice("decimal", self.decimal, (".", ",", None))
+        check_choice("thousands", self.thousands, _THOUSANDS)
+        if self.decimal and self.decimal == self.thousands:
+            raise SchemaError(
+                f"decimal and thousands are both {self.decimal!r}: a number could be "
+                "read in two ways."
+            )
+        check_number("skip_lines", self.skip_lines, integral=True, include_low=True)
+        mark = self.delimiter
+        if not (isinstance(mark, str) and len(mark) == 1) or (
+            mark.isalnum() or mark in "\"'.\n\r"
+        ):
+            raise SchemaError(
+                f"delimiter={shown(mark)} must be one character, such as ';'."
+            )
+        try:
+            codecs.lookup(self.encoding)
+        except (LookupError, TypeError, ValueError):
+            raise SchemaError(
+                f"encoding={shown(self.encoding)} is not known: use 'utf-8', 'latin1', "
+                "'cp1252' or 'utf-16', say."
+            ) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("a TableSchema is immutable: make another one.")
+
+    __delattr__ = None  # type: ignore[assignment]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"columns": dict(self.columns)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, columns=MappingProxyType(dict(state["columns"])))
+
+    @property
+    def _content(self) -> str:
+        """All of it, with its types: 1 is not True."""
+        return repr(self.__getstate__())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TableSchema):
+            return NotImplemented
+        return self._content == other._content
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    def __copy__(self) -> TableSchema:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> TableSchema:
+        return self
+
+    def __repr__(self) -> str:
+        n_public = sum(column.public for column in self.columns.values())
+        group = f", group={self.group!r}" if self.group else ""
+        return f"TableSchema({len(self.columns)} columns, {n_public} public{group})"
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The columns that models see."""
+        return tuple(
+            name
+            for name, column in self.columns.items()
+            if name not in self.outcomes and not isinstance(column, Ignore)
+        )
+
+    @property
+    def _named(self) -> list[str]:
+        """The columns that a table may have to have."""
+        return [*self.features, *self.outcomes, *([self.group] if self.group else [])]
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """What is not declared yet."""
+        found = [
+            f"{column.question} of {name!r}"
+            for name, column in self.columns.items()
+            if column.question
+        ]
+        mark = ["decimalChar, a point or a comma"] * (self.decimal is None)
+        return (*mark, *found)
+
+    def _check_complete(self) -> None:
+        if self.questions:
+            raise SchemaError(
+                f"the schema is not complete: declare {'; '.join(self.questions)}. "
+                "Take it from what is known beforehand and not from private rows; a "
+                "column that is of no use has the type Ignore."
+            )
+
+    # What an estimator takes of it.
+
+    def outcome(self, target: str | None = None, y: Any = None) -> str:
+        """Return the outcome that y holds.
+
+        Parameters
+        ----------
+        target : str, default=None
+            None: the outcome of the name of y; if y has no name, the only outcome.
+        y : array-like, default=None
+        """
+        named = target if target is not None else getattr(y, "name", None)
+        if named is None and len(self.outcomes) == 1:
+            return self.outcomes[0]
+        if named in self.outcomes:
+            return str(named)
+        listed = ", ".join(map(repr, self.outcomes)) or "none is declared"
+        if named is None:
+            raise SchemaError(
+                f"which outcome is the target? Say target=..., one of {listed}."
+            )
+        raise SchemaError(
+            f"target={shown(named)} is no outcome of the schema: {listed}."
+        )
+
+    def encoder(self, **options: Any) -> DeclaredEncoder:
+        """Return the unfitted encoder of the features.
+
+        Parameters
+        ----------
+        **options
+            Further parameters of `skfdp.DeclaredEncoder`, such as `sparse_output`.
+        """
+        self._check_complete()
+        return _encoder(self, self.features, **options)
+
+    def parameters(self, target: str | None = None) -> dict[str, Any]:
+        """Return what an estimator is told, as keyword arguments of its constructor.
+
+        Parameters
+        ----------
+        target : str, default=None
+            As for `outcome`.
+
+        Returns
+        -------
+        parameters : dict
+            `encoder`, `public_features`, `public_target`, `target_name`,
+            `max_rows_per_person`, and `classes` or, for numbers, `target_bounds`.
+        """
+        name = self.outcome(target)
+        column = self.columns[name]
+        found = {
+            "encoder": self.encoder(),
+            "public_features": [n for n in self.features if self.columns[n].public]
+            or None,
+            "public_target": bool(column.public),
+            "target_name": name,
+            "max_rows_per_person": self.max_rows_per_group,
+        }
+        if isinstance(column, Number):
+            return found | {"target_bounds": column.bounds}
+        return found | {"classes": list(_classes(column))}
+
+    # Tables.
+
+    def read_csv(self, path: str | os.PathLike) -> Any:
+        """Return the declared columns of a CSV file, read exactly as declared.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        table : DataFrame
+            See `read`.
+        """
+        return self.read(path)
+
+    def read(self, table: Any) -> Any:
+        """Return the declared columns of a table, as they are declared.
+
+        Numbers are float64 and dates datetime64, with missing values where a cell is
+        missing or unreadable; of categories cells are kept, and of outcomes labels are
+        the declared ones. To read the result once more changes nothing.
+
+        Parameters
+        ----------
+        table : DataFrame, Table, str or Path
+            Of pandas, polars or pyarrow, or the path of a Parquet, Arrow or CSV file.
+
+        Returns
+        -------
+        table : DataFrame
+            The features, and those of the outcomes and the group that the table has.
+        """
+        source = OpenTable.of(table, self)
+        more = self._named[len(self.features) :]
+        known = [name for name in more if name in source.names]
+        return self._typed(source, [*self.features, *known])
+
+    def select(self, table: Any) -> Any:
+        """Return the features of a table, as `read` does: what the encoder takes."""
+        return self._typed(OpenTable.of(table, self), self.features)
+
+    def split(self, table: Any, target: str | None = None) -> tuple[Any, Any]:
+        """Return X and y.
+
+        Parameters
+        ----------
+        table : DataFrame or Table
+        target : str, default=None
+            As for `outcome`.
+
+        Returns
+        -------
+        X : DataFrame
+            The features and the group column, without outcomes.
+        y : Series
+            Under the name of the outcome.
+        """
+        name = self.outcome(target)
+        group = [self.group] if self.group else []
+        source = OpenTable.of(table, self)
+        found = self._typed(source, [*self.features, *group, name])
+        return found.drop(columns=name), found[name]
+
+    def _typed(self, source: OpenTable, names: Sequence[str]) -> Any:
+        self._check_complete()
+        pandas = _pandas()
+        source.check_has(names)
+        found = {}
+        for name, raw in source.columns(names).items():
+            values = self._column(name, raw, pandas)
+            found[name] = pandas.Series(values, dtype=values.dtype)
+        rows = pandas.DataFrame(found, columns=list(names))
+        return rows if source.index is None else rows.set_axis(source.index)
+
+    def _missing(self, column: Any) -> list:
+        given = self.missing if column.missing is None else column.missing
+        return [value for value in given if value != ""]
+
+    def _column(self, name: str, raw: Any, pandas: Any) -> Any:
+        """Return the values of a column as they are declared."""
+        column = self.columns.get(name, Ignore()) if name != self.group else Ignore()
+        if isinstance(column, (Number, Date)):
+            read = _reader(self, column)
+            found, gone = read(raw), read(_objects(self._missing(column)))
+            lost = np.isin(found, gone[~np.isnan(gone)])
+            found[lost] = _NOWHEN if isinstance(column, Date) else np.nan
+            return found
+        cells = _objects(exact(raw))
+        absent = _places(self._missing(column), cells) >= 0
+        if name == self.group:  # an entry with a space more is the same person
+            absent |= _places([], cells) != UNDECLARED
+            cells = _objects(c.strip() if isinstance(c, str) else c for c in cells)
+        else:
+            if isinstance(column, Boolean):
+                cells = _objects(map(_truth(column), cells))
+            levels = _classes(column)
+            places = np.where(absent, MISSING_CELL, _places(levels, cells))
+            if name in self.outcomes:
+                known = _objects([*levels, None])[np.maximum(places, UNDECLARED)]
+                return pandas.array(known, dtype=_dtype(levels))
+            absent |= places == MISSING_CELL
+        cells[absent] = None
+        return cells
+
+    def unread(self, table: Any) -> dict[str, np.ndarray]:
+        """Return which values of each column are there, but are not what is declared.
+
+        Numbers and dates that cannot be read, and undeclared categories and labels.
+        These are facts of private values: whoever prints them discloses them.
+
+        Parameters
+        ----------
+        table : DataFrame or Table
+
+        Returns
+        -------
+        unread : dict from str to bool ndarray of shape (n_rows,)
+        """
+        source = OpenTable.of(table, self)
+        return self._unread(source, [n for n in self.columns if n in source.names])
+
+    def _unread(self, source: OpenTable, names: Iterable[str]) -> dict[str, np.ndarray]:
+        found = {}
+        for name, raw in source.columns(names).items():
+            column, cells = self.columns[name], exact(raw)
+            if isinstance(column, (Ignore, Unknown)):
+                continue
+            there = _places(self._missing(column), cells) == UNDECLARED
+            if isinstance(column, (Number, Date)):
+                lost = np.isnan(_reader(self, column)(cells))
+            else:
+                if isinstance(column, Boolean):
+                    cells = _objects(map(_truth(column), cells))
+                lost = _places(_classes(column), cells) == UNDECLARED
+            found[name] = lost & there
+        return found
+
+    def check(self, table: Any) -> list[str]:
+        """Return what is wrong with a table, in sentences; nothing of private values.
+
+        Missing columns, stored types that hold nothing of what is declared, and how
+        many values of public columns cannot be read.
+
+        Parameters
+        ----------
+        table : DataFrame, Table, str or Path
+            A path is that of a Parquet, Arrow or CSV file.
+        """
+        found = [f"not declared yet: {question}." for question in self.questions]
+        source = OpenTable.of(table, self)
+        try:
+            source.check_has(self._named)
+        except SchemaError as error:
+            found.append(str(error))
+        there = {n: c for n, c in self.columns.items() if n in source.names}
+        for name, column in there.items():
+            kind = source.kind(name)
+            what, unreadable = _UNREADABLE.get(type(column), ("", ()))
+            if kind in unreadable:
+                found.append(
+                    f"column {name!r} is declared as a {what}, and its type holds "
+                    f"{_HOLDS.get(kind, f'{kind}s')}."
+                )
+        if self.decimal is None:
+            return found
+        shown = [name for name, column in there.items() if column.public]
+        for name, lost in self._unread(source, shown).items():
+            if lost.any():
+                what = _READ_AS[type(self.columns[name])]
+                found.append(
+                    f"public column {name!r}: {lost.sum()} of {len(lost)} values are "
+                    f"no {what}."
+                )
+        return found
+
+    # Files.
+
+    @classmethod
+    def draft(
+        cls,
+        table: Any,
+        public: Any = (),
+        *,
+        outcomes: Sequence[str] = (),
+        group: str | None = None,
+        delimiter: str | None = None,
+        decimal: str | None = None,
+        thousands: str | None = None,
+        encoding: str | None = None,
+        skip_lines: int | None = None,
+        header: bool = False,
+    ) -> TableSchema:
+        """Return a draft, which asks in `questions` for what has to be declared.
+
+        It comes from the names, from the stored types of a frame, a Parquet or an Arrow
+        file, and from the columns that are said to be public. Private columns of a CSV
+        file have no type. Of what is odd in public columns a `UtilityWarning` tells.
+
+        Parameters
+        ----------
+        table : DataFrame, Table, str or Path
+            A path is that of a Parquet, Arrow or CSV file.
+        public : "all", str or list of str, default=()
+            Names or patterns of columns that may be disclosed. "all": every column but
+            the outcomes and the group.
+        outcomes : list of str, default=()
+        group : str, default=None
+        delimiter, decimal, thousands, encoding, skip_lines : default=None
+            Of a CSV file. None: as its first line and its public columns show.
+        header : bool, default=False
+            Whether the first line of a CSV file holds names though one of them reads as
+            a number or a date. Without it such a line is refused: it may be a record.
+        """
+        given = {"delimiter": delimiter, "encoding": encoding, "skip_lines": skip_lines}
+        given = {name: value for name, value in given.items() if value is not None}
+        if _is_csv(table):
+            given = _proposed_dialect(table, given)
+        source = OpenTable.of(table, cls({}, **given))
+        source.check_header(header)
+        outcomes = _names("outcomes", outcomes)
+        source.check_has([*outcomes, *([group] if group else [])])
+        usable = [n for n in source.names if n != group and n not in source.nameless]
+        shown = _matching(public, usable, outcomes)
+        raw = {name: exact(column) for name, column in source.columns(shown).items()}
+        if decimal is None and thousands is None and _is_csv(table):
+            decimal, thousands = _proposed_marks(raw.values(), given["delimiter"])
+        else:
+            decimal = decimal or "."
+        given |= {"decimal": decimal, "thousands": thousands}
+        empty = cls({}, **given)
+        columns: dict[str, Any] = {}
+        for name in usable:
+            if name in raw:
+                look = _outcome_shown if name in outcomes else _shown
+                columns[name] = look(empty, name, raw[name])
+            else:
+                columns[name] = source.type_of(name, name in outcomes)
+        if source.nameless:
+            places = ", ".join(str(1 + source.names.index(n)) for n in source.nameless)
+            warn_caller(
+                f"columns without a name in the first line are left out: {places}.",
+                UtilityWarning,
+            )
+        return cls(columns, outcomes=outcomes, group=group, **given)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> TableSchema:
+        """Return the schema of a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            As `save` writes it, or a ``tableschema.json`` or ``datapackage.json`` of
+            the Frictionless standard, with one table.
+        """
+        try:
+            text = Path(path).read_bytes().decode("utf-8-sig")
+            found = (json if _is_json(path) else tomllib).loads(text)
+        except OSError as error:
+            raise SchemaError(f"cannot read {str(path)!r}: {error.strerror}.") from None
+        except (ValueError, RecursionError) as error:
+            raise SchemaError(
+                f"{str(path)!r} is not a {'JSON' if _is_json(path) else 'TOML'} file: "
+                f"{error}."
+            ) from None
+        return _from_properties(found, str(path))
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write it to a TOML file, with the names of the Frictionless standard.
+
+        Parameters
+        ----------
+        path : str or Path
+        """
+        Path(path).write_text(self.to_toml(), encoding="utf-8")
+
+    def to_toml(self) -> str:
+        """Return what `save` writes."""
+        return "\n".join(_toml_lines(self)) + "\n"
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError(
+            "a table with a schema needs pandas: pip install 'skfdp[cli]'."
+        ) from None
+    return pandas
+
+
+def _names(parameter: str, given: Any) -> tuple[str, ...]:
+    found = (given,) if isinstance(given, str) else tuple(given)
+    if len(set(found)) < len(found) or not all(isinstance(n, str) for n in found):
+        raise SchemaError(f"{parameter}={shown(given)} must list names, each once.")
+    return found
+
+
+def _matching(public: Any, names: list[str], outcomes: Sequence[str]) -> list[str]:
+    """Return the columns that are public; a message shows no name of the table."""
+    if isinstance(public, str) and public == "all" and "all" not in names:
+        return [name for name in names if name not in outcomes]
+    found: set[str] = set()
+    for pattern in _names("public", public):
+        matched = {pattern} & set(names) or set(fnmatch.filter(names, pattern))
+        if not matched:
+            raise SchemaError(
+                f"public names {pattern!r}, which matches no column: names are "
+                "case-sensitive."
+            )
+        found |= matched
+    return [name for name in names if name in found]
+
+
+# Values, each read by itself.
+
+_THOUSANDS = (None, ".", ",", " ", "'", "’", "_", "\xa0", "\u202f")
+_NOWHEN = np.datetime64("NaT", "us")
+_READ_AS = {
+    **{Number: "number", Date: "date", Boolean: "declared boolean"},
+    **{Category: "declared category", Label: "declared label"},
+}
+_HOLDS = {"other": "neither numbers nor dates nor text", "boolean": "booleans"}
+#: Types of columns, and kinds of stored types that hold nothing of what they declare.
+_UNREADABLE: dict[type, tuple[str, tuple[str, ...]]] = {
+    Number: ("number", ("date", "period", "other")),
+    Date: ("date", ("boolean", "integer", "number", "duration", "time", "other")),
+    Category: ("category", ("duration", "other")),
+    Label: ("label", ("duration", "other")),
+    Boolean: ("boolean", ("date", "period", "duration", "time", "other")),
+}
+
+
+def _objects(values: Iterable) -> np.ndarray:
+    values = list(values)
+    return np.fromiter(values, dtype=object, count=len(values))
+
+
+def _places(levels: Sequence, cells: np.ndarray) -> np.ndarray:
+    return spelling_of(levels, "missing").places(cells)
+
+
+def _classes(column: Any) -> tuple:
+    return (False, True) if isinstance(column, Boolean) else column.values
+
+
+def _dtype(levels: Sequence) -> Any:
+    """Return the type of an outcome, whatever labels occur."""
+    kinds = {type(level) for level in levels}
+    if len(kinds) > 1:
+        return object
+    return {int: "Int64", bool: "boolean"}.get(kinds.pop(), object)
+
+
+def _truth(column: Boolean) -> Callable[[Any], Any]:
+    """Return what reads a cell as a boolean; an undeclared cell stays as it is."""
+    words = {
+        value: Spelling(tuple(given)) if given else Spelling((value,))
+        for value, given in ((True, column.true), (False, column.false))
+    }
+
+    def read(cell: Any) -> Any:
+        if isinstance(cell, (bool, np.bool_)):
+            return bool(cell)
+        found = [value for value, own in words.items() if own.place(cell) >= 0]
+        return found[0] if found else cell
+
+    return read
+
+
+def _reader(schema: TableSchema, column: Any) -> Callable[[Any], np.ndarray]:
+    """Return what reads a raw column as float64 or datetime64."""
+    if isinstance(column, Date):
+        return lambda raw: _moments(raw, column.format)
+    return lambda raw: _numbers(raw, schema.decimal or ".", schema.thousands or "")
+
+
+def _numbers(raw: Any, decimal: str, thousands: str) -> np.ndarray:
+    values = as_array(raw)
+    if values.dtype.kind in "bf":
+        found = values.astype(np.float64)
+        found[np.isinf(found)] = np.nan
+        return found
+    if values.dtype.kind == "M":
+        return np.full(len(values), np.nan)
+    plain_text = decimal == "." and not thousands
+    form = None if plain_text else _form(decimal, thousands)
+
+    def read(cell: Any) -> float:
+        if form is None or not isinstance(cell, str):
+            return number(cell)
+        text = cell.strip()
+        if not form.fullmatch(text):
+            return math.nan
+        if thousands:
+            text = text.replace(thousands, "")
+        return number(text.replace(decimal, "."))
+
+    return np.array(each(values.tolist(), read), dtype=np.float64)
+
+
+def _form(decimal: str, thousands: str) -> re.Pattern:
+    """Return how a number is written with these marks, and no other ones."""
+    mark = re.escape(decimal)
+    grouped = rf"[1-9]\d{{0,2}}(?:{re.escape(thousands)}\d{{3}})+" if thousands else ""
+    whole = rf"(?:{grouped}|\d+)" if grouped else r"\d+"
+    return re.compile(
+        rf"[+-]?(?:{whole}(?:{mark}\d*)?|{mark}\d+)(?:[eE][+-]?\d+)?", re.ASCII
+    )
+
+
+def _moments(raw: Any, form: str | None) -> np.ndarray:
+    values = as_array(raw)
+    if values.dtype.kind == "M":
+        return values.copy()
+    if values.dtype.kind != "O":
+        return np.full(len(values), _NOWHEN)
+
+    def read(cell: Any) -> Any:
+        if form is None or not isinstance(cell, str):
+            return moment(cell)
+        try:
+            return moment(datetime.datetime.strptime(cell.strip(), form))
+        except (ValueError, OverflowError, re.error):
+            return _NOWHEN
+
+    return np.array(each(values.tolist(), read), dtype="datetime64[us]")
+
+
+# Declarations, and the encoder that they mean.
+
+
+def _encoder(schema: TableSchema, names: Sequence[str], **options) -> DeclaredEncoder:
+    columns = {name: schema.columns[name] for name in names}
+    bounded = {n: c for n, c in columns.items() if isinstance(c, (Number, Date))}
+    found: dict[str, Any] = {
+        "bounds": {name: column.bounds for name, column in bounded.items()},
+        "categories": {
+            name: list(_classes(column))
+            for name, column in columns.items()
+            if name not in bounded
+        },
+        "cyclic": [n for n, c in bounded.items() if getattr(c, "cyclic", False)],
+        "interactions": [list(pair) for pair in schema.interactions],
+    }
+    for option, key, usual in (
+        ("basis", "basis", "hats"),
+        ("n_knots", "knots", "auto"),
+        ("spacing", "spacing", "auto"),
+    ):
+        given = {name: getattr(c, key, usual) for name, c in bounded.items()}
+        given = {n: v for n, v in given.items() if not (v is usual or v == usual)}
+        if given:
+            found[option] = given
+    return DeclaredEncoder(**found, **options)
+
+
+def _check_declarations(schema: TableSchema) -> None:
+    """Refuse impossible declarations; what is not declared yet is not looked at."""
+    spelling_of(schema._missing(Unknown()), "missing")
+    for name, column in schema.columns.items():
+        spelling_of(schema._missing(column), f"missing of {name!r}")
+        if isinstance(column, Boolean):
+            spelling_of([*column.true, *column.false], f"words of {name!r}")
+        if isinstance(column, Label) and len(column.values) == 1:
+            raise SchemaError(f"label {name!r} must list two values or more.")
+        if isinstance(column, Date) and column.format is not None:
+            if not isinstance(column.format, str) or "%" not in column.format:
+                raise SchemaError(
+                    f"format={shown(column.format)} of {name!r} must be that of "
+                    "strptime, such as '%d.%m.%Y'."
+                )
+    named = [name for pair in schema.interactions for name in pair]
+    known = [
+        name
+        for name, column in schema.columns.items()
+        if not column.question and not isinstance(column, Ignore)
+    ]
+    for name in named:
+        if name not in schema.features:
+            raise SchemaError(f"interactions names {shown(name)}, which is no feature.")
+    if set(named) <= set(known):
+        rows = np.empty((0, len(known)), dtype=object)
+        Declarations(_encoder(schema, known), rows, known).blocks()
+
+
+# Files and frames: names, stored types, and columns that are asked for.
+
+_ARROW = (".parquet", ".pq", ".arrow", ".feather")
+#: What stands for bytes that are not in the encoding.
+_MARK = "\N{REPLACEMENT CHARACTER}"
+
+
+def _suffix(path: str | os.PathLike) -> str:
+    return Path(path).suffix.lower()
+
+
+def _is_csv(table: Any) -> bool:
+    return isinstance(table, (str, os.PathLike)) and _suffix(table) not in _ARROW
+
+
+def _is_json(path: str | os.PathLike) -> bool:
+    return _suffix(path) == ".json"
+
+
+class OpenTable:
+    """A frame or a file: its names and stored types, and columns when asked for.
+
+    Attributes
+    ----------
+    names : list of str
+    nameless : list of str
+        What pandas calls the columns of a CSV file that have no name.
+    index : Index or None
+        That of a frame of pandas.
+    """
+
+    def __init__(self, table: Any, schema: TableSchema):
+        self._table, self._schema = table, schema
+        self.cells: tuple[str, ...] = ()
+        self.nameless: list[str] = []
+        self.index = getattr(table, "index", None) if hasattr(table, "iloc") else None
+        if _is_csv(table):
+            self.names, self.cells = _header(schema, table)
+            both = zip(self.names, self.cells, strict=True)
+            self.nameless = [name for name, cell in both if not cell]
+            return
+        is_path = isinstance(table, (str, os.PathLike))
+        self._types = _arrow(table, []) if is_path else check_table(table, least=0)
+        if not is_frame(self._types):
+            raise SchemaError("the table has no names of columns: pass a DataFrame.")
+        check_names(self._types)
+        self.names = list(map(str, column_labels(self._types)))
+
+    @classmethod
+    def of(cls, table: Any, schema: TableSchema) -> OpenTable:
+        """Open a table; the schema says how a CSV file is written."""
+        return table if isinstance(table, cls) else cls(table, schema)
+
+    @cached_property
+    def _texts(self) -> Any:
+        return _raw_csv(self._schema, self._table)
+
+    def columns(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return some columns as they are, by name."""
+        names = list(names)
+        if not names:
+            return {}
+        if not _is_csv(self._table):
+            rows, labels = self._types, self.names
+            if isinstance(self._table, (str, os.PathLike)):
+                rows, labels = _arrow(self._table, names), names
+            return {name: raw_column(rows, labels.index(name)) for name in names}
+        found = {name: self._texts[name] for name in names}
+        for name, texts in found.items():
+            column = self._schema.columns.get(name, _SHOWN)
+            if column.public and any(_MARK in text for text in texts.unique()):
+                raise _not_decoded(self._schema, self._table, f"its column {name!r}")
+        return found
+
+    def kind(self, name: str) -> str:
+        """Return what the stored type of a column holds, "" where anything."""
+        if _is_csv(self._table):
+            return ""
+        return type_kind(raw_column(self._types, self.names.index(name)))
+
+    def type_of(self, name: str, outcome: bool) -> Any:
+        """Return what the stored type of a private column says, without its values."""
+        if _is_csv(self._table):
+            return Unknown()
+        kind = self.kind(name)
+        if kind == "boolean":
+            return Boolean()
+        numeric = ("number", "duration", "time", *["integer"] * (not outcome))
+        if kind in numeric:
+            return Number()
+        raw = raw_column(self._types, self.names.index(name))
+        stored = str(getattr(raw, "dtype", getattr(raw, "type", ""))).lower()
+        text = re.match("str|large_string|string|categor|dictionary|enum", stored)
+        if outcome:
+            return Label() if text and not kind else Unknown()
+        if kind in ("date", "period"):
+            return Date()
+        return Ignore() if kind == "other" else Category() if text else Unknown()
+
+    def check_has(self, names: Iterable[str]) -> None:
+        """Refuse a table without some columns; of its own names none is shown."""
+        absent = [name for name in names if name not in self.names]
+        if not absent:
+            return
+        near = {_plain(name).casefold() for name in self.names}
+        close = [name for name in absent if _plain(name).casefold() in near]
+        hint = f": there is one that differs from {close[0]!r} in case" if close else ""
+        place = repr(str(self._table)) if _is_csv(self._table) else "the table"
+        raise SchemaError(
+            f"{place} lacks the column{'s'[: len(absent) > 1]} {', '.join(absent)}"
+            f"{hint}."
+        )
+
+    def check_header(self, confirmed: bool) -> None:
+        """Refuse a first line that looks like a record; none of it is quoted."""
+        line = f"the first line of {str(self._table)!r}" if self.cells else ""
+        titled = len(self.cells) == 1 and self.cells[0].startswith("#")
+        if titled or 2 * len(self.nameless) > len(self.cells):
+            raise SchemaError(
+                f"{line} looks like a title: if the names of the columns come later, "
+                "say --skip-lines (skip_lines=...)."
+            )
+        if not confirmed and is_record(self.cells):
+            raise SchemaError(
+                f"{line} looks like a record, not names: add a line of names, or say "
+                "--header (header=True) if it holds names."
+            )
+
+
+def _arrow(path: str | os.PathLike, names: Sequence[str]) -> Any:
+    """Return columns of a Parquet or Arrow file; of no names an empty table of all."""
+    try:
+        from pyarrow import ArrowException, ipc, parquet
+    except ImportError:
+        raise SchemaError(
+            f"{str(path)!r} needs pyarrow: pip install 'skfdp[parquet]'."
+        ) from None
+    try:
+        if _suffix(path) in (".parquet", ".pq"):
+            if not names:
+                return parquet.read_schema(path).empty_table()
+            return parquet.read_table(path, columns=list(names))
+        with ipc.open_file(os.fspath(path)) as file:
+            if not names:
+                return file.schema.empty_table()
+            return file.read_all().select(list(names))
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    except ArrowException:  # which may quote a cell
+        kind = "Parquet" if _suffix(path) in (".parquet", ".pq") else "Arrow"
+        raise SchemaError(
+            f"{str(path)!r} is not a {kind} file, or it is cut or damaged: restore it."
+        ) from None
+
+
+def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> Any:
+    """Return a CSV file as text, with the dialect of the schema and no other."""
+    pandas = _pandas()
+    try:
+        with warnings.catch_warnings():
+            # index_col=False: surplus fields must not make the first column an
+            # index; pandas would drop them with a warning.
+            warnings.simplefilter("error", pandas.errors.ParserWarning)
+            return pandas.read_csv(
+                path,
+                **{
+                    "dtype": object,
+                    "na_filter": False,
+                    "sep": schema.delimiter,
+                    "encoding": schema.encoding,
+                    "encoding_errors": "replace",
+                    "skiprows": schema.skip_lines,
+                    "skipinitialspace": True,
+                    "index_col": False,
+                }
+                | options,
+            )
+    except MemoryError:
+        raise
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    except pandas.errors.EmptyDataError:
+        raise SchemaError(
+            f"{str(path)!r} is empty: it needs a line of column names."
+        ) from None
+    except UnicodeError:
+        raise _not_decoded(schema, path, "it") from None
+    except Exception:  # pandas quotes what it chokes on
+        raise SchemaError(
+            f"{str(path)!r} has lines with more fields than its first line, or quotes "
+            "that are not closed: put fields that hold the delimiter "
+            f"{schema.delimiter!r} in double quotes, or skip lines above the names."
+        ) from None
+
+
+def _header(
+    schema: TableSchema, path: str | os.PathLike
+) -> tuple[list[str], tuple[str, ...]]:
+    """Return the names of the columns as pandas has them, and as the file has them."""
+    names = list(map(str, _raw_csv(schema, path, nrows=0).columns))
+    if any(_MARK in name or "\0" in name for name in names):
+        raise _not_decoded(schema, path, "its first line")
+    # pandas renames: the second "1" is called "1.1", and "" is "Unnamed: 4".
+    cells = _raw_csv(schema, path, nrows=1, header=None).iloc[0]
+    return names, tuple(str(cell).strip() for cell in cells)
+
+
+def _unreadable(path: str | os.PathLike, error: OSError) -> SchemaError:
+    return SchemaError(
+        f"cannot read {str(path)!r}: {error.strerror or 'it is damaged'}."
+    )
+
+
+def _not_decoded(
+    schema: TableSchema, path: str | os.PathLike, where: str
+) -> SchemaError:
+    return SchemaError(
+        f"{str(path)!r} is not in {schema.encoding}, as {where} shows: say encoding "
+        "latin1 (Excel in western Europe: cp1252; 'Unicode text': utf-16), or save it "
+        "as 'CSV UTF-8'. Files of Excel and Parquet files with another ending are no "
+        "CSV files."
+    )
+
+
+# The first line of a CSV file: names, or a record?
+
+_OTHER_DELIMITERS = re.compile(r"[;|\t]")
+# A range, an open class or a limit of detection is a name or a category.
+_CLASS = re.compile(r"\d{1,3} ?[-–] ?\d{1,3}|\d+ ?\+|[<>≤≥]=? ?\d.*")
+# Letters that belong to a number, a date or a time; they follow a digit.
+_UNITS = re.compile(
+    r"(?<=\d) ?(?:[ap]\.?m\b\.?|uhr\b|z\b|days?,? (?=\+?\d+:))"
+    r"|(?<=\d)(?:[thz]|e[+-]?|w)(?=\d)|(?<=-)w(?=\d)"
+)
+# English, German, French and Spanish months, weekdays, and what else is in a date.
+_WORDS = frozenset(
+    """
+    jan january januar jän jänner janv janvier ene enero feb february februar févr
+    février febrero mar march mär märz mrz mars marzo apr april avr avril abr abril may
+    mai mayo jun june juni juin junio jul july juli juil juillet julio aug august août
+    ago agosto sep sept september septembre septiembre oct okt october oktober octobre
+    octubre nov november novembre noviembre dec dez december dezember déc décembre dic
+    diciembre mon monday tue tues tuesday wed wednes wednesday thu thur thurs thursday
+    fri friday sat satur saturday sun sunday montag dienstag mittwoch donnerstag freitag
+    samstag sonnabend sonntag mo di mi do fr sa so de utc gmt cet cest eur usd gbp chf
+    年 月 日 년 월 일
+    """.split()
+)
+
+
+def is_record(cells: Sequence[str]) -> bool:
+    """Whether one cell of a first line reads as a number, a date or a time.
+
+    It decides by the cells alone, each by itself. A record of text only cannot be told
+    from names.
+
+    >>> [is_record([cell]) for cell in ("1.234,56", "31.12.2024", "13-Aug-22")]
+    [True, True, True]
+    >>> [is_record([cell]) for cell in ("age", "Q1", "2nd visit", "65+", "May", "")]
+    [False, False, False, False, False, False]
+    """
+    if len(cells) == 1:  # fields between spaces, say
+        words = cells[0].split()
+        return _reads_as_value(cells[0]) or sum(map(_reads_as_value, words)) > 1
+    return any(map(_reads_as_value, cells))
+
+
+def _reads_as_value(cell: str) -> bool:
+    return any(map(_is_value, _OTHER_DELIMITERS.split(cell)))
+
+
+def _is_value(text: str) -> bool:
+    """Whether digits are all that a text says, beside marks and words of dates."""
+    text = _plain(text).lower()
+    if re.fullmatch("nan|[+-]inf(inity)?", text):
+        return True
+    if not re.search(r"\d", text) or _CLASS.fullmatch(text):
+        return False
+    words = set(re.findall(r"[^\W\d_]+", _UNITS.sub(" ", text)))
+    ordinal = words & {"st", "nd", "rd", "th"}
+    dated = words - ordinal <= _WORDS and (words != ordinal or not words)
+    return dated and "_" not in text  # "mon_1" is a name
+
+
+def _plain(text: str) -> str:
+    """Return a text in one form, without quotes and spaces around it."""
+    text = unicodedata.normalize("NFKC", text[:200].removeprefix("ï»¿"))
+    return " ".join(text.split()).strip(" '\"’`=\ufeff")
+
+
+# Drafts: what names, stored types and public columns show.
+
+# A text column with more values than this, or with fewer rows for each, is a name or a
+# number of its record.
+_MOST_CATEGORIES, _ROWS_OF_A_CATEGORY = 1000, 10
+# So many different whole numbers, one for each row, are numbers of records.
+_RUNNING = 20
+# Codes that read as numbers: "01067", "1E50", whole numbers that no float64 is sure of.
+_CODE = re.compile(r"0[0-9]+|[0-9]+[eE][0-9]+|[0-9]{16,}")
+_DELIMITERS = ",;\t|"
+_MARKS: tuple[tuple[str, str | None], ...] = (
+    *((".", None), (",", None), (",", "."), (".", ","), (".", " "), (",", " ")),
+    *((".", "'"), (",", "'"), (".", "’"), (".", "\xa0"), (",", "\xa0")),
+    (",", "\u202f"),
+)
+_DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y")
+_DAYS += ("%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y")
+_FORMATS = (
+    None,
+    *(day + clock for clock in ("", " %H:%M", " %H:%M:%S") for day in _DAYS),
+)
+
+
+def _proposed_dialect(path: str | os.PathLike, given: dict[str, Any]) -> dict[str, Any]:
+    """Return how a CSV file is written, as its first bytes and its first line show."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(2)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    wide = start in (b"\xff\xfe", b"\xfe\xff")
+    found = {"encoding": "utf-16" if wide else "utf-8", "skip_lines": 0} | given
+    whole = TableSchema({}, **{**found, "delimiter": "\x1f"})
+
+    def line(skipped: int) -> str:
+        options = {"nrows": 1, "header": None, "quoting": csv.QUOTE_NONE}
+        rows = _raw_csv(whole, path, **options, skiprows=skipped)
+        return str(rows.iat[0, 0])
+
+    first = line(found["skip_lines"])
+    named = re.fullmatch(r"sep=(.)[;,\t]*", first)
+    if named and "skip_lines" not in given:  # Excel writes it for itself
+        found["skip_lines"] = 1
+        return {"delimiter": named[1]} | found
+    outside = re.sub(r'"[^"]*"', "", first)
+    often = max(_DELIMITERS, key=lambda mark: outside.count(mark))
+    return {"delimiter": often} | found
+
+
+def _proposed_marks(
+    columns: Iterable[np.ndarray], delimiter: str
+) -> tuple[str | None, str | None]:
+    """Return the marks of numbers as public columns show them; None: they do not.
+
+    "3.667" is two different numbers, so that only other numbers can decide.
+    """
+    forms = {marks: _form(marks[0], marks[1] or "") for marks in _MARKS}
+    possible = list(_MARKS)
+    for cells in columns:
+        texts = {cell.strip() for cell in cells if isinstance(cell, str)} - {""}
+        fits = {t: [m for m in _MARKS if forms[m].fullmatch(t)] for t in texts}
+        numbers = [text for text in texts if fits[text]]
+        if 2 * len(numbers) <= len(texts) or any(map(_is_date, texts)):
+            continue
+        for text in numbers:
+            possible = [marks for marks in possible if marks in fits[text]]
+    # Semicolons usually come with commas in numbers, but not always.
+    if (".", None) in possible and delimiter != ";":
+        return ".", None
+    decimals = {decimal for decimal, _ in possible}
+    return possible[0] if len(decimals) == 1 else (None, None)
+
+
+def _is_date(text: str) -> bool:
+    return not all(np.isnat(_moments([text], form))[0] for form in _FORMATS)
+
+
+def _outcome_shown(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
+    """Return the type of a public outcome: more than two numbers are no labels."""
+    texts = sorted({text_of(cell) for cell in cells.tolist()} - {None})
+    found = _shown(schema, name, cells)
+    if isinstance(found, Boolean) or (isinstance(found, Number) and len(texts) > 2):
+        return found
+    whole = all(re.fullmatch("0|-?[1-9][0-9]{0,14}", text) for text in texts)
+    values = [int(text) for text in texts] if whole else texts
+    return Label(values, public=True) if len(texts) > 1 else Unknown(public=True)
+
+
+def _shown(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
+    """Return the type of a public column as its values show it; warn of what is odd.
+
+    All values that are not missing are numbers or dates, or else they are categories,
+    if there are few enough: every category is the name of a column in the model and in
+    the report, where names of people do not belong. If there are more, and most of them
+    are numbers, the others count as missing. A column with a code is text, whatever
+    else it holds, unless its type is that of numbers with fractions.
+    """
+
+    def warn(text: str) -> None:
+        warn_caller(f"public column {name!r}: {text}", UtilityWarning)
+
+    spelt = [text_of(cell) for cell in cells.tolist()]
+    there = np.array([text is not None for text in spelt], dtype=bool)
+    distinct = sorted({text for text in spelt if text is not None})
+    if not distinct:
+        warn("it is empty.")
+        return Ignore()
+    if {*distinct} <= {"True", "False"}:
+        return Boolean(public=True)
+    values = cells[there]
+    dated = _dates_shown(values, distinct, warn)
+    if dated is not None:
+        return dated
+    written = [text for text in distinct if _is_value(text)]
+    marked = any(re.search("[.,]", text) for text in written)
+    if schema.decimal is None and marked and 2 * len(written) > len(distinct):
+        warn("its decimal mark is not clear: say decimal (--decimal).")
+        return Number(public=True)
+    read = _reader(schema, Number())(values)
+    known = read[~np.isnan(read)]
+    few = len(distinct) <= min(_MOST_CATEGORIES, len(cells) / _ROWS_OF_A_CATEGORY)
+    mostly = len(known) == len(values) or (not few and 2 * len(known) > len(values))
+    codes = mostly and cells.dtype.kind != "f" and any(map(_CODE.fullmatch, distinct))
+    if mostly and not codes:
+        lost = len(values) - len(known)
+        if lost:
+            warn(f"{lost} values are no numbers and count as missing.")
+        if (
+            len(np.unique(known)) == len(values) >= _RUNNING
+            and (known == np.rint(known)).all()
+        ):
+            warn("each row has a number of its own: an identifier?")
+            return Ignore()
+        low, high = float(known.min()), float(known.max())
+        return Number(low, high if high > low else low + max(1, abs(low)), True)
+    if codes:
+        warn("some values look like codes, so that it is text.")
+    foreign = {*written} & {text_of(cell) for cell in values[np.isnan(read)].tolist()}
+    if foreign and not codes:
+        warn(
+            f"{len(foreign)} values look like numbers or dates but cannot be read: is "
+            "decimal right, are there thousands marks, is there a format of dates?"
+        )
+    if few:
+        words = {c.strip() for c in cells if isinstance(c, str)} & TAKEN_FOR_MISSING
+        if words:
+            warn("NA and the like are categories, unless missingValues has them.")
+        return Category(sorted({*distinct, *words}), public=True)
+    warn(
+        f"{len(distinct)} different texts in {len(cells)} rows: names or identifiers? "
+        "If they say whose rows are whose, declare the column as group."
+    )
+    return Ignore()
+
+
+def _dates_shown(
+    values: np.ndarray, distinct: Sequence[str], warn: Callable[[str], None]
+) -> Date | None:
+    """Return a public column of dates, if exactly one order of day and month fits."""
+    if values.dtype.kind != "M" and not re.search(r"\d[-/.]", distinct[0]):
+        return None
+    fits = []
+    for form in _FORMATS if values.dtype.kind == "O" else (None,):
+        days = _moments(values, form)
+        if not np.isnat(days).any():
+            fits.append((form, days))
+    if not fits:
+        return None
+    if len(fits) > 1:
+        listed = " or ".join(str(form) for form, _ in fits)
+        warn(f"dates could be {listed}: declare the format.")
+        return Date(public=True)
+    form, days = fits[0]
+    first = days.min().astype("datetime64[D]")
+    last = days.max().astype("datetime64[D]")
+    last += np.timedelta64(int(last < days.max() or last == first), "D")
+    return Date(str(first), str(last), True, format=form)
+
+
+# The file: TOML, with the property names of the Frictionless Table Schema.
+
+_HEAD = """\
+# What is known of the table beforehand, and what of it is public. Fill in what is
+# empty, and never from private values: that would disclose them.
+# Numbers and dates (2024-01-31) need minimum and maximum, text needs enum, all that can
+# occur. type = "ignore" leaves a column out. If wanted: public = true, missingValues,
+# basis = "linear", knots, spacing, cyclic; of dates format = "%d.%m.%Y", of booleans
+# trueValues and falseValues."""
+_SETTINGS = {
+    "outcomes": ("outcomes", "the columns to predict"),
+    "group": ("group", "whose each row is, if a person may have several"),
+    "maxRowsPerGroup": ("max_rows_per_group", ""),
+    "missingValues": ("missing", ""),
+    "decimalChar": ("decimal", ""),
+    "groupChar": ("thousands", "thousands mark"),
+    "encoding": ("encoding", ""),
+    "interactions": ("interactions", ""),
+    "declaredBy": ("declared_by", ""),
+}
+#: Left out where they are not set.
+_RARE = ("maxRowsPerGroup", "interactions", "declaredBy")
+_TYPES: dict[str, type] = {
+    **{"number": Number, "integer": Number, "year": Number, "boolean": Boolean},
+    **{"date": Date, "datetime": Date, "string": Category, "any": Unknown},
+    "ignore": Ignore,
+}
+#: Properties of a field, and the parameters that they are.
+_FIELD = {
+    **{"public": "public", "basis": "basis", "knots": "knots", "spacing": "spacing"},
+    **{
+        "cyclic": "cyclic",
+        "trueValues": "true",
+        "falseValues": "false",
+        "missingValues": "missing",
+    },
+    "format": "format",
+}
+#: Properties of fields of the standard that one table has one of.
+_MARKS_OF_FIELDS = ("decimalChar", "groupChar")
+#: Properties that say nothing about reading.
+_WORDS_ONLY = ("name", "title", "description", "example", "rdfType")
+
+
+def _toml_lines(schema: TableSchema) -> Iterator[str]:
+    yield _HEAD
+    for key, (name, comment) in _SETTINGS.items():
+        value = getattr(schema, name)
+        if key in _RARE and not value:
+            continue
+        text = f"{key} = {_toml('' if value is None else value)}"
+        yield f"{text}  # {comment}" if comment and not value else text
+    yield "\n[dialect]"
+    yield f"delimiter = {_toml(schema.delimiter)}"
+    yield f"headerRows = [{schema.skip_lines + 1}]"
+    yield "\n[fields]"
+    for name, column in schema.columns.items():
+        key = name if re.fullmatch("[A-Za-z0-9_-]+", name) else _toml(name)
+        yield f"{key} = {_toml(_properties(column))}"
+
+
+def _properties(column: Any) -> dict[str, Any]:
+    """Return a column as a field of the standard."""
+    kinds = {Number: "number", Boolean: "boolean", Date: "date", Ignore: "ignore"}
+    found: dict[str, Any] = {}
+    if type(column) in kinds:
+        found["type"] = kinds[type(column)]
+    constraints: dict[str, Any] = {}
+    if isinstance(column, (Number, Date, Unknown)):
+        low, high = column.bounds or (None, None)
+        constraints["minimum"] = "" if low is None else low
+        constraints["maximum"] = "" if high is None else high
+    if isinstance(column, (Category, Unknown)):
+        constraints["enum"] = list(getattr(column, "values", ()))
+        if isinstance(column, Category) and not column.values:
+            found["type"] = "string"
+    if constraints:
+        found["constraints"] = constraints
+    usual = type(column)()
+    for key, name in _FIELD.items():
+        value = getattr(column, name, None)
+        if value != getattr(usual, name, None):
+            found[key] = value
+    return found
+
+
+def _toml(value: Any) -> str:
+    """Return a value as TOML; JSON has the same texts, numbers and booleans."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{k} = {_toml(v)}' for k, v in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _from_properties(found: Any, path: str) -> TableSchema:
+    """Return the schema of a file; in our own form nothing unknown is passed over."""
+    own = not _is_json(path)
+    dialect, encoding = {}, {}
+    if isinstance(found, Mapping) and "resources" in found:
+        resources = found["resources"]
+        if not isinstance(resources, list) or len(resources) != 1:
+            raise SchemaError(f"{path!r} must hold one resource: a schema is of one.")
+        dialect = resources[0].get("dialect", {})
+        encoding = {k: v for k, v in resources[0].items() if k == "encoding"}
+        found = resources[0].get("schema")
+    if not (isinstance(found, Mapping) and "fields" in found):
+        raise SchemaError(f"{path!r} holds no fields: it is no schema of a table.")
+    settings = {**encoding, **found}
+    fields, dialect = settings.pop("fields"), settings.pop("dialect", dialect)
+    if isinstance(fields, list):
+        fields = {
+            field.get("name"): field for field in fields if isinstance(field, Mapping)
+        }
+    if not (isinstance(fields, Mapping) and isinstance(dialect, Mapping)):
+        raise SchemaError(f"fields and dialect of {path!r} must be tables.")
+    for key in () if own else _MARKS_OF_FIELDS:
+        marks = {f[key] for f in fields.values() if f.get("type") and f.get(key)}
+        if len(marks) > 1:
+            raise SchemaError(f"{path!r} has fields of several {key}: declare one.")
+        settings.update(dict.fromkeys([key] * len(marks), *marks))
+    given: dict[str, Any] = {}
+    for key, value in settings.items():
+        if key in _SETTINGS:
+            if value not in ("", []) or key == "decimalChar":
+                given[_SETTINGS[key][0]] = value
+        elif own:
+            raise _unknown(path, key, (*_SETTINGS, "dialect", "fields"))
+    given |= _dialect(dialect, path)
+    outcomes = given.get("outcomes", ())
+    columns = {
+        name: _column(name, entry, name in outcomes, f"{name!r} in {path!r}", own)
+        for name, entry in fields.items()
+    }
+    if not own:
+        given.setdefault("declared_by", Path(path).name)
+    try:
+        return TableSchema(columns, **given)
+    except TypeError as error:
+        raise SchemaError(f"{path!r} holds a value of a wrong type: {error}.") from None
+
+
+def _dialect(dialect: Mapping, path: str) -> dict[str, Any]:
+    usual = {"header": True, "quoteChar": '"', "doubleQuote": True}
+    words = (
+        "csvddfVersion",
+        "lineTerminator",
+        "skipInitialSpace",
+        "caseSensitiveHeader",
+    )
+    found = {}
+    for key, value in dialect.items():
+        if key == "delimiter":
+            found["delimiter"] = value
+        elif key == "headerRows" and isinstance(value, list) and len(value) == 1:
+            found["skip_lines"] = value[0] - 1
+        elif key not in words and not (key in usual and value == usual[key]):
+            raise SchemaError(
+                f"dialect of {path!r} has {key} = {shown(value)}, which cannot be "
+                "read: write the file with a line of names and double quotes."
+            )
+    return found
+
+
+def _unknown(place: str, key: str, known: Iterable[str]) -> SchemaError:
+    return SchemaError(
+        f"{place} has no meaning for {key!r}: it takes {', '.join(known)}."
+    )
+
+
+def _column(name: Any, entry: Any, outcome: bool, place: str, own: bool) -> Any:
+    """Return a field of the standard as a type of a column."""
+    if not isinstance(name, str) or not isinstance(entry, Mapping):
+        raise SchemaError(
+            f'field {place} must be a table, such as {{type = "number"}}.'
+        )
+    entry = {key: value for key, value in entry.items() if value not in ("", [], None)}
+    constraints = entry.pop("constraints", {})
+    if not isinstance(constraints, Mapping):
+        raise SchemaError(f"constraints of {place} must be a table.")
+    limits = {k: v for k, v in constraints.items() if v not in ("", [], None)}
+    stated = entry.pop("type", None)
+    low, high = limits.pop("minimum", None), limits.pop("maximum", None)
+    levels = limits.pop("enum", None)
+    if own and limits:
+        raise _unknown(f"constraints of {place}", [*limits][0], ("minimum", "maximum"))
+    if stated is None:
+        stated = "string" if levels else _stated(low)
+    if own and stated not in _TYPES:
+        raise SchemaError(
+            f"type = {shown(stated)} of {place} cannot be read: it takes "
+            f"{', '.join(_TYPES)}."
+        )
+    kind = _TYPES.get(stated, Unknown)
+    if levels is not None and kind in (Number, Category, Unknown):
+        kind = Category
+    if outcome and kind is Category:
+        kind = Label
+    found: dict[str, Any] = {}
+    if kind in (Number, Date):
+        read = _as_number if kind is Number else lambda value: value
+        found = dict(zip(("low", "high"), map(read, (low, high)), strict=True))
+        if kind is Date:
+            found = dict(zip(("first", "last"), (low, high), strict=True))
+    elif levels is not None and kind in (Category, Label):
+        typed = _as_number if stated in ("number", "integer", "year") else _as_it_is
+        found["values"] = [typed(value) for value in _listed(levels, place)]
+    elif own and (low, high) != (None, None):
+        raise SchemaError(f"{place} has minimum and maximum, and is no number or date.")
+    known = {field.name for field in dataclasses.fields(kind)}
+    for key, value in entry.items():
+        parameter = _FIELD.get(key)
+        if key == "format" and (value == "default" or kind is not Date):
+            continue
+        if key == "format" and value == "any":
+            raise SchemaError(
+                f"format = 'any' of {place} would be guessed: declare one, such as "
+                "'%d.%m.%Y'."
+            )
+        if parameter in known:
+            found[parameter] = value
+        elif own and key not in _WORDS_ONLY:
+            listed = [key for key, name in _FIELD.items() if name in known]
+            raise _unknown(place, key, ("type", "constraints", *listed))
+    try:
+        return kind(**found)
+    except ValueError as error:
+        raise SchemaError(f"{place}: {error}") from None
+
+
+def _listed(values: Any, place: str) -> list:
+    if not isinstance(values, list):
+        raise SchemaError(f"enum of {place} must be a list.")
+    return values
+
+
+def _stated(low: Any) -> str:
+    """Return the type that a minimum has."""
+    if low is None:
+        return "any"
+    return "number" if isinstance(low, (int, float)) else "date"
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _as_number(value: Any) -> Any:
+    """Return a number that is spelt as text, as the standard allows."""
+    found = number(value) if isinstance(value, str) else value
+    whole = isinstance(found, float) and found.is_integer()
+    return int(found) if whole and isinstance(value, str) else found

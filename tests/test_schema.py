@@ -1,0 +1,791 @@
+"""One declaration of a table: what a draft shows, and what is read by a schema."""
+
+import copy
+import io
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+
+from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, TableSchema
+from skfdp.schema import (
+    Boolean,
+    Category,
+    Date,
+    Ignore,
+    Label,
+    Number,
+    SchemaError,
+    Unknown,
+    is_record,
+)
+
+N = 240
+COLUMNS = {
+    "age": Number(17, 90, public=True),
+    "sex": Category(["F", "M"]),
+    "admitted": Date("2020-01-01", "2025-12-31"),
+    "smoker": Boolean(),
+    "zip": Ignore(),
+    "readmitted": Label([0, 1]),
+    "severity": Label(["mild", "severe", "critical"]),
+    "cost": Number(0, 100_000),
+}
+OUTCOMES = ["readmitted", "severity", "cost"]
+SCHEMA = TableSchema(COLUMNS, outcomes=OUTCOMES, group="patient")
+
+
+def hospital(seed=0):
+    rng = np.random.default_rng(seed)
+    days = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 900, N), "D")
+    frame = pd.DataFrame(
+        {
+            "patient": rng.integers(0, 100, N),
+            "zip": [f"{i:05}" for i in rng.integers(0, 9999, N)],
+            "age": rng.integers(17, 90, N),
+            "sex": rng.choice(["F", "M"], N),
+            "admitted": days.strftime("%Y-%m-%d"),
+            "smoker": rng.choice(["true", "false"], N),
+            "readmitted": rng.integers(0, 2, N),
+            "severity": rng.choice(["mild", "severe", "critical"], N),
+            "cost": rng.gamma(1, 3000, N).round(2),
+        }
+    )
+    frame["sex"] = frame["sex"].where(rng.random(N) > 0.1, None)
+    return frame
+
+
+def written(tmp_path, text, name="t.csv", encoding="utf-8"):
+    (tmp_path / name).write_bytes(text.encode(encoding))
+    return tmp_path / name
+
+
+def quietly(table, *args, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return TableSchema.draft(table, *args, **options)
+
+
+def told(table, *args, **options):
+    """Return a draft, and what it warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = TableSchema.draft(table, *args, **options)
+    return found, " ".join(str(warning.message) for warning in caught)
+
+
+# -- the object -----------------------------------------------------------------------
+def test_a_schema_is_a_value():
+    other = TableSchema(COLUMNS, outcomes=tuple(OUTCOMES), group="patient")
+    assert SCHEMA == other and hash(SCHEMA) == hash(other) and SCHEMA != "x"
+    assert pickle.loads(pickle.dumps(SCHEMA)) == SCHEMA
+    assert copy.deepcopy(SCHEMA) is SCHEMA and copy.copy(SCHEMA) is SCHEMA
+    assert repr(SCHEMA) == "TableSchema(8 columns, 1 public, group='patient')"
+    assert not hasattr(SCHEMA, "get_params")
+    with pytest.raises(AttributeError):
+        SCHEMA.group = None
+    with pytest.raises(TypeError):
+        SCHEMA.columns["age"] = Ignore()
+    one, two = (TableSchema({"a": Category(v)}) for v in ([0, 1], [False, True]))
+    assert one != two  # 1 is not True
+    assert SCHEMA != TableSchema(dict(reversed(COLUMNS.items())), outcomes=OUTCOMES)
+
+
+@pytest.mark.parametrize(
+    "columns, options, reason",
+    [
+        ({"a": (0, 1)}, {}, "must be a type of skfdp.schema"),
+        ([Number(0, 1)], {}, "must be a mapping from names to types"),
+        ({"a": Number(1, 0)}, {}, "bounds['a']=(1.0, 0.0) must be two finite numbers"),
+        ({"a": Number(0, np.inf)}, {}, "must be two finite numbers"),
+        ({"a": Number("0", "1")}, {}, "must be two finite numbers"),
+        ({"a": Date("2024-01-01", "2023-01-01")}, {}, "two dates"),
+        ({"a": Date("1.2.2024", "2.2.2024")}, {}, "two dates"),
+        ({"a": Date(format="dd.mm")}, {}, "must be that of strptime"),
+        ({"a": Category(["x", "x"])}, {}, "which are one category"),
+        ({"a": Number(0, 1, knots=1)}, {}, "n_knots['a']"),
+        ({"a": Number(0, 1, basis="wavelet")}, {}, "basis='wavelet' is unknown"),
+        ({"a": Boolean(true=["1"], false=["1"])}, {}, "which are one category"),
+        ({"a": Label([0, 1])}, {}, "is a Label and no outcome: add it to outcomes"),
+        ({"a": Label([1])}, {"outcomes": "a"}, "must list two values or more"),
+        ({"a": Category([1])}, {"outcomes": "a"}, "of type Label, Boolean or Number"),
+        ({}, {"outcomes": ["a"]}, "outcomes names 'a'"),
+        ({"a": Number(0, 1)}, {"group": "a"}, "it is no feature"),
+        ({}, {"max_rows_per_group": 3}, "needs group"),
+        ({}, {"decimal": ";"}, "decimal=';' is unknown"),
+        ({}, {"decimal": ",", "thousands": ","}, "read in two ways"),
+        ({}, {"delimiter": "ab"}, "must be one character"),
+        ({}, {"delimiter": "."}, "must be one character"),
+        ({}, {"encoding": "utf-9"}, "is not known"),
+        ({}, {"skip_lines": -1}, "skip_lines=-1"),
+        ({}, {"missing": [-9, "-9"]}, "which are one category"),
+        ({}, {"interactions": [("a", "b")]}, "interactions names 'a'"),
+    ],
+)
+def test_impossible_declarations(columns, options, reason):
+    with pytest.raises(SchemaError) as caught:
+        TableSchema(columns, **options)
+    assert reason in str(caught.value)
+
+
+def test_parameters_of_estimators():
+    found = SCHEMA.parameters("readmitted")
+    encoder = found.pop("encoder")
+    assert found == {
+        "public_features": ["age"],
+        "public_target": False,
+        "target_name": "readmitted",
+        "max_rows_per_person": None,
+        "classes": [0, 1],
+    }
+    X, y = SCHEMA.split(hospital(), "readmitted")
+    assert list(X) == ["age", "sex", "admitted", "smoker", "patient"]
+    assert y.name == "readmitted"
+    names = encoder.fit(SCHEMA.select(X)).get_feature_names_out()
+    kinds = {name.split("__")[0].split(".")[0] for name in names}
+    assert kinds == {"age", "sex", "admitted", "smoker"}  # no outcome, no group
+    assert SCHEMA.parameters("cost")["target_bounds"] == (0, 100_000)
+
+
+@pytest.mark.parametrize("target", OUTCOMES)
+def test_every_outcome_of_one_schema_can_be_fitted(target):
+    X, y = SCHEMA.split(hospital(), target)
+    kind = FeatureDPRegressor if target == "cost" else FeatureDPLogisticRegression
+    model = kind(8.0, **SCHEMA.parameters(target), random_state=0)
+    model.fit(SCHEMA.select(X), y, groups=X["patient"])
+    assert model.privacy_.unit == "person"
+    assert list(model.feature_names_in_) == ["age", "sex", "admitted", "smoker"]
+    assert len(model.predict(SCHEMA.select(hospital(1)))) == N
+
+
+def test_which_outcome_is_the_target():
+    y = pd.Series([0.0], name="cost")
+    assert SCHEMA.outcome(y=y) == "cost" and SCHEMA.outcome("severity", y) == "severity"
+    with pytest.raises(SchemaError, match="Say target=..., one of 'readmitted', 'sev"):
+        SCHEMA.outcome(y=[0, 1])
+    with pytest.raises(SchemaError, match="target='age' is no outcome"):
+        SCHEMA.outcome("age")
+    one = TableSchema({"y": Label([0, 1])}, outcomes="y")
+    assert one.outcome(y=np.zeros(3)) == "y"
+    with pytest.raises(SchemaError, match="none is declared"):
+        TableSchema({}).outcome()
+
+
+def test_columns_are_selected_by_name():
+    frame = hospital()
+    turned = frame[frame.columns[::-1]].assign(more="canary")
+    pd.testing.assert_frame_equal(SCHEMA.read(turned), SCHEMA.read(frame))
+    SCHEMA.select(frame.drop(columns=["patient", *OUTCOMES]))
+    with pytest.raises(SchemaError, match="lacks the column patient"):
+        SCHEMA.split(frame.drop(columns="patient"), "cost")
+    with pytest.raises(SchemaError, match="lacks the columns sex, smoker"):
+        SCHEMA.read(frame.drop(columns=["sex", "smoker"]))
+    with pytest.raises(SchemaError, match="one that differs from 'age' in case"):
+        SCHEMA.read(frame.rename(columns={"age": "Age"}))
+    with pytest.raises(SchemaError, match="no names of columns"):
+        SCHEMA.read(frame.to_numpy())
+
+
+# -- values ---------------------------------------------------------------------------
+def test_every_container_reads_alike(tmp_path):
+    frame = hospital()
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    table = SCHEMA.read_csv(tmp_path / "t.csv")
+    assert table.dtypes.map(str).to_dict() == {
+        **{"age": "float64", "cost": "float64", "admitted": "datetime64[us]"},
+        **{"sex": "object", "smoker": "object", "severity": "object"},
+        **{"readmitted": "Int64", "patient": "object"},
+    }
+    pd.testing.assert_frame_equal(SCHEMA.read(table), table)  # nothing changes
+    for other in (
+        frame,
+        frame.assign(admitted=pd.to_datetime(frame["admitted"])),
+        frame.assign(smoker=frame["smoker"] == "true"),
+        frame.astype({"sex": "category", "age": "float32"}),
+        frame.convert_dtypes(),
+        pl.DataFrame(frame),
+        pa.Table.from_pandas(frame),
+    ):
+        found = SCHEMA.read(other).assign(patient=table["patient"])
+        pd.testing.assert_frame_equal(found, table)
+
+
+def test_one_private_cell_changes_no_other_cell_and_no_type():
+    frame = hospital().astype(object)
+    expected = SCHEMA.read(frame)
+    for cell in (None, np.nan, "k.A.", 7, -1e400, True, "2024-01-01", b"\xff", [1], ""):
+        odd = frame.copy()
+        for name in frame.columns.drop("patient"):
+            odd.at[3, name] = cell
+        found = SCHEMA.read(odd)
+        assert list(found.dtypes) == list(expected.dtypes)
+        pd.testing.assert_frame_equal(found.drop(3), expected.drop(3))
+
+
+@pytest.mark.parametrize(
+    "decimal, thousands, cell, meaning",
+    [
+        (",", None, "3.667", None),
+        (",", None, "3.667,81", None),
+        (",", None, "3667.81", None),
+        (",", None, "1.5e3", None),
+        (",", None, "3667,81", 3667.81),
+        (",", None, "1,5e3", 1500),
+        (",", None, "-995", -995),
+        (",", ".", "3.667", 3667),
+        (",", ".", "3.667,81", 3667.81),
+        (",", ".", "36.67", None),
+        (",", ".", "1.234.56", None),
+        (",", ".", "0.123", None),
+        (".", ",", "1,234,567.8", 1234567.8),
+        (".", "'", "1'234", 1234),
+        (".", None, "1,234", None),
+        (".", None, " 1.25 ", 1.25),
+    ],
+)
+def test_numbers_have_the_declared_marks_and_no_others(
+    decimal, thousands, cell, meaning
+):
+    column = {"a": Number(0, 1)}
+    schema = TableSchema(column, decimal=decimal, thousands=thousands)
+    found = schema.read(pd.DataFrame({"a": [cell, 1234.5]}))["a"]
+    assert found[1] == 1234.5  # a number is no text
+    assert np.isnan(found[0]) if meaning is None else found[0] == meaning
+    lost = schema.unread(pd.DataFrame({"a": [cell, ""]}))["a"]
+    assert list(lost) == [meaning is None, False]
+
+
+def test_what_is_missing_is_declared():
+    schema = TableSchema(
+        {
+            "a": Number(-300, 300),
+            "b": Category(["None", "NA", "x"], missing=["?"]),
+            "c": Date("2020-01-01", "2021-01-01"),
+            "y": Label(["None", "x"]),
+        },
+        outcomes="y",
+        missing=["", "k.A.", -200, "9999-12-31"],
+    )
+    frame = pd.DataFrame(
+        {
+            "a": ["-200", "-200.0", "k.A.", "", "5", "7"],
+            "b": ["None", "NA", "?", "", "x", "k.A."],
+            "c": ["9999-12-31", "k.A.", "", None, "2020-02-01", "soon"],
+            "y": ["None", "x", "k.A.", "", "z", "None"],
+        }
+    )
+    found = schema.read(frame)
+    assert found["a"].isna().tolist() == [True] * 4 + [False] * 2
+    assert found["b"].tolist() == ["None", "NA", None, None, "x", "k.A."]
+    assert found["c"].isna().tolist() == [True] * 4 + [False, True]
+    assert found["y"].tolist() == ["None", "x", None, None, None, "None"]
+    assert schema.read(pd.DataFrame({**frame, "a": -200.0}))["a"].isna().all()
+    lost = {
+        name: np.flatnonzero(one).tolist() for name, one in schema.unread(frame).items()
+    }
+    assert lost == {"a": [], "b": [5], "c": [5], "y": [4]}
+
+
+def test_dates_have_the_declared_format():
+    for form, cell in (
+        ("%d.%m.%Y", "1.2.2024"),
+        ("%m/%d/%Y", "02/01/2024"),
+        ("%d-%b-%y", "01-Feb-24"),
+        (None, "2024-02-01"),
+        (None, pd.Timestamp("2024-02-01")),
+    ):
+        schema = TableSchema({"a": Date("2024-01-01", "2025-01-01", format=form)})
+        found = schema.read(pd.DataFrame({"a": [cell, "31/12"]}, dtype=object))["a"]
+        assert found[0] == pd.Timestamp("2024-02-01") and pd.isna(found[1])
+
+
+def test_codes_stay_text_and_words_are_booleans():
+    schema = TableSchema(
+        {
+            "code": Category(["01067", "900000000000207008", "1E50"]),
+            "yes": Boolean(true=["ja", "1"], false=["nein", "2"]),
+        }
+    )
+    text = "code,yes\n01067,ja\n1067,nein\n900000000000207010,1\n1E50,2\n100,x\n,\n"
+    table = schema.read(pd.read_csv(io.StringIO(text), dtype=str))
+    assert table["yes"].tolist() == [True, False, True, False, "x", None]
+    pd.testing.assert_frame_equal(schema.read(table), table)
+    encoded = schema.encoder().set_output(transform="pandas").fit_transform(table)
+    assert encoded["code__01067"].tolist() == [1, 0, 0, 0, 0, 0]
+    assert encoded["code__other"].tolist() == [0, 1, 1, 0, 1, 0]
+    assert encoded["yes__other"].tolist() == [0, 0, 0, 0, 1, 0]
+
+
+def test_spaces_make_no_other_person():
+    rows = pd.DataFrame({"who": ["a", " a ", "", None, 7], "x": 0})
+    schema = TableSchema({"x": Number(0, 1)}, group="who")
+    assert schema.read(rows)["who"].tolist() == ["a", "a", None, None, 7]
+
+
+def test_bases_of_curves():
+    schema = TableSchema(
+        {
+            "line": Number(0, 1, basis="linear"),
+            "hour": Number(0, 24, cyclic=True, knots=6),
+            "listed": Number(0, 9, knots=[0, 1, 9], spacing="even"),
+            "c": Category(["x"]),
+        },
+        interactions=[("line", "c")],
+    )
+    names = (
+        schema.encoder()
+        .fit(pd.DataFrame(columns=list(schema.columns)).assign(line=[0.0]))
+        .get_feature_names_out()
+    )
+    assert [name for name in names if name.startswith("line__")] == [
+        "line__linear",
+        "line__missing",
+    ]
+    assert len([name for name in names if name.startswith("hour__")]) == 7
+    assert len([name for name in names if name.startswith("listed__")]) == 4
+    assert "line:c__linear:x" in names
+
+
+# -- drafts ---------------------------------------------------------------------------
+def test_a_draft_of_a_csv_file_shows_names_and_public_columns(tmp_path):
+    frame = hospital()
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = {"outcomes": ["readmitted"], "group": "patient"}
+    found = quietly(tmp_path / "t.csv", ["age", "s?x", "admitted"], **options)
+    ages, days = frame["age"], frame["admitted"]
+    expected = {
+        "zip": Unknown(),
+        "age": Number(ages.min(), ages.max(), public=True),
+        "sex": Category(["F", "M"], public=True),
+        "admitted": Date(days.min(), days.max(), public=True),
+        **dict.fromkeys(["smoker", "readmitted", "severity", "cost"], Unknown()),
+    }
+    assert found == TableSchema(expected, **options)
+    assert len(found.questions) == 5
+    with pytest.raises(SchemaError, match="not complete: declare minimum and maximum"):
+        found.read(frame)
+    everything = quietly(tmp_path / "t.csv", "all", outcomes="severity", group="zip")
+    assert not any(
+        c.public for n, c in everything.columns.items() if n in everything.outcomes
+    )
+    with pytest.raises(
+        SchemaError, match="public names 'Age', which matches no column"
+    ):
+        TableSchema.draft(tmp_path / "t.csv", "Age")
+
+
+@pytest.mark.parametrize("kind", ["frame", "parquet", "arrow", "polars"])
+def test_a_draft_of_a_typed_table_shows_stored_types(tmp_path, kind):
+    frame = hospital().assign(
+        smoker=hospital()["smoker"] == "true",
+        admitted=pd.to_datetime(hospital()["admitted"]),
+        stay=pd.to_timedelta(3, "D"),
+    )
+    frame["sex"] = frame["sex"].astype("category")
+    table = pa.Table.from_pandas(frame)
+    if kind == "parquet":
+        parquet.write_table(table, tmp_path / "t.parquet")
+    if kind == "arrow":
+        feather.write_feather(table, str(tmp_path / "t.arrow"))
+    given = {"frame": frame, "polars": pl.DataFrame(frame)}.get(
+        kind, tmp_path / f"t.{kind}"
+    )
+    found = quietly(given, ["age"], outcomes=["readmitted", "severity"])
+    # The categories of a type may be those that occur.
+    assert found.columns == {
+        **{"patient": Number(), "zip": Category(), "sex": Category()},
+        "age": Number(frame["age"].min(), frame["age"].max(), public=True),
+        **{"admitted": Date(), "smoker": Boolean(), "readmitted": Unknown()},
+        **{"severity": Label(), "cost": Number(), "stay": Number()},
+    }
+    assert SCHEMA.check(given) == []
+    odd = TableSchema(
+        {
+            "age": Date("2020-01-01", "2021-01-01"),
+            "admitted": Number(0, 1),
+            "stay": Category(["x"]),
+            "height": Boolean(),
+        }
+    )
+    assert odd.check(given) == [
+        "the table lacks the column height.",
+        "column 'age' is declared as a date, and its type holds integers.",
+        "column 'admitted' is declared as a number, and its type holds dates.",
+        "column 'stay' is declared as a category, and its type holds durations.",
+    ]
+
+
+CELLS = [
+    "45",
+    "31.12.2024",
+    "canary",
+    "",
+    '"a, b"',
+    "3.667",
+    "-",
+    "1e999",
+    "\ufffd",
+    '"two\nlines"',
+    "NaN",
+    "true",
+    "\x00",
+    "1;2\t3|4",
+]
+
+
+@pytest.mark.parametrize("public", [[], ["age", "born"], ["town"]])
+def test_one_private_cell_changes_no_draft_no_check_and_no_message(tmp_path, public):
+    """Two files that differ in it: everything is equal byte for byte."""
+    path, found = tmp_path / "t.csv", set()
+    schema = TableSchema(
+        {
+            "age": Number(0, 50, public=True),
+            "hours": Number(0, 9),
+            "sector": Category(["a"]),
+            "born": Date("2024-01-01", "2025-01-01", public=True),
+            "gone": Date("2024-01-01", "2025-01-01"),
+            "ill": Label([0, 1]),
+        },
+        outcomes="ill",
+    )
+    rows = [f"{i},x{i},{i % 7},a,13.02.2024,2024-01-01,{i % 2}" for i in range(40)]
+    rows[9] = rows[9].replace("9,x", "old,x", 1)
+    for place in (1, 2, 3, 5, 6):
+        for cell in CELLS:
+            changed = rows[5].split(",")
+            changed[place] = cell
+            lines = ["age,town,hours,sector,born,gone,ill", *rows]
+            lines[6] = ",".join(changed)
+            if "town" in public and place == 1:
+                continue  # that cell is public
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            draft, words = told(path, public)
+            found.add((draft.to_toml(), draft, words, *schema.check(path)))
+            with pytest.raises(SchemaError) as caught:
+                draft.read_csv(path)
+            found.add(str(caught.value))
+    assert len(found) == 2 and "canary" not in repr(found)
+    (facts,) = [one for one in found if isinstance(one, tuple)]
+    assert "public column 'age': 1 of 40 values are no number." in facts
+    assert "public column 'born': 40 of 40 values are no date." in facts
+
+
+def test_what_public_columns_show(tmp_path):
+    def shown(values):
+        text = pd.DataFrame({"a": values, "b": 1}).to_csv(index=False)
+        draft, words = told(written(tmp_path, text), ["a"])
+        return draft.columns["a"], words
+
+    assert shown(["Rome", "02", None] * 20) == (Category(["02", "Rome"], True), "")
+    assert shown([True, False, None] * 9) == (Boolean(True), "")
+    assert shown(["7", "7.0", ""] * 20)[0] == Number(7, 14, True)
+    days = ["2024-02-29", "2024-02-29 10:00"] * 9
+    assert shown(days)[0] == Date("2024-02-29", "2024-03-01", True)
+    column, words = shown(["k.A.", *map(str, range(41))])
+    assert column == Number(0, 40, True) and "1 values are no numbers" in words
+    column, words = shown(range(40))
+    assert column == Ignore() and "a number of its own: an identifier?" in words
+    column, words = shown([f"n{i}" for i in range(40)])
+    assert column == Ignore() and "40 different texts in 40 rows" in words
+    column, words = shown(["None", "Heavy", "NA"] * 20)
+    assert column.values == ("Heavy", "NA", "None") and "missingValues" in words
+    column, words = shown([""] * 5)
+    assert column == Ignore() and "is empty" in words
+
+
+@pytest.mark.parametrize(
+    "codes", [["01067", "80331"], ["1E50", "2E65"], ["900000000000207008", "138875005"]]
+)
+def test_public_codes_are_text(tmp_path, codes):
+    text = pd.DataFrame({"a": [*codes, ""] * 40}).assign(b=1).to_csv(index=False)
+    draft, words = told(written(tmp_path, text), ["a"])
+    assert draft.columns["a"].values == tuple(sorted(codes)) and "codes" in words
+
+
+@pytest.mark.parametrize(
+    "cells, form",
+    [
+        (["22.03.1998", "1.2.2001"], "%d.%m.%Y"),
+        (["08/13/2022", "01/02/2023"], "%m/%d/%Y"),
+        (["13/08/2022", "01/02/2023"], "%d/%m/%Y"),
+        (["13-Aug-22", "02-Jan-21"], "%d-%b-%y"),
+        (["2022/08/13 10:30", "2022/01/02 00:00"], "%Y/%m/%d %H:%M"),
+    ],
+)
+def test_the_order_of_day_and_month_is_that_of_public_dates(tmp_path, cells, form):
+    text = "d\n" + "\n".join(cells * 9) + "\n"
+    draft = quietly(written(tmp_path, text), "d")
+    assert draft.columns["d"].format == form and not draft.questions
+    assert draft.check(tmp_path / "t.csv") == []
+
+
+def test_dates_that_are_two_dates_are_asked_about(tmp_path):
+    path = written(tmp_path, "d\n" + "01/02/2022\n03/04/2022\n" * 9)
+    draft, words = told(path, "d")
+    assert draft.columns["d"] == Date(public=True)
+    assert "%d/%m/%Y or %m/%d/%Y" in words
+
+
+@pytest.mark.parametrize(
+    "delimiter, cells, marks",
+    [
+        (";", ["3.667,81", "995"], (",", ".")),
+        (";", ["3,5", "12,25"], (",", None)),
+        (";", ["3.5", "12.25"], (".", None)),
+        (";", ["1'234.5", "7"], (".", "'")),
+        (";", ["3.667", "995"], (None, None)),
+        (";", ["1", "995"], (None, None)),
+        (";", ["a", "b"], (None, None)),
+        (",", ["3.667", "995"], (".", None)),
+        (",", ['"3,5"', '"12,25"'], (",", None)),
+        (",", ['"1,234"', '"12,345"'], (None, None)),
+        ("\t", ["a", "b"], (".", None)),
+    ],
+)
+def test_marks_are_those_of_public_numbers_or_a_question(
+    tmp_path, delimiter, cells, marks
+):
+    lines = [f"x{delimiter}a", *(f"{cell}{delimiter}1.234x" for cell in cells * 20)]
+    path = written(tmp_path, "\n".join(lines) + "\n")
+    draft, words = told(path, "x")
+    assert draft.delimiter == delimiter and (draft.decimal, draft.thousands) == marks
+    assert ("decimalChar" in str(draft.questions)) is (marks[0] is None)
+    ambiguous = marks[0] is None and any("3" in cell for cell in cells)
+    assert ("its decimal mark is not clear" in words) is ambiguous
+    given = quietly(path, "x", decimal=".") if cells[0] == "a" else draft
+    assert TableSchema.load(saved(given, tmp_path)) == given
+
+
+def saved(schema, tmp_path):
+    schema.save(tmp_path / "s.toml")
+    return tmp_path / "s.toml"
+
+
+def test_the_first_lines_of_a_file(tmp_path):
+    rows = "79;26,5;F;yes\n63;23,0;F;no\n" * 9
+    path = written(tmp_path, "sep=;\r\nage;bmi;sex;ill\n" + rows)
+    draft = quietly(path, "bmi")
+    assert (draft.delimiter, draft.skip_lines, draft.decimal) == (";", 1, ",")
+    for title in ("# export of 2024-05-01\n# x\n", "Clinic;;;\n\n"):
+        path = written(tmp_path, title + "age;bmi;sex;ill\n" + rows)
+        with pytest.raises(SchemaError, match="looks like a title|more fields"):
+            TableSchema.draft(path)
+        draft = quietly(path, "bmi", skip_lines=2)
+        assert list(draft.columns) == ["age", "bmi", "sex", "ill"]
+    draft, words = told(written(tmp_path, ",age,age,ill,\n1,2,3,4,\n"), "all")
+    assert list(draft.columns) == ["age", "age.1", "ill"]
+    assert "columns without a name in the first line are left out: 1, 5." in words
+    for encoding in ("utf-8-sig", "utf-16"):
+        path = written(tmp_path, "größe;x\n1,5;2\n", encoding=encoding)
+        assert list(quietly(path, "größe").columns) == ["größe", "x"]
+
+
+VALUES = ["45", "-3", "4.5", "4,5", "1e5", "1.234,56", "1,234.56", "1 234", "1'234"]
+VALUES += ["45 %", "$5", "5 €", "EUR 5", "(1,234.50)", '="0045"', "'45'", "٣", "NaN"]
+VALUES += ["2024-01-31", "2024-1-3", "2021/01/31", "31.12.2024", "31. 12. 2024"]
+VALUES += ["12/31/2024", "1/2/24", "13-Aug-22", "13AUG2022", "13. August 2022"]
+VALUES += ["August 13, 2022", "Aug-20", "2024-05", "05/2024", "2024-W05", "24.12."]
+VALUES += ["2022-08-13T12:30:00Z", "2022-08-13 12:30:00+02:00", "1/2/2024 0:00"]
+VALUES += ["20240131T101500", "12:30", "12:30:15.5", "10 pm", "10h30", "10:00 Uhr"]
+VALUES += ["Sat, 13 Aug 2022 12:30:00 GMT", "13 de agosto de 2022", "2024年1月31日"]
+VALUES += ["August 13th, 2022", "1 days 10:00:00", "+49 30 1234", "½"]
+NAMES = ["age", "2nd visit", "visit 2", "65+", "0-14", "Q1", "a.1", "May", "Sun", "NA"]
+NAMES += ["inf", "T", "E5", "x 5", "bmi (kg/m2)", "income 2019", "PM2.5", "12b", "true"]
+NAMES += ["R-0001 x", "sep=", "# export of 2024-05-01", "-", "%", "24 h volume", "3rd"]
+
+
+def test_a_first_line_with_a_value_is_refused_and_not_quoted(tmp_path):
+    for cell in VALUES:
+        assert is_record(["id", cell]), cell
+        quoted = cell.replace('"', '""')
+        path = written(tmp_path, f'id,"{quoted}",x\na,b,c\n')
+        with pytest.raises(SchemaError, match="looks like a record, not nam") as caught:
+            TableSchema.draft(path)
+        assert cell not in str(caught.value).replace(str(path), "")
+        assert cell.strip() in quietly(path, header=True).columns
+    for cell in NAMES:
+        assert list(quietly(written(tmp_path, f"id,{cell},x\na,b,c\n")).columns) == [
+            "id",
+            cell,
+            "x",
+        ]
+    for record in ("R-1 x;45,5;4,2;no", "R-1\t45,5\tno", "R-1  45 4 no"):
+        with pytest.raises(SchemaError, match="looks like a record"):
+            TableSchema.draft(written(tmp_path, f"{record}\n{record}\n"))
+
+
+FILES = {
+    "empty": ("t.csv", b"", "is empty"),
+    "latin1": ("t.csv", "a,y\nMünchen,1\n".encode("latin1"), "as its column 'a' shows"),
+    "latin1 header": (
+        "t.csv",
+        "ä,y\n2,1\n".encode("latin1"),
+        "as its first line shows",
+    ),
+    "ragged": ("t.csv", b"a,y\n1,2\n1,canary,3\n", "more fields than its first line"),
+    "surplus": ("t.csv", b"a,y\n1,2,canary\n", "more fields than its first line"),
+    "no parquet": ("t.parquet", b"a,y\n1,2\n", "is not a Parquet file"),
+    "no arrow": ("t.arrow", b"a,y\n1,2\n", "is not a Arrow file"),
+    "xlsx": ("t.xlsx", b"PK\x03\x04\x14\x00\x06\x00\xff", "Files of Excel"),
+    "parquet": ("t.csv", b"PAR1\x15\x04\x15\x00\xff", "Parquet files with another end"),
+    "gzip": ("t.csv.gz", b"\x1f\x8b\x08canary", "cannot read|more fields"),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_each_wrong_file_has_its_own_sentence(tmp_path, kind):
+    name, content, reason = FILES[kind]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SchemaError, match=reason) as caught:
+        TableSchema.draft(tmp_path / name, ["a"])
+    assert "canary" not in str(caught.value) and "München" not in str(caught.value)
+    with pytest.raises(SchemaError, match="No such file"):
+        TableSchema.draft(tmp_path / "absent.csv")
+
+
+# -- files ----------------------------------------------------------------------------
+def test_a_file_holds_all_of_a_schema(tmp_path):
+    schema = TableSchema(
+        {
+            'a "b"': Number(0, 2.5, public=True, basis="linear", missing=["?", -9]),
+            "c\\d": Number(0, 24, cyclic=True, knots=[0, 6, 24]),
+            "e#f": Date("2024-01-01", "2025-06-01T12:00", format="%d.%m.%Y", knots=4),
+            "ü = [1]": Category(["01", "1", 'x"y', "ü"], public=True),
+            "\x7f": Category([1, 2.5]),
+            "g.h": Boolean(True, true=["ja"], false=["nein"]),
+            "42": Ignore(),
+            "new": Unknown(),
+            "": Number(),
+            "y": Label([0, 1], public=True),
+            "z": Boolean(),
+        },
+        outcomes=["y", "z"],
+        group="who",
+        max_rows_per_group=5,
+        missing=["", "NA", -200],
+        decimal=",",
+        thousands=".",
+        delimiter="\t",
+        encoding="cp1252",
+        skip_lines=2,
+        interactions=[('a "b"', "g.h")],
+    )
+    assert TableSchema.load(saved(schema, tmp_path)) == schema
+    assert TableSchema.load(saved(SCHEMA, tmp_path)) == SCHEMA
+
+
+def test_a_filled_draft_needs_no_types(tmp_path):
+    path = written(
+        tmp_path,
+        'outcomes = ["y"]\ngroup = ""\n[fields]\n'
+        "a = {constraints = {minimum = 0, maximum = 9, enum = []}}\n"
+        'b = {constraints = {minimum = 2024-01-01, maximum = "2025-01-01"}}\n'
+        'c = {constraints = {minimum = "", maximum = "", enum = ["u", "v"]}}\n'
+        'y = {constraints = {minimum = "", maximum = "", enum = [0, 1]}}\n',
+        "s.toml",
+    )
+    assert TableSchema.load(path).columns == {
+        "a": Number(0, 9),
+        "b": Date("2024-01-01", "2025-01-01"),
+        "c": Category(["u", "v"]),
+        "y": Label([0, 1]),
+    }
+
+
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        ("x = ", "is not a TOML file"),
+        ("x = 1", "holds no fields"),
+        ("fields = 3", "fields and dialect of .* must be tables"),
+        ("target = 'y'\n[fields]", "has no meaning for 'target': it takes outcomes,"),
+        ("[fields]\na = 1", 'must be a table, such as {type = "number"}'),
+        ("[fields]\na = {rolle = 'x'}", "has no meaning for 'rolle'"),
+        ("[fields]\na = {type = 'geopoint'}", "'geopoint' of 'a' .* cannot be read"),
+        ("[fields]\na = {type = 'boolean', basis = 'x'}", "no meaning for 'basis'"),
+        ("[fields]\na = {constraints = {low = 1}}", "no meaning for 'low'"),
+        ("[fields]\na = {constraints = {minimum = 3, maximum = 1}}", "bounds"),
+        ("[fields]\na = {constraints = {enum = 'ab'}}", "enum of .* must be a list"),
+        ("[fields]\na = {type = 'date', format = 'any'}", "would be guessed"),
+        ("[fields]\na = {public = 'no', type = 'ignore'}", "no meaning for 'public'"),
+        ("[fields]\na = {public = 'no', type = 'number'}", "must be True or False"),
+        ("missingValues = 3\n[fields]", "a value of a wrong type"),
+        ("[dialect]\nquoteChar = '|'\n[fields]", "quoteChar = '|', which cannot be"),
+    ],
+)
+def test_files_that_mean_nothing(tmp_path, text, reason):
+    with pytest.raises(
+        SchemaError, match=reason.replace("{", r"\{").replace("|", r"\|")
+    ):
+        TableSchema.load(written(tmp_path, text, "s.toml"))
+
+
+def test_files_of_the_frictionless_standard(tmp_path):
+    fields = [
+        {
+            "name": "age",
+            "type": "integer",
+            "constraints": {"minimum": "17", "maximum": "90", "required": True},
+            "title": "Age",
+            "groupChar": ",",
+        },
+        {"name": "sex", "type": "string", "constraints": {"enum": ["F", "M"]}},
+        {"name": "stage", "type": "integer", "constraints": {"enum": ["1", "2"]}},
+        {
+            "name": "born",
+            "type": "date",
+            "format": "%d.%m.%Y",
+            "constraints": {"minimum": "1930-01-01", "maximum": "2020-01-01"},
+        },
+        {
+            "name": "well",
+            "type": "boolean",
+            "trueValues": ["ja"],
+            "falseValues": ["no"],
+        },
+        {"name": "note", "type": "string"},
+        {"name": "where", "type": "geopoint"},
+    ]
+    schema = {"fields": fields, "missingValues": ["", "-"], "primaryKey": "age"}
+    expected = TableSchema(
+        {
+            "age": Number(17, 90),
+            "sex": Category(["F", "M"]),
+            "stage": Category([1, 2]),
+            "born": Date("1930-01-01", "2020-01-01", format="%d.%m.%Y"),
+            "well": Boolean(true=["ja"], false=["no"]),
+            "note": Category(),
+            "where": Unknown(),
+        },
+        missing=["", "-"],
+        thousands=",",
+        declared_by="tableschema.json",
+    )
+    path = written(tmp_path, json.dumps(schema), "tableschema.json")
+    assert TableSchema.load(path) == expected
+    assert TableSchema.load(saved(expected, tmp_path)) == expected
+    package = {
+        "resources": [
+            {
+                "path": "t.csv",
+                "schema": schema,
+                "encoding": "cp1252",
+                "dialect": {"delimiter": ";", "header": True},
+            }
+        ]
+    }
+    path = written(tmp_path, json.dumps(package), "datapackage.json")
+    found = TableSchema.load(path)
+    assert found.columns == expected.columns
+    assert (found.delimiter, found.encoding) == (";", "cp1252")
+    assert found.declared_by == "datapackage.json"
+    package["resources"] *= 2
+    path = written(tmp_path, json.dumps(package), "datapackage.json")
+    with pytest.raises(SchemaError, match="must hold one resource"):
+        TableSchema.load(path)
