@@ -718,10 +718,9 @@ class TableSchema:
         shown = [name for name, column in there.items() if column.public]
         for name, lost in self._unread(source, shown).items():
             if lost.any():
-                what = _READ_AS[type(self.columns[name])]
                 found.append(
                     f"public column {name!r}: {lost.sum()} of {len(lost)} values are "
-                    f"no {what}."
+                    f"no {read_as(self.columns[name])}."
                 )
         return found
 
@@ -850,7 +849,7 @@ def _names(parameter: str, given: Any) -> tuple[str, ...]:
 
 def _matching(public: Any, names: list[str], outcomes: Sequence[str]) -> list[str]:
     """Return the columns that are public; a message shows no name of the table."""
-    if isinstance(public, str) and public == "all" and "all" not in names:
+    if _names("public", public) == ("all",) and "all" not in names:
         return [name for name in names if name not in outcomes]
     found: set[str] = set()
     for pattern in _names("public", public):
@@ -869,8 +868,8 @@ def _matching(public: Any, names: list[str], outcomes: Sequence[str]) -> list[st
 _THOUSANDS = (None, ".", ",", " ", "'", "’", "_", "\xa0", "\u202f")
 _NOWHEN = np.datetime64("NaT", "us")
 _READ_AS = {
-    **{Number: "number", Date: "date", Boolean: "declared boolean"},
-    **{Category: "declared category", Label: "declared label"},
+    **{Number: "numbers", Date: "dates", Boolean: "declared booleans"},
+    **{Category: "declared categories", Label: "declared labels"},
 }
 _HOLDS = {"other": "neither numbers nor dates nor text", "boolean": "booleans"}
 #: Types of columns, and kinds of stored types that hold nothing of what they declare.
@@ -881,6 +880,11 @@ _UNREADABLE: dict[type, tuple[str, tuple[str, ...]]] = {
     Label: ("label", ("duration", "other")),
     Boolean: ("boolean", ("date", "period", "duration", "time", "other")),
 }
+
+
+def read_as(column: Any) -> str:
+    """Return what the values of a column are read as."""
+    return _READ_AS[type(column)]
 
 
 def _objects(values: Iterable) -> np.ndarray:
@@ -1168,27 +1172,27 @@ class OpenTable:
 def _arrow(path: str | os.PathLike, names: Sequence[str]) -> Any:
     """Return columns of a Parquet or Arrow file; of no names an empty table of all."""
     try:
-        from pyarrow import ArrowException, ipc, parquet
+        from pyarrow import ipc, parquet
     except ImportError:
         raise SchemaError(
             f"{str(path)!r} needs pyarrow: pip install 'skfdp[parquet]'."
         ) from None
+    is_parquet = _suffix(path) in (".parquet", ".pq")
     try:
-        if _suffix(path) in (".parquet", ".pq"):
-            if not names:
-                return parquet.read_schema(path).empty_table()
+        if is_parquet and not names:
+            return parquet.read_schema(path).empty_table()
+        if is_parquet:
             return parquet.read_table(path, columns=list(names))
         with ipc.open_file(os.fspath(path)) as file:
-            if not names:
-                return file.schema.empty_table()
-            return file.read_all().select(list(names))
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    except ArrowException:  # which may quote a cell
-        kind = "Parquet" if _suffix(path) in (".parquet", ".pq") else "Arrow"
-        raise SchemaError(
-            f"{str(path)!r} is not a {kind} file, or it is cut or damaged: restore it."
-        ) from None
+            return file.read_all().select(names) if names else file.schema.empty_table()
+    except MemoryError:
+        raise
+    except Exception as error:  # pyarrow may quote a cell, so it is no context either
+        found = error.strerror if isinstance(error, OSError) else None
+    kind = "a Parquet" if is_parquet else "an Arrow"
+    raise SchemaError(
+        f"cannot read {str(path)!r}: {found or f'it is not {kind} file, or damaged'}."
+    )
 
 
 def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> Any:
@@ -1216,19 +1220,20 @@ def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> An
     except MemoryError:
         raise
     except OSError as error:
-        raise _unreadable(path, error) from None
+        problem = _unreadable(path, error)
     except pandas.errors.EmptyDataError:
-        raise SchemaError(
+        problem = SchemaError(
             f"{str(path)!r} is empty: it needs a line of column names."
-        ) from None
+        )
     except UnicodeError:
-        raise _not_decoded(schema, path, "it") from None
-    except Exception:  # pandas quotes what it chokes on
-        raise SchemaError(
+        problem = _not_decoded(schema, path, "it")
+    except Exception:  # pandas quotes what it chokes on, so it is no context either
+        problem = SchemaError(
             f"{str(path)!r} has lines with more fields than its first line, or quotes "
             "that are not closed: put fields that hold the delimiter "
             f"{schema.delimiter!r} in double quotes, or skip lines above the names."
-        ) from None
+        )
+    raise problem
 
 
 def _header(

@@ -49,6 +49,35 @@ def _noise_of_the_test(request, monkeypatch):
 
 
 @pytest.fixture
+def command(capsys, monkeypatch, tmp_path):
+    """Run a command in an empty folder; return status, stdout and stderr."""
+    from skfdp.cli import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*argv):
+        try:
+            status = main([*map(str, argv)])
+        except SystemExit as leaving:
+            status = leaving.code
+        return (status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def refusal(command):
+    """Run a command that is refused; return its one sentence."""
+
+    def run(*argv):
+        status, out, err = command(*argv)
+        assert (status, out, err.count("\n")) == (2, "", 1), (status, out, err)
+        return err.removeprefix("skfdp: error: ")
+
+    return run
+
+
+@pytest.fixture
 def callbacks():
     """Skip where scikit-learn has none: they came with 1.9."""
     pytest.importorskip("sklearn.callback")

@@ -472,8 +472,8 @@ def test_one_private_cell_changes_no_draft_no_check_and_no_message(tmp_path, pub
             found.add(str(caught.value))
     assert len(found) == 2 and "canary" not in repr(found)
     (facts,) = [one for one in found if isinstance(one, tuple)]
-    assert "public column 'age': 1 of 40 values are no number." in facts
-    assert "public column 'born': 40 of 40 values are no date." in facts
+    assert "public column 'age': 1 of 40 values are no numbers." in facts
+    assert "public column 'born': 40 of 40 values are no dates." in facts
 
 
 def test_what_public_columns_show(tmp_path):
@@ -630,8 +630,8 @@ FILES = {
     ),
     "ragged": ("t.csv", b"a,y\n1,2\n1,canary,3\n", "more fields than its first line"),
     "surplus": ("t.csv", b"a,y\n1,2,canary\n", "more fields than its first line"),
-    "no parquet": ("t.parquet", b"a,y\n1,2\n", "is not a Parquet file"),
-    "no arrow": ("t.arrow", b"a,y\n1,2\n", "is not a Arrow file"),
+    "no parquet": ("t.parquet", b"a,y\n1,2\n", "it is not a Parquet file, or damaged"),
+    "no arrow": ("t.arrow", b"a,y\n1,2\n", "it is not an Arrow file, or damaged"),
     "xlsx": ("t.xlsx", b"PK\x03\x04\x14\x00\x06\x00\xff", "Files of Excel"),
     "parquet": ("t.csv", b"PAR1\x15\x04\x15\x00\xff", "Parquet files with another end"),
     "gzip": ("t.csv.gz", b"\x1f\x8b\x08canary", "cannot read|more fields"),

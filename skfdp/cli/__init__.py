@@ -1,4 +1,4 @@
-"""The command line.
+"""The command line, a thin layer over `skfdp.TableSchema` and the estimators.
 
 It may import everything of skfdp, and nothing of skfdp imports it. What it prints
 about a file is public, or a score that it says is not protected; in particular no
@@ -12,29 +12,19 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from skfdp.cli import output
 from skfdp.cli.arguments import BUNDLED, parse
-from skfdp.cli.output import (
-    CommandError,
-    OutputError,
-    ReaderGoneError,
-    complain,
-    watched,
-)
+from skfdp.cli.output import CommandError, OutputError, ReaderGoneError, complain
 
 # What each command needs is imported when it runs: --help needs nothing of it, and
 # only tables need pandas.
 _HOMES = {
     BUNDLED: ("demo", "run"),
     "fit": ("fit", "run"),
-    "predict": ("fit", "predict"),
-    "score": ("fit", "score"),
-    "report": ("fit", "report"),
-    "schema": ("draft", "run"),
-    "compile": ("output", "run"),
+    "predict": ("use", "predict"),
+    "score": ("use", "score"),
+    "report": ("use", "report"),
+    "schema": ("use", "schema"),
 }
-#: Commands that fit.
-_FIT = (BUNDLED, "fit")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,8 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        with watched():
-            _run(arguments)
+        if arguments.command != BUNDLED:
+            _require_pandas()
+        module, name = _HOMES[arguments.command]
+        getattr(importlib.import_module(f"skfdp.cli.{module}"), name)(arguments)
     except CommandError as error:
         complain(f"error: {error}{_done(arguments)}")
         return 2
@@ -72,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(f"interrupted.{_done(arguments)}")
         return 130
     except Exception as error:
-        if arguments.debug:
+        if getattr(arguments, "debug", False):
             raise
         # Messages of other libraries quote what they choke on.
         complain(
@@ -80,9 +72,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"data and is withheld, --debug shows it.{_done(arguments)}"
         )
         return 1
-    finally:
-        output.stop()
     return 0
+
+
+def _require_pandas() -> None:
+    try:
+        import pandas  # noqa: F401
+    except ImportError:
+        raise CommandError("a table needs pandas: pip install 'skfdp[cli]'.") from None
 
 
 def _done(arguments) -> str:
@@ -91,17 +88,3 @@ def _done(arguments) -> str:
     with contextlib.suppress(Exception):  # nothing may hide what came first
         lines[:0] = arguments.charged()
     return "".join(f" {line}" for line in lines)
-
-
-def _run(arguments) -> None:
-    if arguments.command not in (BUNDLED, "compile"):
-        try:
-            import pandas  # noqa: F401
-        except ImportError:
-            raise CommandError(
-                "a table needs pandas: pip install 'skfdp[cli]'."
-            ) from None
-    if arguments.command in _FIT:
-        output.start()  # while this process goes on importing
-    module, name = _HOMES[arguments.command]
-    getattr(importlib.import_module(f"skfdp.cli.{module}"), name)(arguments)

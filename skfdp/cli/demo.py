@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skfdp.cli.output import ReaderGoneError, join, remark, say, stage
+from skfdp.cli.output import ReaderGoneError, say, stage
 from skfdp.cli.results import (
     Row,
     accuracy,
@@ -49,7 +49,7 @@ _SHOWN = ("What it means", "What is protected", "The numbers")
 _NEXT = """\
 What next
 ---------
-skfdp schema TABLE.csv --target COLUMN --public COLUMN ... -o schema.toml
+skfdp schema TABLE.csv --outcomes COLUMN --public COLUMN ... -o schema.toml
     drafts what has to be said about a table of your own;
 skfdp fit TABLE.csv --schema schema.toml
     trains a private model of it.
@@ -73,14 +73,13 @@ def run(arguments: argparse.Namespace) -> None:
                 seeds=_SEEDED * (arguments.seed is not None),
             )
         )
-    join(["loop of classes", "log_loss"])
     rows: dict[str, Row] = {}
     rng = np.random.default_rng(arguments.seed)
     for repeat in range(arguments.repeats):
         order = rng.permutation(len(X))
         split = order[len(X) // 4 :], order[: len(X) // 4]
         place = f"repetition {repeat + 1} of {arguments.repeats}"
-        stage(f"training, {place}{remark()}", slow=not repeat)
+        stage(f"training, {place}")
         for row, score, model in _scores(arguments, X, digits, split, repeat):
             rows.setdefault(row.label + row.epsilon, row).scores.append(
                 {"accuracy": score}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import importlib.util
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from skfdp.cli.output import (
     OutputError,
     check_writable,
     complain,
+    refusing,
     say,
 )
 from skfdp.data import _basis
@@ -48,7 +50,7 @@ def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
     path, ceiling = arguments.ledger, arguments.ceiling
     if path is None:
         return None
-    try:
+    with refusing(ValueError, OSError):
         ledger = PrivacyLedger(path) if Path(path).exists() else None
         if ledger is None or ledger.epsilon is None:
             if ceiling is None:
@@ -63,8 +65,6 @@ def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
                 f"--ceiling {ceiling:g} differs from the ceiling of --ledger {path}, "
                 f"epsilon {ledger.epsilon:g}, which never changes: leave it out."
             )
-    except (ValueError, OSError) as error:
-        raise CommandError(" ".join(str(error).split())) from None
     before = len(ledger.entries)
 
     def charged() -> list[str]:
@@ -81,10 +81,18 @@ def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
 
 
 def check_outputs(arguments: argparse.Namespace) -> None:
-    """Refuse files that cannot be written, before anything is charged for them."""
-    check_writable(arguments.report, "--report")
-    for option in ("model", "plot"):
-        check_writable(getattr(arguments, option, None), f"--{option}")
+    """Refuse what cannot be written, before anything is charged for it."""
+    for option in ("report", "model", "plot"):
+        path = getattr(arguments, option, None)
+        check_writable(path, f"--{option}")
+        package = {".skops": "skops"}.get(path.suffix if path else "")
+        if option == "plot" and path:
+            package = "matplotlib"
+        if package and importlib.util.find_spec(package) is None:
+            extra = {"skops": "cli", "matplotlib": "plot"}[package]
+            raise CommandError(
+                f"--{option} {path} needs {package}: pip install 'skfdp[{extra}]'."
+            )
 
 
 def write(arguments: argparse.Namespace, report, model=None) -> None:
@@ -110,7 +118,7 @@ def write(arguments: argparse.Namespace, report, model=None) -> None:
         ),
         (
             getattr(arguments, "model", None),
-            lambda path: _save(model, path),
+            lambda path: save(model, path),
             "Model written to {}; 'skfdp predict' and skfdp.cli.results.load read it.",
         ),
         (
@@ -133,11 +141,6 @@ def write(arguments: argparse.Namespace, report, model=None) -> None:
             arguments.done.append(sentence.format(path))
     if failed:
         raise OutputError(" ".join(failed))
-
-
-def _save(model, path: Path) -> None:
-
-    save(model, path)
 
 
 def _plot(model, path: Path) -> None:
@@ -228,8 +231,6 @@ _FORMATS = {
     "R2": ("{:.3f}", 1),
     "RMSE": ("{:.4g}", 1),
 }
-#: Whose spread over the repetitions is shown.
-_SPREAD = ("accuracy", "R2")
 
 
 @dataclasses.dataclass
@@ -259,7 +260,7 @@ class Row:
             return "-"
         form, unit = _FORMATS[name]
         text = form.format(unit * np.mean(found))
-        if name in _SPREAD and len(found) > 1:
+        if len(found) > 1:
             spread = form.removesuffix(" %").format(unit * np.std(found, ddof=1))
             text += f" +- {spread.strip()}"
         return text
@@ -318,10 +319,8 @@ def fit_private(model, X, y, **of_rows):
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        try:
+        with refusing(ValueError, OSError):
             model.fit(X, y, **of_rows)
-        except (ValueError, OSError) as error:
-            raise CommandError(" ".join(str(error).split())) from None
     _show(caught)
     return model
 

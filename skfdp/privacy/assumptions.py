@@ -113,10 +113,8 @@ CATEGORIES_OF_TYPES = (
     "The categories that the type of a column holds, and that are released, were fixed "
     "without looking at private values."
 )
-READ_FROM_PUBLIC = (
-    "Bounds and categories were read from these rows for public columns of the file "
-    "only: "
-)
+
+# What is taken for granted of whose data are where.
 _ONE_RECORD = "Each person's data are in one record, which appears once."
 _PERSONS = (
     "Every row of a person carries the same entry in groups, and entries derive from "
@@ -130,7 +128,7 @@ _WHOLE_PERSONS = (
 
 def is_enforced(text: str) -> bool:
     """Whether the code of this version enforces what a sentence says."""
-    return text in _ENFORCED or text.startswith(READ_FROM_PUBLIC)
+    return text in _ENFORCED
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import skfdp
-from skfdp.cli import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "command_line.rst"
 N = 2400
@@ -60,35 +59,33 @@ def commands():
     return [command[1:] for command in found if command[0] == "skfdp"]
 
 
-def test_three_commands_lead_from_a_table_to_predictions(tmp_path, monkeypatch, capsys):
+def test_three_commands_lead_from_a_table_to_predictions(tmp_path, command):
     pytest.importorskip("matplotlib").use("agg")
-    monkeypatch.chdir(tmp_path)
     form = {"sep": ";", "decimal": ","}
     stays(0).to_csv("stays.csv", index=False, **form)
     stays(1).drop(columns="Rückkehr").to_csv("new.csv", index=False, **form)
     schema, fit, predict = commands()
-    assert main(schema) == 0, capsys.readouterr().err
+    status, _, err = command(*schema)
+    assert status == 0 and "a number of its own: an identifier?" in err
     path = tmp_path / "stays.toml"
     # The page shows the draft with what was empty filled in, and nothing else changed.
     (shown,) = blocks("toml")
     draft, filled = tomllib.loads(path.read_text("utf-8")), tomllib.loads(shown)
-    columns = draft.pop("columns"), filled.pop("columns")
-    for empty, full in ((draft, filled), columns):
-        assert list(empty) == list(full)
-        changed = {name for name in empty if empty[name] != full[name]}
-        assert changed <= {"classes", "epsilon", "delta", *PRIVATE}
+    columns = draft.pop("fields"), filled.pop("fields")
+    assert draft | {"decimalChar": ","} == filled and list(columns[0]) == list(
+        columns[1]
+    )
+    changed = {name for name in columns[0] if columns[0][name] != columns[1][name]}
+    assert changed == {"Rückkehr", *PRIVATE}
     path.write_text(shown, encoding="utf-8")
-    capsys.readouterr()
-    assert main([*fit, "--repeats", "1"]) == 0
-    out, err = capsys.readouterr()
-    assert err == "" or err.startswith("skfdp: training")
+    status, out, err = command(*fit, "--repeats", "1")
+    assert (status, err) == (0, "")
     assert f"Private: {', '.join(PRIVATE)}, Rückkehr." in out
     assert "epsilon = 2 at delta = 1e-06" in out
-    report = skfdp.read_report("stays.json")
-    assert report.private_features == PRIVATE
+    assert skfdp.read_report("stays.json").private_features == PRIVATE
     assert (tmp_path / "stays.png").read_bytes().startswith(b"\x89PNG")
     assert "Effects of the columns drawn in stays.png." in out
-    assert main(predict) == 0
+    assert command(*predict)[0] == 0
     found = pd.read_csv("predicted.csv", **form)
     assert list(found) == ["Fallnummer", "prediction", "p(ja)", "p(nein)"]
     assert list(found["Fallnummer"]) == list(stays(1)["Fallnummer"])

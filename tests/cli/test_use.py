@@ -13,8 +13,8 @@ from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
 import skfdp
 from skfdp.cli import main
-from skfdp.cli import output as progress
 from skfdp.cli import results as saving
+from skfdp.schema import Category, Date, Ignore, Label, Number, TableSchema
 
 N = 300
 
@@ -37,9 +37,18 @@ def people(seed=0):
     return frame
 
 
-DECLARED = ["--public", "age", "--drop", "person", "--bounds", "hours=0:80"]
-DECLARED += ["since=2024-01-01:2025-01-01", "--categories", "town=Köln,Rom"]
-DECLARED += ["--no-evaluate", "--epsilon", "8"]
+SCHEMA = TableSchema(
+    {
+        "age": Number(18, 80, public=True),
+        "hours": Number(0, 80),
+        "town": Category(["Köln", "Rom"], public=True),
+        "since": Date("2024-01-01", "2025-01-01"),
+        "income": Label(["high", "low"]),
+        "pay": Number(0, 8000),
+    },
+    outcomes=["income", "pay"],
+)
+BY = ["--schema", "s.toml"]
 
 
 @pytest.fixture(scope="module")
@@ -48,48 +57,38 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("models")
     for name, seed in (("people", 0), ("new", 1)):
         people(seed).to_csv(path / f"{name}.csv", index=False)
-    for target, more in (
-        ("income", ["--classes", "high,low", "--drop", "pay"]),
-        ("pay", ["--target-bounds", "0:8000", "--drop", "income"]),
-    ):
-        argv = ["fit", str(path / "people.csv"), "--target", target, *more, *DECLARED]
-        argv += ["--model", str(path / f"{target}.skops")]
-        assert main([*argv, "--report", str(path / f"{target}.json")]) == 0
+    SCHEMA.save(path / "s.toml")
+    for target in SCHEMA.outcomes:
+        argv = ["fit", path / "people.csv", "--schema", path / "s.toml"]
+        argv += ["--no-evaluate", "--epsilon", "8", "--target", target]
+        argv += ["--model", path / f"{target}.skops", "--report"]
+        assert main([*map(str, argv), str(path / f"{target}.json")]) == 0
     return path
 
 
 @pytest.fixture
-def run(folder, capsys, monkeypatch):
+def run(folder, command, monkeypatch):
     """Run a command in the folder; return status, stdout and stderr."""
     monkeypatch.chdir(folder)
-
-    def call(*argv):
-        try:
-            status = main([*map(str, argv)])
-        except SystemExit as leaving:
-            status = leaving.code
-        return (status, *capsys.readouterr())
-
-    return call
+    return command
 
 
-def refusal(result):
-    status, out, err = result
-    assert (status, out, err.count("\n")) == (2, "", 1), result
-    return err.removeprefix("skfdp: error: ")
+@pytest.fixture
+def refused(run, refusal):
+    """Run a command in the folder that is refused; return its one sentence."""
+    return refusal
 
 
 def rows_of(model, seed=1):
-    return people(seed)[list(model.feature_names_in_)]
+    return SCHEMA.select(people(seed))
 
 
 # -- predict --------------------------------------------------------------------------
 def test_predictions_are_those_of_the_model(run, tmp_path):
     model = saving.load("income.skops")
     path = tmp_path / "out.csv"
-    status, out, err = run(
-        *("predict", "income.skops", "new.csv", "-o", path, "--keep", "person", "pay")
-    )
+    argv = ["predict", "income.skops", "new.csv", *BY]
+    status, out, err = run(*argv, "-o", path, "--keep", "person", "pay")
     assert (status, out, err) == (0, f"{N} predictions written to {path}.\n", "")
     found = pd.read_csv(path)
     assert list(found) == ["person", "pay", "prediction", "p(high)", "p(low)"]
@@ -97,7 +96,7 @@ def test_predictions_are_those_of_the_model(run, tmp_path):
     assert list(found["prediction"]) == list(model.predict(rows_of(model)))
     chances = model.predict_proba(rows_of(model))
     np.testing.assert_allclose(found[["p(high)", "p(low)"]], chances)
-    status, out, _ = run("predict", "income.skops", "new.csv")
+    status, out, _ = run("predict", "income.skops", "new.csv", *BY)
     pd.testing.assert_frame_equal(
         pd.read_csv(io.StringIO(out)), found.drop(columns=["person", "pay"])
     )
@@ -106,7 +105,7 @@ def test_predictions_are_those_of_the_model(run, tmp_path):
 def test_predictions_of_numbers(run, tmp_path):
     model = saving.load("pay.skops")
     path = tmp_path / "out.csv"
-    assert run("predict", "pay.skops", "new.csv", "-o", path)[0] == 0
+    assert run("predict", "pay.skops", "new.csv", *BY, "-o", path)[0] == 0
     found = pd.read_csv(path)
     assert list(found) == ["prediction"]
     np.testing.assert_allclose(found["prediction"], model.predict(rows_of(model)))
@@ -117,33 +116,33 @@ def test_new_rows_may_hold_anything(run, tmp_path):
     rows.loc[0] = ["p", "old", "1e999", "Paris", "31.12.2024"]
     rows.loc[1] = [None] * 5
     rows.to_csv(tmp_path / "odd.csv", index=False)
-    status, out, err = run("predict", "income.skops", tmp_path / "odd.csv")
+    status, out, err = run("predict", "income.skops", tmp_path / "odd.csv", *BY)
     assert (status, err) == (0, "")
     assert np.isfinite(pd.read_csv(io.StringIO(out))["p(high)"]).all()
 
 
-def test_refused_predictions(run, tmp_path):
+def test_refused_predictions(run, refused, tmp_path):
     people().drop(columns=["age", "town"]).to_csv(tmp_path / "less.csv", index=False)
-    sentence = refusal(run("predict", "income.skops", tmp_path / "less.csv"))
-    assert "lacks the columns age, town: names are case-sensitive" in sentence
-    sentence = refusal(run("predict", "income.skops", "new.csv", "--keep", "name"))
-    assert "lacks the column name:" in sentence
-    assert "must end in .skops or .joblib" in refusal(
-        run("predict", "m.pkl", "new.csv")
+    sentence = refused("predict", "income.skops", tmp_path / "less.csv", *BY)
+    assert "lacks the columns age, town." in sentence
+    sentence = refused("predict", "income.skops", "new.csv", *BY, "--keep", "name")
+    assert "lacks the column name." in sentence
+    assert "must end in .skops or .joblib" in refused(
+        "predict", "m.pkl", "new.csv", *BY
     )
-    sentence = refusal(run("predict", "absent.skops", "new.csv"))
+    sentence = refused("predict", "absent.skops", "new.csv", *BY)
     assert "cannot read 'absent.skops': No such file" in sentence
-    sentence = refusal(run("predict", "income.skops", "new.csv", "-o", "none/out.csv"))
+    sentence = refused("predict", "income.skops", "new.csv", *BY, "-o", "none/out.csv")
     assert "there is no folder 'none'" in sentence
     (tmp_path / "bad.joblib").write_bytes(b"nothing")
-    sentence = refusal(run("predict", tmp_path / "bad.joblib", "new.csv"))
+    sentence = refused("predict", tmp_path / "bad.joblib", "new.csv", *BY)
     assert "is not a model that 'skfdp fit' wrote" in sentence
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
 def test_full_disks_are_said(run):
     for argv in (
-        ("predict", "pay.skops", "new.csv", "-o", "/dev/full"),
+        ("predict", "pay.skops", "new.csv", *BY, "-o", "/dev/full"),
         ("report", "pay.json"),
     ):
         with open("/dev/full", "w") as full, contextlib.redirect_stdout(full):
@@ -157,7 +156,7 @@ def line_of(out, start):
 
 
 def test_scores_are_those_of_scikit_learn(run):
-    status, out, err = run("score", "income.skops", "new.csv")
+    status, out, err = run("score", "income.skops", "new.csv", *BY)
     assert (status, err) == (0, "")
     model, y = saving.load("income.skops"), people(1)["income"]
     chances = model.predict_proba(rows_of(model))
@@ -173,7 +172,7 @@ def test_scores_are_those_of_scikit_learn(run):
 
 
 def test_scores_of_numbers(run):
-    status, out, err = run("score", "pay.skops", "new.csv")
+    status, out, err = run("score", "pay.skops", "new.csv", *BY)
     assert (status, err) == (0, "")
     model = saving.load("pay.skops")
     explained = r2_score(people(1)["pay"], model.predict(rows_of(model)))
@@ -181,14 +180,19 @@ def test_scores_of_numbers(run):
     assert float(line_of(out, "base rate: mean")[-2]) == 0
 
 
-def test_rows_without_a_known_target_are_left_out(run, tmp_path):
+def test_rows_without_a_known_target_are_left_out(run, refused, tmp_path):
     frame = people(1)
     frame.loc[:9, "income"] = [None, "?"] * 5
     frame.to_csv(tmp_path / "some.csv", index=False)
-    _, out, _ = run("score", "income.skops", tmp_path / "some.csv")
+    _, out, _ = run("score", "income.skops", tmp_path / "some.csv", *BY)
     assert f"some.csv: {N - 10} rows with a known target 'income'." in out
-    sentence = refusal(run("score", "income.skops", "new.csv", "--target", "town"))
-    assert "no row has a target 'town' that the model knows" in sentence
+    frame.assign(income="?").to_csv(tmp_path / "none.csv", index=False)
+    sentence = refused("score", "income.skops", tmp_path / "none.csv", *BY)
+    assert "no row has a target 'income' that the model knows" in sentence
+    other = TableSchema({**SCHEMA.columns, "age": Ignore()}, outcomes=SCHEMA.outcomes)
+    other.save(tmp_path / "s.toml")
+    sentence = refused("score", "pay.skops", "new.csv", "--schema", tmp_path / "s.toml")
+    assert "declares other features than those of the model, age, hours" in sentence
 
 
 # -- report ---------------------------------------------------------------------------
@@ -207,52 +211,42 @@ def test_reports_of_files_and_models(run):
     assert (status, drafted) == (0, expected)
 
 
-def test_refused_reports(run, tmp_path):
+def test_refused_reports(run, refused, tmp_path):
     free = skfdp.DPSGDFClassifier(float("inf"), bounds=(0, 1), classes=[0, 1])
     free.fit([[0.0], [1.0], [0.3]] * 9, [0, 1, 0] * 9)
     (tmp_path / "free.json").write_text(free.privacy_.to_json())
-    refused = refusal(run("report", tmp_path / "free.json", "--registry"))
-    assert "has nothing to register" in refused
-    assert "cannot read 'absent.json'" in refusal(run("report", "absent.json"))
-    assert "is not a JSON file" in refusal(run("report", "new.csv"))
+    sentence = refused("report", tmp_path / "free.json", "--registry")
+    assert "has nothing to register" in sentence
+    assert "cannot read 'absent.json'" in refused("report", "absent.json")
+    assert "is not a JSON file" in refused("report", "new.csv")
     edited = json.loads(Path("income.json").read_text()) | {"epsilon": 0.1}
     (tmp_path / "edited.json").write_text(json.dumps(edited))
-    assert "epsilon" in refusal(run("report", tmp_path / "edited.json"))
+    assert "epsilon" in refused("report", tmp_path / "edited.json")
 
 
 # -- pictures -------------------------------------------------------------------------
 def test_a_picture_that_cannot_be_drawn_costs_nothing_else(run, tmp_path):
     pytest.importorskip("matplotlib").use("agg")
-    schema = tmp_path / "s.toml"
-    schema.write_text('interactions = [["age", "hours"]]')
     model, plot = tmp_path / "m.joblib", tmp_path / "effects.svg"
-    options = ["--target", "income", "--classes", "high,low,none", *DECLARED]
-    options += ["--drop", "pay", "person", "--schema", schema]
-    status, out, err = run(
-        *("fit", "people.csv", *options, "--model", model, "--plot", plot)
-    )
+    options = ["--target", "income", "--model", model, "--plot", plot, "--no-evaluate"]
+    columns = SCHEMA.columns | {"income": Label(["high", "low", "none"])}
+    pairs = [("age", "hours")]
+    schema = TableSchema(columns, outcomes=SCHEMA.outcomes, interactions=pairs)
+    schema.save(tmp_path / "s.toml")
+    argv = ["fit", "people.csv", "--schema", tmp_path / "s.toml", *options]
+    status, out, err = run(*argv)
     assert (status, out) == (1, "") and not plot.exists() and model.exists()
     assert "effects.svg could not be drawn: target=None: a map shows one class" in err
     assert f"Model written to {model}" in err
-    options.remove("--schema"), options.remove(schema)
-    assert run("fit", "people.csv", *options, "--plot", plot)[0] == 0
+    TableSchema(columns, outcomes=SCHEMA.outcomes).save(tmp_path / "s.toml")
+    assert run(*argv)[0] == 0
     assert plot.read_text(encoding="utf-8").startswith("<?xml")
-    sentence = refusal(run("fit", "people.csv", *options, "--plot", "effects.gif"))
-    assert "must end in .png, .pdf or .svg" in sentence
 
 
 # -- formats --------------------------------------------------------------------------
-def excel(path, frame):
-    """Write a table as Excel does in German."""
-    frame.to_csv(path, index=False, sep=";", decimal=",", encoding="cp1252")
-
-
-GERMAN = ["--sep", ";", "--decimal", ",", "--encoding", "cp1252"]
-
-
-def same_predictions(run, table, *options):
-    expected = run("predict", "pay.skops", "new.csv")[1]
-    status, out, err = run("predict", "pay.skops", table, *options)
+def same_predictions(run, table, schema):
+    expected = run("predict", "pay.skops", "new.csv", *BY)[1]
+    status, out, err = run("predict", "pay.skops", table, "--schema", schema)
     assert status == 0, err
     np.testing.assert_allclose(
         pd.read_csv(io.StringIO(out))["prediction"],
@@ -260,41 +254,20 @@ def same_predictions(run, table, *options):
     )
 
 
-def test_a_table_of_german_excel(run, tmp_path):
-    excel(tmp_path / "excel.csv", people(1))
-    table = tmp_path / "excel.csv"
-    same_predictions(run, table, *GERMAN)
-    sentence = refusal(run("predict", "pay.skops", table))
-    assert "has no comma and semicolons: give --sep ';' --decimal ','" in sentence
-    sentence = refusal(run("predict", "pay.skops", table, *GERMAN[:2]))
-    assert "say --decimal , or --decimal . too" in sentence
-    sentence = refusal(run("predict", "pay.skops", table, *GERMAN[:4]))
-    assert "is not in utf-8, as its column 'town' shows" in sentence
+def test_a_table_of_german_excel(run, refused, tmp_path):
+    table, schema, out = (tmp_path / n for n in ("t.csv", "s.toml", "out.csv"))
+    form = {"decimal": ",", "encoding": "cp1252"}
+    people(1).to_csv(table, index=False, sep=";", **form)
+    declared = {"outcomes": SCHEMA.outcomes, "delimiter": ";", **form}
+    TableSchema(SCHEMA.columns, **declared).save(schema)
+    same_predictions(run, table, schema)
     # Written as it was read.
-    out = tmp_path / "out.csv"
-    assert run("predict", "pay.skops", table, *GERMAN, "-o", out)[0] == 0
+    argv = ["predict", "pay.skops", table, "--schema", schema]
+    assert run(*argv, "-o", out)[0] == 0
     assert "," in out.read_text(encoding="cp1252").splitlines()[1]
-
-
-def test_the_format_may_stand_in_the_schema(run, tmp_path):
-    excel(tmp_path / "excel.csv", people(1))
-    schema = tmp_path / "s.toml"
-    schema.write_text("sep = ';'\ndecimal = ','\nencoding = 'cp1252'\n")
-    same_predictions(run, tmp_path / "excel.csv", "--schema", schema)
-
-
-@pytest.mark.parametrize(
-    "options, reason",
-    [
-        (["--sep", "ab"], "--sep='ab' must be one character"),
-        (["--sep", "."], "--sep='.' must be one character"),
-        (["--decimal", ","], "must be a point or a comma, and not the separator"),
-        (["--sep", ";", "--decimal", "'"], "must be a point or a comma"),
-        (["--encoding", "utf-9"], "--encoding='utf-9' is not known"),
-    ],
-)
-def test_formats_that_mean_nothing(run, options, reason):
-    assert reason in refusal(run("predict", "pay.skops", "new.csv", *options))
+    assert "lacks the columns age, hours" in refused(*argv[:3], *BY)
+    TableSchema(SCHEMA.columns, **declared | {"encoding": "utf-8"}).save(schema)
+    assert "is not in utf-8, as its column 'town' shows" in refused(*argv)
 
 
 @pytest.mark.parametrize("form", ["typed", "text", "dates"])
@@ -307,14 +280,38 @@ def test_parquet(run, tmp_path, form):
     if form == "dates":
         frame["since"] = pd.to_datetime(frame["since"])
     frame.to_parquet(tmp_path / "new.parquet", index=False)
-    same_predictions(run, tmp_path / "new.parquet")
-    status, out, err = run(
-        *("fit", tmp_path / "new.parquet", "--target", "pay", "--target-bounds", "0:9"),
-        *(*DECLARED, "--drop", "income", "person"),
-    )
-    assert status == 0, err
+    same_predictions(run, tmp_path / "new.parquet", "s.toml")
+    argv = ["fit", tmp_path / "new.parquet", *BY, "--target", "pay", "--no-evaluate"]
+    assert run(*argv)[0] == 0
     status, out, _ = run("schema", tmp_path / "new.parquet", "--public", "since", "age")
-    assert 'since = {role = "public", bounds = ["2024-01-01", "2024-10-26"]}' in out
+    limits = 'constraints = {minimum = "2024-01-01", maximum = "2024-10-26"}'
+    assert f'since = {{type = "date", {limits}, public = true}}' in out
+
+
+# -- schema ---------------------------------------------------------------------------
+def test_drafts_and_checks(run, refused, tmp_path):
+    path = tmp_path / "s.toml"
+    draft = ["schema", "people.csv", "--outcomes", "income", "--group", "person"]
+    draft += ["--public", "age", "t*n", "-o", path]
+    status, out, err = run(*draft)
+    assert (status, err) == (0, "")
+    assert out == f"Draft written to {path}: 4 places are to fill in.\n"
+    expected = TableSchema.draft(
+        "people.csv", ["age", "town"], outcomes=["income"], group="person"
+    )
+    assert TableSchema.load(path) == expected
+    assert run(*draft[:-2])[1] == path.read_text(encoding="utf-8")
+    assert f"-o {path} exists: name a new file" in refused(*draft)
+    argv = ["fit", "people.csv", "--schema", path]
+    for use in (argv, ["schema", "people.csv", "--check", path]):
+        sentence = refused(*use)
+        assert "minimum and maximum, or enum, or type of 'hours'" in sentence
+    assert run("schema", "people.csv", "--check", "s.toml")[0] == 0
+    assert "matches no column" in refused(*draft[:4], "--public", "Age")
+    (tmp_path / "t.csv").write_text("a;b\n1,5;2\n")
+    status, out, _ = run("schema", tmp_path / "t.csv", "--decimal", ",")
+    assert 'decimalChar = ","' in out and 'delimiter = ";"' in out
+    assert "encoding='x' is not known" in refused(*draft[:2], "--encoding", "x")
 
 
 # -- progress -------------------------------------------------------------------------
@@ -323,27 +320,8 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_sees_progress(run, monkeypatch, tmp_path):
-    pytest.importorskip("rich")
+def test_a_terminal_sees_what_is_done(run, monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    monkeypatch.setenv("TERM", "xterm")
-    assert run("predict", "pay.skops", "new.csv", "-o", tmp_path / "o.csv")[0] == 0
-    for text in ("loading the model", "reading the table", "predicting"):
-        assert text in terminal.getvalue()
-
-
-def test_a_terminal_without_rich_sees_lines(run, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "rich.console", None)
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    assert run("predict", "pay.skops", "new.csv", "-o", tmp_path / "o.csv")[0] == 0
+    assert run("predict", "pay.skops", "new.csv", *BY, "-o", tmp_path / "o.csv")[0] == 0
     stages = ["loading the model", "reading the table", "predicting"]
     assert terminal.getvalue().splitlines() == [f"skfdp: {text}" for text in stages]
-
-
-def test_a_file_sees_slow_stages_only(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
-    with progress.watched():
-        progress.stage("quick")
-        progress.stage("slow", slow=True)
-        progress._watcher._timer.join()
-    assert capsys.readouterr().err == "skfdp: slow\n"

@@ -1,7 +1,5 @@
 """Files whose types differ, failing disks, masks, one-row models, Dask."""
 
-import argparse
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -19,15 +17,15 @@ from skfdp import (
     FeatureDPRegressor,
     PrivacyLedger,
     PrivateCenteringTransformer,
+    TableSchema,
     open_table,
     private_score,
 )
-from skfdp.cli.output import CommandError
-from skfdp.cli.tables import Table
 from skfdp.data import sources
 from skfdp.data.units import RowsOfUnits
 from skfdp.privacy.assumptions import SAME_PARTITIONS
 from skfdp.privacy.events import Relation
+from skfdp.schema import Number, SchemaError
 from skfdp.solvers.score import predicted
 
 N = 200
@@ -705,15 +703,11 @@ def damaged_pages(path):
     path.write_bytes(content)
 
 
-def test_the_command_line_refuses_a_damaged_file_in_one_sentence(tmp_path):
+def test_a_schema_refuses_a_damaged_file_in_one_sentence(tmp_path):
     damaged_pages(tmp_path / "X.parquet")
-    arguments = argparse.Namespace(sep=",", decimal=".", encoding="utf-8", header=False)
-    table = Table(str(tmp_path / "X.parquet"), arguments)
-    assert table.header() == ["a", "y"]
-    with pytest.raises(
-        CommandError, match=r"^cannot read .*X.parquet': it is cut, d"
-    ) as e:
-        table.columns(["a", "y"], [])
+    schema = TableSchema({"a": Number(0, 1)})
+    with pytest.raises(SchemaError, match=r"^cannot read .*X.parquet'.* damaged") as e:
+        schema.read(tmp_path / "X.parquet")
     assert e.value.__context__ is None and SECRET not in str(e.value)
 
 

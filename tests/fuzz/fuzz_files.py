@@ -12,13 +12,14 @@ import sqlite3
 from pathlib import Path
 
 import numpy as np
-from fuzz_values import domains
+from fuzz_values import split
 from hypothesis import strategies as st
 
 import skfdp
 from skfdp import PrivacyLedger
 from skfdp.cli import main
 from skfdp.inspection import LedgerDisplay
+from skfdp.schema import Category, Label, Number, TableSchema
 
 _COUNT = itertools.count()
 #: What may happen to the bytes of a file.
@@ -26,39 +27,54 @@ BYTES = {
     "as it is": lambda data: data,
     "empty": lambda data: b"",
     "half": lambda data: data[: len(data) // 2],
-    "middle byte": lambda data: bytes(
-        byte ^ 16 * (place == len(data) // 2) for place, byte in enumerate(data)
-    ),
+    "first byte": lambda data: bytes([data[0] ^ 255]) + data[1:] if data else b"x",
+    "middle byte": lambda data: _flipped(data, len(data) // 2),
+    "late byte": lambda data: _flipped(data, len(data) * 9 // 10),
+    "zeros": lambda data: bytes(len(data)),
+    "twice": lambda data: data + data,
     "utf-16": lambda data: data.decode("latin1").encode("utf-16"),
     "byte order mark": lambda data: b"\xef\xbb\xbf" + data,
+    "latin1": lambda data: b"\xe9\xff" + data,
     "NUL": lambda data: data[:20] + b"\x00" + data[20:],
     "deep": lambda data: b"[" * 100_000,
+    "long number": lambda data: b"1" * 100_000,
     "text": lambda data: b"s3cr3t-1\n" * 5,
+    "lines": lambda data: data.replace(b"\n", b"\r\n\r\n"),
+    "no first line": lambda data: data.partition(b"\n")[2],
     "first line": lambda data: data.partition(b"\n")[0] + b"\n",
+    "two lines": lambda data: b"\n".join(data.split(b"\n")[:2]) + b"\n",
     "first line twice": lambda data: data.partition(b"\n")[0] + b"\n" + data,
     "semicolons": lambda data: data.replace(b",", b";"),
+    "tabs": lambda data: data.replace(b",", b"\t"),
     "open quote": lambda data: data.replace(b",", b',"', 9),
     "one more field": lambda data: data.replace(b"\n", b",1\n", 4),
+    "one field less": lambda data: data.replace(b",", b"", 7),
     "long field": lambda data: data + b"s3cr3t" * 50_000 + b"\n",
     "one name twice": lambda data: data.replace(b"town", b"age"),
-    "gzip": gzip.compress,
+    "no name": lambda data: data.replace(b"town", b""),
+    "gzip": lambda data: gzip.compress(data),
 }
-_EDITS = (*BYTES, "folder", "no file")
-#: What takes the place of values of JSON and of SQLite, and statements of SQLite.
-_CHANGES = domains(
+#: Values of JSON that take the place of others.
+JSON_VALUES = split(
     r"""
-    json: null | true | -1 | 0 | 1 | 2.5 | 1e308 | 1e999 | -1e999 | NaN | 1e-320 |
-        123456789012345678901234567890 | "x" | "" | "inf" | "é" | "\ud800" | "1" | [] |
-        {} | [[]] | {"a": 1} | [null] | ["x", "x"]
-    cells: NULL | -1 | 1e999 | 'x' | '' | X'00ff' | '{{}}' | '[]' | 9e18
-    sqlite: UPDATE {table} SET {column} = {value} |
-        UPDATE {table} SET {column} = {value} WHERE rowid = 1 | DELETE FROM {table} |
-        DELETE FROM {table} WHERE rowid = 1 | DROP TABLE {table} |
-        ALTER TABLE {table} RENAME TO renamed |
-        ALTER TABLE {table} ADD COLUMN more TEXT | PRAGMA user_version = {value} |
-        PRAGMA application_id = 7
+    null | true | -1 | 0 | 1 | 2.5 | 1e308 | 1e999 | -1e999 | NaN | 1e-320 |
+    123456789012345678901234567890 | "x" | "" | "inf" | "é" | "\ud800" | "1" |
+    [] | {} | [[]] | {"a": 1} | [null] | ["x", "x"]
     """
 )
+JSON_VALUES += ('"' + "a" * 400 + '"',)
+_SQL = (
+    "UPDATE {table} SET {column} = {value}",
+    "UPDATE {table} SET {column} = {value} WHERE rowid = 1",
+    "DELETE FROM {table}",
+    "DELETE FROM {table} WHERE rowid = 1",
+    "DROP TABLE {table}",
+    "ALTER TABLE {table} RENAME TO renamed",
+    "ALTER TABLE {table} ADD COLUMN more TEXT",
+    "PRAGMA user_version = {value}",
+    "PRAGMA application_id = 7",
+)
+_SQL_VALUES = ("NULL", "-1", "1e999", "'x'", "''", "X'00ff'", "'{{}}'", "'[]'", "9e18")
 
 
 class RefusedError(ValueError):
@@ -67,6 +83,10 @@ class RefusedError(ValueError):
 
 class FailedError(Exception):
     """A failure of the command line that is no refusal."""
+
+
+def _flipped(data, place):
+    return data[:place] + bytes([(data[place] ^ 16) if data else 0]) + data[place + 1 :]
 
 
 def _new(suffix):
@@ -98,6 +118,10 @@ def _ledger_file():
     return path
 
 
+def _ledger_text():
+    return PrivacyLedger(_ledger_file()).to_json()
+
+
 def _places(values):
     """Return the paths of all values below a value of JSON."""
     found = [()]
@@ -114,7 +138,9 @@ def _edited_json(text, place, value):
     path = _places(values)[place % len(_places(values))]
     if not path:
         return value or "7"
-    holder = functools.reduce(lambda part, key: part[key], path[:-1], values)
+    holder = values
+    for key in path[:-1]:
+        holder = holder[key]
     if value:
         holder[path[-1]] = "\u2603"
         return json.dumps(values).replace('"\\u2603"', value)
@@ -127,12 +153,16 @@ def _edited_sqlite(place, statement, value):
     path = _new(".sqlite")
     shutil.copy(_ledger_file(), path)
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        named = "SELECT name FROM sqlite_master WHERE type = ?"
-        for (name,) in connection.execute(named, ("trigger",)).fetchall():
+        triggers = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall()
+        for (name,) in triggers:
             connection.execute(f"DROP TRIGGER {name}")
         cells = [
             (table, row[1])
-            for (table,) in connection.execute(named, ("table",)).fetchall()
+            for (table,) in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table'"
+            ).fetchall()
             for row in connection.execute(f"PRAGMA table_info({table})").fetchall()
         ]
         table, column = cells[place % len(cells)]
@@ -161,27 +191,30 @@ class FileCall:
     edit: str
     place: int = 0
     value: str = ""
-    statement: str = ""
 
     def calls(self):
         yield from READERS[self.subject](self)
 
-    def file(self, text):
-        """Return a file of the text, edited as JSON or as bytes."""
-        if self.edit == "json":
-            edited = _edited_json(text, self.place, self.value)
-            return _written(edited.encode("utf-8", "surrogatepass"), "as it is", "")
-        return _written(text.encode(), self.edit, ".json")
+
+def _edited_text(call, text, suffix):
+    """Return a file of the text, edited as JSON or as bytes."""
+    if call.edit == "json":
+        edited = _edited_json(text, call.place, call.value)
+        return _written(edited.encode("utf-8", "surrogatepass"), "as it is", suffix)
+    return _written(text.encode(), call.edit, suffix)
 
 
 def _reports(call):
-    path, ledger = call.file(_report_text()), PrivacyLedger(_ledger_file())
+    path = _edited_text(call, _report_text(), ".json")
     yield "read_report", lambda: skfdp.read_report(path).statement()
-    yield "check_report", lambda: ledger.check_report(skfdp.read_report(path))
+    yield (
+        "check_report",
+        lambda: PrivacyLedger(_ledger_file()).check_report(skfdp.read_report(path)),
+    )
 
 
 def _ledger_texts(call):
-    path = call.file(PrivacyLedger(_ledger_file()).to_json())
+    path = _edited_text(call, _ledger_text(), ".json")
     text = path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
     yield "from_json", lambda: PrivacyLedger.from_json(text).spent()
     yield "from_json to a file", lambda: PrivacyLedger.from_json(text, _new(".sqlite"))
@@ -189,7 +222,8 @@ def _ledger_texts(call):
 
 def _ledger_files(call):
     if call.edit == "sqlite":
-        path = _edited_sqlite(call.place, call.statement, call.value)
+        statement = _SQL[int(call.value.partition(" ")[0])]
+        path = _edited_sqlite(call.place, statement, call.value.partition(" ")[2])
     else:
         path = _written(_ledger_file().read_bytes(), call.edit, ".sqlite")
     yield "open", lambda: PrivacyLedger(path).spent(1e-5)
@@ -211,70 +245,89 @@ READERS = {
 @st.composite
 def file_calls(draw, subject):
     """Draw a file and what is wrong with it."""
-    if draw(st.integers(0, 4)) == 0:
-        return FileCall(subject, draw(st.sampled_from(_EDITS)))
-    place = draw(st.integers(0, 400))
-    if subject == "ledger files":
-        statement = draw(st.sampled_from(_CHANGES["sqlite"]))
-        value = draw(st.sampled_from(_CHANGES["cells"]))
-        return FileCall(subject, "sqlite", place, value, statement)
-    values = ("", *_CHANGES["json"], f'"{"a" * 400}"')
-    return FileCall(subject, "json", place, draw(st.sampled_from(values)))
+    edits = [*BYTES, "folder", "no file"]
+    kind = {"report files": "json", "ledger texts": "json", "ledger files": "sqlite"}
+    if subject in kind and draw(st.integers(0, 4)):
+        place = draw(st.integers(0, 400))
+        if kind[subject] == "json":
+            return FileCall(
+                subject, "json", place, draw(st.sampled_from(("", *JSON_VALUES)))
+            )
+        which = draw(st.integers(0, len(_SQL) - 1))
+        value = draw(st.sampled_from(_SQL_VALUES))
+        return FileCall(subject, "sqlite", place, f"{which} {value}")
+    return FileCall(subject, draw(st.sampled_from(edits)))
 
 
 # -- the command line ------------------------------------------------------------------
-_BASE = (
-    *("--target", "income", "--classes", "high,low", "--no-evaluate", "--drop", "town"),
-    *("--bounds", "hours=0:1", "--categories", "sector=a,b", "--public", "age"),
-)
-#: Options of a fit: drawn ones come after those of the base, and replace them. Each may
-#: be empty, too.
-OPTIONS = domains(
-    r"""
-    --target: income | nobody | hours | town
-    --classes: high,low | a | " | high,low,low | 1,2 | ,
-    --target-bounds: 0:1 | 1:0 | x | 0:inf | : | nan:1
-    --public: age | all | a* | nobody | income | hours
-    --drop: town | nobody | income | age town hours sector | *
-    --bounds: hours=0:1 | hours=1:0 | hours | =0:1 | hours=x:y | hours=0:inf |
-        nobody=0:1 | sector=0:1 | hours=2020-01-01:2021-01-01 | hours=0:1:2
-    --categories: sector=a,b | sector= | sector | nobody=a | sector=a,a | hours=a,b |
-        sector="
-    --task: classification | regression | x
-    --epsilon: 1 | 0 | -1 | nan | inf | 1e400 | x | 1e-9
-    --delta: 1e-5 | 0 | 1 | 2 | nan | x
-    --relation: replace_one | replace_special | add_or_remove_one | x
-    --n-records: 60 | 0 | -1 | x | 1000000000000000000000000
-    --ledger: cli.sqlite | no/folder/l.sqlite | .
-    --ceiling: 1 | 0 | nan | x
-    --seed: 0 | -1 | x | 99999999999999999999999
-    --test-size: 0.25 | 0 | 1 | 0.999 | nan | x
-    --repeats: 1 | 0 | -1 | x
-    --report: cli.json | no/folder/r.json | .
-    --model: cli.joblib | cli.skops | cli.pkl | no/folder/m.skops | .
-    --plot: cli.png | cli.x | no/folder/p.png
-    --sep: ; | , | tab | ab | \
-    --decimal: , | . | ab
-    --encoding: latin1 | utf-16 | nobody
-    --schema: schema.toml | nobody.toml | . | broken.toml
-    --nobody: 1
-    """
-)
-OPTIONS |= dict.fromkeys(("--evaluate", "--public-target", "--debug"), ())
+_PEOPLE_ROWS = 60
+_BASE = ("--schema", "declared.toml", "--no-evaluate")
+#: Options of a fit or a draft: drawn ones come after those of the base.
+OPTIONS = {
+    "--target": ("income", "nobody", "", "hours"),
+    "--epsilon": ("1", "0", "-1", "nan", "inf", "1e400", "x", "1e-9"),
+    "--delta": ("1e-5", "0", "1", "2", "nan", "x"),
+    "--relation": ("replace_one", "replace_special", "add_or_remove_one", "x"),
+    "--n-records": ("60", "0", "-1", "x", "1000000000000000000000000"),
+    "--ledger": ("cli.sqlite", "", "no/folder/l.sqlite", "."),
+    "--ceiling": ("1", "0", "nan", "x"),
+    "--seed": ("0", "-1", "x", "99999999999999999999999"),
+    "--test-size": ("0.25", "0", "1", "0.999", "nan", "x"),
+    "--repeats": ("1", "0", "-1", "x"),
+    "--report": ("cli.json", "no/folder/r.json", ".", ""),
+    "--model": ("cli.joblib", "cli.skops", "cli.pkl", "no/folder/m.skops", "."),
+    "--plot": ("cli.png", "cli.x", "no/folder/p.png"),
+    "--schema": ("schema.toml", "nobody.toml", ".", "broken.toml", "tableschema.json"),
+    "--evaluate": ("",),
+    "--debug": ("",),
+    "--nobody": ("1",),
+    "--public": ("age", "all", "a*", "nobody", "income", ""),
+    "--outcomes": ("income", "nobody", "age town", ""),
+    "--group": ("town", "nobody", "income", ""),
+    "--check": ("schema.toml", "declared.toml", "nobody.toml", "tableschema.json"),
+    "--delimiter": (";", ",", "\t", "", "ab", "\\"),
+    "--decimal": (",", ".", "", "ab"),
+    "--thousands": (",", ".", "'", "ab"),
+    "--encoding": ("latin1", "utf-16", "nobody", ""),
+    "--skip-lines": ("0", "1", "-1", "1000000", "x"),
+    "--header": ("",),
+}
 _SCHEMAS = (
-    *("", "[", "target = 1", "epsilon = 'x'\n", "columns = 3\n", "nobody = 1\n"),
-    "target = 'income'\nclasses = ['high', 'low']\n",
-    "[columns]\nhours = {bounds = [0, 1]}\n",
-    "[columns.hours]\nbounds = [1, 0]\n[columns.sector]\ncategories = ['a']\n",
-    *("interactions = [['age', 'hours']]\n", "interactions = 'age'\n"),
+    "",
+    "[",
+    "outcomes = 1",
+    "outcomes = ['income']\n[fields]\nincome = {constraints = {enum = ['high']}}\n",
+    "[fields]\nhours = {constraints = {minimum = 0, maximum = 1}}\n",
+    "[fields.hours]\ntype = 'number'\n[fields.sector]\nconstraints = {enum = ['a']}\n",
+    "[fields.hours]\ntype = 'number'\nconstraints = {minimum = 2, maximum = 1}\n",
+    "fields = 3\n",
+    "nobody = 1\n[fields]\n",
+    "group = 'town'\nmaxRowsPerGroup = 'x'\n[fields]\n",
+    "missingValues = [[1], {a = 1}]\n[fields]\nage = {type = 'integer'}\n",
+    "interactions = [['age', 'hours']]\n[fields]\n",
+    "interactions = 'age'\n[fields]\n",
+    "[dialect]\nheaderRows = [-3]\n[fields]\n",
+    '{"fields": [{"name": "age", "type": "integer"}, {"name": 3}, 4]}',
+    '{"resources": [7]}',
 )
-_COMMANDS = (*("fit",) * 4, "predict", "score", "report", "schema", "x", "")
+_COMMANDS = (
+    "fit",
+    "fit",
+    "fit",
+    "predict",
+    "score",
+    "report",
+    "schema",
+    "schema",
+    "x",
+    "",
+)
 
 
 def _people():
     rng = np.random.default_rng(0)
     lines = ["age,town,hours,sector,income"]
-    for i in range(60):
+    for i in range(_PEOPLE_ROWS):
         hours = (0.735194 + int(rng.integers(10, 90)) * 1e-8) / 10 ** (i % 3)
         cells = [
             str(20 + i),
@@ -290,6 +343,13 @@ def _people():
 @functools.cache
 def _saved():
     Path("people.csv").write_bytes(_people())
+    columns = {
+        "age": Number(0, 100, public=True),
+        "hours": Number(0, 1),
+        "sector": Category(["a", "b"]),
+        "income": Label(["high", "low"]),
+    }
+    TableSchema(columns, outcomes="income").save("declared.toml")
     with contextlib.redirect_stdout(io.StringIO()):
         assert main(["fit", "people.csv", *_BASE, "--model", "saved.joblib"]) == 0
     return "saved.joblib"
@@ -303,19 +363,20 @@ class CommandCall:
     edit: str
     suffix: str
     options: tuple[str, ...]
-    schema: str
+    schema: int = 0
 
     def calls(self):
         Path("broken.toml").write_text("[", encoding="utf-8")
-        Path("schema.toml").write_text(self.schema, encoding="utf-8")
+        for name in ("schema.toml", "tableschema.json"):
+            Path(name).write_text(_SCHEMAS[self.schema], encoding="utf-8")
         saved = _saved()
         path = str(_written(_people(), self.edit, self.suffix))
         arguments = {
             "fit": ["fit", path, *_BASE],
-            "predict": ["predict", saved, path],
-            "score": ["score", saved, path],
+            "predict": ["predict", saved, path, *_BASE[:2]],
+            "score": ["score", saved, path, *_BASE[:2]],
             "report": ["report", path if len(self.options) % 2 else saved],
-            "schema": ["schema", path, "--target", "income", "--public", "age"],
+            "schema": ["schema", path, "--outcomes", "income", "--public", "age"],
         }
         argv = [*arguments.get(self.command, [self.command]), *self.options]
         yield f"skfdp {self.command}", lambda: run_command(argv)
@@ -344,15 +405,16 @@ def command_calls(draw):
     """Draw a command line."""
     edit = "as it is"
     if draw(st.integers(0, 2)) == 0:
-        edit = draw(st.sampled_from(_EDITS))
-    names = st.lists(st.sampled_from(list(OPTIONS)), max_size=1 + (edit == "as it is"))
+        edit = draw(st.sampled_from([*BYTES, "folder", "no file"]))
     options = []
-    for name in draw(names):
-        options += [name, draw(st.sampled_from((*OPTIONS[name], "")))]
+    for name in draw(
+        st.lists(st.sampled_from(list(OPTIONS)), max_size=1 + (edit == "as it is"))
+    ):
+        options += [name, draw(st.sampled_from(OPTIONS[name]))]
     return CommandCall(
         command=draw(st.sampled_from(_COMMANDS)),
         edit=edit,
         suffix=draw(st.sampled_from((*(".csv",) * 9, ".parquet", ".gz", ""))),
         options=tuple(options),
-        schema=draw(st.sampled_from(_SCHEMAS)),
+        schema=draw(st.integers(0, len(_SCHEMAS) - 1)),
     )

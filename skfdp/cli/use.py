@@ -1,0 +1,203 @@
+"""``skfdp schema``, and ``predict``, ``score`` and ``report`` of a saved model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import is_regressor
+from sklearn.dummy import DummyClassifier, DummyRegressor
+
+from skfdp.cli.fit import counts
+from skfdp.cli.output import (
+    CommandError,
+    check_writable,
+    complain,
+    refusing,
+    say,
+    stage,
+    writing,
+)
+from skfdp.cli.results import Row, load, print_table, scores
+from skfdp.privacy import read_report
+from skfdp.privacy import report as report_of
+from skfdp.privacy.report_text import epsilon_text
+from skfdp.schema import OpenTable, SchemaError, TableSchema
+
+_SCORE_NOTE = """\
+Scores and counts are exact values on these rows: to publish them discloses something
+about each of them, and no statement covers it.
+"""
+_DRAFTED = (
+    *("public", "outcomes", "group", "delimiter", "decimal", "thousands"),
+    *("encoding", "skip_lines", "header"),
+)
+
+
+def schema(arguments: argparse.Namespace) -> None:
+    """Print or write a draft, or check a table."""
+    path = arguments.output
+    if path is not None and path.exists():
+        raise CommandError(f"-o {path} exists: name a new file.")
+    check_writable(path, "-o")
+    if arguments.check:
+        with refusing(SchemaError):
+            found = TableSchema.load(arguments.check).check(arguments.file)
+        if found:
+            raise CommandError(" ".join(found))
+        say(f"{arguments.file} is as {arguments.check} declares.")
+        return
+    options = {name: getattr(arguments, name) for name in _DRAFTED}
+    with warnings.catch_warnings(record=True) as caught, refusing(SchemaError):
+        warnings.simplefilter("always")
+        draft = TableSchema.draft(arguments.file, **options)
+    for warning in caught:
+        complain(f"warning: {warning.message}")
+    if path is None:
+        say(draft.to_toml().rstrip("\n"))
+        return
+    with writing(path):
+        draft.save(path)
+    say(f"Draft written to {path}: {len(draft.questions)} places are to fill in.")
+
+
+def predict(arguments: argparse.Namespace) -> None:
+    """Write one line of predictions for each row."""
+    path = arguments.output
+    check_writable(path, "-o")
+    model = _load(arguments.saved)
+    declared, table = _opened(arguments)
+    with refusing(SchemaError):
+        rows = _rows(declared, table, model)
+        table.check_has(arguments.keep)
+        kept = table.columns(arguments.keep)
+    if not len(rows):
+        raise CommandError(f"{arguments.file!r} holds no rows.")
+    stage("predicting")
+    found = pd.DataFrame({**kept, "prediction": model.predict(rows)})
+    if not is_regressor(model):
+        chances = model.predict_proba(rows)
+        for label, chance in zip(model.classes_, chances.T, strict=True):
+            found[f"p({label})"] = chance
+    if path is None:
+        say(found.to_csv(index=False).rstrip("\n"))
+        return
+    with writing(path):
+        if path.suffix == ".parquet":
+            found.to_parquet(path, index=False)
+        else:
+            found.to_csv(
+                path,
+                index=False,
+                sep=declared.delimiter,
+                decimal=declared.decimal,
+                encoding=declared.encoding,
+            )
+    say(f"{len(found)} predictions written to {path}.")
+
+
+def score(arguments: argparse.Namespace) -> None:
+    """Print how good a model is on rows whose target is known."""
+    model = _load(arguments.saved)
+    declared, table = _opened(arguments)
+    with refusing(SchemaError):
+        target = declared.outcome(model.privacy_.target_name)
+        _, y = declared.split(table, target)
+        rows, unread = _rows(declared, table, model), declared.unread(table)
+    known = y.notna()
+    if not is_regressor(model):
+        known &= y.isin(model.classes_.tolist())
+    if not known.any():
+        raise CommandError(f"no row has a target {target!r} that the model knows.")
+    stage("scoring")
+    # A list, so that labels have the type of labels again.
+    X, y = rows[known.to_numpy()], np.array(y[known].tolist())
+    simplest = DummyRegressor() if is_regressor(model) else DummyClassifier()
+    simplest.fit(X, y)
+    constant = "mean" if is_regressor(model) else "most frequent label"
+    say(f"{Path(arguments.file).name}: {len(y)} rows with a known target {target!r}.")
+    say()
+    constant = f"base rate: {constant} of these rows"
+    epsilon = epsilon_text(report_of(model), 4)
+    print_table(
+        [
+            Row(constant, "inf", [scores(simplest, X, y)]),
+            Row(Path(arguments.saved).name, epsilon, [scores(model, X, y)]),
+        ]
+    )
+    say()
+    parts = {"": np.arange(len(known))}
+    for line in counts(declared, target, ~known.to_numpy(), unread, parts):
+        say(line)
+    say(_SCORE_NOTE)
+
+
+def report(arguments: argparse.Namespace) -> None:
+    """Print the statement of a report, or of a saved model."""
+    path = Path(arguments.file)
+    try:
+        with refusing(ValueError):
+            found = (
+                report_of(_load(arguments.file))
+                if path.suffix in (".skops", ".joblib")
+                else read_report(path)
+            )
+            say(_printed(found, arguments))
+    except OSError as error:
+        raise CommandError(f"cannot read {str(path)!r}: {error.strerror}.") from None
+
+
+def _printed(found: Any, arguments: argparse.Namespace) -> str:
+    """Return a report in the form that was asked for."""
+    if arguments.json:
+        return found.to_json()
+    if arguments.registry:
+        return json.dumps(found.to_registry(), indent=2, ensure_ascii=False)
+    return found.statement()
+
+
+def _opened(arguments: argparse.Namespace) -> tuple[TableSchema, OpenTable]:
+    stage("reading the table")
+    with refusing(SchemaError):
+        declared = TableSchema.load(arguments.schema)
+        return declared, OpenTable.of(arguments.file, declared)
+
+
+def _rows(declared: TableSchema, table: OpenTable, model: Any) -> pd.DataFrame:
+    """Return the columns of a table that the model takes."""
+    names = list(map(str, model.feature_names_in_))
+    if sorted(names) != sorted(declared.features):
+        raise SchemaError(
+            "the schema declares other features than those of the model, "
+            f"{', '.join(names)}: give the schema of its fit."
+        )
+    return declared.select(table)[names]
+
+
+def _load(path: str) -> Any:
+    stage("loading the model")
+    if Path(path).suffix not in (".skops", ".joblib"):
+        raise CommandError(f"the model {path!r} must end in .skops or .joblib.")
+    try:
+        found = load(path)
+    except OSError as error:
+        raise CommandError(f"cannot read {path!r}: {error.strerror}.") from None
+    except ModuleNotFoundError as error:
+        if error.name != "skops":
+            raise
+        raise CommandError(f"{path!r} needs skops: pip install 'skfdp[cli]'.") from None
+    except Exception as error:
+        raise CommandError(
+            f"{path!r} is not a model that 'skfdp fit' wrote ({type(error).__name__})."
+        ) from None
+    if not hasattr(found, "feature_names_in_"):
+        raise CommandError(
+            f"{path!r} holds no model that knows the names of its columns: it is not "
+            "from 'skfdp fit'."
+        )
+    return found
