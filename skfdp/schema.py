@@ -25,7 +25,7 @@ from collections.abc import Set as AbstractSet
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,7 +45,6 @@ from skfdp.data.target import (
     MISSING_CELL,
     TAKEN_FOR_MISSING,
     UNDECLARED,
-    Spelling,
     each,
     moment,
     number,
@@ -95,6 +94,9 @@ class _Column:
     public = False
     missing: tuple | None = None
     bounds: tuple = ()
+    #: What values are read as, and kinds of stored types that hold none of it.
+    read_as: ClassVar[str] = ""
+    unreadable: ClassVar[tuple[str, ...]] = ()
 
     @property
     def question(self) -> str:
@@ -117,6 +119,9 @@ class Number(_Column):
     missing : list, default=None
         Cells that are missing, where they differ from those of the schema.
     """
+
+    read_as = "numbers"
+    unreadable = ("date", "period", "other")
 
     low: float | None = None
     high: float | None = None
@@ -157,6 +162,9 @@ class Date(_Column):
         Cells that are missing, where they differ from those of the schema.
     """
 
+    read_as = "dates"
+    unreadable = ("boolean", "integer", "number", "duration", "time", "other")
+
     first: Any = None
     last: Any = None
     public: bool = False
@@ -192,6 +200,9 @@ class Category(_Column):
         Cells that are missing, where they differ from those of the schema.
     """
 
+    read_as = "categories"
+    unreadable = ("duration", "other")
+
     values: tuple = ()
     public: bool = False
     _: dataclasses.KW_ONLY
@@ -210,6 +221,8 @@ class Label(Category):
     A label that is not listed contributes nothing to a fit.
     """
 
+    read_as = "labels"
+
 
 @dataclasses.dataclass(frozen=True)
 class Boolean(_Column):
@@ -225,6 +238,9 @@ class Boolean(_Column):
     missing : list, default=None
         Cells that are missing, where they differ from those of the schema.
     """
+
+    read_as = "booleans"
+    unreadable = ("date", "period", "duration", "time", "other")
 
     public: bool = False
     _: dataclasses.KW_ONLY
@@ -379,10 +395,6 @@ class TableSchema:
                     f"outcomes names {name!r}, which must be a column of type Label, "
                     "Boolean or Number."
                 )
-        if self.group is not None and not isinstance(self.group, str):
-            raise SchemaError(
-                f"group={shown(self.group)} must be the name of a column."
-            )
         if not isinstance(self.columns.get(self.group, Ignore()), Ignore):
             raise SchemaError(
                 f"group={self.group!r} is declared as a column, and it is no feature: "
@@ -619,7 +631,7 @@ class TableSchema:
         source.check_has(names)
         found = {}
         for name, raw in source.columns(names).items():
-            values = self._column(name, raw, pandas)
+            values, _ = self._column(name, raw)
             found[name] = pandas.Series(values, dtype=values.dtype)
         rows = pandas.DataFrame(found, columns=list(names))
         return rows if source.index is None else rows.set_axis(source.index)
@@ -628,31 +640,33 @@ class TableSchema:
         given = self.missing if column.missing is None else column.missing
         return [value for value in given if value != ""]
 
-    def _column(self, name: str, raw: Any, pandas: Any) -> Any:
-        """Return the values of a column as they are declared."""
-        column = self.columns.get(name, Ignore()) if name != self.group else Ignore()
+    def _column(self, name: str, raw: Any) -> tuple[Any, np.ndarray]:
+        """Return values as they are declared, and which cells are there but are not."""
+        column, cells = self.columns.get(name, Ignore()), _objects(exact(raw))
+        gone = self._missing(column)
+        absent = _places(gone, cells) != UNDECLARED
         if isinstance(column, (Number, Date)):
             read = _reader(self, column)
-            found, gone = read(raw), read(_objects(self._missing(column)))
-            lost = np.isin(found, gone[~np.isnan(gone)])
-            found[lost] = _NOWHEN if isinstance(column, Date) else np.nan
-            return found
-        cells = _objects(exact(raw))
-        absent = _places(self._missing(column), cells) >= 0
-        if name == self.group:  # an entry with a space more is the same person
-            absent |= _places([], cells) != UNDECLARED
+            found, listed = read(raw), read(_objects(gone))
+            lost = np.isnan(found) & ~absent
+            also = np.isin(found, listed[~np.isnan(listed)])
+            found[also] = _NOWHEN if isinstance(column, Date) else np.nan
+            return found, lost
+        if isinstance(column, Ignore):  # the group: a space more is the same person
             cells = _objects(c.strip() if isinstance(c, str) else c for c in cells)
-        else:
-            if isinstance(column, Boolean):
-                cells = _objects(map(_truth(column), cells))
-            levels = _classes(column)
-            places = np.where(absent, MISSING_CELL, _places(levels, cells))
-            if name in self.outcomes:
-                known = _objects([*levels, None])[np.maximum(places, UNDECLARED)]
-                return pandas.array(known, dtype=_dtype(levels))
-            absent |= places == MISSING_CELL
-        cells[absent] = None
-        return cells
+            cells[absent] = None
+            return cells, absent
+        if isinstance(column, Boolean):
+            cells = _truths(column, cells)
+        levels = _classes(column)
+        places = _places(levels, cells)
+        places[_places(gone, cells) >= 0] = MISSING_CELL
+        lost = places == UNDECLARED
+        if name in self.outcomes:
+            known = _objects([*levels, None])[np.maximum(places, UNDECLARED)]
+            return _pandas().array(known, dtype=_dtype(levels)), lost
+        cells[places == MISSING_CELL] = None
+        return cells, lost
 
     def unread(self, table: Any) -> dict[str, np.ndarray]:
         """Return which values of each column are there, but are not what is declared.
@@ -662,7 +676,7 @@ class TableSchema:
 
         Parameters
         ----------
-        table : DataFrame or Table
+        table : DataFrame, Table, str or Path
 
         Returns
         -------
@@ -672,20 +686,8 @@ class TableSchema:
         return self._unread(source, [n for n in self.columns if n in source.names])
 
     def _unread(self, source: OpenTable, names: Iterable[str]) -> dict[str, np.ndarray]:
-        found = {}
-        for name, raw in source.columns(names).items():
-            column, cells = self.columns[name], exact(raw)
-            if isinstance(column, (Ignore, Unknown)):
-                continue
-            there = _places(self._missing(column), cells) == UNDECLARED
-            if isinstance(column, (Number, Date)):
-                lost = np.isnan(_reader(self, column)(cells))
-            else:
-                if isinstance(column, Boolean):
-                    cells = _objects(map(_truth(column), cells))
-                lost = _places(_classes(column), cells) == UNDECLARED
-            found[name] = lost & there
-        return found
+        read = [n for n in names if self.columns[n].read_as]
+        return {n: self._column(n, raw)[1] for n, raw in source.columns(read).items()}
 
     def check(self, table: Any) -> list[str]:
         """Return what is wrong with a table, in sentences; nothing of private values.
@@ -707,11 +709,10 @@ class TableSchema:
         there = {n: c for n, c in self.columns.items() if n in source.names}
         for name, column in there.items():
             kind = source.kind(name)
-            what, unreadable = _UNREADABLE.get(type(column), ("", ()))
-            if kind in unreadable:
+            if kind in column.unreadable:
                 found.append(
-                    f"column {name!r} is declared as a {what}, and its type holds "
-                    f"{_HOLDS.get(kind, f'{kind}s')}."
+                    f"column {name!r} is declared as {column.read_as}, and its type "
+                    f"holds {_HOLDS.get(kind, f'{kind}s')}."
                 )
         if self.decimal is None:
             return found
@@ -720,7 +721,7 @@ class TableSchema:
             if lost.any():
                 found.append(
                     f"public column {name!r}: {lost.sum()} of {len(lost)} values are "
-                    f"no {read_as(self.columns[name])}."
+                    f"no {self.columns[name].read_as}."
                 )
         return found
 
@@ -867,24 +868,7 @@ def _matching(public: Any, names: list[str], outcomes: Sequence[str]) -> list[st
 
 _THOUSANDS = (None, ".", ",", " ", "'", "’", "_", "\xa0", "\u202f")
 _NOWHEN = np.datetime64("NaT", "us")
-_READ_AS = {
-    **{Number: "numbers", Date: "dates", Boolean: "declared booleans"},
-    **{Category: "declared categories", Label: "declared labels"},
-}
 _HOLDS = {"other": "neither numbers nor dates nor text", "boolean": "booleans"}
-#: Types of columns, and kinds of stored types that hold nothing of what they declare.
-_UNREADABLE: dict[type, tuple[str, tuple[str, ...]]] = {
-    Number: ("number", ("date", "period", "other")),
-    Date: ("date", ("boolean", "integer", "number", "duration", "time", "other")),
-    Category: ("category", ("duration", "other")),
-    Label: ("label", ("duration", "other")),
-    Boolean: ("boolean", ("date", "period", "duration", "time", "other")),
-}
-
-
-def read_as(column: Any) -> str:
-    """Return what the values of a column are read as."""
-    return _READ_AS[type(column)]
 
 
 def _objects(values: Iterable) -> np.ndarray:
@@ -908,20 +892,16 @@ def _dtype(levels: Sequence) -> Any:
     return {int: "Int64", bool: "boolean"}.get(kinds.pop(), object)
 
 
-def _truth(column: Boolean) -> Callable[[Any], Any]:
-    """Return what reads a cell as a boolean; an undeclared cell stays as it is."""
-    words = {
-        value: Spelling(tuple(given)) if given else Spelling((value,))
-        for value, given in ((True, column.true), (False, column.false))
-    }
-
-    def read(cell: Any) -> Any:
-        if isinstance(cell, (bool, np.bool_)):
-            return bool(cell)
-        found = [value for value, own in words.items() if own.place(cell) >= 0]
-        return found[0] if found else cell
-
-    return read
+def _truths(column: Boolean, cells: np.ndarray) -> np.ndarray:
+    """Return cells as booleans; an undeclared cell stays as it is."""
+    false, true = column.false or (False,), column.true or (True,)
+    places = _places([*false, *true], cells)
+    return _objects(
+        cell
+        if place < 0 or isinstance(cell, (bool, np.bool_))
+        else bool(place >= len(false))
+        for cell, place in zip(cells, places, strict=True)
+    )
 
 
 def _reader(schema: TableSchema, column: Any) -> Callable[[Any], np.ndarray]:
@@ -1026,16 +1006,14 @@ def _check_declarations(schema: TableSchema) -> None:
                     f"format={shown(column.format)} of {name!r} must be that of "
                     "strptime, such as '%d.%m.%Y'."
                 )
-    named = [name for pair in schema.interactions for name in pair]
-    known = [
-        name
-        for name, column in schema.columns.items()
-        if not column.question and not isinstance(column, Ignore)
-    ]
-    for name in named:
-        if name not in schema.features:
-            raise SchemaError(f"interactions names {shown(name)}, which is no feature.")
-    if set(named) <= set(known):
+    named = {name for pair in schema.interactions for name in pair}
+    known = [n for n, c in schema.columns.items() if c.read_as and not c.question]
+    if named - set(schema.features):
+        raise SchemaError(
+            f"interactions names {shown(min(named - set(schema.features)))}, which is "
+            "no feature."
+        )
+    if named <= set(known):
         rows = np.empty((0, len(known)), dtype=object)
         Declarations(_encoder(schema, known), rows, known).blocks()
 

@@ -415,9 +415,9 @@ def test_a_draft_of_a_typed_table_shows_stored_types(tmp_path, kind):
     )
     assert odd.check(given) == [
         "the table lacks the column height.",
-        "column 'age' is declared as a date, and its type holds integers.",
-        "column 'admitted' is declared as a number, and its type holds dates.",
-        "column 'stay' is declared as a category, and its type holds durations.",
+        "column 'age' is declared as dates, and its type holds integers.",
+        "column 'admitted' is declared as numbers, and its type holds dates.",
+        "column 'stay' is declared as categories, and its type holds durations.",
     ]
 
 

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from skfdp.cli.arguments import BUNDLED, parse
 from skfdp.cli.output import CommandError, OutputError, ReaderGoneError, complain
 
-# What each command needs is imported when it runs: --help needs nothing of it, and
-# only tables need pandas.
+# What each command needs is imported when it runs: --help needs nothing of it.
 _HOMES = {
     BUNDLED: ("demo", "run"),
     "fit": ("fit", "run"),
@@ -48,8 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        if arguments.command != BUNDLED:
-            _require_pandas()
+        _require_pandas()
         module, name = _HOMES[arguments.command]
         getattr(importlib.import_module(f"skfdp.cli.{module}"), name)(arguments)
     except CommandError as error:
@@ -64,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(f"interrupted.{_done(arguments)}")
         return 130
     except Exception as error:
-        if getattr(arguments, "debug", False):
+        if arguments.debug:
             raise
         # Messages of other libraries quote what they choke on.
         complain(

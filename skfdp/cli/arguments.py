@@ -51,30 +51,17 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _check_fit(arguments: argparse.Namespace) -> None:
     """Check the settings of fits; nothing of a table is looked at."""
-    public_counts = Relation.of(arguments.relation).counts_are_public
-    if arguments.command == BUNDLED and not public_counts:
-        raise CommandError(
-            "--relation add_or_remove_one allows no public columns, and the bundled "
-            "comparison has some: use replace_one or replace_special."
-        )
-    epsilon = arguments.epsilon
-    for one in epsilon if isinstance(epsilon, list) else [epsilon]:
-        _check_positive("--epsilon", one)
-        check_budget(one, arguments.delta)
+    _check_positive("--epsilon", arguments.epsilon)
+    check_budget(arguments.epsilon, arguments.delta)
     if arguments.repeats < 1:
         raise CommandError(f"--repeats={arguments.repeats} must be at least 1.")
     if arguments.seed is not None and arguments.seed < 0:
         raise CommandError(f"--seed={arguments.seed} must not be negative.")
     if arguments.command == "fit":
-        _check_evaluation(arguments, public_counts)
-        for path, option, suffixes in (
-            (arguments.model, "--model", (".skops", ".joblib")),
-            (arguments.plot, "--plot", (".png", ".pdf", ".svg")),
-        ):
-            if path is not None and path.suffix not in suffixes:
-                raise CommandError(
-                    f"{option} {path} must end in {' or '.join(suffixes)}."
-                )
+        _check_evaluation(arguments)
+        path = arguments.model
+        if path is not None and path.suffix not in (".skops", ".joblib"):
+            raise CommandError(f"--model {path} must end in .skops or .joblib.")
 
 
 def _check_positive(option: str, value: float) -> None:
@@ -84,7 +71,7 @@ def _check_positive(option: str, value: float) -> None:
         )
 
 
-def _check_evaluation(arguments: argparse.Namespace, public_counts: bool) -> None:
+def _check_evaluation(arguments: argparse.Namespace) -> None:
     if arguments.ceiling is not None:
         _check_positive("--ceiling", arguments.ceiling)
         if arguments.ledger is None:
@@ -93,7 +80,7 @@ def _check_evaluation(arguments: argparse.Namespace, public_counts: bool) -> Non
     # cannot be; and who is held out depends on the number of rows, which
     # add_or_remove_one protects.
     obstacle = "--ledger" if arguments.ledger is not None else ""
-    if not public_counts:
+    if not Relation.of(arguments.relation).counts_are_public:
         obstacle = f"--relation {arguments.relation}"
     if arguments.evaluate and obstacle:
         raise CommandError(
@@ -120,9 +107,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--version", action="version", version=f"skfdp {__version__}")
-    add("--epsilon", type=float, nargs="+", default=[0.5, 1.0], help="default: 0.5 1")
     add("--statement", action="store_true", help="print the whole privacy statement")
     _add_fit(add)
+    _add_debug(add)
     commands = parser.add_subparsers(
         dest="command", title="commands", metavar="COMMAND"
     )
@@ -131,11 +118,16 @@ def _parser() -> argparse.ArgumentParser:
             name, help=text, description=f"{text}.", allow_abbrev=False
         ).add_argument
         options(add)
-        add("--debug", action="store_true", help="tracebacks, which may quote data")
+        _add_debug(add)
     return parser
 
 
+def _add_debug(add) -> None:
+    add("--debug", action="store_true", help="tracebacks, which may quote data")
+
+
 def _add_fit(add) -> None:
+    add("--epsilon", type=float, default=1.0, help="budget (default: 1)")
     add("--delta", type=float, default=1e-5, help="default: 1e-5")
     add(
         "--relation",
@@ -151,7 +143,6 @@ def _add_fit(add) -> None:
 def _fit(add) -> None:
     _add_table(add)
     add("--target", metavar="COLUMN", help="if the schema has several outcomes")
-    add("--epsilon", type=float, default=1.0, help="budget (default: 1)")
     _add_fit(add)
     add("--n-records", type=int, help="public number, for add_or_remove_one")
     add("--ledger", metavar="FILE", help="SQLite file that the fit is charged to")
@@ -171,7 +162,6 @@ def _fit(add) -> None:
     )
     add("--test-size", type=float, default=0.25, help="held-out share (default: 0.25)")
     add("--model", metavar="FILE", type=Path, help="write it: .skops or .joblib")
-    add("--plot", metavar="FILE", type=Path, help="draw effects: .png, .pdf or .svg")
 
 
 def _predict(add) -> None:

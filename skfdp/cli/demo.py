@@ -6,47 +6,30 @@ import argparse
 import contextlib
 import re
 import textwrap
-from collections.abc import Iterator
 
-import numpy as np
 from sklearn.datasets import load_digits
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from skfdp.cli.output import ReaderGoneError, say, stage
-from skfdp.cli.results import (
-    Row,
-    accuracy,
-    check_outputs,
-    fit_baseline,
-    fit_private,
-    print_table,
-    seed_of,
-    write,
-)
-from skfdp.linear_model import FeatureDPLogisticRegression
+from skfdp import TableSchema
+from skfdp.cli.fit import Task, job
+from skfdp.cli.output import ReaderGoneError, say
+from skfdp.schema import Label, Number
 
 _INTRODUCTION = """\
-Handwritten digits bundled with scikit-learn: {n} images of 8 x 8 pixels, ten classes.
-Public: the left half of each image (columns 0 to 31) and the label, which digit it is.
-Private: the right half (columns 32 to 63).
-Accuracy on a random quarter of the images, mean and standard deviation of {repeats}
-repetitions; private models under {relation}, delta = {delta:g}.
-{seeds}"""
-_SEEDED = """\
---seed: the noise can be repeated by everybody, so epsilon is no guarantee in this run.
+Handwritten digits bundled with scikit-learn: images of 8 x 8 pixels, ten classes.
+Public: the left half of each image and the label, which digit it is.
+Private: the right half. Scores are those of a random quarter of the images.
 """
 _EXPLANATION = """\
 DP on everything also protects what is public here, the labels too. Feature-DP starts
 at a model of the public half, which is exact and free, and adds with noise what the
-private half tells. Its lead shrinks as epsilon grows (try --epsilon 2 4 8).
+private half tells. Its lead shrinks as epsilon grows (try --epsilon 4).
 These images are public, so the scores may be printed; scores on private data are not
-covered by what follows: the statement of the last feature-DP model.
+covered by what follows: the statement of the last line's first model.
 """
 # Of the statement, what fits a screen.
 _SHOWN = ("What it means", "What is protected", "The numbers")
 _NEXT = """\
+
 What next
 ---------
 skfdp schema TABLE.csv --outcomes COLUMN --public COLUMN ... -o schema.toml
@@ -58,43 +41,22 @@ Seven short lessons are in docs/tutorials."""
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the comparison and the privacy statement of the last model."""
-    check_outputs(arguments)
-    images, digits = load_digits(return_X_y=True)
-    columns = np.arange(64)
-    # Left half first, so that the public columns are a range.
-    X = images[:, np.argsort(columns % 8 >= 4, kind="stable")]
+    arguments.file, arguments.evaluate, arguments.test_size = "digits", True, 0.25
+    vars(arguments).update(dict.fromkeys(["ledger", "ceiling", "n_records", "model"]))
+    X, y = load_digits(return_X_y=True, as_frame=True)
+    columns = {name: Number(0, 16, _is_left(name), basis="linear") for name in X}
+    columns["digit"] = Label(range(10), public=True)
+    schema = TableSchema(columns, outcomes="digit")
     with contextlib.suppress(ReaderGoneError):  # the report is wanted all the same
-        say(
-            _INTRODUCTION.format(
-                n=len(X),
-                repeats=arguments.repeats,
-                relation=arguments.relation,
-                delta=arguments.delta,
-                seeds=_SEEDED * (arguments.seed is not None),
-            )
-        )
-    rows: dict[str, Row] = {}
-    rng = np.random.default_rng(arguments.seed)
-    for repeat in range(arguments.repeats):
-        order = rng.permutation(len(X))
-        split = order[len(X) // 4 :], order[: len(X) // 4]
-        place = f"repetition {repeat + 1} of {arguments.repeats}"
-        stage(f"training, {place}")
-        for row, score, model in _scores(arguments, X, digits, split, repeat):
-            rows.setdefault(row.label + row.epsilon, row).scores.append(
-                {"accuracy": score}
-            )
-            last = model
-    write(arguments, last.privacy_)
-    for line in arguments.done:
-        say(line)
-    print_table(list(rows.values()))
-    say()
-    say(_EXPLANATION)
-    statement = last.privacy_.statement()
+        say(_INTRODUCTION)
+    task = Task(arguments, schema, "digit", X, y.rename("digit"))
+    statement = job(task, {}, _EXPLANATION).statement()
     say(statement if arguments.statement else _of_a_screen(statement))
-    say()
     say(_NEXT)
+
+
+def _is_left(pixel: str) -> bool:
+    return int(pixel[-1]) < 4  # pixel_ROW_COLUMN
 
 
 def _of_a_screen(statement: str) -> str:
@@ -105,37 +67,3 @@ def _of_a_screen(statement: str) -> str:
     others = ", ".join(name for name in names if name not in _SHOWN)
     note = f"Left out here: {others}. skfdp --statement prints the whole statement."
     return "\n\n".join([title, *shown, textwrap.fill(note, 79)])
-
-
-def _scores(arguments, X, y, split, repeat) -> Iterator[tuple]:
-    """Yield an empty row, the score that belongs to it, and the model."""
-    train, test = split
-    for label, epsilon, width in (
-        ("no privacy (scikit-learn)", "inf", 64),
-        ("public half and label (scikit-learn, free)", "0", 32),
-    ):
-        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-        fit_baseline(model, X[train, :width], y[train])
-        yield Row(label, epsilon), accuracy(model, X[test, :width], y[test]), model
-    for epsilon in arguments.epsilon:
-        for label, public in (
-            ("DP on everything", {}),
-            (
-                "feature-DP, right half private, label public",
-                {
-                    "public_features": slice(0, 32),
-                    "public_target": True,
-                },
-            ),
-        ):
-            model = FeatureDPLogisticRegression(
-                epsilon,
-                arguments.delta,
-                neighboring_relation=arguments.relation,
-                bounds=(0, 16),
-                random_state=seed_of(arguments.seed, repeat),
-                **public,
-            )
-            fit_private(model, X[train], y[train])
-            score = accuracy(model, X[test], y[test])
-            yield Row(label, f"{epsilon:g}"), score, model

@@ -23,20 +23,18 @@ from sklearn.preprocessing import StandardScaler
 
 from skfdp.cli.output import CommandError, complain, refusing, say, stage
 from skfdp.cli.results import (
-    Row,
     check_outputs,
     fit_baseline,
     fit_private,
     open_ledger,
     print_table,
     scores,
-    seed_of,
     write,
 )
 from skfdp.linear_model import FeatureDPLogisticRegression, FeatureDPRegressor
 from skfdp.privacy import Relation
 from skfdp.privacy.assumptions import Assumption
-from skfdp.schema import Number, OpenTable, SchemaError, TableSchema, read_as
+from skfdp.schema import Number, OpenTable, SchemaError, TableSchema
 
 _NOTE = """\
 The scores are exact values on the held-out rows, which no model was trained on. Counts
@@ -56,16 +54,14 @@ class Task:
     target: str
     X: pd.DataFrame
     y: pd.Series
-    groups: pd.Series | None
+    groups: pd.Series | None = None
 
     @property
-    def regression(self) -> bool:
-        """Whether numbers are predicted, and not labels."""
+    def regression(self) -> bool:  # noqa: D102
         return isinstance(self.schema.columns[self.target], Number)
 
     @property
-    def public_target(self) -> bool:
-        """Whether the target may be disclosed."""
+    def public_target(self) -> bool:  # noqa: D102
         return self.schema.columns[self.target].public
 
     def features(self, *, public: bool) -> list[str]:
@@ -85,27 +81,20 @@ class Task:
         return dataclasses.replace(self, schema=schema, X=self.X[kept])
 
     def model(self, repeat=0, *, ledger=None, everything=False):
-        """Return an unfitted model.
-
-        Parameters
-        ----------
-        repeat : int
-        ledger : PrivacyLedger, default=None
-        everything : bool, default=False
-            Whether nothing is public.
-        """
+        """Return an unfitted model; of `everything` nothing is public."""
         arguments = self.arguments
         options = self.schema.parameters(self.target)
         if everything:
             options |= {"public_features": None, "public_target": False}
         kind = FeatureDPRegressor if self.regression else FeatureDPLogisticRegression
+        seed = arguments.seed
         return kind(
             arguments.epsilon,
             arguments.delta,
             neighboring_relation=arguments.relation,
             n_records=arguments.n_records,
             ledger=ledger,
-            random_state=seed_of(arguments.seed, repeat),
+            random_state=None if seed is None else seed + repeat,
             **options,
         )
 
@@ -129,10 +118,16 @@ def run(arguments: argparse.Namespace) -> None:
     if not len(X):
         raise CommandError(f"{arguments.file!r} holds no rows.")
     groups = X.pop(schema.group) if schema.group else None
-    task = Task(arguments, schema, target, X, y, groups)
     for sentence in odd:
         complain(f"warning: {sentence}")
-    train, test = split(arguments, len(X), groups)
+    report = job(Task(arguments, schema, target, X, y, groups), unread, _NOTE)
+    say(report.statement())
+
+
+def job(task: Task, unread: Mapping[str, np.ndarray], note: str):
+    """Train, write, print the comparison with a note, and return the report."""
+    arguments = task.arguments
+    train, test = split(arguments, len(task.X), task.groups)
     check_outputs(arguments)
     stage("training the model that is released")
     model = task.fit(task.model(ledger=open_ledger(arguments)), train)
@@ -140,14 +135,15 @@ def run(arguments: argparse.Namespace) -> None:
     model.set_params(ledger=None)
     model.privacy_ = _completed(model.privacy_, task)
     # Before anything is printed: words may be lost, what was paid for may not.
-    write(arguments, model.privacy_, model)
+    write(arguments, model)
     say(_title(task, len(train), len(test), model))
     for line in (*arguments.charged(), *arguments.done):
         say(line)
     say()
     if arguments.evaluate:
         _compare(task, model, unread, train, test)
-    say(model.privacy_.statement())
+        say(note)
+    return model.privacy_
 
 
 def split(
@@ -181,7 +177,7 @@ def _completed(report, task: Task):
             "Bounds and categories are those that the file "
             f"{task.schema.declared_by!r} declares, and derive from nothing private."
         )
-    if task.arguments.evaluate:
+    if task.arguments.evaluate and task.arguments.command == "fit":
         texts.append(
             "The table of scores that was printed beside this report is not "
             "published: models without privacy, exact scores on held-out rows and "
@@ -202,8 +198,8 @@ def _title(task: Task, n_train: int, n_test: int, model) -> str:
     (public if task.public_target else private).append(task.target)
     lines = [
         f"{Path(arguments.file).name}: predicting {task.target!r}, {kind}.",
-        f"Public: {', '.join(public) or 'nothing'}.",
-        f"Private: {', '.join(private)}.",
+        f"Public: {_listed(public) or 'nothing'}.",
+        f"Private: {_listed(private)}.",
     ]
     if arguments.seed is not None:
         lines.append("--seed: the noise can be repeated, so epsilon is no guarantee.")
@@ -215,6 +211,11 @@ def _title(task: Task, n_train: int, n_test: int, model) -> str:
         n = model.privacy_.n_records
         lines.append(f"Protected: all rows of each of {n} persons together.")
     return "\n".join(lines)
+
+
+def _listed(names: list[str], most: int = 20) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _compare(task: Task, released, unread: Mapping, train, test) -> None:
@@ -230,40 +231,35 @@ def _compare(task: Task, released, unread: Mapping, train, test) -> None:
             "nothing to compare, use --no-evaluate."
         )
     table = []
-    # Lists, so that labels have the type of labels again.
-    y, y_scored = (np.array(task.y.iloc[at].tolist()) for at in (exact, scored))
-    for row, one, models in _comparison(task, released, y):
-        for number, (fit, model) in enumerate(models):
-            stage(f"comparing: {row.label}, {number + 1} of {len(models)}")
-            if fit is fit_baseline:
-                fit(model, one.X.iloc[exact], y)
-            elif fit is not None:
-                fit(model, train)
-            row.scores.append(scores(model, one.X.iloc[scored], y_scored))
-        table.append(row)
+    # A list, so that labels have the type of labels again.
+    y = np.array(task.y.iloc[scored].tolist())
+    for label, epsilon, one, models in _comparison(task, released, train, exact):
+        stage(f"comparing: {label}")
+        X = one.X.iloc[scored]
+        table.append((label, epsilon, [scores(model, X, y) for model in models]))
     print_table(table)
     say()
     parts = {"held-out ": test, "training ": train}
     for line in counts(task.schema, task.target, ~known, unread, parts):
         say(line)
-    say(_NOTE)
 
 
-def _comparison(task: Task, released, y) -> Iterator[tuple[Row, Task, list]]:
-    """Yield the rows of the table, their columns, and how models are fitted."""
+def _comparison(task: Task, released, train, exact) -> Iterator[tuple]:
+    """Yield the rows of the table: label, cost, columns, and fitted models."""
     epsilon, repeats = f"{task.arguments.epsilon:g}", range(task.arguments.repeats)
     public, private = (task.features(public=side) for side in (True, False))
     shown = task.of_public_columns()
+    y = np.array(task.y.iloc[exact].tolist())
 
     def baseline(one: Task):
         if not task.regression and len(np.unique(y)) < 2:
             return []  # scikit-learn would refuse, and quote the label
         model = Ridge() if task.regression else LogisticRegression(max_iter=1000)
-        encoder = one.schema.encoder()
-        return [(fit_baseline, make_pipeline(encoder, StandardScaler(), model))]
+        pipeline = make_pipeline(one.schema.encoder(), StandardScaler(), model)
+        return [fit_baseline(pipeline, one.X.iloc[exact], y)]
 
     def fits(one: Task, **options):
-        return [(one.fit, one.model(repeat, **options)) for repeat in repeats]
+        return (one.fit(one.model(repeat, **options), train) for repeat in repeats)
 
     constant = "mean of the target" if task.regression else "most frequent label"
     if not private:
@@ -271,22 +267,23 @@ def _comparison(task: Task, released, y) -> Iterator[tuple[Row, Task, list]]:
     # A public target costs nothing.
     free = "0" if task.public_target else "inf"
     simplest = DummyRegressor() if task.regression else DummyClassifier()
-    yield Row(f"base rate: {constant}", free), task, [(fit_baseline, simplest)]
-    yield Row("no privacy (scikit-learn)", "inf"), task, baseline(task)
+    simplest.fit(task.X.iloc[exact], y)
+    yield f"base rate: {constant}", free, task, [simplest]
+    yield "no privacy (scikit-learn)", "inf", task, baseline(task)
     if public and task.public_target:
-        row = Row("public columns and target only (scikit-learn, free)", "0")
-        yield row, shown, baseline(shown)
+        label = "public columns and target only (scikit-learn, free)"
+        yield label, "0", shown, baseline(shown)
     elif public and private:
-        row = Row("public columns only, target private", epsilon)
-        yield row, shown, fits(shown)
+        yield "public columns only, target private", epsilon, shown, fits(shown)
     label = "feature-DP"
     if public or task.public_target:
-        yield Row("DP on everything", epsilon), task, fits(task, everything=True)
+        yield "DP on everything", epsilon, task, fits(task, everything=True)
         if not private:
             label = "label-DP: only the target is private"
     else:
         label = "DP on everything: nothing is public"
-    yield Row(label, epsilon), task, [(None, released), *fits(task)[1:]]
+    others = (task.fit(task.model(repeat), train) for repeat in repeats[1:])
+    yield label, epsilon, task, (released, *others)
 
 
 def counts(
@@ -308,7 +305,7 @@ def counts(
     unknown : bool ndarray of shape (n_rows,)
         True where the target is not declared, or is no number.
     unread : mapping of str to bool ndarray
-        Of `TableSchema.unread`.
+        Of `TableSchema.unread`; empty: columns are not counted.
     parts : mapping of str to int ndarray
         The positions of the rows that are counted together, by what they are called.
     """
@@ -318,8 +315,8 @@ def counts(
     given: dict[str, tuple[Any, str, str]] = {
         f"Target {target!r}": (unknown, "rows", f"have {lacking}")
     }
-    for name in schema.features:
-        verb = f"cannot be read as {read_as(schema.columns[name])}"
+    for name in schema.features if unread else ():
+        verb = f"cannot be read as {schema.columns[name].read_as}"
         given[f"Column {name!r}"] = (unread[name], "values", verb)
     for name, (lost, what, verb) in given.items():
         if lost.any():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import functools
 import importlib.util
 import warnings
@@ -82,75 +81,44 @@ def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
 
 def check_outputs(arguments: argparse.Namespace) -> None:
     """Refuse what cannot be written, before anything is charged for it."""
-    for option in ("report", "model", "plot"):
-        path = getattr(arguments, option, None)
-        check_writable(path, f"--{option}")
-        package = {".skops": "skops"}.get(path.suffix if path else "")
-        if option == "plot" and path:
-            package = "matplotlib"
-        if package and importlib.util.find_spec(package) is None:
-            extra = {"skops": "cli", "matplotlib": "plot"}[package]
-            raise CommandError(
-                f"--{option} {path} needs {package}: pip install 'skfdp[{extra}]'."
-            )
+    check_writable(arguments.report, "--report")
+    path = arguments.model
+    check_writable(path, "--model")
+    if path and path.suffix == ".skops" and not importlib.util.find_spec("skops"):
+        raise CommandError(f"--model {path} needs skops: pip install 'skfdp[cli]'.")
 
 
-def write(arguments: argparse.Namespace, report, model=None) -> None:
+def write(arguments: argparse.Namespace, model) -> None:
     """Write what was asked for; ``arguments.done`` says where it is.
-
-    Parameters
-    ----------
-    arguments : Namespace
-    report : PrivacyReport
-    model : estimator, default=None
-        For ``--model`` and ``--plot``.
 
     Raises
     ------
     OutputError
         If the disk is full, say; after everything was tried.
     """
-    tasks = [
+    failed = []
+    for path, task, sentence in (
         (
             arguments.report,
-            lambda path: path.write_text(report.to_json() + "\n", encoding="utf-8"),
+            lambda path: path.write_text(
+                model.privacy_.to_json() + "\n", encoding="utf-8"
+            ),
             "Privacy report written to {}.",
         ),
         (
-            getattr(arguments, "model", None),
+            arguments.model,
             lambda path: save(model, path),
             "Model written to {}; 'skfdp predict' and skfdp.cli.results.load read it.",
         ),
-        (
-            getattr(arguments, "plot", None),
-            lambda path: _plot(model, path),
-            "Effects of the columns drawn in {}.",
-        ),
-    ]
-    failed = []
-    for path, task, sentence in tasks:
-        if path is None:
-            continue
+    ):
         try:
-            task(path)
+            if path is not None:
+                task(path)
+                arguments.done.append(sentence.format(path))
         except OSError as error:
             failed.append(f"{path} could not be written: {error.strerror}.")
-        except OutputError as error:
-            failed.append(f"{path} could not be drawn: {error}")
-        else:
-            arguments.done.append(sentence.format(path))
     if failed:
         raise OutputError(" ".join(failed))
-
-
-def _plot(model, path: Path) -> None:
-    from skfdp.inspection import EffectsDisplay
-
-    try:
-        display = EffectsDisplay.from_estimator(model)
-    except ValueError as error:  # of skfdp: it quotes declared names alone
-        raise OutputError(" ".join(str(error).split())) from None
-    display.figure_.savefig(path)
 
 
 # Trained models as files.
@@ -182,14 +150,7 @@ TRUSTED_TYPES = tuple(
 
 
 def save(model, path: str | Path) -> None:
-    """Write a trained model.
-
-    Parameters
-    ----------
-    model : estimator
-    path : str or Path
-        Ends in ".skops" (which needs skops) or else is written by joblib.
-    """
+    """Write a trained model: by skops if the path ends so, or else by joblib."""
     if Path(path).suffix == ".skops":
         import skops.io
 
@@ -233,47 +194,18 @@ _FORMATS = {
 }
 
 
-@dataclasses.dataclass
-class Row:
-    """One line of the table.
-
-    Attributes
-    ----------
-    label : str
-    epsilon : str
-        What it costs.
-    scores : list of dict of str to float
-        Those of its repetitions, by name; none where it cannot be fitted.
-    """
-
-    label: str
-    epsilon: str
-    scores: list[dict[str, float]] = dataclasses.field(default_factory=list)
-
-    def cells(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the text of the columns."""
-        return self.label, self.epsilon, *(self._cell(name) for name in names)
-
-    def _cell(self, name: str) -> str:
-        found = [scores[name] for scores in self.scores if name in scores]
-        if not found:
-            return "-"
-        form, unit = _FORMATS[name]
-        text = form.format(unit * np.mean(found))
-        if len(found) > 1:
-            spread = form.removesuffix(" %").format(unit * np.std(found, ddof=1))
-            text += f" +- {spread.strip()}"
-        return text
-
-
-def print_table(rows: Sequence[Row]) -> None:
-    """Print rows in aligned columns."""
-    known = {name for row in rows for scores in row.scores for name in scores}
+def print_table(rows: Sequence[tuple[str, str, list[dict[str, float]]]]) -> None:
+    """Print models, what they cost, and their scores, in aligned columns."""
+    known = {name for _, _, found in rows for one in found for name in one}
     names = [name for name in _FORMATS if name in known]
-    cells = [("model", "epsilon", *names), *(row.cells(names) for row in rows)]
+    cells = [("model", "epsilon", *names)]
+    for label, epsilon, found in rows:
+        values = {name: [s[name] for s in found if name in s] for name in names}
+        shown = (_cell(_FORMATS[name], values[name]) for name in names)
+        cells.append((label, epsilon, *shown))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    rule = tuple("-" * width for width in widths)
-    for line in (cells[0], rule, *cells[1:]):
+    cells.insert(1, tuple("-" * width for width in widths))
+    for line in cells:
         aligned = [
             f"{cell:>{width}}" if place == 1 else f"{cell:<{width}}"
             for place, (cell, width) in enumerate(zip(line, widths, strict=True))
@@ -281,9 +213,15 @@ def print_table(rows: Sequence[Row]) -> None:
         say("  ".join(aligned).rstrip())
 
 
-def accuracy(model, X, y) -> float:
-    """Return the share of right predictions."""
-    return float(np.mean(model.predict(X) == np.asarray(y)))
+def _cell(form: tuple[str, int], values: list[float]) -> str:
+    if not values:
+        return "-"
+    text, unit = form
+    found = text.format(unit * np.mean(values))
+    if len(values) > 1:
+        spread = text.removesuffix(" %").format(unit * np.std(values, ddof=1))
+        found += f" +- {spread.strip()}"
+    return found
 
 
 def scores(model, X, y) -> dict[str, float]:
@@ -303,7 +241,8 @@ def scores(model, X, y) -> dict[str, float]:
     # A label that the model does not know has no chance.
     right = (y[:, None] == known) * chances
     losses = -np.log(np.maximum(right.sum(axis=1), 1e-15))
-    found = {"accuracy": accuracy(model, X, y), "log loss": float(losses.mean())}
+    right_ones = np.mean(model.predict(X) == y)
+    found = {"accuracy": float(right_ones), "log loss": float(losses.mean())}
     if len(known) == 2 and len(np.unique(y == known[1])) == 2:
         found["AUC"] = float(roc_auc_score(y == known[1], chances[:, 1]))
     return found
@@ -330,11 +269,6 @@ def fit_baseline(model, X, y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(X, y)
-
-
-def seed_of(seed: int | None, repeat: int) -> int | None:
-    """Return the `random_state` of one repetition."""
-    return None if seed is None else seed + repeat
 
 
 def _show(caught: Iterable[warnings.WarningMessage]) -> None:

@@ -23,7 +23,7 @@ from skfdp.cli.output import (
     stage,
     writing,
 )
-from skfdp.cli.results import Row, load, print_table, scores
+from skfdp.cli.results import load, print_table, scores
 from skfdp.privacy import read_report
 from skfdp.privacy import report as report_of
 from skfdp.privacy.report_text import epsilon_text
@@ -126,8 +126,8 @@ def score(arguments: argparse.Namespace) -> None:
     epsilon = epsilon_text(report_of(model), 4)
     print_table(
         [
-            Row(constant, "inf", [scores(simplest, X, y)]),
-            Row(Path(arguments.saved).name, epsilon, [scores(model, X, y)]),
+            (constant, "inf", [scores(simplest, X, y)]),
+            (Path(arguments.saved).name, epsilon, [scores(model, X, y)]),
         ]
     )
     say()

@@ -60,7 +60,6 @@ def commands():
 
 
 def test_three_commands_lead_from_a_table_to_predictions(tmp_path, command):
-    pytest.importorskip("matplotlib").use("agg")
     form = {"sep": ";", "decimal": ","}
     stays(0).to_csv("stays.csv", index=False, **form)
     stays(1).drop(columns="Rückkehr").to_csv("new.csv", index=False, **form)
@@ -83,8 +82,6 @@ def test_three_commands_lead_from_a_table_to_predictions(tmp_path, command):
     assert f"Private: {', '.join(PRIVATE)}, Rückkehr." in out
     assert "epsilon = 2 at delta = 1e-06" in out
     assert skfdp.read_report("stays.json").private_features == PRIVATE
-    assert (tmp_path / "stays.png").read_bytes().startswith(b"\x89PNG")
-    assert "Effects of the columns drawn in stays.png." in out
     assert command(*predict)[0] == 0
     found = pd.read_csv("predicted.csv", **form)
     assert list(found) == ["Fallnummer", "prediction", "p(ja)", "p(nein)"]

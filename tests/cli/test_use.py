@@ -224,25 +224,6 @@ def test_refused_reports(run, refused, tmp_path):
     assert "epsilon" in refused("report", tmp_path / "edited.json")
 
 
-# -- pictures -------------------------------------------------------------------------
-def test_a_picture_that_cannot_be_drawn_costs_nothing_else(run, tmp_path):
-    pytest.importorskip("matplotlib").use("agg")
-    model, plot = tmp_path / "m.joblib", tmp_path / "effects.svg"
-    options = ["--target", "income", "--model", model, "--plot", plot, "--no-evaluate"]
-    columns = SCHEMA.columns | {"income": Label(["high", "low", "none"])}
-    pairs = [("age", "hours")]
-    schema = TableSchema(columns, outcomes=SCHEMA.outcomes, interactions=pairs)
-    schema.save(tmp_path / "s.toml")
-    argv = ["fit", "people.csv", "--schema", tmp_path / "s.toml", *options]
-    status, out, err = run(*argv)
-    assert (status, out) == (1, "") and not plot.exists() and model.exists()
-    assert "effects.svg could not be drawn: target=None: a map shows one class" in err
-    assert f"Model written to {model}" in err
-    TableSchema(columns, outcomes=SCHEMA.outcomes).save(tmp_path / "s.toml")
-    assert run(*argv)[0] == 0
-    assert plot.read_text(encoding="utf-8").startswith("<?xml")
-
-
 # -- formats --------------------------------------------------------------------------
 def same_predictions(run, table, schema):
     expected = run("predict", "pay.skops", "new.csv", *BY)[1]

@@ -276,7 +276,6 @@ OPTIONS = {
     "--repeats": ("1", "0", "-1", "x"),
     "--report": ("cli.json", "no/folder/r.json", ".", ""),
     "--model": ("cli.joblib", "cli.skops", "cli.pkl", "no/folder/m.skops", "."),
-    "--plot": ("cli.png", "cli.x", "no/folder/p.png"),
     "--schema": ("schema.toml", "nobody.toml", ".", "broken.toml", "tableschema.json"),
     "--evaluate": ("",),
     "--debug": ("",),
