@@ -84,6 +84,8 @@ class _Column:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
+            if name in ("missing", "true", "false") and isinstance(value, str):
+                value = [value]
             ordered = isinstance(value, Iterable) and not isinstance(
                 value, (str, bytes, Mapping, AbstractSet)
             )
@@ -152,14 +154,12 @@ class Date(_Column):
     Parameters
     ----------
     first, last : date or ISO text, default=None
-    public : bool, default=False
-        Whether the column may be disclosed.
+    public, missing : default=False, None
+        As for `Number`.
     format : str, default=None
         How text spells it, as in `strptime`: ``"%d.%m.%Y"``. None: ISO 8601.
     basis, knots
         Of the trend, as in `skfdp.DeclaredEncoder`.
-    missing : list, default=None
-        Cells that are missing, where they differ from those of the schema.
     """
 
     read_as = "dates"
@@ -194,10 +194,8 @@ class Category(_Column):
     ----------
     values : list, default=()
         What is not listed counts as "other". Text is text: "01067" stays a code.
-    public : bool, default=False
-        Whether the column may be disclosed.
-    missing : list, default=None
-        Cells that are missing, where they differ from those of the schema.
+    public, missing : default=False, None
+        As for `Number`.
     """
 
     read_as = "categories"
@@ -230,13 +228,11 @@ class Boolean(_Column):
 
     Parameters
     ----------
-    public : bool, default=False
-        Whether the column may be disclosed.
+    public, missing : default=False, None
+        As for `Number`.
     true, false : list, default=()
         The words of the table, such as ``true=["ja"], false=["nein"]``. By default
         true and false, and 1 and 0.
-    missing : list, default=None
-        Cells that are missing, where they differ from those of the schema.
     """
 
     read_as = "booleans"
@@ -272,6 +268,7 @@ _KINDS = (Number, Date, Category, Boolean, Ignore, Unknown)
 
 
 @public("skfdp")
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class TableSchema:
     """One declaration of a table: its columns, what is public, whose rows are whose.
 
@@ -331,42 +328,34 @@ class TableSchema:
     TableSchema(3 columns, 1 public, group='patient')
     """
 
-    def __init__(
-        self,
-        columns: Mapping[str, Any],
-        *,
-        outcomes: Sequence[str] = (),
-        group: str | None = None,
-        max_rows_per_group: int | None = None,
-        missing: Sequence = ("",),
-        decimal: str | None = ".",
-        thousands: str | None = None,
-        delimiter: str = ",",
-        encoding: str = "utf-8",
-        skip_lines: int = 0,
-        interactions: Sequence = (),
-        declared_by: str | None = None,
-    ):
-        if not isinstance(columns, Mapping):
+    columns: Mapping[str, Any]
+    _: dataclasses.KW_ONLY
+    outcomes: Sequence[str] = ()
+    group: str | None = None
+    max_rows_per_group: int | None = None
+    missing: Sequence = ("",)
+    decimal: str | None = "."
+    thousands: str | None = None
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    skip_lines: int = 0
+    interactions: Sequence = ()
+    declared_by: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.columns, Mapping):
             raise SchemaError(
-                f"columns={shown(columns)} must be a mapping from names to types, such "
-                "as {'age': Number(17, 90)}."
+                f"columns={shown(self.columns)} must be a mapping from names to types, "
+                "such as {'age': Number(17, 90)}."
             )
-        self.__setstate__(
-            {
-                "columns": columns,
-                "outcomes": _names("outcomes", outcomes),
-                "group": group or None,
-                "max_rows_per_group": max_rows_per_group,
-                "missing": tuple(map(plain, missing)),
-                "decimal": decimal or None,
-                "thousands": thousands or None,
-                "delimiter": delimiter,
-                "encoding": encoding,
-                "skip_lines": skip_lines,
-                "interactions": tuple(map(tuple, interactions)),
-                "declared_by": declared_by,
-            }
+        vars(self).update(
+            columns=MappingProxyType(dict(self.columns)),
+            outcomes=_names("outcomes", self.outcomes),
+            group=self.group or None,
+            missing=Category(missing=self.missing).missing,
+            decimal=self.decimal or None,
+            thousands=self.thousands or None,
+            interactions=tuple(map(tuple, self.interactions)),
         )
         try:
             self._check_columns()
@@ -395,7 +384,7 @@ class TableSchema:
                     f"outcomes names {name!r}, which must be a column of type Label, "
                     "Boolean or Number."
                 )
-        if not isinstance(self.columns.get(self.group, Ignore()), Ignore):
+        if not isinstance(self._type(self.group), Ignore):
             raise SchemaError(
                 f"group={self.group!r} is declared as a column, and it is no feature: "
                 "leave it out of the columns."
@@ -428,11 +417,6 @@ class TableSchema:
                 f"encoding={shown(self.encoding)} is not known: use 'utf-8', 'latin1', "
                 "'cp1252' or 'utf-16', say."
             ) from None
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("a TableSchema is immutable: make another one.")
-
-    __delattr__ = None  # type: ignore[assignment]
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"columns": dict(self.columns)}
@@ -481,13 +465,9 @@ class TableSchema:
     @property
     def questions(self) -> tuple[str, ...]:
         """What is not declared yet."""
-        found = [
-            f"{column.question} of {name!r}"
-            for name, column in self.columns.items()
-            if column.question
-        ]
         mark = ["decimalChar, a point or a comma"] * (self.decimal is None)
-        return (*mark, *found)
+        open_ones = {n: c.question for n, c in self.columns.items() if c.question}
+        return (*mark, *(f"{what} of {name!r}" for name, what in open_ones.items()))
 
     def _check_complete(self) -> None:
         if self.questions:
@@ -514,13 +494,10 @@ class TableSchema:
         if named in self.outcomes:
             return str(named)
         listed = ", ".join(map(repr, self.outcomes)) or "none is declared"
-        if named is None:
-            raise SchemaError(
-                f"which outcome is the target? Say target=..., one of {listed}."
-            )
-        raise SchemaError(
-            f"target={shown(named)} is no outcome of the schema: {listed}."
-        )
+        given = "which outcome is the target? Say target=..., one of"
+        if named is not None:
+            given = f"target={shown(named)} is no outcome of the schema:"
+        raise SchemaError(f"{given} {listed}.")
 
     def encoder(self, **options: Any) -> DeclaredEncoder:
         """Return the unfitted encoder of the features.
@@ -549,17 +526,18 @@ class TableSchema:
         """
         name = self.outcome(target)
         column = self.columns[name]
-        found = {
+        shown = [n for n in self.features if self.columns[n].public]
+        is_number = isinstance(column, Number)
+        return {
             "encoder": self.encoder(),
-            "public_features": [n for n in self.features if self.columns[n].public]
-            or None,
+            "public_features": shown or None,
             "public_target": bool(column.public),
             "target_name": name,
             "max_rows_per_person": self.max_rows_per_group,
+            "target_bounds" if is_number else "classes": column.bounds
+            if is_number
+            else list(_classes(column)),
         }
-        if isinstance(column, Number):
-            return found | {"target_bounds": column.bounds}
-        return found | {"classes": list(_classes(column))}
 
     # Tables.
 
@@ -636,18 +614,20 @@ class TableSchema:
         rows = pandas.DataFrame(found, columns=list(names))
         return rows if source.index is None else rows.set_axis(source.index)
 
+    def _type(self, name: str) -> Any:
+        return self.columns.get(name, Ignore())
+
     def _missing(self, column: Any) -> list:
         given = self.missing if column.missing is None else column.missing
         return [value for value in given if value != ""]
 
     def _column(self, name: str, raw: Any) -> tuple[Any, np.ndarray]:
         """Return values as they are declared, and which cells are there but are not."""
-        column, cells = self.columns.get(name, Ignore()), _objects(exact(raw))
+        column, cells = self._type(name), _objects(exact(raw))
         gone = self._missing(column)
         absent = _places(gone, cells) != UNDECLARED
         if isinstance(column, (Number, Date)):
-            read = _reader(self, column)
-            found, listed = read(raw), read(_objects(gone))
+            found, listed = (_read(self, column, r) for r in (raw, _objects(gone)))
             lost = np.isnan(found) & ~absent
             also = np.isin(found, listed[~np.isnan(listed)])
             found[also] = _NOWHEN if isinstance(column, Date) else np.nan
@@ -683,10 +663,10 @@ class TableSchema:
         unread : dict from str to bool ndarray of shape (n_rows,)
         """
         source = OpenTable.of(table, self)
-        return self._unread(source, [n for n in self.columns if n in source.names])
+        return self._unread(source, source.names)
 
     def _unread(self, source: OpenTable, names: Iterable[str]) -> dict[str, np.ndarray]:
-        read = [n for n in names if self.columns[n].read_as]
+        read = [name for name in names if self._type(name).read_as]
         return {n: self._column(n, raw)[1] for n, raw in source.columns(read).items()}
 
     def check(self, table: Any) -> list[str]:
@@ -706,9 +686,8 @@ class TableSchema:
             source.check_has(self._named)
         except SchemaError as error:
             found.append(str(error))
-        there = {n: c for n, c in self.columns.items() if n in source.names}
-        for name, column in there.items():
-            kind = source.kind(name)
+        for name in source.names:
+            column, kind = self._type(name), source.kind(name)
             if kind in column.unreadable:
                 found.append(
                     f"column {name!r} is declared as {column.read_as}, and its type "
@@ -716,7 +695,7 @@ class TableSchema:
                 )
         if self.decimal is None:
             return found
-        shown = [name for name, column in there.items() if column.public]
+        shown = [name for name in source.names if self._type(name).public]
         for name, lost in self._unread(source, shown).items():
             if lost.any():
                 found.append(
@@ -904,11 +883,11 @@ def _truths(column: Boolean, cells: np.ndarray) -> np.ndarray:
     )
 
 
-def _reader(schema: TableSchema, column: Any) -> Callable[[Any], np.ndarray]:
-    """Return what reads a raw column as float64 or datetime64."""
+def _read(schema: TableSchema, column: Any, raw: Any) -> np.ndarray:
+    """Return a raw column as float64 or datetime64."""
     if isinstance(column, Date):
-        return lambda raw: _moments(raw, column.format)
-    return lambda raw: _numbers(raw, schema.decimal or ".", schema.thousands or "")
+        return _moments(raw, column.format)
+    return _numbers(raw, schema.decimal or ".", schema.thousands or "")
 
 
 def _numbers(raw: Any, decimal: str, thousands: str) -> np.ndarray:
@@ -919,18 +898,14 @@ def _numbers(raw: Any, decimal: str, thousands: str) -> np.ndarray:
         return found
     if values.dtype.kind == "M":
         return np.full(len(values), np.nan)
-    plain_text = decimal == "." and not thousands
-    form = None if plain_text else _form(decimal, thousands)
+    form = _form(decimal, thousands) if (decimal, thousands) != (".", "") else None
 
     def read(cell: Any) -> float:
         if form is None or not isinstance(cell, str):
             return number(cell)
-        text = cell.strip()
-        if not form.fullmatch(text):
+        if not form.fullmatch(cell.strip()):
             return math.nan
-        if thousands:
-            text = text.replace(thousands, "")
-        return number(text.replace(decimal, "."))
+        return number(cell.replace(thousands or " ", "").replace(decimal, "."))
 
     return np.array(each(values.tolist(), read), dtype=np.float64)
 
@@ -972,7 +947,7 @@ def _encoder(schema: TableSchema, names: Sequence[str], **options) -> DeclaredEn
     found: dict[str, Any] = {
         "bounds": {name: column.bounds for name, column in bounded.items()},
         "categories": {
-            name: list(_classes(column))
+            name: _classes(column)
             for name, column in columns.items()
             if name not in bounded
         },
@@ -1181,20 +1156,14 @@ def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> An
             # index_col=False: surplus fields must not make the first column an
             # index; pandas would drop them with a warning.
             warnings.simplefilter("error", pandas.errors.ParserWarning)
-            return pandas.read_csv(
-                path,
-                **{
-                    "dtype": object,
-                    "na_filter": False,
-                    "sep": schema.delimiter,
-                    "encoding": schema.encoding,
-                    "encoding_errors": "replace",
-                    "skiprows": schema.skip_lines,
-                    "skipinitialspace": True,
-                    "index_col": False,
-                }
-                | options,
-            )
+            usual = {
+                "sep": schema.delimiter,
+                "encoding": schema.encoding,
+                "skiprows": schema.skip_lines,
+                **{"dtype": object, "na_filter": False, "index_col": False},
+                **{"encoding_errors": "replace", "skipinitialspace": True},
+            }
+            return pandas.read_csv(path, **usual | options)
     except MemoryError:
         raise
     except OSError as error:
@@ -1371,19 +1340,13 @@ def _proposed_marks(
         texts = {cell.strip() for cell in cells if isinstance(cell, str)} - {""}
         fits = {t: [m for m in _MARKS if forms[m].fullmatch(t)] for t in texts}
         numbers = [text for text in texts if fits[text]]
-        if 2 * len(numbers) <= len(texts) or any(map(_is_date, texts)):
-            continue
-        for text in numbers:
+        for text in numbers if 2 * len(numbers) > len(texts) else ():
             possible = [marks for marks in possible if marks in fits[text]]
     # Semicolons usually come with commas in numbers, but not always.
     if (".", None) in possible and delimiter != ";":
         return ".", None
     decimals = {decimal for decimal, _ in possible}
     return possible[0] if len(decimals) == 1 else (None, None)
-
-
-def _is_date(text: str) -> bool:
-    return not all(np.isnat(_moments([text], form))[0] for form in _FORMATS)
 
 
 def _outcome_shown(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
@@ -1427,7 +1390,7 @@ def _shown(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
     if schema.decimal is None and marked and 2 * len(written) > len(distinct):
         warn("its decimal mark is not clear: say decimal (--decimal).")
         return Number(public=True)
-    read = _reader(schema, Number())(values)
+    read = _read(schema, Number(), values)
     known = read[~np.isnan(read)]
     few = len(distinct) <= min(_MOST_CATEGORIES, len(cells) / _ROWS_OF_A_CATEGORY)
     mostly = len(known) == len(values) or (not few and 2 * len(known) > len(values))
@@ -1470,11 +1433,11 @@ def _dates_shown(
     """Return a public column of dates, if exactly one order of day and month fits."""
     if values.dtype.kind != "M" and not re.search(r"\d[-/.]", distinct[0]):
         return None
-    fits = []
-    for form in _FORMATS if values.dtype.kind == "O" else (None,):
-        days = _moments(values, form)
-        if not np.isnat(days).any():
-            fits.append((form, days))
+    forms = _FORMATS if values.dtype.kind == "O" else (None,)
+    # Few forms are left for all values, of which there may be many.
+    forms = [f for f in forms if not np.isnat(_moments(distinct[:20], f)).any()]
+    read = [(form, _moments(values, form)) for form in forms]
+    fits = [(form, days) for form, days in read if not np.isnat(days).any()]
     if not fits:
         return None
     if len(fits) > 1:
@@ -1518,16 +1481,9 @@ _TYPES: dict[str, type] = {
 #: Properties of a field, and the parameters that they are.
 _FIELD = {
     **{"public": "public", "basis": "basis", "knots": "knots", "spacing": "spacing"},
-    **{
-        "cyclic": "cyclic",
-        "trueValues": "true",
-        "falseValues": "false",
-        "missingValues": "missing",
-    },
-    "format": "format",
+    **{"cyclic": "cyclic", "format": "format", "missingValues": "missing"},
+    **{"trueValues": "true", "falseValues": "false"},
 }
-#: Properties of fields of the standard that one table has one of.
-_MARKS_OF_FIELDS = ("decimalChar", "groupChar")
 #: Properties that say nothing about reading.
 _WORDS_ONLY = ("name", "title", "description", "example", "rdfType")
 
@@ -1588,70 +1544,53 @@ def _toml(value: Any) -> str:
 def _from_properties(found: Any, path: str) -> TableSchema:
     """Return the schema of a file; in our own form nothing unknown is passed over."""
     own = not _is_json(path)
-    dialect, encoding = {}, {}
-    if isinstance(found, Mapping) and "resources" in found:
-        resources = found["resources"]
-        if not isinstance(resources, list) or len(resources) != 1:
-            raise SchemaError(f"{path!r} must hold one resource: a schema is of one.")
-        dialect = resources[0].get("dialect", {})
-        encoding = {k: v for k, v in resources[0].items() if k == "encoding"}
-        found = resources[0].get("schema")
-    if not (isinstance(found, Mapping) and "fields" in found):
-        raise SchemaError(f"{path!r} holds no fields: it is no schema of a table.")
-    settings = {**encoding, **found}
-    fields, dialect = settings.pop("fields"), settings.pop("dialect", dialect)
-    if isinstance(fields, list):
-        fields = {
-            field.get("name"): field for field in fields if isinstance(field, Mapping)
-        }
-    if not (isinstance(fields, Mapping) and isinstance(dialect, Mapping)):
-        raise SchemaError(f"fields and dialect of {path!r} must be tables.")
-    for key in () if own else _MARKS_OF_FIELDS:
-        marks = {f[key] for f in fields.values() if f.get("type") and f.get(key)}
-        if len(marks) > 1:
-            raise SchemaError(f"{path!r} has fields of several {key}: declare one.")
-        settings.update(dict.fromkeys([key] * len(marks), *marks))
-    given: dict[str, Any] = {}
-    for key, value in settings.items():
-        if key in _SETTINGS:
-            if value not in ("", []) or key == "decimalChar":
-                given[_SETTINGS[key][0]] = value
-        elif own:
-            raise _unknown(path, key, (*_SETTINGS, "dialect", "fields"))
-    given |= _dialect(dialect, path)
-    outcomes = given.get("outcomes", ())
-    columns = {
-        name: _column(name, entry, name in outcomes, f"{name!r} in {path!r}", own)
-        for name, entry in fields.items()
-    }
-    if not own:
-        given.setdefault("declared_by", Path(path).name)
     try:
-        return TableSchema(columns, **given)
-    except TypeError as error:
-        raise SchemaError(f"{path!r} holds a value of a wrong type: {error}.") from None
+        given: dict[str, Any] = {} if own else {"declared_by": Path(path).name}
+        dialect = found.pop("dialect", {})
+        if "resources" in found:
+            (resource,) = found["resources"]
+            dialect, found = resource.get("dialect", {}), resource["schema"]
+            given["encoding"] = resource.get("encoding", "utf-8")
+        fields = found.pop("fields")
+        if isinstance(fields, list):
+            fields = {field["name"]: field for field in fields}
+        for key in () if own else ("decimalChar", "groupChar"):
+            marks = {field[key] for field in fields.values() if key in field}
+            if len(marks) > 1:
+                raise SchemaError(f"{path!r} has fields of several {key}: declare one.")
+            found.update(dict.fromkeys([key][: len(marks)], *marks))
+        for key, value in found.items():
+            if own and key not in _SETTINGS:
+                raise _unknown(path, key, (*_SETTINGS, "dialect", "fields"))
+            if key in _SETTINGS and (value not in ("", []) or key == "decimalChar"):
+                given[_SETTINGS[key][0]] = value
+        outcomes = given.get("outcomes", ())
+        columns = {
+            name: _column(entry, name in outcomes, f"{name!r} in {path!r}", own)
+            for name, entry in fields.items()
+        }
+        return TableSchema(columns, **given, **_dialect(dialect, path))
+    except SchemaError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SchemaError(
+            f"{path!r} is no schema of one table, or holds a value of a wrong type: "
+            f"{error}."
+        ) from None
 
 
 def _dialect(dialect: Mapping, path: str) -> dict[str, Any]:
-    usual = {"header": True, "quoteChar": '"', "doubleQuote": True}
-    words = (
-        "csvddfVersion",
-        "lineTerminator",
-        "skipInitialSpace",
-        "caseSensitiveHeader",
-    )
-    found = {}
-    for key, value in dialect.items():
-        if key == "delimiter":
-            found["delimiter"] = value
-        elif key == "headerRows" and isinstance(value, list) and len(value) == 1:
-            found["skip_lines"] = value[0] - 1
-        elif key not in words and not (key in usual and value == usual[key]):
+    """Return what is said of a CSV file; quotes are always double quotes."""
+    usual = {"header": True, "quoteChar": '"', "doubleQuote": True, "delimiter": ","}
+    (line,) = dialect.get("headerRows", [1])
+    said = {"csvddfVersion", "lineTerminator", "skipInitialSpace", "headerRows"}
+    for key in dialect.keys() - said - {"delimiter"}:
+        if key not in usual or dialect[key] != usual[key]:
             raise SchemaError(
-                f"dialect of {path!r} has {key} = {shown(value)}, which cannot be "
-                "read: write the file with a line of names and double quotes."
+                f"dialect of {path!r} has {key} = {shown(dialect[key])}, which cannot "
+                "be read: write the file with a line of names and double quotes."
             )
-    return found
+    return {"delimiter": dialect.get("delimiter", ","), "skip_lines": line - 1}
 
 
 def _unknown(place: str, key: str, known: Iterable[str]) -> SchemaError:
@@ -1660,85 +1599,51 @@ def _unknown(place: str, key: str, known: Iterable[str]) -> SchemaError:
     )
 
 
-def _column(name: Any, entry: Any, outcome: bool, place: str, own: bool) -> Any:
+def _column(entry: Any, outcome: bool, place: str, own: bool) -> Any:
     """Return a field of the standard as a type of a column."""
-    if not isinstance(name, str) or not isinstance(entry, Mapping):
-        raise SchemaError(
-            f'field {place} must be a table, such as {{type = "number"}}.'
-        )
     entry = {key: value for key, value in entry.items() if value not in ("", [], None)}
-    constraints = entry.pop("constraints", {})
-    if not isinstance(constraints, Mapping):
-        raise SchemaError(f"constraints of {place} must be a table.")
-    limits = {k: v for k, v in constraints.items() if v not in ("", [], None)}
+    limits = entry.pop("constraints", {}).items()
+    limits = {key: value for key, value in limits if value not in ("", [], None)}
+    low, high, levels = (limits.pop(k, None) for k in ("minimum", "maximum", "enum"))
     stated = entry.pop("type", None)
-    low, high = limits.pop("minimum", None), limits.pop("maximum", None)
-    levels = limits.pop("enum", None)
-    if own and limits:
-        raise _unknown(f"constraints of {place}", [*limits][0], ("minimum", "maximum"))
     if stated is None:
-        stated = "string" if levels else _stated(low)
+        by_low = "any" if low is None else "date"
+        by_low = "number" if isinstance(low, (int, float)) else by_low
+        stated = "string" if levels else by_low
     if own and stated not in _TYPES:
-        raise SchemaError(
-            f"type = {shown(stated)} of {place} cannot be read: it takes "
-            f"{', '.join(_TYPES)}."
-        )
+        raise _unknown(f"type of {place}", stated, _TYPES)
     kind = _TYPES.get(stated, Unknown)
-    if levels is not None and kind in (Number, Category, Unknown):
+    if levels is not None and kind in (Number, Unknown):
         kind = Category
     if outcome and kind is Category:
         kind = Label
-    found: dict[str, Any] = {}
+    args: tuple = ()
     if kind in (Number, Date):
-        read = _as_number if kind is Number else lambda value: value
-        found = dict(zip(("low", "high"), map(read, (low, high)), strict=True))
-        if kind is Date:
-            found = dict(zip(("first", "last"), (low, high), strict=True))
+        args = (low, high)
     elif levels is not None and kind in (Category, Label):
-        typed = _as_number if stated in ("number", "integer", "year") else _as_it_is
-        found["values"] = [typed(value) for value in _listed(levels, place)]
-    elif own and (low, high) != (None, None):
-        raise SchemaError(f"{place} has minimum and maximum, and is no number or date.")
-    known = {field.name for field in dataclasses.fields(kind)}
+        args = (levels,)
+    if own and (limits or (not args and (low, high) != (None, None))):
+        raise SchemaError(f"constraints of {place} do not belong to its type {stated}.")
+    if stated in ("number", "integer", "year"):  # the standard allows text
+        args = tuple(_as_numbers(args))
+    if entry.get("format") == "any":
+        raise SchemaError(
+            f"format = 'any' of {place} would be guessed: declare one, such as "
+            "'%d.%m.%Y'."
+        )
+    found, known = {}, {field.name for field in dataclasses.fields(kind)}
     for key, value in entry.items():
-        parameter = _FIELD.get(key)
-        if key == "format" and (value == "default" or kind is not Date):
-            continue
-        if key == "format" and value == "any":
-            raise SchemaError(
-                f"format = 'any' of {place} would be guessed: declare one, such as "
-                "'%d.%m.%Y'."
-            )
-        if parameter in known:
-            found[parameter] = value
+        if _FIELD.get(key) in known and value != "default":
+            found[_FIELD[key]] = value
         elif own and key not in _WORDS_ONLY:
             listed = [key for key, name in _FIELD.items() if name in known]
             raise _unknown(place, key, ("type", "constraints", *listed))
-    try:
-        return kind(**found)
-    except ValueError as error:
-        raise SchemaError(f"{place}: {error}") from None
+    return kind(*args, **found)
 
 
-def _listed(values: Any, place: str) -> list:
-    if not isinstance(values, list):
-        raise SchemaError(f"enum of {place} must be a list.")
-    return values
-
-
-def _stated(low: Any) -> str:
-    """Return the type that a minimum has."""
-    if low is None:
-        return "any"
-    return "number" if isinstance(low, (int, float)) else "date"
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-def _as_number(value: Any) -> Any:
-    """Return a number that is spelt as text, as the standard allows."""
-    found = number(value) if isinstance(value, str) else value
-    whole = isinstance(found, float) and found.is_integer()
-    return int(found) if whole and isinstance(value, str) else found
+def _as_numbers(values: Iterable) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list):
+            yield [*_as_numbers(value)]
+        else:
+            yield json.loads(value) if isinstance(value, str) else value

@@ -22,17 +22,8 @@ from skfdp.cli.output import (
     refusing,
     say,
 )
-from skfdp.data import _basis
-from skfdp.data.encoder import DeclaredEncoder
-from skfdp.data.input_scaler import RowMap
-from skfdp.data.target import Spelling, TargetMap
 from skfdp.data.validation import UtilityWarning
-from skfdp.linear_model import FeatureDPLogisticRegression, FeatureDPRegressor
-from skfdp.privacy import Event, PrivacyLedger, PrivacyReport
-from skfdp.privacy.assumptions import Assumption
-from skfdp.privacy.entries import Receipt
-from skfdp.solvers.postprocessing import CoefficientNoise
-from skfdp.solvers.public_model import PublicModel, PublicRegression
+from skfdp.privacy import PrivacyLedger
 
 # The records of a run: a charge in a ledger, a report, a trained model.
 
@@ -96,20 +87,16 @@ def write(arguments: argparse.Namespace, model) -> None:
     OutputError
         If the disk is full, say; after everything was tried.
     """
+    told = "Model written to {}; 'skfdp predict' and skfdp.cli.results.load read it."
+    text = model.privacy_.to_json() + "\n"
     failed = []
     for path, task, sentence in (
         (
             arguments.report,
-            lambda path: path.write_text(
-                model.privacy_.to_json() + "\n", encoding="utf-8"
-            ),
+            lambda path: path.write_text(text, encoding="utf-8"),
             "Privacy report written to {}.",
         ),
-        (
-            arguments.model,
-            lambda path: save(model, path),
-            "Model written to {}; 'skfdp predict' and skfdp.cli.results.load read it.",
-        ),
+        (arguments.model, lambda path: save(model, path), told),
     ):
         try:
             if path is not None:
@@ -126,26 +113,16 @@ def write(arguments: argparse.Namespace, model) -> None:
 
 #: What ``skops.io.load`` must be told to trust in a saved model.
 TRUSTED_TYPES = tuple(
-    f"{item.__module__}.{item.__qualname__}"
-    for item in (
-        Assumption,
-        CoefficientNoise,
-        DeclaredEncoder,
-        Event,
-        FeatureDPLogisticRegression,
-        FeatureDPRegressor,
-        PrivacyReport,
-        PublicModel,
-        PublicRegression,
-        Receipt,
-        RowMap,
-        Spelling,
-        TargetMap,
-        _basis.CategoriesBlock,
-        _basis.HatsBlock,
-        _basis.LinearBlock,
-        _basis.PairBlock,
-    )
+    f"skfdp.{name}"
+    for name in """
+    DeclaredEncoder FeatureDPLogisticRegression FeatureDPRegressor TableSchema
+    data._basis.CategoriesBlock data._basis.HatsBlock data._basis.LinearBlock
+    data._basis.PairBlock data.input_scaler.RowMap data.target.Spelling
+    data.target.TargetMap privacy.Event privacy.PrivacyReport privacy.Receipt
+    privacy.assumptions.Assumption schema.Boolean schema.Category schema.Date
+    schema.Ignore schema.Label schema.Number solvers.postprocessing.CoefficientNoise
+    solvers.public_model.PublicModel solvers.public_model.PublicRegression
+    """.split()
 )
 
 
