@@ -92,6 +92,8 @@ class _Column:
             found = tuple(map(plain, value)) if ordered else plain(value)
             object.__setattr__(self, name, found)
         check_flag("public", self.public)
+        if "public" in vars(self):
+            object.__setattr__(self, "public", bool(self.public))
 
     public = False
     missing: tuple | None = None

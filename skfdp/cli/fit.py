@@ -72,11 +72,11 @@ class Task:
     def of_public_columns(self) -> Task:
         """Return the same of the public columns alone."""
         columns, kept = self.schema.columns, self.features(public=True)
-        pairs = [p for p in self.schema.interactions if set(p) <= set(kept)]
-        schema = TableSchema(
-            {name: columns[name] for name in (*kept, self.target)},
+        schema = dataclasses.replace(
+            self.schema,
+            columns={name: columns[name] for name in (*kept, self.target)},
             outcomes=[self.target],
-            interactions=pairs,
+            interactions=[p for p in self.schema.interactions if {*p} <= {*kept}],
         )
         return dataclasses.replace(self, schema=schema, X=self.X[kept])
 
