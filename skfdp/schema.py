@@ -625,24 +625,26 @@ class TableSchema:
 
     def _column(self, name: str, raw: Any) -> tuple[Any, np.ndarray]:
         """Return values as they are declared, and which cells are there but are not."""
-        column, cells = self._type(name), _objects(exact(raw))
+        column, cells = self._type(name), exact(raw)
         gone = self._missing(column)
-        absent = _places(gone, cells) != UNDECLARED
         if isinstance(column, (Number, Date)):
             found, listed = (_read(self, column, r) for r in (raw, _objects(gone)))
-            lost = np.isnan(found) & ~absent
+            lost = np.isnan(found)
+            lost[lost] = _places(gone, cells[lost]) == UNDECLARED
             also = np.isin(found, listed[~np.isnan(listed)])
             found[also] = _NOWHEN if isinstance(column, Date) else np.nan
             return found, lost
+        cells = _objects(cells)
+        absent = _places(gone, cells)
         if isinstance(column, Ignore):  # the group: a space more is the same person
             cells = _objects(c.strip() if isinstance(c, str) else c for c in cells)
-            cells[absent] = None
-            return cells, absent
+            cells[absent != UNDECLARED] = None
+            return cells, absent != UNDECLARED
         if isinstance(column, Boolean):
             cells = _truths(column, cells)
         levels = _classes(column)
         places = _places(levels, cells)
-        places[_places(gone, cells) >= 0] = MISSING_CELL
+        places[absent >= 0] = MISSING_CELL
         lost = places == UNDECLARED
         if name in self.outcomes:
             known = _objects([*levels, None])[np.maximum(places, UNDECLARED)]
