@@ -562,7 +562,8 @@ class TableSchema:
 
         Numbers are float64 and dates datetime64, with missing values where a cell is
         missing or unreadable; of categories cells are kept, and of outcomes labels are
-        the declared ones. To read the result once more changes nothing.
+        the declared ones. To read the result once more changes nothing. A
+        `UtilityWarning` tells what is odd in stored types and in public columns.
 
         Parameters
         ----------
@@ -610,8 +611,12 @@ class TableSchema:
         pandas = _pandas()
         source.check_has(names)
         found = {}
+        for sentence in self._odd_types(source, names):
+            warn_caller(sentence, UtilityWarning)
         for name, raw in source.columns(names).items():
-            values, _ = self._column(name, raw)
+            values, lost = self._column(name, raw)
+            if self._type(name).public and lost.any():
+                warn_caller(self._count(name, lost), UtilityWarning)
             found[name] = pandas.Series(values, dtype=values.dtype)
         rows = pandas.DataFrame(found, columns=list(names))
         return rows if source.index is None else rows.set_axis(source.index)
@@ -690,23 +695,28 @@ class TableSchema:
             source.check_has(self._named)
         except SchemaError as error:
             found.append(str(error))
-        for name in source.names:
+        found += self._odd_types(source, source.names)
+        shown = [name for name in source.names if self._type(name).public]
+        if self.decimal is not None:
+            unread = self._unread(source, shown).items()
+            found += [self._count(name, lost) for name, lost in unread if lost.any()]
+        return found
+
+    def _odd_types(self, source: OpenTable, names: Iterable[str]) -> Iterator[str]:
+        for name in names:
             column, kind = self._type(name), source.kind(name)
             if kind in column.unreadable:
-                found.append(
+                held = _HOLDS.get(kind, f"{kind}s")
+                yield (
                     f"column {name!r} is declared as {column.read_as}, and its type "
-                    f"holds {_HOLDS.get(kind, f'{kind}s')}."
+                    f"holds {held}."
                 )
-        if self.decimal is None:
-            return found
-        shown = [name for name in source.names if self._type(name).public]
-        for name, lost in self._unread(source, shown).items():
-            if lost.any():
-                found.append(
-                    f"public column {name!r}: {lost.sum()} of {len(lost)} values are "
-                    f"no {self.columns[name].read_as}."
-                )
-        return found
+
+    def _count(self, name: str, lost: np.ndarray) -> str:
+        return (
+            f"public column {name!r}: {lost.sum()} of {len(lost)} values are no "
+            f"{self._type(name).read_as}."
+        )
 
     # Files.
 

@@ -264,6 +264,19 @@ def test_numbers_have_the_declared_marks_and_no_others(
     assert list(lost) == [meaning is None, False]
 
 
+def test_unreadable_types_and_public_values_are_warned_of():
+    frame = hospital().assign(cost=pd.Timestamp("2024-01-01"), smoker="canary")
+    frame = frame.astype({"age": object})
+    frame.loc[:6, "age"] = "old"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        SCHEMA.read(frame)
+    assert [str(warning.message) for warning in caught] == [
+        "column 'cost' is declared as numbers, and its type holds dates.",
+        "public column 'age': 7 of 240 values are no numbers.",
+    ]
+
+
 def test_what_is_missing_is_declared():
     schema = TableSchema(
         {

@@ -27,19 +27,11 @@ _HOMES = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``skfdp``.
+    """Run ``skfdp`` with these arguments, by default those of the process.
 
-    Parameters
-    ----------
-    argv : sequence of str, default=None
-        The arguments; None: those of the process.
-
-    Returns
-    -------
-    status : int
-        0 if what was asked for is done, even if the reader of standard output went
-        away. 2 after a refusal (one sentence on stderr), 130 after Ctrl-C, 1 after an
-        unexpected error.
+    The status is 0 if what was asked for is done, even if the reader of standard output
+    went away; 2 after a refusal (one sentence on stderr), 130 after Ctrl-C, 1 after an
+    unexpected error.
     """
     arguments = parse(argv)
     for stream in (sys.stdout, sys.stderr):

@@ -12,7 +12,6 @@ import argparse
 import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,20 +20,21 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skfdp.cli.output import CommandError, complain, refusing, say, stage
+from skfdp.cli.output import CommandError, say, stage
 from skfdp.cli.results import (
     check_outputs,
     fit_baseline,
     fit_private,
     open_ledger,
     print_table,
+    reading,
     scores,
     write,
 )
 from skfdp.linear_model import FeatureDPLogisticRegression, FeatureDPRegressor
 from skfdp.privacy import Relation
 from skfdp.privacy.assumptions import Assumption
-from skfdp.schema import Number, OpenTable, SchemaError, TableSchema
+from skfdp.schema import Number, OpenTable, TableSchema
 
 _NOTE = """\
 The scores are exact values on the held-out rows, which no model was trained on. Counts
@@ -108,18 +108,15 @@ class Task:
 def run(arguments: argparse.Namespace) -> None:
     """Train, compare, print and write."""
     stage("reading the table")
-    with refusing(SchemaError):
+    with reading():
         schema = TableSchema.load(arguments.schema)
         target = schema.outcome(arguments.target)
         table = OpenTable.of(arguments.file, schema)
         X, y = schema.split(table, target)
         unread = schema.unread(table) if arguments.evaluate else {}
-        odd = schema.check(table)
     if not len(X):
         raise CommandError(f"{arguments.file!r} holds no rows.")
     groups = X.pop(schema.group) if schema.group else None
-    for sentence in odd:
-        complain(f"warning: {sentence}")
     report = job(Task(arguments, schema, target, X, y, groups), unread, _NOTE)
     say(report.statement())
 
@@ -296,29 +293,17 @@ def counts(
     """Yield a line for the target and each column that has what cannot be read.
 
     They are exact, so they are not protected: only what is said to be unprotected
-    prints them, the comparison of a fit and scores.
-
-    Parameters
-    ----------
-    schema : TableSchema
-    target : str
-    unknown : bool ndarray of shape (n_rows,)
-        True where the target is not declared, or is no number.
-    unread : mapping of str to bool ndarray
-        Of `TableSchema.unread`; empty: columns are not counted.
-    parts : mapping of str to int ndarray
-        The positions of the rows that are counted together, by what they are called.
+    prints them, the comparison of a fit and scores. `unread` is that of the
+    schema, empty where columns are not counted; `parts` are the positions of rows that
+    are counted together, by what they are called.
     """
-    lacking = "no declared label"
-    if isinstance(schema.columns[target], Number):
-        lacking = "no number as target"
-    given: dict[str, tuple[Any, str, str]] = {
-        f"Target {target!r}": (unknown, "rows", f"have {lacking}")
-    }
+    is_number = isinstance(schema.columns[target], Number)
+    lacking = "no number as target" if is_number else "no declared label"
+    given: list[tuple] = [(f"Target {target!r}", unknown, "rows", f"have {lacking}")]
     for name in schema.features if unread else ():
         verb = f"cannot be read as {schema.columns[name].read_as}"
-        given[f"Column {name!r}"] = (unread[name], "values", verb)
-    for name, (lost, what, verb) in given.items():
+        given.append((f"Column {name!r}", unread[name], "values", verb))
+    for name, lost, what, verb in given:
         if lost.any():
             first, *more = (
                 f"of {len(at)} {part}{what} {lost[at].sum()}"

@@ -34,11 +34,8 @@ def stage(text: str) -> None:
 def say(text: str = "") -> None:
     """Print at once.
 
-    Raises
-    ------
-    ReaderGoneError, OutputError
-        If standard output takes nothing more; it is replaced then, so that the
-        interpreter does not complain when it ends.
+    If standard output takes nothing more it is replaced, so that the interpreter does
+    not complain when it ends.
     """
     try:
         print(text, flush=True)

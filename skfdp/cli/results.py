@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import importlib.util
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import joblib
@@ -24,6 +25,19 @@ from skfdp.cli.output import (
 )
 from skfdp.data.validation import UtilityWarning
 from skfdp.privacy import PrivacyLedger
+from skfdp.schema import SchemaError
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[None]:
+    """Refuse what a schema refuses, and tell what it warns of: public facts alone."""
+    with warnings.catch_warnings(record=True) as caught, refusing(SchemaError):
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:  # those of other libraries may quote data
+        if issubclass(warning.category, UtilityWarning):
+            complain(f"warning: {warning.message}")
+
 
 # The records of a run: a charge in a ledger, a report, a trained model.
 
@@ -31,11 +45,7 @@ from skfdp.privacy import PrivacyLedger
 def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
     """Open the ledger; from then on ``arguments.charged()`` tells what this run spent.
 
-    Raises
-    ------
-    CommandError
-        If it has no ceiling, or another one than is asked for: a ledger that refuses
-        nothing only watches.
+    It has to have a ceiling: a ledger that refuses nothing only watches.
     """
     path, ceiling = arguments.ledger, arguments.ceiling
     if path is None:
@@ -82,10 +92,7 @@ def check_outputs(arguments: argparse.Namespace) -> None:
 def write(arguments: argparse.Namespace, model) -> None:
     """Write what was asked for; ``arguments.done`` says where it is.
 
-    Raises
-    ------
-    OutputError
-        If the disk is full, say; after everything was tried.
+    If the disk is full, say, it fails after everything was tried.
     """
     told = "Model written to {}; 'skfdp predict' and skfdp.cli.results.load read it."
     text = model.privacy_.to_json() + "\n"
@@ -137,19 +144,10 @@ def save(model, path: str | Path) -> None:
 
 
 def load(path: str | Path):
-    """Read a trained model.
+    """Read a trained model, which predicts rows as `TableSchema.select` makes them.
 
     A joblib file runs whatever its author put into it, a skops file only
     `TRUSTED_TYPES`; load joblib files of your own only.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    model : estimator
-        Its `predict` takes a DataFrame with the columns of the table.
     """
     if Path(path).suffix == ".skops":
         import skops.io

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,12 @@ from skfdp.cli.fit import counts
 from skfdp.cli.output import (
     CommandError,
     check_writable,
-    complain,
     refusing,
     say,
     stage,
     writing,
 )
-from skfdp.cli.results import load, print_table, scores
+from skfdp.cli.results import load, print_table, reading, scores
 from skfdp.privacy import read_report
 from skfdp.privacy import report as report_of
 from skfdp.privacy.report_text import epsilon_text
@@ -46,18 +44,15 @@ def schema(arguments: argparse.Namespace) -> None:
         raise CommandError(f"-o {path} exists: name a new file.")
     check_writable(path, "-o")
     if arguments.check:
-        with refusing(SchemaError):
+        with reading():
             found = TableSchema.load(arguments.check).check(arguments.file)
         if found:
             raise CommandError(" ".join(found))
         say(f"{arguments.file} is as {arguments.check} declares.")
         return
     options = {name: getattr(arguments, name) for name in _DRAFTED}
-    with warnings.catch_warnings(record=True) as caught, refusing(SchemaError):
-        warnings.simplefilter("always")
+    with reading():
         draft = TableSchema.draft(arguments.file, **options)
-    for warning in caught:
-        complain(f"warning: {warning.message}")
     if path is None:
         say(draft.to_toml().rstrip("\n"))
         return
@@ -72,7 +67,7 @@ def predict(arguments: argparse.Namespace) -> None:
     check_writable(path, "-o")
     model = _load(arguments.saved)
     declared, table = _opened(arguments)
-    with refusing(SchemaError):
+    with reading():
         rows = _rows(declared, table, model)
         table.check_has(arguments.keep)
         kept = table.columns(arguments.keep)
@@ -105,7 +100,7 @@ def score(arguments: argparse.Namespace) -> None:
     """Print how good a model is on rows whose target is known."""
     model = _load(arguments.saved)
     declared, table = _opened(arguments)
-    with refusing(SchemaError):
+    with reading():
         target = declared.outcome(model.privacy_.target_name)
         _, y = declared.split(table, target)
         rows, unread = _rows(declared, table, model), declared.unread(table)
@@ -163,7 +158,7 @@ def _printed(found: Any, arguments: argparse.Namespace) -> str:
 
 def _opened(arguments: argparse.Namespace) -> tuple[TableSchema, OpenTable]:
     stage("reading the table")
-    with refusing(SchemaError):
+    with reading():
         declared = TableSchema.load(arguments.schema)
         return declared, OpenTable.of(arguments.file, declared)
 
