@@ -502,29 +502,15 @@ class TableSchema:
         raise SchemaError(f"{given} {listed}.")
 
     def encoder(self, **options: Any) -> DeclaredEncoder:
-        """Return the unfitted encoder of the features.
-
-        Parameters
-        ----------
-        **options
-            Further parameters of `skfdp.DeclaredEncoder`, such as `sparse_output`.
-        """
+        """Return the unfitted encoder of the features, with further options of it."""
         self._check_complete()
         return _encoder(self, self.features, **options)
 
     def parameters(self, target: str | None = None) -> dict[str, Any]:
-        """Return what an estimator is told, as keyword arguments of its constructor.
+        """Return what an estimator of an outcome is told, as keyword arguments.
 
-        Parameters
-        ----------
-        target : str, default=None
-            As for `outcome`.
-
-        Returns
-        -------
-        parameters : dict
-            `encoder`, `public_features`, `public_target`, `target_name`,
-            `max_rows_per_person`, and `classes` or, for numbers, `target_bounds`.
+        `encoder`, `public_features`, `public_target`, `target_name`,
+        `max_rows_per_person`, and `classes` or, for numbers, `target_bounds`.
         """
         name = self.outcome(target)
         column = self.columns[name]
@@ -544,17 +530,7 @@ class TableSchema:
     # Tables.
 
     def read_csv(self, path: str | os.PathLike) -> Any:
-        """Return the declared columns of a CSV file, read exactly as declared.
-
-        Parameters
-        ----------
-        path : str or Path
-
-        Returns
-        -------
-        table : DataFrame
-            See `read`.
-        """
+        """Return the columns of a CSV file, read exactly as declared; see `read`."""
         return self.read(path)
 
     def read(self, table: Any) -> Any:
@@ -585,20 +561,9 @@ class TableSchema:
         return self._typed(OpenTable.of(table, self), self.features)
 
     def split(self, table: Any, target: str | None = None) -> tuple[Any, Any]:
-        """Return X and y.
+        """Return X, the features and the group column, and y, a named outcome.
 
-        Parameters
-        ----------
-        table : DataFrame or Table
-        target : str, default=None
-            As for `outcome`.
-
-        Returns
-        -------
-        X : DataFrame
-            The features and the group column, without outcomes.
-        y : Series
-            Under the name of the outcome.
+        The columns are as `read` returns them, and `target` is that of `outcome`.
         """
         name = self.outcome(target)
         group = [self.group] if self.group else []
@@ -662,14 +627,6 @@ class TableSchema:
 
         Numbers and dates that cannot be read, and undeclared categories and labels.
         These are facts of private values: whoever prints them discloses them.
-
-        Parameters
-        ----------
-        table : DataFrame, Table, str or Path
-
-        Returns
-        -------
-        unread : dict from str to bool ndarray of shape (n_rows,)
         """
         source = OpenTable.of(table, self)
         return self._unread(source, source.names)
@@ -811,12 +768,7 @@ class TableSchema:
         return _from_properties(found, str(path))
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write it to a TOML file, with the names of the Frictionless standard.
-
-        Parameters
-        ----------
-        path : str or Path
-        """
+        """Write it to a TOML file, with the names of the Frictionless standard."""
         Path(path).write_text(self.to_toml(), encoding="utf-8")
 
     def to_toml(self) -> str:
