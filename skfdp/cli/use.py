@@ -68,8 +68,8 @@ def predict(arguments: argparse.Namespace) -> None:
     model = _load(arguments.saved)
     declared, table = _opened(arguments)
     with reading():
-        rows = _rows(declared, table, model)
         table.check_has(arguments.keep)
+        rows = _read(declared, table, model)[model.feature_names_in_]
         kept = table.columns(arguments.keep)
     if not len(rows):
         raise CommandError(f"{arguments.file!r} holds no rows.")
@@ -102,8 +102,10 @@ def score(arguments: argparse.Namespace) -> None:
     declared, table = _opened(arguments)
     with reading():
         target = declared.outcome(model.privacy_.target_name)
-        _, y = declared.split(table, target)
-        rows, unread = _rows(declared, table, model), declared.unread(table)
+        table.check_has([*declared.features, target])
+        frame = _read(declared, table, model)
+        unread = declared.unread(table)
+    y, rows = frame[target], frame[model.feature_names_in_]
     known = y.notna()
     if not is_regressor(model):
         known &= y.isin(model.classes_.tolist())
@@ -163,15 +165,15 @@ def _opened(arguments: argparse.Namespace) -> tuple[TableSchema, OpenTable]:
         return declared, OpenTable.of(arguments.file, declared)
 
 
-def _rows(declared: TableSchema, table: OpenTable, model: Any) -> pd.DataFrame:
-    """Return the columns of a table that the model takes."""
+def _read(declared: TableSchema, table: OpenTable, model: Any) -> pd.DataFrame:
+    """Return a table with the columns that the model takes."""
     names = list(map(str, model.feature_names_in_))
     if sorted(names) != sorted(declared.features):
         raise SchemaError(
             "the schema declares other features than those of the model, "
             f"{', '.join(names)}: give the schema of its fit."
         )
-    return declared.select(table)[names]
+    return declared.read(table)
 
 
 def _load(path: str) -> Any:
