@@ -17,11 +17,16 @@ from sklearn.preprocessing import StandardScaler
 import skfdp
 
 
+def split(text):
+    """Return expressions that are parted by bars."""
+    return tuple(one.strip() for one in text.replace("\n", " ").split(" | "))
+
+
 def domains(text):
     """Return expressions by name, of lines of ``    name,other: one | another``."""
     parts = re.split(r"^ {4}(\S+): ", text, flags=re.MULTILINE)[1:]
     return {
-        name: tuple(one.strip() for one in value.replace("\n", " ").split(" | "))
+        name: split(value)
         for names, value in zip(parts[::2], parts[1::2], strict=True)
         for name in names.split(",")
     }
