@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -562,6 +564,121 @@ class LinearClassifier(PrivateClassifier, LinearModel):
         return {"classes_": public.classes, **super()._attributes(public, whole)}
 
 
+# What the linear estimators document alike, by the name of a parameter or an attribute.
+_SHARED = r"""
+public_target : bool, default=False
+    Whether the target is public.
+neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
+    What changes between neighbouring data sets; see :ref:`protected`.
+    "add_or_remove_one" only where nothing is public.
+n_records : int, default=None
+    Public nominal count, for "add_or_remove_one" only, where n is private.
+encoder : DeclaredEncoder, default=None
+    Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
+    the user names them, curves are smoothed, and `bounds` is left out.
+bounds : pair, mapping, "private", False or None, default=None
+    Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
+    a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
+    are. None: the same, with a warning. "private": released first, with a share
+    of the budget; public columns have theirs exactly (:ref:`unknown-bounds`).
+clip_norm : float or "auto", default="auto"
+    L2 bound of one record's contribution to one gradient sum, for rows of typical
+    norm 1. It alone bounds what a long row adds.
+batch_size : int, None or "auto", default="auto"
+    Expected private batch: "auto" is 4096 for "dp-sgd" and the full batch else.
+learning_rate : float or "auto", default="auto"
+    First step size on the clipped sum over ``q n clip_norm``; decays to 0.
+momentum : float, default=0.9
+average : {"last", "tail", "uniform"}, default="last"
+    The published iterate: the last, or a mean of the second half or of all.
+noise_decay : float, default=0.75
+    Exponent of the schedule of the noise over time (full batch only); 0: constant.
+radius : float, default=None
+    Project the weights (in the loop's coordinates) onto this L2 ball.
+fit_intercept : bool, default=True
+    False also turns the centring off.
+class_weight : dict, default=None
+    Public weights of the classes; the contribution is clipped after weighting.
+target_name : str, default=None
+    Name of the column that y is, or is computed from, if y is not a Series with
+    this name: reports say it, and ledgers compare it.
+names : str, list or dict, default=None
+    Names of the columns of X in the table that they come from, if X does not say
+    so: one name for all, one for each, or a mapping from column names, patterns or
+    positions. What is computed from one column (its categories, a spline) shares
+    its name. For reports and ledgers, like `target_name`.
+max_rows_per_person : int, default=None
+    With `groups` in `fit`: rows of a person after this many, in the order of the
+    table, are left out. That order must not depend on private values. None: all
+    rows count, and those of persons with many count less, by a rule of public
+    numbers.
+on_invalid : {"replace", "raise"}, default="replace"
+    Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
+    number counts as the middle of its declared bounds; a record that has one in a
+    column without bounds, or no label of `classes`, adds nothing to any release.
+    "raise": the fit is refused, which tells of that record.
+ledger : str, path or PrivacyLedger, default=None
+    Charged before anything private is read.
+random_state : int, default=None
+    None: cryptographic randomness. An int: reproducible, **no guarantee**.
+n_jobs : int, default=None
+    Threads; they do not change the result.
+coef_ : ndarray of shape (n_features,)
+    Weights per unit of X within `bounds`, in units of the target (Poisson: of its
+    logarithm): predictions are ``row_map_(X) @ coef_ + intercept_`` before they are
+    cut to `target_bounds`, and `row_map_` only cuts values outside `bounds`. With
+    ``normalize=True`` they are those of normalised rows.
+encoder_ : DeclaredEncoder
+    Only with an `encoder`: the one that was used. `coef_` then has weights of its
+    columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
+    ``encoder_.transform(X)``.
+coef_noise_ : CoefficientNoise
+    What is known of the noise in them, which `coefficients_table` shows; not with
+    ``epsilon=inf``.
+row_map_ : RowMap
+    Bounds, and the norm if rows are normalised; the same function in `fit` and
+    `predict`.
+n_iter_ : int
+    Steps taken.
+privacy_ : PrivacyReport
+n_features_in_ : int
+feature_names_in_ : ndarray of shape (`n_features_in_`,)
+target_bounds : (float, float), default=None
+    Declared public bounds of the target, in its units. Targets outside are clipped,
+    silently; predictions stay within. Required where the target is private.
+loss : {"squared_error", "huber", "poisson"}, default="squared_error"
+    Half the squared error; Huber's loss; or half the Poisson deviance of
+    non-negative targets, with a log link.
+huber_threshold : float or "auto", default="auto"
+    Where Huber's loss turns from squared to linear, in the target's units. "auto":
+    1.35 times the spread of the target, which costs nothing more. A number below a
+    thousandth of the width of `target_bounds` makes it an absolute error, and the
+    fit warns.
+target_map_ : TargetMap
+    Bounds, centre and scale of the target.
+clip_quantile : float, "auto" or None, default="auto"
+    Quantile of the distances of rows from the mean, released, by which the loop
+    divides. "auto": 0.9 with ``centering="adaptive"`` or `clip_features`, else
+    none. None: none.
+"""
+_SHARED_TEXTS = {
+    text.partition(" :")[0].partition("\n")[0]: text
+    for text in re.split(r"\n(?=\S)", _SHARED.strip())
+}
+
+
+def _documented(kind: type) -> type:
+    """Put the shared texts into a docstring, in the place of lines like ``<names>``."""
+
+    def shared(line: re.Match) -> str:
+        return textwrap.indent(_SHARED_TEXTS[line[2]], line[1])
+
+    if kind.__doc__:  # python -OO has none
+        kind.__doc__ = re.sub(r"^( *)<(\w+)>$", shared, kind.__doc__, flags=re.M)
+    return kind
+
+
+@_documented
 @public("skfdp")
 class FeatureDPLogisticRegression(LinearClassifier):
     r"""Logistic regression that protects what is private of each record.
@@ -593,8 +710,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         The public columns: names or fnmatch patterns (``"public__*"``) where X has
         column names, indices, a boolean mask, a slice, or a callable of X such as
         ``make_column_selector(pattern=...)``. "all" is label-DP.
-    public_target : bool, default=False
-        Whether the target is public.
+    <public_target>
     solver : {"auto", "dp-gd", "dp-sgd", "one-shot"}, default="auto"
         Noisy descent on full batches ("dp-gd") or on Poisson batches ("dp-sgd"); or
         "one-shot", only for label-DP (every column public, private target): the label
@@ -625,19 +741,10 @@ class FeatureDPLogisticRegression(LinearClassifier):
         Factor of the private gradient (alpha of paper 1).
     padding_scale : float, default=1.0
         Standard deviation of the "gaussian" padding, for columns within [0, 1].
-    neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
-        What changes between neighbouring data sets; see :ref:`protected`.
-        "add_or_remove_one" only where nothing is public.
-    n_records : int, default=None
-        Public nominal count, for "add_or_remove_one" only, where n is private.
-    encoder : DeclaredEncoder, default=None
-        Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
-        the user names them, curves are smoothed, and `bounds` is left out.
-    bounds : pair, mapping, "private", False or None, default=None
-        Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
-        a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
-        are. None: the same, with a warning. "private": released first, with a share
-        of the budget; public columns have theirs exactly (:ref:`unknown-bounds`).
+    <neighboring_relation>
+    <n_records>
+    <encoder>
+    <bounds>
     feature_bound : float or "auto", default="auto"
         Typical L2 norm of a row after `bounds`, its private columns alone: the loop
         divides by it. Longer rows are not cut. "auto": their mean length, released.
@@ -646,21 +753,16 @@ class FeatureDPLogisticRegression(LinearClassifier):
         Scale every non-zero row, its private columns alone where others are public, to
         one norm, so that no length is released. The model is then linear in normalised
         rows, in `predict` too.
-    clip_norm : float or "auto", default="auto"
-        L2 bound of one record's contribution to one gradient sum, for rows of typical
-        norm 1. It alone bounds what a long row adds.
+    <clip_norm>
     max_iter : int or "auto", default="auto"
         Number of noisy steps: 200 to 1000 on full batches, by the signal, 20 passes on
         Poisson batches; for "one-shot" the cap of the public optimiser, 1000.
-    batch_size : int, None or "auto", default="auto"
-        Expected private batch: "auto" is 4096 for "dp-sgd" and the full batch else.
-    learning_rate : float or "auto", default="auto"
-        First step size on the clipped sum over ``q n clip_norm``; decays to 0.
-    momentum : float, default=0.9
+    <batch_size>
+    <learning_rate>
+    <momentum>
     average : {"last", "tail", "uniform"}, default="last"
         The published iterate; "uniform" is paper 1's.
-    noise_decay : float, default=0.75
-        Exponent of the schedule of the noise over time (full batch only); 0: constant.
+    <noise_decay>
     radius : float, default=None
         Project the weights (in the loop's coordinates) onto this L2 ball, paper 1's W.
     C : float or "auto", default="auto"
@@ -668,10 +770,8 @@ class FeatureDPLogisticRegression(LinearClassifier):
         no penalty (1.0 at ``epsilon=inf``); for "one-shot" that of a prior, whose
         scale is chosen by the likelihood of the release, for free. With weights it
         multiplies the weighted sum of losses, as in scikit-learn.
-    fit_intercept : bool, default=True
-        False also turns the centring off.
-    class_weight : dict, default=None
-        Public weights of the classes; the contribution is clipped after weighting.
+    <fit_intercept>
+    <class_weight>
     classes : array-like, default=None
         The public label set. None: read from y, an assumption of the report if the
         target is private.
@@ -680,30 +780,13 @@ class FeatureDPLogisticRegression(LinearClassifier):
         "auto": the same, but where signs are worth a sqrt(2) (see the guarantees)
         private columns stay as they are if their mean cannot be learnt, or is short.
         None: no centring.
-    target_name : str, default=None
-        Name of the column that y is, or is computed from, if y is not a Series with
-        this name: reports say it, and ledgers compare it.
-    names : str, list or dict, default=None
-        Names of the columns of X in the table that they come from, if X does not say
-        so: one name for all, one for each, or a mapping from column names, patterns or
-        positions. What is computed from one column (its categories, a spline) shares
-        its name. For reports and ledgers, like `target_name`.
-    max_rows_per_person : int, default=None
-        With `groups` in `fit`: rows of a person after this many, in the order of the
-        table, are left out. That order must not depend on private values. None: all
-        rows count, and those of persons with many count less, by a rule of public
-        numbers.
-    on_invalid : {"replace", "raise"}, default="replace"
-        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
-        number counts as the middle of its declared bounds; a record that has one in a
-        column without bounds, or no label of `classes`, adds nothing to any release.
-        "raise": the fit is refused, which tells of that record.
-    ledger : str, path or PrivacyLedger, default=None
-        Charged before anything private is read.
-    random_state : int, default=None
-        None: cryptographic randomness. An int: reproducible, **no guarantee**.
-    n_jobs : int, default=None
-        Threads; they do not change the result.
+    <target_name>
+    <names>
+    <max_rows_per_person>
+    <on_invalid>
+    <ledger>
+    <random_state>
+    <n_jobs>
 
     Attributes
     ----------
@@ -716,23 +799,15 @@ class FeatureDPLogisticRegression(LinearClassifier):
         any other public model come on top of the product.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
-    encoder_ : DeclaredEncoder
-        Only with an `encoder`: the one that was used. `coef_` then has weights of its
-        columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
-        ``encoder_.transform(X)``.
-    coef_noise_ : CoefficientNoise
-        What is known of the noise in them, which `coefficients_table` shows; not with
-        ``epsilon=inf``.
-    row_map_ : RowMap
-        Bounds, and the norm if rows are normalised; the same function in `fit` and
-        `predict`.
+    <encoder_>
+    <coef_noise_>
+    <row_map_>
     public_model_ : PublicModel
         The public model, its classifier in `estimator`; only where one was used.
-    n_iter_ : int
-        Steps taken.
-    privacy_ : PrivacyReport
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+    <n_iter_>
+    <privacy_>
+    <n_features_in_>
+    <feature_names_in_>
 
     Notes
     -----
@@ -915,6 +990,7 @@ _SOLVERS = {
 # DPSGD-F: private centring before private training (paper 2).
 
 
+@_documented
 @public("skfdp")
 class DPSGDFClassifier(LinearClassifier):
     r"""Linear classifier with private centring (DPSGD-F), every record private.
@@ -942,16 +1018,9 @@ class DPSGDFClassifier(LinearClassifier):
         Binary or multinomial log loss; the hinges are one-vs-rest for several classes.
     neighboring_relation : {"replace_special", "replace_one", "add_or_remove_one"}
         What changes between neighbouring data sets; see :ref:`protected`.
-    n_records : int, default=None
-        Public nominal count, for "add_or_remove_one" only, where n is private.
-    encoder : DeclaredEncoder, default=None
-        Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
-        the user names them, curves are smoothed, and `bounds` is left out.
-    bounds : pair, mapping, "private", False or None, default=None
-        Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
-        a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
-        are. None: the same, with a warning. "private": released first, with a share
-        of the budget; public columns have theirs exactly (:ref:`unknown-bounds`).
+    <n_records>
+    <encoder>
+    <bounds>
     feature_bound : float or "auto", default="auto"
         Where rows are not normalised: typical L2 norm of a row after `bounds`, by which
         the loop divides. Longer rows are not cut. "auto": the mean length, released.
@@ -959,30 +1028,22 @@ class DPSGDFClassifier(LinearClassifier):
         Scale every non-zero row to one norm, as in the paper, so that no length is
         released. The model is linear in normalised rows, in `predict` too. False: it is
         linear in X within `bounds`. "auto": True, but False with an `encoder`.
-    clip_norm : float or "auto", default="auto"
-        L2 bound of one record's contribution to one gradient sum, for rows of typical
-        norm 1. It alone bounds what a long row adds.
+    <clip_norm>
     max_iter : int or "auto", default="auto"
         Number of noisy steps; 200 to 1000 on full batches, by the signal.
     batch_size : int, None or "auto", default="auto"
         Expected size of a Poisson batch; None or "auto": the full batch.
-    learning_rate : float or "auto", default="auto"
-        First step size on the clipped sum over ``q n clip_norm``; decays to 0.
-    momentum : float, default=0.9
-    average : {"last", "tail", "uniform"}, default="last"
-        The published iterate: the last, or a mean of the second half or of all.
-    noise_decay : float, default=0.75
-        Exponent of the schedule of the noise over time (full batch only); 0: constant.
-    radius : float, default=None
-        Project the weights (in the loop's coordinates) onto this L2 ball.
+    <learning_rate>
+    <momentum>
+    <average>
+    <noise_decay>
+    <radius>
     C : float or "auto", default="auto"
         scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
         no penalty (1.0 at ``epsilon=inf``). With weights it multiplies the weighted sum
         of losses, as in scikit-learn.
-    fit_intercept : bool, default=True
-        False also turns the centring off.
-    class_weight : dict, default=None
-        Public weights of the classes; the contribution is clipped after weighting.
+    <fit_intercept>
+    <class_weight>
     classes : array-like, default=None
         The public label set. None: read from y, an assumption of the report.
     centering : {"gaussian", "adaptive", None}, default="gaussian"
@@ -993,40 +1054,20 @@ class DPSGDFClassifier(LinearClassifier):
         DP-SGD.
     mean_fraction : float or "auto", default="auto"
         Share of the squared Gaussian-DP parameter that buys the mean.
-    clip_quantile : float, "auto" or None, default="auto"
-        Quantile of the distances of rows from the mean, released, by which the loop
-        divides. "auto": 0.9 with ``centering="adaptive"`` or `clip_features`, else
-        none. None: none.
+    <clip_quantile>
     clip_features : bool, default=False
         The feature clipping of Algorithm 2: with tau that quantile, the constant column
         of the intercept is tau, and rows ``[x - mean, tau]`` longer than sqrt(2) tau
         are cut to it in the loop, and there alone: `coef_` is linear in X as ever.
         A factor above 0 of a whole row changes no class, so that far rows get the same
         classes, and more extreme probabilities than those that were trained.
-    target_name : str, default=None
-        Name of the column that y is, or is computed from, if y is not a Series with
-        this name: reports say it, and ledgers compare it.
-    names : str, list or dict, default=None
-        Names of the columns of X in the table that they come from, if X does not say
-        so: one name for all, one for each, or a mapping from column names, patterns or
-        positions. What is computed from one column (its categories, a spline) shares
-        its name. For reports and ledgers, like `target_name`.
-    max_rows_per_person : int, default=None
-        With `groups` in `fit`: rows of a person after this many, in the order of the
-        table, are left out. That order must not depend on private values. None: all
-        rows count, and those of persons with many count less, by a rule of public
-        numbers.
-    on_invalid : {"replace", "raise"}, default="replace"
-        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
-        number counts as the middle of its declared bounds; a record that has one in a
-        column without bounds, or no label of `classes`, adds nothing to any release.
-        "raise": the fit is refused, which tells of that record.
-    ledger : str, path or PrivacyLedger, default=None
-        Charged before anything private is read.
-    random_state : int, default=None
-        None: cryptographic randomness. An int: reproducible, **no guarantee**.
-    n_jobs : int, default=None
-        Threads; they do not change the result.
+    <target_name>
+    <names>
+    <max_rows_per_person>
+    <on_invalid>
+    <ledger>
+    <random_state>
+    <n_jobs>
 
     Attributes
     ----------
@@ -1038,21 +1079,13 @@ class DPSGDFClassifier(LinearClassifier):
         is ``X @ coef_.T + intercept_``.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
-    encoder_ : DeclaredEncoder
-        Only with an `encoder`: the one that was used. `coef_` then has weights of its
-        columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
-        ``encoder_.transform(X)``.
-    coef_noise_ : CoefficientNoise
-        What is known of the noise in them, which `coefficients_table` shows; not with
-        ``epsilon=inf``.
-    row_map_ : RowMap
-        Bounds, and the norm if rows are normalised; the same function in `fit` and
-        `predict`.
-    n_iter_ : int
-        Steps taken.
-    privacy_ : PrivacyReport
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+    <encoder_>
+    <coef_noise_>
+    <row_map_>
+    <n_iter_>
+    <privacy_>
+    <n_features_in_>
+    <feature_names_in_>
 
     Notes
     -----
@@ -1347,6 +1380,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
 _REGRESSION_SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
 
 
+@_documented
 @public("skfdp")
 class FeatureDPRegressor(LinearRegressor):
     r"""Linear regression that protects what is private of each record.
@@ -1373,21 +1407,12 @@ class FeatureDPRegressor(LinearRegressor):
     epsilon, delta : float, default=1.0, 1e-5
         The budget of one `fit`. ``epsilon=float("inf")``: no privacy; the optimum of
         scikit-learn's `Ridge` or `PoissonRegressor`, bounds unused.
-    target_bounds : (float, float), default=None
-        Declared public bounds of the target, in its units. Targets outside are clipped,
-        silently; predictions stay within. Required where the target is private.
-    loss : {"squared_error", "huber", "poisson"}, default="squared_error"
-        Half the squared error; Huber's loss; or half the Poisson deviance of
-        non-negative targets, with a log link.
-    huber_threshold : float or "auto", default="auto"
-        Where Huber's loss turns from squared to linear, in the target's units. "auto":
-        1.35 times the spread of the target, which costs nothing more. A number below a
-        thousandth of the width of `target_bounds` makes it an absolute error, and the
-        fit warns.
+    <target_bounds>
+    <loss>
+    <huber_threshold>
     public_features : None, "all", names, indices, mask, slice or callable, default=None
         The public columns, as for `FeatureDPLogisticRegression`. "all" is label-DP.
-    public_target : bool, default=False
-        Whether the target is public.
+    <public_target>
     solver : {"auto", "dp-gd", "dp-sgd", "one-shot"}, default="auto"
         Noisy descent on full batches ("dp-gd", also "auto") or on Poisson batches
         ("dp-sgd"); or "one-shot": sums and a public solution. That is the target's
@@ -1401,19 +1426,10 @@ class FeatureDPRegressor(LinearRegressor):
         regressor is cloned and fitted on the public columns of ``row_map_(X)`` and the
         public target, or used as it is if it is fitted already, even for a private
         target. Predictions of counts must be rates. None: start at the mean.
-    neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
-        What changes between neighbouring data sets; see :ref:`protected`.
-        "add_or_remove_one" only where nothing is public.
-    n_records : int, default=None
-        Public nominal count, for "add_or_remove_one" only, where n is private.
-    encoder : DeclaredEncoder, default=None
-        Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
-        the user names them, curves are smoothed, and `bounds` is left out.
-    bounds : pair, mapping, "private", False or None, default=None
-        Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
-        a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
-        are. None: the same, with a warning. "private": released first, with a share
-        of the budget; public columns have theirs exactly (:ref:`unknown-bounds`).
+    <neighboring_relation>
+    <n_records>
+    <encoder>
+    <bounds>
     feature_bound : float or "auto", default="auto"
         Typical L2 norm of a row after `bounds`, its private columns alone: the fit
         divides by it. Longer rows are not cut. "auto": their mean length, released.
@@ -1427,80 +1443,48 @@ class FeatureDPRegressor(LinearRegressor):
     max_iter : int or "auto", default="auto"
         Number of noisy steps: 200 to 1000 on full batches, by the signal; 20 passes on
         Poisson batches; for "one-shot" the cap of the public optimiser, 1000.
-    batch_size : int, None or "auto", default="auto"
-        Expected private batch: "auto" is 4096 for "dp-sgd" and the full batch else.
-    learning_rate : float or "auto", default="auto"
-        First step size on the clipped sum over ``q n clip_norm``; decays to 0.
-    momentum : float, default=0.9
-    average : {"last", "tail", "uniform"}, default="last"
-        The published iterate: the last, or a mean of the second half or of all.
-    noise_decay : float, default=0.75
-        Exponent of the schedule of the noise over time (full batch only); 0: constant.
-    radius : float, default=None
-        Project the weights (in the loop's coordinates) onto this L2 ball.
+    <batch_size>
+    <learning_rate>
+    <momentum>
+    <average>
+    <noise_decay>
+    <radius>
     alpha : float or "auto", default="auto"
         Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
         sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`, beside their
         weighted sums and means where there are weights. "auto": none
         (1.0 at ``epsilon=inf``); for "one-shot" chosen from released numbers, for free.
-    fit_intercept : bool, default=True
-        False also turns the centring off.
+    <fit_intercept>
     centering : {"auto", None}, default="auto"
         "auto": centre the rows, exactly where every column is public, by a private
         mean else. None: no centring.
-    target_name : str, default=None
-        Name of the column that y is, or is computed from, if y is not a Series with
-        this name: reports say it, and ledgers compare it.
-    names : str, list or dict, default=None
-        Names of the columns of X in the table that they come from, if X does not say
-        so: one name for all, one for each, or a mapping from column names, patterns or
-        positions. What is computed from one column (its categories, a spline) shares
-        its name. For reports and ledgers, like `target_name`.
-    max_rows_per_person : int, default=None
-        With `groups` in `fit`: rows of a person after this many, in the order of the
-        table, are left out. That order must not depend on private values. None: all
-        rows count, and those of persons with many count less, by a rule of public
-        numbers.
+    <target_name>
+    <names>
+    <max_rows_per_person>
     on_invalid : {"replace", "raise"}, default="replace"
         Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
         number counts as the middle of its declared bounds; a record that has one in a
         column without bounds, or no finite target, adds nothing to any release.
         "raise": the fit is refused, which tells of that record.
-    ledger : str, path or PrivacyLedger, default=None
-        Charged before anything private is read.
-    random_state : int, default=None
-        None: cryptographic randomness. An int: reproducible, **no guarantee**.
-    n_jobs : int, default=None
-        Threads; they do not change the result.
+    <ledger>
+    <random_state>
+    <n_jobs>
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-        Weights per unit of X within `bounds`, in units of the target (Poisson: of its
-        logarithm): predictions are ``row_map_(X) @ coef_ + intercept_`` before they are
-        cut to `target_bounds`, and `row_map_` only cuts values outside `bounds`. With
-        ``normalize=True`` they are those of normalised rows.
+    <coef_>
     intercept_ : float
-    encoder_ : DeclaredEncoder
-        Only with an `encoder`: the one that was used. `coef_` then has weights of its
-        columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
-        ``encoder_.transform(X)``.
-    coef_noise_ : CoefficientNoise
-        What is known of the noise in them, which `coefficients_table` shows; not with
-        ``epsilon=inf``.
-    row_map_ : RowMap
-        Bounds, and the norm if rows are normalised; the same function in `fit` and
-        `predict`.
-    target_map_ : TargetMap
-        Bounds, centre and scale of the target.
+    <encoder_>
+    <coef_noise_>
+    <row_map_>
+    <target_map_>
     public_model_ : PublicRegression
         Only after a descent with a public model: already within `coef_` and
         `intercept_` if its `linear` is not None, added to them in `predict` otherwise.
-    n_iter_ : int
-        Steps taken.
-    privacy_ : PrivacyReport
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+    <n_iter_>
+    <privacy_>
+    <n_features_in_>
+    <feature_names_in_>
 
     Notes
     -----
@@ -1624,6 +1608,7 @@ class FeatureDPRegressor(LinearRegressor):
             )
 
 
+@_documented
 @public("skfdp")
 class DPSGDFRegressor(LinearRegressor):
     r"""Linear regression with private centring (DPSGD-F), every record private.
@@ -1648,29 +1633,14 @@ class DPSGDFRegressor(LinearRegressor):
     epsilon, delta : float, default=1.0, 1e-5
         The budget of one `fit`. ``epsilon=float("inf")``: no privacy; the optimum of
         scikit-learn's `Ridge` or `PoissonRegressor`, bounds unused.
-    target_bounds : (float, float), default=None
-        Declared public bounds of the target, in its units. Targets outside are clipped,
-        silently; predictions stay within. Required where the target is private.
-    loss : {"squared_error", "huber", "poisson"}, default="squared_error"
-        Half the squared error; Huber's loss; or half the Poisson deviance of
-        non-negative targets, with a log link.
-    huber_threshold : float or "auto", default="auto"
-        Where Huber's loss turns from squared to linear, in the target's units. "auto":
-        1.35 times the spread of the target, which costs nothing more. A number below a
-        thousandth of the width of `target_bounds` makes it an absolute error, and the
-        fit warns.
+    <target_bounds>
+    <loss>
+    <huber_threshold>
     neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
         What changes between neighbouring data sets; see :ref:`protected`.
-    n_records : int, default=None
-        Public nominal count, for "add_or_remove_one" only, where n is private.
-    encoder : DeclaredEncoder, default=None
-        Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
-        the user names them, curves are smoothed, and `bounds` is left out.
-    bounds : pair, mapping, "private", False or None, default=None
-        Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
-        a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
-        are. None: the same, with a warning. "private": released first, with a share
-        of the budget; public columns have theirs exactly (:ref:`unknown-bounds`).
+    <n_records>
+    <encoder>
+    <bounds>
     feature_bound : float or "auto", default="auto"
         Typical L2 norm of a row after `bounds`, by which the loop divides. Longer rows
         are not cut. "auto": the mean length, released.
@@ -1684,22 +1654,17 @@ class DPSGDFRegressor(LinearRegressor):
         Number of noisy steps: 200 to 1000 on full batches, by the signal.
     batch_size : int, None or "auto", default="auto"
         Expected size of a Poisson batch; None or "auto": the full batch.
-    learning_rate : float or "auto", default="auto"
-        First step size on the clipped sum over ``q n clip_norm``; decays to 0.
-    momentum : float, default=0.9
-    average : {"last", "tail", "uniform"}, default="last"
-        The published iterate: the last, or a mean of the second half or of all.
-    noise_decay : float, default=0.75
-        Exponent of the schedule of the noise over time (full batch only); 0: constant.
-    radius : float, default=None
-        Project the weights (in the loop's coordinates) onto this L2 ball.
+    <learning_rate>
+    <momentum>
+    <average>
+    <noise_decay>
+    <radius>
     alpha : float or "auto", default="auto"
         Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
         sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`, beside their
         weighted sums and means where there are weights. "auto": none
         (1.0 at ``epsilon=inf``).
-    fit_intercept : bool, default=True
-        False also turns the centring off.
+    <fit_intercept>
     centering : {"gaussian", "adaptive", None}, default="gaussian"
         "gaussian": mean of the rows by the Gaussian mechanism. "adaptive": one whose
         error follows the spread of the rows and not their length, for means far longer
@@ -1707,64 +1672,35 @@ class DPSGDFRegressor(LinearRegressor):
         None: no centring.
     mean_fraction : float or "auto", default="auto"
         Share of the squared Gaussian-DP parameter that buys the mean of the rows.
-    clip_quantile : float, "auto" or None, default="auto"
-        Quantile of the distances of rows from the mean, released, by which the loop
-        divides. "auto": 0.9 with ``centering="adaptive"`` or `clip_features`, else
-        none. None: none.
+    <clip_quantile>
     clip_features : bool, default=False
         Cut rows ``[x - mean, tau]`` longer than sqrt(2) tau to that norm in the loop,
         tau being the quantile. Predictions stay linear in X, and their targets are not
         cut: rows with leverage pull less, and a slope that they all tell is overrated.
-    target_name : str, default=None
-        Name of the column that y is, or is computed from, if y is not a Series with
-        this name: reports say it, and ledgers compare it.
-    names : str, list or dict, default=None
-        Names of the columns of X in the table that they come from, if X does not say
-        so: one name for all, one for each, or a mapping from column names, patterns or
-        positions. What is computed from one column (its categories, a spline) shares
-        its name. For reports and ledgers, like `target_name`.
-    max_rows_per_person : int, default=None
-        With `groups` in `fit`: rows of a person after this many, in the order of the
-        table, are left out. That order must not depend on private values. None: all
-        rows count, and those of persons with many count less, by a rule of public
-        numbers.
+    <target_name>
+    <names>
+    <max_rows_per_person>
     on_invalid : {"replace", "raise"}, default="replace"
         Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
         number counts as the middle of its declared bounds; a record that has one in a
         column without bounds, or no finite target, adds nothing to any release.
         "raise": the fit is refused, which tells of that record.
-    ledger : str, path or PrivacyLedger, default=None
-        Charged before anything private is read.
-    random_state : int, default=None
-        None: cryptographic randomness. An int: reproducible, **no guarantee**.
-    n_jobs : int, default=None
-        Threads; they do not change the result.
+    <ledger>
+    <random_state>
+    <n_jobs>
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-        Weights per unit of X within `bounds`, in units of the target (Poisson: of its
-        logarithm): predictions are ``row_map_(X) @ coef_ + intercept_`` before they are
-        cut to `target_bounds`, and `row_map_` only cuts values outside `bounds`. With
-        ``normalize=True`` they are those of normalised rows.
+    <coef_>
     intercept_ : float
-    encoder_ : DeclaredEncoder
-        Only with an `encoder`: the one that was used. `coef_` then has weights of its
-        columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
-        ``encoder_.transform(X)``.
-    coef_noise_ : CoefficientNoise
-        What is known of the noise in them, which `coefficients_table` shows; not with
-        ``epsilon=inf``.
-    row_map_ : RowMap
-        Bounds, and the norm if rows are normalised; the same function in `fit` and
-        `predict`.
-    target_map_ : TargetMap
-        Bounds, centre and scale of the target.
-    n_iter_ : int
-        Steps taken.
-    privacy_ : PrivacyReport
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+    <encoder_>
+    <coef_noise_>
+    <row_map_>
+    <target_map_>
+    <n_iter_>
+    <privacy_>
+    <n_features_in_>
+    <feature_names_in_>
 
     Notes
     -----
