@@ -1,4 +1,4 @@
-"""What a ledger records of a charge, and the plan of a fit that is charged."""
+"""Entries of a ledger, and the plan of a fit that is charged."""
 
 from __future__ import annotations
 
