@@ -198,6 +198,46 @@ def test_a_method_is_one_file_and_one_line(tmp_path):
     assert str(tmp_path) in copy.run("-W", "ignore", "-c", METHOD)
 
 
+PARAMETER = """
+import numpy as np
+from sklearn.base import clone
+import skfdp
+
+rng = np.random.default_rng(0)
+X = rng.random((200, 3))
+y = (X[:, 0] > 0.5).astype(int)
+model = skfdp.FeatureDPLogisticRegression(
+    9.0, bounds=(0, 1), classes=[0, 1], max_iter=5, random_state=0
+)
+plain = clone(model).fit(X, y).coef_
+cut = clone(model).set_params(largest_weight=0.1).fit(X, y).coef_
+assert np.abs(plain).max() > 0.1
+np.testing.assert_array_equal(cut, np.clip(plain, -0.1, 0.1))
+try:
+    clone(model).set_params(largest_weight=-1).fit(X, y)
+except ValueError as error:
+    assert "largest_weight=-1" in str(error)
+else:
+    raise AssertionError
+print(skfdp.__file__, plain.tobytes().hex())
+"""
+
+
+def test_a_parameter_is_one_file_and_changes_no_seeded_fit(tmp_path):
+    copy = Copy(tmp_path, "A new parameter")
+    assert copy.sizes == {"linear_model.py": 7}
+    told = copy.run("-W", "ignore", "-c", PARAMETER)
+    alone = PARAMETER.split("cut =")[0] + "print(plain.tobytes().hex())"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", alone],
+        env=os.environ | {"PYTHONPATH": str(Path(skfdp.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+    )
+    assert str(tmp_path) in told
+    assert told.split()[1] == done.stdout.split()[0]
+
+
 def test_an_example_that_is_wrong_is_noticed(tmp_path):
     """Twice the clip norm in the statistic's sum."""
     copy = Copy(tmp_path, "A new statistic")
