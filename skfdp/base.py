@@ -22,13 +22,18 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp._callbacks import CallbackSupportMixin, with_callbacks
-from skfdp.data._values import Column, as_array, exact, is_dask, is_frame, raw_column
 from skfdp.data.arrays import (
+    Column,
+    as_array,
     blanked,
     check_arrays,
     check_finite,
     declared_numbers,
     either,
+    exact,
+    is_dask,
+    is_frame,
+    raw_column,
     shaped_target,
 )
 from skfdp.data.columns import column_names, name_facts, public_mask, target_name

@@ -13,8 +13,11 @@ from scipy.sparse import issparse
 from skfdp._callbacks import with_callbacks
 from skfdp.addresses import public
 from skfdp.base import PrivateEstimator, values_of
-from skfdp.data._values import (
+from skfdp.data.arrays import (
     Column,
+    blanked,
+    check_columns_of_frame,
+    check_finite,
     check_names,
     check_no_path,
     check_table,
@@ -22,7 +25,6 @@ from skfdp.data._values import (
     is_frame,
     raw_column,
 )
-from skfdp.data.arrays import blanked, check_columns_of_frame, check_finite
 from skfdp.data.columns import column_names, public_mask
 from skfdp.data.input_scaler import RowMap
 from skfdp.data.records import PublicRecords, Records

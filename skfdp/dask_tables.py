@@ -1,4 +1,8 @@
-"""The way from a Dask collection to records that stay where they are."""
+"""Tables in partitions that stay where they are: the rows of a Dask collection.
+
+`on_records` makes the records of a fit out of a collection. `Partitions` asks the
+partitions, in this process or (`WorkerPartitions`) on workers of `distributed`.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +20,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skfdp.data._values import is_dask, types_of
 from skfdp.data.arrays import (
     blanked,
     check_arrays,
     check_finite,
     declared_numbers,
     either,
+    is_dask,
+    types_of,
 )
 from skfdp.data.input_scaler import RowMap
 from skfdp.data.records import PublicRecords, Records
@@ -32,17 +37,10 @@ from skfdp.mechanisms.release import PoissonBatches, not_void
 from skfdp.privacy.events import Relation
 from skfdp.queries import Query
 
-# Tables in partitions that stay where they are: the rows of a Dask collection.
-#
-# `reading` makes the records of a fit out of a collection; `table` is what a fit sees
-# of them; `places` asks the partitions, in this process or (`cluster`) on workers of
-# `distributed`; a `shelf` is what is kept where a partition is.
-
-
 # Poisson batches of rows that are elsewhere: each partition draws its own members.
 #
-# The coins of one step and one partition have a key of their own, so that whoever draws
-# them, and however often, draws the same members.
+# The draw of one step and one partition has a key of its own, so that whoever draws,
+# and however often, draws the same members.
 
 
 # Of the key from which those of steps and partitions are derived.
@@ -50,16 +48,8 @@ _KEY_WORDS = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class Coins:
-    """The coins of one partition in one batch; a secret.
-
-    Attributes
-    ----------
-    key : int
-        Of 128 bits.
-    rate : float
-        Probability of each row.
-    """
+class PartitionDraw:
+    """The 128-bit key, a secret, by which one partition draws its part of a batch."""
 
     key: int = dataclasses.field(repr=False)
     rate: float
@@ -71,25 +61,17 @@ class Coins:
 
 @dataclasses.dataclass(frozen=True)
 class PartitionBatch:
-    """One Poisson batch over all partitions, not drawn yet.
-
-    Attributes
-    ----------
-    step : int
-        Number of the batch.
-    rate : float
-        Probability of each row.
-    """
+    """One Poisson batch over all partitions, not drawn yet; its key is a secret."""
 
     step: int
     rate: float
     _key: bytes = dataclasses.field(repr=False)
 
-    def of(self, partition: int) -> Coins:
-        """Return the coins of a partition, given by number."""
-        place = f"{self.step}/{partition}".encode()
-        found = hashlib.blake2b(place, key=self._key, digest_size=16).digest()
-        return Coins(int.from_bytes(found, "little"), self.rate)
+    def of(self, partition: int) -> PartitionDraw:
+        """Return the draw of a partition, given by number."""
+        label = f"{self.step}/{partition}".encode()
+        found = hashlib.blake2b(label, key=self._key, digest_size=16).digest()
+        return PartitionDraw(int.from_bytes(found, "little"), self.rate)
 
 
 class PartitionBatches:
@@ -107,7 +89,7 @@ class PartitionBatches:
     Notes
     -----
     **Guarantees.** Keys are those of a keyed hash of (step, partition), under a key
-    that never leaves this object and is drawn from the stream: whoever knows the coins
+    that never leaves this object and is drawn from the stream: whoever knows the key
     of one step and partition learns nothing of any others. So the members of different
     partitions and steps are independent, and each is drawn as `PoissonBatches` says:
     the union over the partitions is a Poisson batch of all rows.
@@ -123,52 +105,24 @@ class PartitionBatches:
         return PartitionBatch(self._step, self._rate, self._key)
 
 
-# Shelves: the rows of one partition, and what is made of them, where they are.
+# Partitions: the rows of each, what is made of them, and the way to ask all of them.
 
 
-#: Names of what is kept first.
-RAW, RECORDS = "raw", "records"
+#: The name under which a partition keeps its rows, as given and then as `Records`.
+ROWS = "rows"
 _WITHHELD = (
     "a partition could not be read; the error is withheld because it may quote the "
     "data: fit to a collection of made-up rows to see it."
 )
+_NOT_COMPUTED = (
+    "a partition of the Dask collection could not be computed; the error is withheld "
+    "because it may quote the data: compute the collection of made-up rows to see it."
+)
+# A step is asked for so many times before a fit gives up.
+_ATTEMPTS = 5
 
 
-@dataclasses.dataclass(frozen=True)
-class Failure:
-    """An error of a partition, to be raised by who asked.
-
-    Attributes
-    ----------
-    kind : type
-    text : str
-    """
-
-    kind: type
-    text: str
-
-
-def _told(verb: Callable) -> Callable:
-    """Decorate a method of a shelf: it returns errors, and never raises one.
-
-    The scheduler and the workers of a cluster log errors, and the arguments of what
-    failed with them.
-    """
-
-    @functools.wraps(verb)
-    def told(self: Shelf, *args: Any) -> Any:
-        try:
-            with without_traps():
-                return verb(self, *args)
-        except (ValueError, TypeError) as error:  # which quote no datum, like all here
-            return Failure(type(error), str(error))
-        except Exception:  # its type, too, may depend on a value
-            return Failure(RuntimeError, _WITHHELD)
-
-    return told
-
-
-class Shelf:
+class Partition:
     """The rows of one partition, and what is made of them, where they are.
 
     Parameters
@@ -179,75 +133,77 @@ class Shelf:
     Notes
     -----
     **Guarantees.** Every answer is a function of the partition and of what was put and
-    asked: an answer that is asked for twice, or of a new shelf after the loss of this
+    asked: an answer that is asked for twice, or of a new object after the loss of this
     one, is the same to the last bit.
     """
 
     def __init__(self, X: Any, y: Any = None):
-        self._kept: dict[str, Any] = {RAW: (X, y)}
+        self._kept: dict[str, Any] = {ROWS: (X, y)}
 
-    @_told
+    def answer(self, verb: str, *arguments: Any) -> Any:
+        """Return what a method says, or its error: none is ever raised here.
+
+        The scheduler and the workers of a cluster log errors, and the arguments of what
+        failed with them.
+        """
+        try:
+            with without_traps():
+                return getattr(self, verb)(*arguments)
+        except (ValueError, TypeError) as error:
+            # Ours quote no datum; those of libraries, of types of their own, may.
+            if type(error) in (ValueError, TypeError):
+                return type(error)(str(error))
+        except Exception:  # its type, too, may depend on a value
+            pass
+        return RuntimeError(_WITHHELD)
+
     def put(self, name: str, make: Callable, source: str, per_row: dict) -> None:
         """Keep ``make(what is kept as source, **per_row)`` under a name."""
         self._kept[name] = make(self._kept[source], **per_row)
 
-    @_told
     def ask(self, name: str, question: Callable) -> Any:
-        """Return ``question(what is kept)``; it leaves this place."""
+        """Return ``question(what is kept)``; it leaves the partition."""
         return question(self._kept[name])
 
-    @_told
     def total(
-        self, name: str, theta: np.ndarray | None, coins: Coins | None, unit: float
+        self,
+        name: str,
+        theta: np.ndarray | None,
+        draw: PartitionDraw | None,
+        unit: float,
     ) -> np.ndarray:
-        """Return the exact sum of a query over a batch; no coins: over every row.
+        """Return the exact sum of a query over a batch; no draw: over every row.
 
-        Void records are left out, as a desk leaves them out.
+        Malformed records are left out, as those of a table in memory are.
         """
-        query, void = self._kept[name], self._kept[RECORDS].void
-        batch = None if coins is None else coins.members(query.n_rows)
+        query, void = self._kept[name], self._kept[ROWS].void
+        batch = None if draw is None else draw.members(query.n_rows)
         return query.exact_sum(theta, not_void(batch, void, query.n_rows), unit)
 
-    @_told
-    def drop(self, name: str) -> None:
-        """Keep something no longer."""
-        self._kept.pop(name, None)
 
-
-# Places of partitions: one shelf for each, and the way to ask all of them.
-
-
-#: What is said instead of an error of the user's graph.
-WITHHELD = (
-    "a partition of the Dask collection could not be computed; the error is withheld "
-    "because it may quote the data: compute the collection of made-up rows to see it."
-)
-
-
-class Places:
-    """Partitions in this process, one shelf each.
+class Partitions:
+    """Partitions in this process.
 
     Parameters
     ----------
     parts : sequence of (X, y)
-        The partitions.
     """
 
     def __init__(self, parts: Sequence[tuple[Any, Any]]):
-        self._shelves: list[Any] = [Shelf(*part) for part in parts]
+        self._partitions: list[Any] = [Partition(*part) for part in parts]
         self._names = itertools.count(1)
 
     def __len__(self) -> int:
-        return len(self._shelves)
+        return len(self._partitions)
 
     def put(
         self,
         make: Callable,
-        source: str = RAW,
+        source: str = ROWS,
         per_row: Sequence[dict] | None = None,
         name: str | None = None,
     ) -> str:
-        """Keep what a function makes of something kept, in every place.
+        """Keep what a function makes of something kept, in every partition.
 
         Parameters
         ----------
@@ -277,35 +233,127 @@ class Places:
         unit: float,
     ) -> np.ndarray:
         """Return the exact int64 sum of a query over all partitions."""
-        coins = [None if batch is None else batch.of(i) for i in range(len(self))]
-        found = self._answers("total", [(name, theta, one, unit) for one in coins])
-        total = np.zeros(found[0].shape, dtype=np.int64)
-        for one in found:
-            total += one  # whatever the order: integers
-        return total
-
-    def drop(self, name: str) -> None:
-        """Keep something no longer."""
-        self._answers("drop", [(name,)] * len(self))
+        draws = [None if batch is None else batch.of(i) for i in range(len(self))]
+        found = self._answers("total", [(name, theta, one, unit) for one in draws])
+        return np.sum(found, axis=0, dtype=np.int64)  # whatever the order: integers
 
     def close(self) -> None:
         """Let go of everything that is kept."""
-        self._shelves = []
+        self._partitions = []
 
     def _answers(self, verb: str, arguments: Sequence[tuple]) -> list[Any]:
         """Return what each partition answers, or raise what went wrong there."""
         found = self._called(verb, arguments)
-        failed = next((one for one in found if isinstance(one, Failure)), None)
-        if failed is not None:
-            raise failed.kind(failed.text)
+        for one in found:
+            if isinstance(one, Exception):
+                raise one
         return found
 
     def _called(self, verb: str, arguments: Sequence[tuple]) -> list[Any]:
-        shelves = zip(self._shelves, arguments, strict=True)
-        return [getattr(shelf, verb)(*given) for shelf, given in shelves]
+        pairs = zip(self._partitions, arguments, strict=True)
+        return [partition.answer(verb, *given) for partition, given in pairs]
 
 
-# Tables whose rows are elsewhere, as a fit sees them.
+class WorkerPartitions(Partitions):
+    """Partitions on workers of `distributed`; those of a lost worker are made anew.
+
+    Each is an actor: after it is made, this process asks the worker that has it, and no
+    task, no name of one and no log of the scheduler says more than that it exists.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    parts : sequence of (Delayed, Delayed or None)
+        The partitions of X and y.
+
+    Notes
+    -----
+    **Guarantees.** What is asked of a partition while its worker is lost is asked again
+    of a new one, which another worker makes from the graph of the collection and from
+    all that was put there, with the same arguments: the answer is the same, and is
+    taken once.
+    """
+
+    def __init__(self, client: Any, parts: Sequence[tuple[Any, Any]]):
+        super().__init__([])
+        self._client, self._parts = client, list(parts)
+        self._futures: list[Any] = []
+        self._put: list[Sequence[tuple]] = []
+        self._partitions = self._made(range(len(parts)))
+
+    def _made(self, numbers: Sequence[int]) -> list[Any]:
+        """Return new actors of some partitions, each where its rows are."""
+        futures = []
+        for number in numbers:
+            name = f"skfdp-partition-{uuid.uuid4()}"
+            parts = [part for part in self._parts[number] if part is not None]
+            rows = self._client.compute(parts)
+            futures.append(
+                self._client.submit(Partition, *rows, key=name, pure=False, actor=True)
+            )
+        self._futures += futures
+        try:
+            return [future.result() for future in futures]
+        except Exception:  # of the user's graph; it may quote a cell
+            pass
+        raise RuntimeError(_NOT_COMPUTED)
+
+    def _called(self, verb: str, arguments: Sequence[tuple]) -> list[Any]:
+        if verb == "put":
+            self._put.append(arguments)
+        before = self._put[:-1] if verb == "put" else self._put
+        found: dict[int, Any] = {}
+        for _ in range(_ATTEMPTS):
+            left = [i for i in range(len(self)) if i not in found]
+            answers, lost = self._asked(left, verb, arguments)
+            found |= answers
+            if not lost:
+                return [found[i] for i in range(len(self))]
+            self._restore(list(lost), before)
+        kind = type(next(iter(lost.values()))).__name__
+        raise RuntimeError(
+            f"{len(lost)} partition(s) could not be asked on any worker ({kind}), in "
+            f"{_ATTEMPTS} attempts: see the logs of the workers; what was charged "
+            "for this fit stays."
+        )
+
+    def _asked(
+        self, numbers: Sequence[int], verb: str, arguments: Sequence[tuple]
+    ) -> tuple[dict[int, Any], dict[int, Exception]]:
+        """Return the answers of some partitions by number, and who gave none.
+
+        A partition raises nothing: where there is an error, it is gone.
+        """
+        futures, found, lost = {}, {}, {}
+        for i in numbers:
+            try:
+                futures[i] = self._partitions[i].answer(verb, *arguments[i])
+            except Exception as error:
+                lost[i] = error
+        for i, future in futures.items():
+            try:
+                found[i] = future.result()
+            except Exception as error:
+                lost[i] = error
+        return found, lost
+
+    def _restore(self, numbers: Sequence[int], put: Sequence[Sequence[tuple]]) -> None:
+        """Make lost partitions anew, with all that was put there."""
+        for i, partition in zip(numbers, self._made(numbers), strict=True):
+            self._partitions[i] = partition
+        for arguments in put:
+            if self._asked(numbers, "put", arguments)[1]:
+                return  # lost again: the next attempt finds out
+
+    def close(self) -> None:
+        """Let the workers go of everything."""
+        super().close()
+        # Not by their references alone: actors are in cycles, and live on.
+        self._client.cancel(self._futures)
+        self._futures, self._parts, self._put = [], [], []
+
+
+# What a fit sees of the partitions.
 
 
 class PublicTable:
@@ -347,7 +395,7 @@ class PartitionedQuery:
 
     Attributes
     ----------
-    places : Places
+    partitions : Partitions
     name : str
         Of the queries of the partitions, where these are.
     planned : Query
@@ -362,12 +410,12 @@ class PartitionedQuery:
     sums is the one over all rows, in any order.
     """
 
-    places: Places
+    partitions: Partitions
     name: str
     planned: Query
     n_rows: int
 
-    #: Draws its batches; see `releases.desk`.
+    #: Draws its batches; see `mechanisms.release`.
     sampler = PartitionBatches
 
     @property
@@ -392,11 +440,11 @@ class PartitionedQuery:
         self, theta: np.ndarray | None, batch: PartitionBatch | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum over the batch, in `unit`; None means every row."""
-        return self.places.total(self.name, theta, batch, unit)
+        return self.partitions.total(self.name, theta, batch, unit)
 
     def derived(self, make: Callable[[Any], Query]) -> PartitionedQuery:
         """Return the query that `make` makes of this one in each partition."""
-        name = self.places.put(make, self.name)
+        name = self.partitions.put(make, self.name)
         return dataclasses.replace(self, name=name, planned=make(self.planned))
 
 
@@ -406,8 +454,8 @@ class PartitionedRecords:
 
     Attributes
     ----------
-    places : Places
-        Where the `Records` of the partitions are.
+    partitions : Partitions
+        Which hold the `Records` of their rows.
     sizes : tuple of int
         Rows of each partition; private where the number of rows is.
     none : Records
@@ -420,14 +468,14 @@ class PartitionedRecords:
         Of the records of the partitions.
     """
 
-    places: Places
+    partitions: Partitions
     sizes: tuple[int, ...]
     none: Records
     public: PublicRecords
     target: np.ndarray | None = None
-    name: str = RECORDS
+    name: str = ROWS
 
-    #: Each partition leaves its own void records out.
+    #: Each partition leaves its own malformed records out.
     void = None
 
     @property
@@ -450,191 +498,37 @@ class PartitionedRecords:
 
         Parameters are those of `Records.query`.
         """
-        name = self.places.put(recipe, self.name, self._cut(per_row))
-        nothing = {key: _rows(value, 0, 0) for key, value in per_row.items()}
-        planned = recipe(self.none, **nothing)
-        return PartitionedQuery(self.places, name, planned, self.n_rows)
+
+        def cut(start: int, stop: int) -> dict[str, Any]:
+            return {
+                key: None if value is None else value[start:stop]
+                for key, value in per_row.items()
+            }
+
+        ends = [0, *itertools.accumulate(self.sizes)]
+        parts = list(itertools.starmap(cut, itertools.pairwise(ends)))
+        name = self.partitions.put(recipe, self.name, parts)
+        planned = recipe(self.none, **cut(0, 0))
+        return PartitionedQuery(self.partitions, name, planned, self.n_rows)
 
     def with_target(
         self, change: Callable[[np.ndarray], np.ndarray]
     ) -> PartitionedRecords:
         """Return the same table with another target, a function of each one."""
+        make = functools.partial(Records.with_target, change=change)
         return dataclasses.replace(
             self,
-            name=self.places.put(_Retargeted(change), self.name),
+            name=self.partitions.put(make, self.name),
             none=self.none.with_target(change),
             target=None if self.target is None else change(self.target),
         )
-
-    def close(self) -> None:
-        """Let go of what is kept where the partitions are."""
-        self.places.close()
-
-    def _cut(self, per_row: dict[str, Any]) -> Sequence[dict[str, Any]]:
-        """Return what belongs to the rows of each partition."""
-        ends = np.concatenate([[0], np.cumsum(self.sizes)])
-        return [
-            {key: _rows(value, start, stop) for key, value in per_row.items()}
-            for start, stop in zip(ends[:-1], ends[1:], strict=True)
-        ]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Retargeted:
-    """Records with another target; can be pickled if the change can."""
-
-    change: Callable[[np.ndarray], np.ndarray]
-
-    def __call__(self, records: Records) -> Records:
-        return records.with_target(self.change)
-
-
-def _rows(values: Any, start: int, stop: int) -> Any:
-    return None if values is None else values[start:stop]
-
-
-def n_rows_of(records: Records) -> int:
-    """Return the number of rows of a partition; a question."""
-    return records.n_rows
-
-
-# Partitions on the workers of `distributed`.
-#
-# A shelf is an actor there: after it is made, this process asks the worker that has it,
-# and no task, no name of one and no log of the scheduler says more than that it exists.
-
-
-# A step is asked for so many times before a fit gives up.
-_ATTEMPTS = 5
-#: Verbs that change what a shelf holds.
-_LASTING = ("put", "drop")
-
-
-class ClusterPlaces(Places):
-    """Partitions on workers; those of a lost worker are made anew.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    parts : sequence of (Delayed, Delayed or None)
-        The partitions of X and y.
-
-    Notes
-    -----
-    **Guarantees.** What is asked of a partition while its worker is lost is asked again
-    of a new shelf, which another worker makes from the graph of the collection and from
-    all that was put there, with the same arguments: the answer is the same, and is
-    taken once.
-    """
-
-    def __init__(self, client: Any, parts: Sequence[tuple[Any, Any]]):
-        super().__init__([])
-        self._client, self._parts = client, list(parts)
-        self._futures: list[Any] = []
-        self._done: list[tuple[str, Sequence[tuple]]] = []
-        self._shelves = self._made(range(len(parts)))
-
-    def _made(self, numbers: Sequence[int]) -> list[Any]:
-        """Return new shelves of some partitions, each where its rows are."""
-        names = [f"skfdp-partition-{uuid.uuid4()}" for _ in numbers]
-        futures = []
-        for number, name in zip(numbers, names, strict=True):
-            parts = [part for part in self._parts[number] if part is not None]
-            rows = self._client.compute(parts)
-            futures.append(
-                self._client.submit(Shelf, *rows, key=name, pure=False, actor=True)
-            )
-        self._futures += futures
-        try:
-            return [future.result() for future in futures]
-        except Exception:  # of the user's graph; it may quote a cell
-            pass
-        raise RuntimeError(WITHHELD)
-
-    def _called(self, verb: str, arguments: Sequence[tuple]) -> list[Any]:
-        if verb in _LASTING:
-            self._done.append((verb, arguments))
-        found: dict[int, Any] = {}
-        for _ in range(_ATTEMPTS):
-            left = [i for i in range(len(self)) if i not in found]
-            asked = [(i, self._asked(i, verb, arguments[i])) for i in left]
-            lost = {}
-            for i, future in asked:
-                try:
-                    found[i] = future.result()
-                except Exception as error:  # a shelf raises nothing: it is gone
-                    lost[i] = error
-            if not lost:
-                return [found[i] for i in range(len(self))]
-            self._restore(sorted(lost), without_last=verb in _LASTING)
-        kind = type(next(iter(lost.values()))).__name__
-        raise RuntimeError(
-            f"{len(lost)} partition(s) could not be asked on any worker ({kind}), in "
-            f"{_ATTEMPTS} attempts: see the logs of the workers; what was charged "
-            "for this fit stays."
-        )
-
-    def _asked(self, number: int, verb: str, arguments: tuple) -> Any:
-        """Return the future of an answer; calls that fail at once are answers too."""
-        try:
-            return getattr(self._shelves[number], verb)(*arguments)
-        except Exception as error:
-            return _Lost(error)
-
-    def _restore(self, numbers: Sequence[int], without_last: bool) -> None:
-        """Make lost shelves anew, with all that was put on them."""
-        made = self._made(numbers)
-        for i, shelf in zip(numbers, made, strict=True):
-            self._shelves[i] = shelf
-        for verb, arguments in self._done[: len(self._done) - without_last]:
-            futures = [self._asked(i, verb, arguments[i]) for i in numbers]
-            for future in futures:
-                try:
-                    future.result()
-                except Exception:  # lost again: the next attempt finds out
-                    return
-
-    def close(self) -> None:
-        """Let the workers go of everything."""
-        super().close()
-        # Not by their references alone: actors are in cycles, and live on.
-        self._client.cancel(self._futures)
-        self._futures, self._parts, self._done = [], [], []
-
-
-class _Lost:
-    """A call that failed before there was a future."""
-
-    def __init__(self, error: Exception):
-        self._error = error
-
-    def result(self) -> Any:
-        """Raise what failed."""
-        raise self._error
 
 
 # Dask arrays and frames: their partitions, and rows that stand for their types.
 
 
-_NO_PARTITIONS = (
-    "{name} must be a Dask array or frame with the partitions of X: this one has "
-    "{found}, and X has {wanted}."
-)
-
-
-def parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
-    """Return the partitions of X and y, as what Dask can compute.
-
-    Parameters
-    ----------
-    X : dask array of shape (n_rows, n_features) or frame
-    y : dask array or Series of shape (n_rows,), or None
-
-    Raises
-    ------
-    ValueError
-        If they are no collections with the same number of partitions.
-    """
+def _parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
+    """Return the partitions of X and y, as what Dask can compute."""
     rows = _delayed(X)
     if y is None:
         return [(one, None) for one in rows]
@@ -646,9 +540,10 @@ def parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
         )
     targets = _delayed(y)
     if len(targets) != len(rows):
-        wanted = f"{len(rows)} partition(s)"
-        found = f"{len(targets)} partition(s)"
-        raise ValueError(_NO_PARTITIONS.format(name="y", found=found, wanted=wanted))
+        raise ValueError(
+            "y must be a Dask array or frame with the partitions of X: this one has "
+            f"{len(targets)} partition(s), and X has {len(rows)} partition(s)."
+        )
     return list(zip(rows, targets, strict=True))
 
 
@@ -659,32 +554,16 @@ def _delayed(collection: Any) -> list[Any]:
     return found.ravel().tolist() if isinstance(found, np.ndarray) else list(found)
 
 
-def sample_of(collection: Any) -> Any:
-    """Return two rows that no collection holds, of its names and types.
-
-    Raises
-    ------
-    TypeError
-        If it holds sparse rows.
-    """
+def _sample_of(collection: Any) -> Any:
+    """Return two rows that no collection holds, of its names and types."""
     if issparse(collection._meta):
         raise TypeError(
             "X holds sparse rows, and partitions are dense: pass "
             "X.map_blocks(lambda rows: rows.toarray()) if they fit."
         )
     if hasattr(collection, "rechunk"):
-        shape = (2, *(n for n in collection.shape[1:]))
-        return np.zeros(shape, dtype=collection.dtype)
+        return np.zeros((2, *collection.shape[1:]), dtype=collection.dtype)
     return collection._meta_nonempty
-
-
-def places_of(parts: list[tuple[Any, Any]]) -> Places:
-    """Return where the partitions are: on the workers of the current client, if any."""
-    client = _current_client()
-    if client is None:
-        return Places(*computed(parts))
-
-    return ClusterPlaces(client, parts)
 
 
 def computed(*tables: Any) -> tuple[Any, ...]:
@@ -702,7 +581,7 @@ def computed(*tables: Any) -> tuple[Any, ...]:
     except Exception:
         pass
     # Outside the handler, so that no error that quotes a value is kept as a context.
-    raise RuntimeError(WITHHELD)
+    raise RuntimeError(_NOT_COMPUTED)
 
 
 def _current_client() -> Any:
@@ -715,6 +594,9 @@ def _current_client() -> Any:
         return default_client()
     except ValueError:
         return None
+
+
+# From a collection to records.
 
 
 # What a worker has no need of.
@@ -746,56 +628,6 @@ class Whole:
         return X, check_arrays(copy.copy(estimator), rows, self.y)[1]
 
 
-@dataclasses.dataclass(frozen=True)
-class Reader:
-    """The way from a partition to its records, where it is; can be pickled.
-
-    Attributes
-    ----------
-    estimator : TableEstimator
-        Without its ledger and its seed.
-    none : Records
-        The table without rows.
-    planning : bool
-        Look at nothing private.
-    """
-
-    estimator: Any
-    none: Records
-    planning: bool
-
-    def __call__(self, raw: tuple[Any, Any]) -> Records:
-        """Return the records of a partition ``(X, y)``."""
-        if not raw[0].shape[0]:
-            return self.none
-        public = self.none.public
-        return _records_of_part(self.estimator, *raw, public, self.planning)
-
-
-def _check_estimator(estimator: Any) -> None:
-    """Refuse a Dask collection where the estimator needs a table in memory."""
-    if not getattr(estimator, "_takes_partitions", False):
-        raise TypeError(
-            f"{type(estimator).__name__} takes no Dask collection yet, as the linear "
-            "estimators do: pass X.compute() if it fits."
-        )
-
-
-def check_method(method: Any) -> None:
-    """Refuse partitions where a method needs the rows in one place.
-
-    A method says what for: ``needs_whole_table() -> str or None``. Of one that says
-    nothing, it is the method itself.
-    """
-    told = getattr(method, "needs_whole_table", None)
-    reason = f"{type(method).__name__} is a method that" if told is None else told()
-    if reason is not None:
-        raise ValueError(
-            f"{reason} needs a table in memory, and not a Dask collection: choose "
-            "another, or pass X.compute() if it fits."
-        )
-
-
 def on_records(
     estimator: Any,
     use: Callable[[PartitionedRecords], Any],
@@ -804,24 +636,13 @@ def on_records(
     planning: bool,
     **of_rows: Any,
 ) -> Any:
-    """Return what `use` makes of the records of a collection; see `read`."""
-    _check_estimator(estimator)
-    records = read(estimator, X, y, planning, **of_rows)
-    try:
-        return use(records)
-    finally:
-        records.close()
-
-
-def read(
-    estimator: Any, X: Any, y: Any, planning: bool, **of_rows: Any
-) -> PartitionedRecords:
-    """Return the records of a Dask collection.
+    """Return what `use` makes of the records of a Dask collection.
 
     Parameters
     ----------
     estimator : TableEstimator
         It learns the names of columns, as from any table.
+    use : callable
     X, y
         As for `TableEstimator._records`.
     planning : bool
@@ -832,22 +653,46 @@ def read(
     -----
     **Guarantees.** Of the values of a collection, its public columns, a public target
     and the sizes of its partitions come into this process, and nothing else before
-    something is released.
+    something is released. All partitions are let go of in the end.
     """
     _check(estimator, X, y, planning, of_rows)
-    places = places_of(parts_of(X, y))
+    client, parts = _current_client(), _parts_of(X, y)
+    if client is None:
+        partitions = Partitions(*computed(parts))
+    else:
+        partitions = WorkerPartitions(client, parts)
     try:
-        return _read(estimator, places, sample_of(X), y, planning)
-    except BaseException:
-        places.close()
-        raise
+        return use(_read(estimator, partitions, X, y, planning))
+    finally:
+        partitions.close()
+
+
+def check_method(method: Any) -> None:
+    """Refuse partitions where a method needs the rows in one place.
+
+    A method says what for: ``needs_whole_table() -> str or None``. Of one that says
+    nothing, it is the method itself.
+    """
+    asked = getattr(method, "needs_whole_table", None)
+    reason = f"{type(method).__name__} is a method that" if asked is None else asked()
+    if reason is not None:
+        raise ValueError(
+            f"{reason} needs a table in memory, and not a Dask collection: choose "
+            "another, or pass X.compute() if it fits."
+        )
 
 
 def _check(
     estimator: Any, X: Any, y: Any, planning: bool, of_rows: dict[str, Any]
 ) -> None:
     """Refuse what there is no way for, before a partition is looked at."""
-    given = [name for name, value in of_rows.items() if value is not None]
+    name = type(estimator).__name__
+    if not getattr(estimator, "_takes_partitions", False):
+        raise TypeError(
+            f"{name} takes no Dask collection yet, as the linear "
+            "estimators do: pass X.compute() if it fits."
+        )
+    given = [key for key, value in of_rows.items() if value is not None]
     if given:
         raise ValueError(
             f"{' and '.join(given)} cannot be given with a Dask collection yet: pass a "
@@ -865,45 +710,43 @@ def _check(
         )
     if y is None and not (planning and not estimator.public_target):
         raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed: a Dask array or "
+            f"{name} requires y to be passed: a Dask array or "
             "Series with the partitions of X."
         )
-    declared = estimator.classes is not None
-    if not declared and not estimator.public_target:
+    if estimator.classes is None and not estimator.public_target:
         raise ValueError(
             "classes=None: the labels of a Dask collection are private and stay where "
             "they are; declare `classes`."
         )
-    encoder = estimator.encoder
-    if encoder is None:
+    if estimator.encoder is None:
         return
-    if encoder.sparse_output:
+    if estimator.encoder.sparse_output:
         raise ValueError(
             "encoder has sparse_output=True, and partitions are dense: leave it out."
         )
-    types_of(X, encoder.categories or ())
+    types_of(X, estimator.encoder.categories or ())
 
 
 def _read(
-    estimator: Any, places: Places, sample: Any, y: Any, planning: bool
+    estimator: Any, partitions: Partitions, X: Any, y: Any, planning: bool
 ) -> PartitionedRecords:
-    sizes = tuple(places.ask(RAW, _size))
-    n_rows, labels = sum(sizes), None
+    """Return the records of a collection, made where its partitions are."""
+    sizes = tuple(partitions.ask(ROWS, _size))
+    labels = None
     if estimator.public_target:
-        labels = np.concatenate(places.ask(RAW, _target))
-    known = estimator._records(
-        sample,
-        None if y is None else sample_of(y),
-        planning=True,
-        whole=Whole(n_rows, labels),
-    )
+        labels = np.concatenate(partitions.ask(ROWS, _target))
+    sample = _sample_of(X), None if y is None else _sample_of(y)
+    whole = Whole(sum(sizes), labels)
+    known = estimator._records(*sample, planning=True, whole=whole)
     none = _without_rows(known)
     sent = dataclasses.replace(none, public=dataclasses.replace(none.public))
-    reader = Reader(_sent(estimator, none.public), sent, planning)
-    places.put(reader, RAW, name=RECORDS)
-    places.drop(RAW)
-    public = _with_rows(known.public, places, n_rows)
-    return PartitionedRecords(places, sizes, none, public, public.target)
+    own = _sent(estimator, none.public)
+    make = functools.partial(
+        _records_of_partition, estimator=own, none=sent, planning=planning
+    )
+    partitions.put(make, ROWS, name=ROWS)
+    public = _with_rows(known.public, partitions, sum(sizes))
+    return PartitionedRecords(partitions, sizes, none, public, public.target)
 
 
 def _without_rows(known: Records) -> Records:
@@ -923,16 +766,18 @@ def _without_rows(known: Records) -> Records:
     return Records(X, target, public)
 
 
-def _with_rows(public: PublicRecords, places: Places, n_rows: int) -> PublicRecords:
+def _with_rows(
+    public: PublicRecords, partitions: Partitions, n_rows: int
+) -> PublicRecords:
     """Return the public part of the whole table."""
     mask, encoding = public.mask, public.encoding
     columns = np.empty((n_rows, 0))
     if mask.any():
-        columns = np.concatenate(places.ask(RECORDS, _public_columns))
+        columns = np.concatenate(partitions.ask(ROWS, _public_columns))
     if encoding is not None:
         shown = np.empty((n_rows, 0))
         if encoding.public_encoded.any():
-            shown = np.concatenate(places.ask(RECORDS, _public_encoded))
+            shown = np.concatenate(partitions.ask(ROWS, _public_encoded))
         encoding = dataclasses.replace(encoding, encoded=shown)
     table = columns if mask.all() else PublicTable(columns, mask)
     return dataclasses.replace(
@@ -941,7 +786,7 @@ def _with_rows(public: PublicRecords, places: Places, n_rows: int) -> PublicReco
 
 
 def _sent(estimator: Any, public: PublicRecords) -> Any:
-    """Return what a worker needs of an estimator."""
+    """Return what a worker needs of an estimator: not its ledger, not its seed."""
     own = copy.copy(estimator)
     for name in [name for name in vars(own) if "callback" in name]:
         delattr(own, name)
@@ -953,21 +798,24 @@ def _sent(estimator: Any, public: PublicRecords) -> Any:
     return own
 
 
-def _records_of_part(
-    estimator: Any, X: Any, y: Any, public: PublicRecords, planning: bool
+def _records_of_partition(
+    raw: tuple[Any, Any], estimator: Any, none: Records, planning: bool
 ) -> Records:
-    """Return the records of some rows, as those of the whole table would be.
+    """Return the records of a partition ``(X, y)``, as those of the whole table are.
 
     Parameters
     ----------
+    raw : (X, y)
     estimator : TableEstimator
         It knows the columns, and the fitted encoder.
-    X, y
-        Some rows of the user's table.
-    public : PublicRecords
+    none : Records
         What is known of the whole table, without rows.
     planning : bool
+        Look at nothing private.
     """
+    (X, y), public = raw, none.public
+    if not X.shape[0]:
+        return none
     own, encoded = copy.copy(estimator), estimator.encoder is not None
     if encoded:
         X = own.encoder_.encoded(X, least=0)
@@ -992,7 +840,7 @@ def _records_of_part(
     return Records(X, target, public, either(void, missing))
 
 
-# -- Questions ------------------------------------------------------------------------
+# Questions, which can be pickled.
 
 
 def _size(raw: tuple[Any, Any]) -> int:

@@ -13,8 +13,7 @@ import numpy as np
 
 from skfdp.addresses import public
 from skfdp.dask_tables import computed
-from skfdp.data._values import is_dask
-from skfdp.data.arrays import numeric_target
+from skfdp.data.arrays import is_dask, numeric_target
 from skfdp.data.records import MOST_ROWS
 from skfdp.data.target import encode_any
 from skfdp.data.units import FULL_WEIGHT, units_as_weighted, without_group_column

@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skfdp.addresses import public
-from skfdp.data._values import (
+from skfdp.data.arrays import (
     as_array,
     check_names,
     check_table,

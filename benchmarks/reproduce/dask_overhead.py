@@ -40,18 +40,18 @@ KINDS = {
 }
 
 
-def timed_shelf() -> type:
-    """Return a shelf that notes how long its sums take."""
-    from skfdp.dask_tables import Shelf
+def timed_partition() -> type:
+    """Return a partition that notes how long its sums take."""
+    from skfdp.dask_tables import Partition
 
-    class TimedShelf(Shelf):
+    class TimedPartition(Partition):
         def total(self, *args: Any) -> np.ndarray:
             start = time.perf_counter()
             found = super().total(*args)
             self._kept.setdefault("times", []).append(time.perf_counter() - start)
             return found
 
-    return TimedShelf
+    return TimedPartition
 
 
 def table(n_rows: int, n_columns: int, n_parts: int) -> tuple[Any, Any]:
@@ -69,34 +69,35 @@ class Watch:
     def __enter__(self):
         from skfdp import dask_tables as cluster
 
-        self._cluster, self._shelf = cluster, cluster.Shelf
-        self._total, self._close = cluster.Places.total, cluster.ClusterPlaces.close
+        self._cluster, self._partition = cluster, cluster.Partition
+        self._total = cluster.Partitions.total
+        self._close = cluster.WorkerPartitions.close
         self.walls, self.works, self.prepared = [], np.empty((0, 0)), None
         watch, total, close = self, self._total, self._close
 
-        def timed(places: Any, name: str, theta: Any, *rest: Any) -> np.ndarray:
+        def timed(partitions: Any, name: str, theta: Any, *rest: Any) -> np.ndarray:
             start = time.perf_counter()
             if watch.prepared is None:
                 watch.prepared = start
-            found = total(places, name, theta, *rest)
+            found = total(partitions, name, theta, *rest)
             watch.walls.append(time.perf_counter() - start)
             watch.thetas.append(theta is not None)
             return found
 
-        def closing(places: Any) -> None:
-            if len(places) and watch.walls:
-                watch.works = np.array(places.ask("times", list)).T
-            close(places)
+        def closing(partitions: Any) -> None:
+            if len(partitions) and watch.walls:
+                watch.works = np.array(partitions.ask("times", list)).T
+            close(partitions)
 
         self.thetas: list[bool] = []
-        cluster.Shelf = timed_shelf()
-        cluster.ClusterPlaces.total, cluster.ClusterPlaces.close = timed, closing
+        cluster.Partition = timed_partition()
+        cluster.WorkerPartitions.total, cluster.WorkerPartitions.close = timed, closing
         return self
 
     def __exit__(self, *error: Any) -> None:
-        del self._cluster.ClusterPlaces.total
-        self._cluster.ClusterPlaces.close = self._close
-        self._cluster.Shelf = self._shelf
+        del self._cluster.WorkerPartitions.total
+        self._cluster.WorkerPartitions.close = self._close
+        self._cluster.Partition = self._partition
 
     def steps(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the time of each step of a descent, and of its partitions."""

@@ -414,8 +414,8 @@ _CELLS = (
 #: exact sums of queries are among them: void, short and sparse rows go by other ways
 #: to the same integers, which stay at the desk and are compared by themselves.
 LED_BY_VALUES = {
-    ("data/_values.py", "Column.places"): _CELLS,
-    ("data/_values.py", "Column.read"): _CELLS,
+    ("data/arrays.py", "Column.places"): _CELLS,
+    ("data/arrays.py", "Column.read"): _CELLS,
     ("data/validation.py", "unmasked"): (
         "looks for masked entries in arrays of objects and in lists, which one value "
         "can make of an array of numbers; other entries are returned as they are"

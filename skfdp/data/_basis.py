@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skfdp.data._values import Column
+from skfdp.data.arrays import Column
 from skfdp.data.grid import blocks as row_blocks
 from skfdp.data.target import Spelling
 

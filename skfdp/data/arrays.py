@@ -1,32 +1,512 @@
-"""Validation of a user's X and y; no datum appears in an error."""
+"""Values of users' tables: each cell by itself, and whole tables, checked.
+
+A column has one type in a table, and one private value can decide which: a missing one
+turns integers into floats, a misspelt one turns all numbers into text. So every value
+is read as if it stood alone, in whatever type the column comes; which values are one
+category is for `skfdp.data.target`. Durations are days, times of day are hours,
+and periods begin with their first moment. Nothing that a cell can hold raises an error,
+and no datum appears in one.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import decimal
 import numbers
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
+from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from skfdp.data._values import (
-    Column,
-    check_names,
-    check_no_path,
-    column_labels,
-    exact,
-    is_frame,
-    raw_column,
-    type_kind,
-)
 from skfdp.data.grid import row_blocks
-from skfdp.data.sources import LargeTable, check_room, large_table
-from skfdp.data.target import text_of
-from skfdp.data.validation import is_missing, unmasked, within_floats
+from skfdp.data.sources import LargeTable, arrow_texts, check_room, large_table
+from skfdp.data.target import (
+    MISSING_CELL,
+    Spelling,
+    each,
+    microseconds,
+    moment,
+    number,
+    text_of,
+)
+from skfdp.data.validation import (
+    UtilityWarning,
+    is_missing,
+    unmasked,
+    warn_caller,
+    within_floats,
+)
 from skfdp.privacy.events import Relation
+
+_DAY = 86_400_000_000  # microseconds
+_NOWHEN = np.datetime64("NaT", "us")
+# What libraries find the clock of, whatever the time zone.
+_ZONED = np.datetime64("0001-01-02", "us"), np.datetime64("9999-12-31T09", "us")
+_PER_DAY = {"s": 86_400, "ms": 86_400e3, "us": 86_400e6, "ns": 86_400e9}
+
+
+class Column:
+    """Raw column, read as what its blocks need, and only once.
+
+    Parameters
+    ----------
+    raw : ndarray, Series, ChunkedArray or sequence
+        Of numpy, pandas, polars or pyarrow.
+    """
+
+    def __init__(self, raw: Any):
+        self._raw = raw
+        self.values = as_array(raw)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def _numbers(self) -> np.ndarray:
+        if self.values.dtype.kind in "bf":
+            found = self.values.astype(np.float64)
+            found[np.isinf(found)] = np.nan
+            return found
+        if self.values.dtype.kind == "O":
+            return np.array(each(self.values.tolist(), number), dtype=np.float64)
+        return np.full(len(self), np.nan)
+
+    @cached_property
+    def _moments(self) -> np.ndarray:
+        if self.values.dtype.kind == "M":
+            return self.values
+        if self.values.dtype.kind == "O":
+            return np.array(each(self.values.tolist(), moment), dtype="datetime64[us]")
+        return np.full(len(self), _NOWHEN)
+
+    def read(self, what: str) -> np.ndarray:
+        """Return float64 with NaN for missing and unreadable values.
+
+        Parameters
+        ----------
+        what : {"number", "date", "month", "weekday"}
+            Dates are days since 1970-01-01, with fractions; months run from 0 to 11
+            and weekdays from 0, Monday, to 6.
+        """
+        if what == "number":
+            return self._numbers
+        moments = self._moments
+        if what == "date":
+            count = moments.astype(np.int64) / _DAY
+        elif what == "month":
+            count = moments.astype("datetime64[M]").astype(np.int64) % 12
+        else:  # 1970-01-01 was a Thursday
+            count = (moments.astype("datetime64[D]").astype(np.int64) + 3) % 7
+        return np.where(np.isnat(moments), np.nan, count)
+
+    def places(self, spelling: Spelling, other: int, missing: int) -> np.ndarray:
+        """Return the place of each value among declared categories.
+
+        Parameters
+        ----------
+        spelling : Spelling
+        other, missing : int
+            Places of unknown and of missing values.
+        """
+        found = spelling.places(exact(self._raw))
+        return np.where(
+            found >= 0, found, np.where(found == MISSING_CELL, missing, other)
+        ).astype(np.intp)
+
+
+def as_array(raw: Any) -> np.ndarray:
+    """Return a raw column as float64, bool, datetime64[us] or object.
+
+    Parameters
+    ----------
+    raw : ndarray, Series, ChunkedArray or sequence
+        Of numpy, pandas, polars or pyarrow; only what a library is asked for is used
+        of it, so that none needs to be installed.
+    """
+    if hasattr(type(raw), "iloc"):
+        raw = _of_pandas(raw)
+    elif hasattr(type(raw), "to_physical"):
+        raw = _of_polars(raw)
+    elif hasattr(type(raw), "to_pylist"):
+        raw = _of_pyarrow(raw)
+    elif not isinstance(raw, np.ndarray):
+        raw = _objects(list(raw))
+    kind = raw.dtype.kind
+    if kind in "iuf":
+        with np.errstate(over="ignore"):  # long doubles become infinite, silently
+            return raw.astype(np.float64)
+    if kind == "M":
+        return microseconds(raw)
+    if kind == "m":  # astype(object) would make integers of nanoseconds
+        return _objects(list(raw))
+    return raw if kind in "bO" else raw.astype(object)
+
+
+def exact(raw: Any) -> np.ndarray:
+    """Return a raw column without a change of its numbers.
+
+    Integers stay integers, because float64 cannot hold all of them, and float32 stays
+    float32, of which 0.1 is another number in float64.
+
+    Parameters
+    ----------
+    raw : ndarray, Series, ChunkedArray or sequence
+        As for `as_array`.
+    """
+    if isinstance(raw, np.ndarray):
+        return raw if raw.dtype.kind in "iuf" else as_array(raw)
+    if hasattr(type(raw), "to_physical"):  # polars
+        if raw.dtype.is_integer() and raw.null_count():
+            return _objects(raw.to_list())
+        plain = raw.dtype.is_integer() or raw.dtype.is_float()
+        return raw.to_numpy() if plain else as_array(raw)
+    if hasattr(type(raw), "to_pylist"):
+        return _exact_of_pyarrow(raw)
+    if not hasattr(raw, "dtype"):
+        return as_array(raw)
+    if hasattr(raw.dtype, "categories"):  # one missing value makes floats of integers
+        categories = exact(raw.dtype.categories)
+        known = _objects([*categories, None])
+        return known[np.asarray(getattr(raw, "cat", raw).codes)]
+    if isinstance(raw.dtype, np.dtype):
+        return exact(raw.to_numpy())
+    kind = getattr(raw.dtype, "kind", "O")
+    if kind in "iu":
+        return raw.to_numpy(dtype=object) if raw.hasnans else raw.to_numpy()
+    if kind == "f":
+        dtype = getattr(raw.dtype, "numpy_dtype", getattr(raw.dtype, "subtype", None))
+        return raw.to_numpy(dtype=dtype, na_value=np.nan)
+    return as_array(raw)
+
+
+def _exact_of_pyarrow(column: Any) -> np.ndarray:
+    column, kind = _chunked(column), str(column.type)
+    if kind.startswith(("int", "uint")):
+        return _objects(column.to_pylist()) if column.null_count else column.to_numpy()
+    if kind.startswith(("float", "double", "halffloat")):
+        return column.to_numpy()
+    if kind.startswith(("time", "duration")) and not kind.startswith("timestamp"):
+        # Without nanoseconds, which Python's objects do not have.
+        micro = "duration[us]" if kind.startswith("duration") else "time64[us]"
+        wide = column.cast("time64[ns]") if kind.startswith("time32") else column
+        return _objects(wide.cast(micro, safe=False).to_pylist())
+    return as_array(column)
+
+
+def _objects(values: list) -> np.ndarray:
+    # np.array would make a table of lists of one length, and found[:] = values too.
+    return np.fromiter(values, dtype=object, count=len(values))
+
+
+def _of_pandas(series: Any) -> np.ndarray:
+    dtype = series.dtype
+    kind = getattr(dtype, "kind", "O")
+    if isinstance(dtype, np.dtype):
+        return series.to_numpy()
+    if kind in "iuf":
+        return series.to_numpy(dtype=np.float64, na_value=np.nan)
+    if kind == "M" and getattr(dtype, "tz", None) is not None:
+        # The clock beyond these years, or those of nanoseconds, would be an error.
+        utc = np.clip(microseconds(series.dt.tz_convert(None).to_numpy()), *_ZONED)
+        zoned = type(series)(utc).dt.tz_localize("UTC").dt.tz_convert(dtype.tz)
+        return zoned.dt.tz_localize(None).to_numpy()
+    try:
+        return series.to_numpy(dtype=object)
+    except Exception:  # text of pyarrow that is no UTF-8
+        pass
+    return _of_pyarrow(series.array.__arrow_array__())
+
+
+def _of_polars(series: Any) -> np.ndarray:
+    kind = type(series.dtype).__name__
+    if getattr(series.dtype, "time_zone", None) is not None:
+        if (unit := series.dtype.time_unit) != "ns":  # which hold no such years
+            ends = [side.astype(f"datetime64[{unit}]").astype(int) for side in _ZONED]
+            series = series.to_physical().clip(*map(int, ends)).cast(series.dtype)
+        series = series.dt.replace_time_zone(None)
+    if kind in ("Date", "Datetime") or (
+        series.dtype.is_numeric() and not series.dtype.is_decimal()
+    ):
+        return series.to_numpy()
+    return _objects(series.to_list())
+
+
+def _chunked(column: Any) -> Any:
+    """Return a column of pyarrow as what makes arrays of every type without a flag."""
+    import pyarrow
+
+    chunked = isinstance(column, pyarrow.ChunkedArray)
+    return column if chunked else pyarrow.chunked_array([column])
+
+
+def _of_pyarrow(column: Any) -> np.ndarray:
+    column, kind = _chunked(column), str(column.type)
+    if kind.startswith(("int", "uint", "float", "double", "halffloat")):
+        return column.to_numpy()
+    if kind.startswith(("date", "timestamp")):
+        if "tz=" in kind:
+            from pyarrow import compute
+
+            column = compute.local_timestamp(column)
+        return column.to_numpy()
+    if kind.startswith(("time", "duration")):  # to_pylist refuses some nanoseconds
+        unit = kind[kind.index("[") + 1 : kind.index("]")]
+        ticks = column.cast("int32" if kind.startswith("time32") else "int64")
+        days = ticks.to_numpy().astype(np.float64) / _PER_DAY[unit]
+        days[~column.is_valid().to_numpy()] = np.nan
+        return days * 24 if kind.startswith("time") else days
+    if kind.startswith(("string", "large_string", "dictionary<values=string")):
+        return arrow_texts(column)
+    return _objects(column.to_pylist())
+
+
+# Raw tables: their columns, and what the types of these say.
+
+
+# The one category of a column of Dask whose categories it has not read.
+_UNKNOWN = "__UNKNOWN_CATEGORIES__"
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a table of pandas, polars or pyarrow."""
+    return any(
+        hasattr(type(X), name) for name in ("iloc", "get_columns", "column_names")
+    )
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is an array or a frame of Dask; imports nothing."""
+    package = type(X).__module__.partition(".")[0]
+    return package in ("dask", "dask_expr") and hasattr(X, "to_delayed")
+
+
+def is_dask_frame(X: Any) -> bool:
+    """Whether X is a frame of Dask; imports nothing."""
+    return hasattr(type(X), "map_partitions") and hasattr(type(X), "divisions")
+
+
+def types_of(X: Any, declared: Collection = ()) -> Any:
+    """Return a table that has the names and the types of X; of Dask, two other rows.
+
+    Parameters
+    ----------
+    X : DataFrame, Table or array-like of shape (n_rows, n_features)
+    declared : collection of str, default=()
+        Columns whose categories are not those of the type.
+
+    Raises
+    ------
+    ValueError
+        Where Dask does not know the categories of another column.
+    """
+    if not is_dask_frame(X):
+        return X
+    unknown = [
+        name
+        for name, dtype in X.dtypes.items()
+        if name not in declared and _UNKNOWN in getattr(dtype, "categories", ())
+    ]
+    if unknown:
+        raise ValueError(
+            f"the categories of {unknown!r} are those that occur in each partition: "
+            "declare them, DeclaredEncoder(categories=...)."
+        )
+    return X._meta_nonempty
+
+
+def check_no_path(X: Any) -> None:
+    """Refuse the path of a table, which looks like text."""
+    if isinstance(X, (str, os.PathLike)):
+        raise TypeError(
+            "X is a path: pass a table, such as pandas.read_csv(path), or, without an "
+            "encoder, open_table(path) for a file that is larger than memory."
+        )
+
+
+def check_table(X: Any, least: int = 1) -> Any:
+    """Return X as a frame or as an array of two dimensions.
+
+    Parameters
+    ----------
+    X : DataFrame, Table or array-like of shape (n_rows, n_features)
+        Lists keep what they hold: numpy would turn a row of a number and a text into
+        two texts.
+    least : int, default=1
+        Number of rows that there have to be; 0 where the number may be private.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If X is sparse, lazy, read in blocks, not of two dimensions, complex, or empty.
+    """
+    check_no_path(X)
+    if isinstance(X, LargeTable):
+        raise TypeError(
+            "an encoder reads raw tables that are in memory, and X is read in blocks: "
+            "pass a frame, such as pandas.read_parquet(path), or encode the table "
+            "before, part by part, into a file."
+        )
+    if hasattr(type(X), "get_fragments"):
+        raise TypeError(
+            "an encoder reads raw tables that are in memory, and X is a data set of "
+            "pyarrow: pass X.to_table()."
+        )
+    if issparse(X):
+        raise TypeError(
+            "X is a sparse matrix: raw tables are dense, so pass a DataFrame or "
+            "X.toarray()."
+        )
+    if hasattr(type(X), "collect"):
+        raise TypeError("X is a lazy frame: pass X.collect().")
+    if not is_frame(X):
+        X = unmasked(X, as_objects=True)
+        if not hasattr(X, "__array__"):
+            X = np.array(X, dtype=object)
+        values = np.asarray(X)
+        if values.ndim < 2:  # scikit-learn would quote what it holds
+            raise ValueError(
+                "Expected 2D array as X, with rows of one length. Reshape your data to "
+                "(n_samples, n_features)."
+            )
+        if values.dtype.kind == "c":  # and here too
+            raise ValueError("Complex data not supported: pass real numbers.")
+        return check_array(
+            X, dtype=None, ensure_all_finite=False, ensure_min_samples=least
+        )
+    if len(X.shape) != 2:
+        raise ValueError("X is one column: pass a table, such as X.to_frame().")
+    n_rows, n_columns = X.shape
+    if n_rows < least or not n_columns:
+        raise ValueError(
+            f"X has {n_rows} sample(s) and {n_columns} feature(s): both must be at "
+            "least 1."
+        )
+    return X
+
+
+def column_labels(X: Any) -> list:
+    """Return the names of the columns of a frame."""
+    return list(getattr(X, "column_names", X.columns))
+
+
+def check_names(X: Any) -> None:
+    """Refuse a frame in which two columns have one name."""
+    if not is_frame(X):
+        return
+    seen: set[str] = set()
+    for name in map(str, column_labels(X)):
+        if name in seen:
+            raise ValueError(f"X has two columns {name!r}: rename one.")
+        seen.add(name)
+
+
+def raw_column(X: Any, place: int) -> Any:
+    """Return the column at a place."""
+    if hasattr(type(X), "iloc"):
+        return X.iloc[:, place]
+    if hasattr(type(X), "get_columns"):
+        return X.get_column(X.columns[place])
+    if hasattr(type(X), "column_names"):
+        return X.column(place)
+    return X[:, place]
+
+
+# What names of types begin with, of numpy, pandas, polars and pyarrow.
+_KINDS = (
+    ("datetime|date|timestamp", "date"),
+    ("period", "period"),
+    ("bool", "boolean"),
+    ("u?int[0-9]", "integer"),
+    ("float|double|halffloat|decimal", "number"),
+    # Months and years have no number of days.
+    (r"(?-i:timedelta64($|\[(generic|\d*[YM])\]))", "other"),
+    ("timedelta|duration", "duration"),
+    ("time", "time"),
+    ("complex|interval|month_day_nano_interval|list|struct|map|array", "other"),
+    ("large_list|fixed_size_list|list_view|run_end|union|extension|geometry", "other"),
+    ("object", "object"),
+    ("str|large_string|utf8|large_utf8|dictionary|categor|enum", "text"),
+    ("binary|large_binary", "text"),
+)
+
+
+def declared_levels(raw: Any) -> list | None:
+    """Return the categories that the type of a column declares, None if it does not.
+
+    Parameters
+    ----------
+    raw : ndarray, Series or ChunkedArray
+        Boolean, categorical of pandas, or Enum of polars. (Categorical of polars and
+        dictionaries of pyarrow hold the values that occur.)
+    """
+    if isinstance(raw, np.ndarray):
+        return [False, True] if raw.dtype.kind == "b" else None
+    dtype = getattr(raw, "dtype", getattr(raw, "type", None))
+    name = type(dtype).__name__
+    if name == "CategoricalDtype" or name == "Enum":
+        return list(exact(dtype.categories))
+    return [False, True] if str(dtype).lower().startswith("bool") else None
+
+
+def type_kind(raw: Any) -> str:
+    """Return what a type can hold, "" where nothing is known; looks at no value.
+
+    Returns
+    -------
+    kind : str
+        One of `_KINDS`. A categorical column has the kind of its categories, those of
+        objects that of text. "other" holds neither numbers nor dates nor text.
+    """
+    dtype = getattr(raw, "dtype", getattr(raw, "type", None))
+    if type(dtype).__name__ == "CategoricalDtype":
+        kind = type_kind(dtype.categories)
+        return "text" if kind in ("", "object") else kind
+    if type(dtype).__name__ == "SparseDtype":
+        dtype = dtype.subtype
+    name = str(dtype)
+    return next((kind for begin, kind in _KINDS if re.match(begin, name, re.I)), "")
+
+
+def warn_of_types(X: Any, reads: Mapping[int, str]) -> None:
+    """Warn of new columns of a type that holds nothing of what is declared.
+
+    No value is looked at. Libraries choose types by the values of a column, so that an
+    error would let one row decide about others.
+
+    Parameters
+    ----------
+    X : frame or ndarray of shape (n_rows, n_features)
+    reads : mapping of int to {"number", "date"}
+        What columns are read as, by their positions.
+    """
+    for place, what in reads.items():
+        kind = type_kind(raw_column(X, place))
+        if kind in _UNREADABLE[what]:
+            name = column_labels(X)[place] if is_frame(X) else place
+            warn_caller(
+                f"column {name!r} of X is declared as a {what}, and its type holds "
+                f"{_UNREADABLE[what][kind]}, which count as missing: pass it as in "
+                "fit.",
+                UtilityWarning,
+            )
+
+
+_MANY = "neither numbers nor dates"
+#: Types without a value of what a column is read as, but those of files.
+_UNREADABLE = {
+    "number": {"date": "dates", "period": "periods", "other": _MANY},
+    "date": {"duration": "durations", "time": "times of day", "other": _MANY},
+}
+
+
+# Checked tables of numbers, and targets.
+
 
 # Kept as they are: a float64 copy of X would double the memory of a fit.
 _DTYPES = [
@@ -45,6 +525,10 @@ _MISSING_LABELS = (
     "their own, or choose the records by public facts alone; dropping or filling them "
     "by what y holds would depend on private values."
 )
+_INFINITE_LABELS = (
+    "y contains infinity or a value too large for float64: replace such values by a "
+    "constant that is chosen without looking at the data."
+)
 _NO_TARGET = "y should be a 1d array of labels or of real numbers."
 _MIXED_NAMES = (
     "X has column names of several types, and only strings are understood as names: "
@@ -62,11 +546,6 @@ _INSTEAD = {
     "Input X contains infinity": (
         "Input X contains infinity or a value too large for float64: replace such "
         "values by a constant that is chosen without looking at the data."
-    ),
-    "Input y contains NaN": _MISSING_LABELS,
-    "Input y contains infinity": (
-        "y contains infinity or a value too large for float64: replace such values by "
-        "a constant that is chosen without looking at the data."
     ),
     "Feature names are only supported": _MIXED_NAMES,
     "Complex data not supported": "Complex data not supported: pass real numbers.",
@@ -96,51 +575,48 @@ def check_arrays(
 ):
     """Validate X (and y) with scikit-learn, keeping the dtype and hiding the data.
 
-    `finite=False` lets missing and infinite numbers of X pass: `check_finite` looks at
-    the public ones. `any_target=True` looks at the shape of y alone. `enough=False`
-    takes any number of rows: they are some of a table.
+    Parameters
+    ----------
+    finite : bool, default=True
+        False lets missing and infinite numbers of X pass: `check_finite` looks at the
+        public ones.
+    any_target : bool, default=False
+        Look at the shape of y alone.
+    enough : bool, default=True
+        False takes any number of rows: they are some of a table.
 
     Returns
     -------
     X : ndarray or canonical csr_array of shape (n_rows, n_features), or (X, y)
         A large table stays one: nothing is read but what `finite` asks for.
     """
-    X, y = unmasked(X), unmasked(y, as_objects=True)
-    if any_target and not (y is None or isinstance(y, str)):
-        X = check_arrays(
-            estimator,
-            X,
-            reset=reset,
-            accept_sparse=accept_sparse,
-            finite=finite,
-            enough=enough,
-        )
-        return X, shaped_target(y, X.shape[0])
+    X = unmasked(X)
     check_no_path(X)
     check_columns_of_frame(X)
     in_memory = type(X) is np.ndarray or hasattr(type(X), "iloc")
     if not in_memory and (table := large_table(X)) is not None:
-        return _checked_table(estimator, table, y, reset, finite)
-    if issparse(X) and not accept_sparse:
-        raise TypeError(
-            f"{type(estimator).__name__} needs a dense X, and this one is sparse: "
-            "pass X.toarray() if it fits, or leave this step out, because the linear "
-            "estimators take CSR and centre it without filling it in."
-        )
-    if _lacks_labels(y):
-        raise ValueError(_MISSING_LABELS)
-    settings = reset, accept_sparse, finite
-    checked = _validated(estimator, X, y, *settings, last=False)
-    if checked is None:
-        checked = _validated(estimator, _within_floats(X), y, *settings, given=X)
-    n_rows = (checked[0] if isinstance(checked, tuple) else checked).shape[0]
+        X = _checked_table(estimator, table, reset, finite)
+    else:
+        if issparse(X) and not accept_sparse:
+            raise TypeError(
+                f"{type(estimator).__name__} needs a dense X, and this one is sparse: "
+                "pass X.toarray() if it fits, or leave this step out, because the "
+                "linear estimators take CSR and centre it without filling it in."
+            )
+        X = _validated(estimator, X, reset, accept_sparse, finite)
+        X = _canonical(X, finite) if issparse(X) else X
     if enough:
-        _check_enough(estimator, n_rows, reset)
-    if not issparse(X):
-        return checked
-    if isinstance(checked, tuple):
-        return _canonical(checked[0], finite), checked[1]
-    return _canonical(checked, finite)
+        _check_enough(estimator, X.shape[0], reset)
+    if isinstance(y, str) and y == "no_validation":
+        return X
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is "
+            "None."
+        )
+    if any_target:
+        return X, shaped_target(y, X.shape[0])
+    return X, _complete_target(shaped_target(y, X.shape[0], as_objects=False))
 
 
 def check_columns_of_frame(
@@ -186,7 +662,7 @@ def _columns_of_kind(
     """Return the quoted names of the columns of a frame that are of a kind."""
     labels = column_labels(X)
     places = range(len(labels)) if places is None else places
-    found = [j for j in places if frame_kind(raw_column(X, j)) == kind]
+    found = [j for j in places if type_kind(raw_column(X, j)) == kind]
     return [repr(str(labels[j])) for j in found]
 
 
@@ -199,20 +675,6 @@ def kind_of(X: Any) -> str:
     return X.dtype.kind if isinstance(X, np.ndarray) else ""
 
 
-def frame_kind(raw: Any) -> str:
-    """Return the kind of a column by its type: `type_kind`, or "text" or "object"."""
-    if kind := type_kind(raw):
-        return kind
-    dtype = getattr(raw, "dtype", getattr(raw, "type", None))
-    name = str(dtype).lower()
-    if name.startswith("object"):
-        return "object"
-    return "text" if name.startswith(_TEXTS) else ""
-
-
-# What names of types of text begin with.
-_TEXTS = ("str", "string", "large_string", "utf8", "large_utf8", "dictionary")
-_TEXTS += ("category", "categorical", "enum", "binary", "large_binary")
 _ENCODE = "encoder=DeclaredEncoder({}) declares them"
 #: What columns hold that are no numbers, and what to do.
 _NOT_NUMBERS = {
@@ -267,7 +729,7 @@ def _frame_of_numbers(X: Any, bounds: Any, finite: bool) -> Any:
     found = {}
     for place in range(X.shape[1]):
         raw = raw_column(X, place)
-        kind = frame_kind(raw)
+        kind = type_kind(raw)
         if kind in ("duration", "time"):
             found[place] = Column(raw).read("number")
         elif kind == "object" and place in declared:
@@ -354,7 +816,7 @@ def numeric_target(y: Any) -> Any:
         raw = raw_column(y, 0)
     if getattr(raw, "ndim", 1) != 1:
         return y
-    kind = frame_kind(raw)
+    kind = type_kind(raw)
     if kind in ("duration", "time"):
         return Column(raw).read("number")
     if kind in ("date", "period", "other") and kind_of(raw) != "c":
@@ -366,28 +828,25 @@ def numeric_target(y: Any) -> Any:
     return Column(raw).values if kind == "text" and not is_array else y
 
 
-def _checked_table(estimator, X: LargeTable, y, reset: bool, finite: bool):
-    """Return a large table of numbers, or (X, y), as `check_arrays` does."""
-    if _lacks_labels(y):
-        raise ValueError(_MISSING_LABELS)
+def _checked_table(estimator, X: LargeTable, reset: bool, finite: bool) -> LargeTable:
+    """Return a large table of numbers, as `check_arrays` does."""
     if X.dtype.kind not in "biuf":
         raise ValueError(_not_numeric(X))
     if X.dtype not in _DTYPES:
         X = X.after(lambda block: block.astype(np.float64), np.float64)
     if reset:
-        # Zeros without memory: their shape is looked at, and y.
+        # Zeros without memory: their shape is looked at.
         zeros = np.broadcast_to(np.float64(0), X.shape)
-        checked = _validated(estimator, zeros, y, reset, False, finite=False)
+        _validated(estimator, zeros, reset, False, False)
         if X.names is not None:
             estimator.feature_names_in_ = np.array(X.names, dtype=object)
         if X.on_disk:
             check_room(X.shape[0], X.shape[1] + 1)
     else:
         _check_columns(estimator, X)
-    _check_enough(estimator, X.shape[0], reset)
     if finite:
         check_finite(X, np.ones(X.shape[1], dtype=bool))
-    return (X, checked[1]) if reset and isinstance(checked, tuple) else X
+    return X
 
 
 def _not_numeric(X: LargeTable) -> str:
@@ -395,7 +854,7 @@ def _not_numeric(X: LargeTable) -> str:
     names = getattr(X.source, "no_numbers", ())
     if not names:
         return _NOT_NUMERIC
-    listed = ", ".join(map(repr, names[:5])) + ", ..." * (len(names) > 5)
+    listed = _listed(list(map(repr, names)))
     return (
         f"X has {len(names)} column(s) of a type that is no number: {listed}; drop "
         "them, X.drop(name), or encode them over declared or public categories before."
@@ -460,19 +919,11 @@ def either(one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | Non
 
 
 def _validated(
-    estimator,
-    X,
-    y,
-    reset: bool,
-    accept_sparse: bool,
-    finite: bool,
-    last: bool = True,
-    given: Any = None,
+    estimator, X, reset: bool, accept_sparse: bool, finite: bool, given: Any = None
 ):
-    """Return what scikit-learn makes of X and y; its errors without a datum.
+    """Return what scikit-learn makes of X; its errors without a datum.
 
-    `last=False` returns None where a number beyond the floats may be why not. `given`
-    is the X of the user, where that is another one.
+    `given` is the X of the user, where that is another one.
     """
     try:
         # A sum that overflows in the check for finite numbers would warn.
@@ -480,7 +931,6 @@ def _validated(
             return validate_data(
                 estimator,
                 X,
-                y,
                 reset=reset,
                 dtype=_DTYPES,
                 ensure_min_samples=0,
@@ -488,15 +938,23 @@ def _validated(
                 accept_sparse="csr" if accept_sparse else False,
             )
     except Exception as error:
-        alone = error.__cause__ is None and error.__context__ is None
-        if alone and _QUOTES_NOTHING.match(str(error)):
+        if _quotes_nothing(error):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
         text = str(error)
-    if not last and not any(text.startswith(start) for start in _INSTEAD):
-        return None
     # Outside the handler, so that the original is not kept as a context either.
-    raise kind(_without_data(text, X if given is None else given))
+    for start, ours in _INSTEAD.items():
+        if text.startswith(start):
+            raise kind(ours)
+    if given is None:  # a number beyond the floats may be why
+        settings = reset, accept_sparse, finite
+        return _validated(estimator, _within_floats(X), *settings, given=X)
+    raise kind(_not_numbers(given))
+
+
+def _quotes_nothing(error: Exception) -> bool:
+    alone = error.__cause__ is None and error.__context__ is None
+    return alone and _QUOTES_NOTHING.match(str(error)) is not None
 
 
 def _within_floats(X):
@@ -514,20 +972,23 @@ def _within_floats(X):
     return X
 
 
-def shaped_target(y, n_rows: int) -> np.ndarray:
+def shaped_target(y, n_rows: int, as_objects: bool = True) -> np.ndarray:
     """Return y as an array of shape (n_rows,), whatever it holds.
 
-    The type of a list is that of no entry.
+    Parameters
+    ----------
+    y : array-like
+    n_rows : int
+    as_objects : bool, default=True
+        Whether the type of a list is that of no entry.
     """
     try:
         y = unmasked(y, as_objects=True)
-        if isinstance(y, (list, tuple)):  # or one entry would decide the type of all
-            y = np.array(y, dtype=object)
+        if as_objects and isinstance(y, (list, tuple)):
+            y = np.array(y, dtype=object)  # or one entry would decide the type of all
         y = column_or_1d(y, warn=True)
     except Exception as error:
-        text = str(error)
-        alone = error.__cause__ is None and error.__context__ is None
-        if alone and _QUOTES_NOTHING.match(text):
+        if _quotes_nothing(error):
             raise
     else:
         if len(y) == n_rows:
@@ -539,6 +1000,21 @@ def shaped_target(y, n_rows: int) -> np.ndarray:
     raise ValueError(_NO_TARGET)
 
 
+def _complete_target(y: np.ndarray) -> np.ndarray:
+    """Return y, or refuse entries that are missing or infinite."""
+    kind = y.dtype.kind
+    if kind == "c":
+        raise ValueError(_INSTEAD["Complex data not supported"])
+    if kind not in "biufSU" and any(map(is_missing, y)):
+        raise ValueError(_MISSING_LABELS)
+    if kind == "f":
+        if np.isnan(y).any():
+            raise ValueError(_MISSING_LABELS)
+        if np.isinf(y).any():
+            raise ValueError(_INFINITE_LABELS)
+    return y
+
+
 def _canonical(X, finite: bool) -> csr_array:
     """Return CSR rows whose column numbers increase, each within X and once.
 
@@ -546,7 +1022,11 @@ def _canonical(X, finite: bool) -> csr_array:
     norm. What the object says of itself is not believed.
     """
     X = csr_array((X.data, X.indices, X.indptr), shape=X.shape)
-    if not _well_formed(X):
+    valid = False
+    with contextlib.suppress(ValueError):  # which may quote an entry
+        X.check_format(full_check=True)
+        valid = True
+    if not valid:
         raise ValueError(
             "This X is not valid CSR: row pointers must increase, and column numbers "
             "lie within the columns; rebuild it, from COO for example."
@@ -559,20 +1039,6 @@ def _canonical(X, finite: bool) -> csr_array:
     return X
 
 
-def _well_formed(X: csr_array) -> bool:
-    try:
-        X.check_format(full_check=True)
-    except ValueError:
-        return False
-    return True
-
-
-def _without_data(text: str, X: Any) -> str:
-    """Return what to say instead of an error that quotes a value."""
-    found = (ours for start, ours in _INSTEAD.items() if text.startswith(start))
-    return next(found, None) or _not_numbers(X)
-
-
 def _check_enough(estimator, n_rows: int, reset: bool) -> None:
     """Refuse tables without enough rows, where the number of rows is public."""
     relation = getattr(estimator, "neighboring_relation", None)
@@ -583,18 +1049,3 @@ def _check_enough(estimator, n_rows: int, reset: bool) -> None:
         raise ValueError(
             f"X holds {n_rows} sample(s), and {verb}: check what selected the rows."
         )
-
-
-def _lacks_labels(y) -> bool:
-    """Whether an entry of y is missing.
-
-    Of those scikit-learn speaks as of values of X, or of an unknown type of labels.
-    """
-    kind = getattr(getattr(y, "dtype", None), "kind", "O")
-    if y is None or isinstance(y, str) or kind in "biufcSU":
-        return False
-    try:
-        values = np.asarray(y, dtype=object)
-    except (TypeError, ValueError):
-        return False
-    return values.ndim == 1 and any(map(is_missing, values))

@@ -27,7 +27,7 @@ from skfdp.data._basis import (
     automatic_knots,
     spread_knots,
 )
-from skfdp.data._values import (
+from skfdp.data.arrays import (
     Column,
     check_names,
     check_table,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.data._values import check_names, check_no_path
+from skfdp.data.arrays import check_names, check_no_path
 from skfdp.data.validation import is_missing, unmasked
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.checks import shown

@@ -23,8 +23,13 @@ from sklearn.utils.validation import (
 
 from skfdp.addresses import public
 from skfdp.base import PrivateClassifier, PrivateEstimator
-from skfdp.data._values import as_array, is_frame, raw_column
-from skfdp.data.arrays import check_arrays, shaped_target
+from skfdp.data.arrays import (
+    as_array,
+    check_arrays,
+    is_frame,
+    raw_column,
+    shaped_target,
+)
 from skfdp.data.columns import target_name
 from skfdp.data.sources import whole_table
 from skfdp.data.target import Labels, check_recoded, encode_any, encode_labels

@@ -12,14 +12,14 @@ import numpy as np
 from scipy.sparse import issparse
 from scipy.special import expit, ndtr
 
-from skfdp.data._values import (
+from skfdp.data.arrays import (
     check_names,
     check_no_path,
     column_labels,
     is_frame,
     raw_column,
+    shaped_target,
 )
-from skfdp.data.arrays import shaped_target
 from skfdp.data.columns import column_names, name_facts, target_name
 from skfdp.data.target import encode_any, number
 from skfdp.data.units import Units

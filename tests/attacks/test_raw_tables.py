@@ -13,7 +13,7 @@ from skfdp import (
     FeatureDPLogisticRegression,
     report,
 )
-from skfdp.data._values import Column
+from skfdp.data.arrays import Column
 from skfdp.data.target import spelling_of
 from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy.assumptions import CATEGORIES_OF_TYPES

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from skfdp import DeclaredEncoder
-from skfdp.data._values import Column, as_array
+from skfdp.data.arrays import Column, as_array
 from skfdp.data.target import MISSING_CELL, moment, number, spelling_of
 
 DECLARED = {

@@ -10,7 +10,7 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyLedger  # noqa: E402
-from skfdp.dask_tables import ClusterPlaces  # noqa: E402
+from skfdp.dask_tables import WorkerPartitions  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning"),
@@ -92,7 +92,7 @@ def test_a_killed_worker_changes_neither_result_nor_ledger(
 ):
     wanted = in_process(monkeypatch, **changes)
     pids = client.run(os.getpid)
-    calls, total = [], ClusterPlaces.total
+    calls, total = [], WorkerPartitions.total
 
     def dying(self, *args):
         calls.append(args)
@@ -100,7 +100,7 @@ def test_a_killed_worker_changes_neither_result_nor_ledger(
             os.kill(next(iter(pids.values())), 9)
         return total(self, *args)
 
-    monkeypatch.setattr(ClusterPlaces, "total", dying)
+    monkeypatch.setattr(WorkerPartitions, "total", dying)
     ledger = PrivacyLedger()
     found = model(ledger=ledger, **changes).fit(ROWS, TARGET)
     np.testing.assert_array_equal(found.coef_, wanted.coef_)
@@ -115,21 +115,21 @@ def test_a_killed_worker_changes_neither_result_nor_ledger(
 
 
 def test_names_of_tasks_and_the_scheduler_tell_nothing(client, cluster, monkeypatch):
-    seen, total = [], ClusterPlaces.total
+    seen, total = [], WorkerPartitions.total
 
     def listening(self, name, theta, batch, unit):
         seen.append((batch, [str(key) for key in cluster.scheduler.tasks]))
         return total(self, name, theta, batch, unit)
 
-    monkeypatch.setattr(ClusterPlaces, "total", listening)
+    monkeypatch.setattr(WorkerPartitions, "total", listening)
     model(**POISSON).fit(ROWS, TARGET)
     assert not left_behind(cluster)
     log = str(list(cluster.scheduler.transition_log)) + str(client.get_events())
-    keys = {coins for batch, _ in seen if batch for coins in map(batch.of, range(3))}
+    keys = {draw for batch, _ in seen if batch for draw in map(batch.of, range(3))}
     assert len(keys) == 3 * POISSON["max_iter"]
     names = " ".join(name for _, tasks in seen for name in tasks)
-    for coins in keys:
-        for shown in (str(coins.key), f"{coins.key:x}"):
+    for draw in keys:
+        for shown in (str(draw.key), f"{draw.key:x}"):
             assert shown not in names and shown not in log
     # A step is no task: it leaves no trace but in the memory of its worker.
     assert len({tuple(sorted(tasks)) for _, tasks in seen}) == 1
@@ -148,7 +148,7 @@ def test_errors_of_partitions_are_raised_here(client, cluster):
 
 
 def test_a_step_that_is_asked_for_twice_has_one_answer(client, cluster, monkeypatch):
-    wanted, called = in_process(monkeypatch, **POISSON), ClusterPlaces._called
+    wanted, called = in_process(monkeypatch, **POISSON), WorkerPartitions._called
 
     def twice(self, verb, arguments):
         first = called(self, verb, arguments) if verb == "total" else None
@@ -157,21 +157,20 @@ def test_a_step_that_is_asked_for_twice_has_one_answer(client, cluster, monkeypa
             np.testing.assert_array_equal(first, found)
         return found
 
-    monkeypatch.setattr(ClusterPlaces, "_called", twice)
+    monkeypatch.setattr(WorkerPartitions, "_called", twice)
     found = model(**POISSON).fit(ROWS, TARGET)
     np.testing.assert_array_equal(found.coef_, wanted.coef_)
 
 
 def test_a_cluster_that_cannot_answer_ends_the_fit(client, cluster, monkeypatch):
-    monkeypatch.setattr(ClusterPlaces, "_asked", lambda *args: 1 / 0)
+    monkeypatch.setattr(WorkerPartitions, "_asked", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         model().fit(ROWS, TARGET)
 
-    class Gone:
-        def result(self):
-            raise OSError("no worker")
+    def gone(self, numbers, *args):
+        return {}, {number: OSError("no worker") for number in numbers}
 
-    monkeypatch.setattr(ClusterPlaces, "_asked", lambda *args: Gone())
+    monkeypatch.setattr(WorkerPartitions, "_asked", gone)
     with pytest.raises(RuntimeError, match="3 partition.s. could not be asked on any"):
         model().fit(ROWS, TARGET)
     assert not left_behind(cluster)

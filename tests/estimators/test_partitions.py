@@ -19,16 +19,15 @@ from skfdp import (  # noqa: E402
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
     PrivacyLedger,
+    dask_tables,
 )
-from skfdp import dask_tables as places_module  # noqa: E402
 from skfdp.dask_tables import (  # noqa: E402
-    RAW,
-    Failure,
+    ROWS,
+    Partition,
     PartitionBatches,
     PublicTable,
-    Shelf,
 )
-from skfdp.mechanisms import release as desk  # noqa: E402
+from skfdp.mechanisms import release  # noqa: E402
 from skfdp.mechanisms.release import PoissonBatches  # noqa: E402
 from skfdp.privacy.assumptions import SAME_PARTITIONS  # noqa: E402
 
@@ -60,7 +59,7 @@ def regressor(kind=DPSGDFRegressor, **changes):
     return kind(**{**settings, "random_state": 1, **changes})
 
 
-def told(found):
+def reported(found):
     """Return a report or plan as values, but for what is assumed of collections."""
     values = found.to_dict()
     texts = [one["text"] for one in values["assumptions"]]
@@ -76,8 +75,8 @@ def the_same(make, X, y, **collections):
     apart.fit(collections.get("X", None) or collection(X), collection(np.asarray(y)))
     for name in alone._released:
         np.testing.assert_array_equal(getattr(alone, name), getattr(apart, name))
-    assert told(alone.privacy_) == (told(apart.privacy_)[0], False)
-    assert told(apart.privacy_)[1]
+    assert reported(alone.privacy_) == (reported(apart.privacy_)[0], False)
+    assert reported(apart.privacy_)[1]
     return apart
 
 
@@ -170,10 +169,10 @@ def test_poisson_batches_are_those_of_the_partitions(monkeypatch, changes):
     table[::7, 1] = np.nan  # void without bounds
     settings = {"solver": "dp-sgd", "batch_size": 100, "max_iter": 12, **changes}
     apart = classifier(**settings).fit(collection(table), collection(LABELS))
-    monkeypatch.setattr(desk, "PoissonBatches", Union)
+    monkeypatch.setattr(release, "PoissonBatches", Union)
     alone = classifier(**settings).fit(table, LABELS)
     np.testing.assert_array_equal(alone.coef_, apart.coef_)
-    monkeypatch.setattr(desk, "PoissonBatches", PoissonBatches)
+    monkeypatch.setattr(release, "PoissonBatches", PoissonBatches)
     other = classifier(**settings).fit(table, LABELS)
     assert not np.array_equal(other.coef_, apart.coef_)
 
@@ -196,10 +195,10 @@ def test_batches_are_poisson_and_drawn_as_often_as_asked():
 
 def test_no_key_is_shown():
     batch = PartitionBatches(np.random.default_rng(0), 10, 0.5).draw()
-    coins = batch.of(0)
-    shown = repr(batch) + str(batch) + repr(coins) + str([coins])
-    assert str(coins.key) not in shown and repr(batch._key)[2:-1] not in shown
-    assert coins.key != batch.of(1).key
+    draw = batch.of(0)
+    shown = repr(batch) + str(batch) + repr(draw) + str([draw])
+    assert str(draw.key) not in shown and repr(batch._key)[2:-1] not in shown
+    assert draw.key != batch.of(1).key
 
 
 def test_malformed_values_are_those_of_their_partition():
@@ -231,9 +230,9 @@ def test_frames_have_names():
     apart = classifier(**model).fit(rows, target)
     np.testing.assert_array_equal(alone.coef_, apart.coef_)
     assert list(apart.feature_names_in_) == list("abcde")
-    assert told(alone.privacy_) == (told(apart.privacy_)[0], False)
-    assert told(apart.privacy_)[1]
-    assert told(alone.plan(table, y))[0] == told(apart.plan(rows, target))[0]
+    assert reported(alone.privacy_) == (reported(apart.privacy_)[0], False)
+    assert reported(apart.privacy_)[1]
+    assert reported(alone.plan(table, y))[0] == reported(apart.plan(rows, target))[0]
 
 
 @pytest.mark.parametrize("public", [None, ["a", "text"]])
@@ -258,7 +257,7 @@ def test_the_encoder_takes_frames_of_dask():
     np.testing.assert_array_equal(apart.fit_transform(rows).compute(), found.compute())
 
 
-class Answers(places_module.Places):
+class Answers(dask_tables.Partitions):
     """Keeps whatever leaves the partitions before the first sum."""
 
     heard: list = []
@@ -273,10 +272,8 @@ class Answers(places_module.Places):
 
 
 def heard(monkeypatch, table, y, **changes):
-    from skfdp import dask_tables as here
-
     Answers.heard = kept = []
-    monkeypatch.setattr(here, "Places", Answers)
+    monkeypatch.setattr(dask_tables, "Partitions", Answers)
     model = classifier(**{"random_state": None, **changes})
     model.fit(collection(table), collection(y))
     assert Answers.heard is None
@@ -373,16 +370,20 @@ def test_errors_of_partitions_quote_nothing():
     assert not ledger.entries
 
 
-def test_shelves_return_what_went_wrong():
-    def fails(kept):
-        raise kept
+@pytest.mark.parametrize("kind", [ValueError, TypeError, KeyError, UnicodeError])
+def test_partitions_return_what_went_wrong(kind):
+    """Of errors of other types than ours, which libraries raise, not even the type."""
 
-    shelf = Shelf(ValueError("of ours"))
-    assert shelf.ask(RAW, lambda raw: fails(raw[0])) == Failure(ValueError, "of ours")
-    shelf = Shelf(KeyError("a secret"))
-    found = shelf.ask(RAW, lambda raw: fails(raw[0]))
-    assert found.kind is RuntimeError
-    assert "secret" not in found.text and "KeyError" not in found.text
+    def fails(raw):
+        raise raw[0]
+
+    found = Partition(kind("a sentence")).answer("ask", ROWS, fails)
+    if kind in (ValueError, TypeError):
+        assert type(found) is kind and str(found) == "a sentence"
+    else:
+        assert type(found) is RuntimeError
+        assert "sentence" not in str(found) and kind.__name__ not in str(found)
+    assert found.__context__ is None and found.__traceback__ is None
 
 
 def test_a_public_table_has_no_private_columns():

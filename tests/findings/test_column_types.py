@@ -21,7 +21,7 @@ from skfdp import (
     private_bounds,
     private_score,
 )
-from skfdp.data._values import Column
+from skfdp.data.arrays import Column
 
 N = 200
 DAYS = np.random.default_rng(0).integers(1, 40, N)

@@ -221,7 +221,7 @@ TIMES = [datetime.time(6, 30), None, datetime.time(23)]
     ids=["objects", "polars", "time64", "time32"],
 )
 def test_f08_times_of_day_are_hours(column):
-    from skfdp.data._values import Column
+    from skfdp.data.arrays import Column
 
     np.testing.assert_array_equal(Column(column).read("number"), [6.5, np.nan, 23])
 
@@ -230,7 +230,7 @@ PERIODS = pd.Series(pd.period_range("2020-01", periods=3, freq="M"))
 
 
 def test_f08_periods_begin_with_their_first_moment():
-    from skfdp.data._values import Column
+    from skfdp.data.arrays import Column
 
     days = Column(PERIODS).read("date")
     starts = np.array(["2020-01-01", "2020-02-01", "2020-03-01"], "M8[D]")

@@ -619,7 +619,7 @@ def test_errors_of_a_graph_on_a_cluster_are_withheld():
             raise KeyError(SECRET)
 
     with pytest.raises(RuntimeError, match="^a partition .* withheld .*see it.$") as e:
-        cluster.ClusterPlaces(Client(), [(X, Y)])
+        cluster.WorkerPartitions(Client(), [(X, Y)])
     assert e.value.__context__ is None
     assert SECRET not in str(e.value) and "KeyError" not in str(e.value)
 
