@@ -77,14 +77,7 @@ class PartitionBatch:
 class PartitionBatches:
     """Batches that each row enters independently with probability `rate`.
 
-    Parameters
-    ----------
-    generator : Generator
-        A private stream, which nothing public shares.
-    n_rows : int
-        Of all partitions.
-    rate : float
-        Probability of each row, in (0, 1].
+    `generator` is a private stream, which nothing public shares.
 
     Notes
     -----
@@ -124,11 +117,6 @@ _ATTEMPTS = 5
 
 class Partition:
     """The rows of one partition, and what is made of them, where they are.
-
-    Parameters
-    ----------
-    X, y
-        The partition as the user's collection has it. It stays here.
 
     Notes
     -----
@@ -182,12 +170,7 @@ class Partition:
 
 
 class Partitions:
-    """Partitions in this process.
-
-    Parameters
-    ----------
-    parts : sequence of (X, y)
-    """
+    """Partitions ``(X, y)`` in this process."""
 
     def __init__(self, parts: Sequence[tuple[Any, Any]]):
         self._partitions: list[Any] = [Partition(*part) for part in parts]
@@ -205,16 +188,8 @@ class Partitions:
     ) -> str:
         """Keep what a function makes of something kept, in every partition.
 
-        Parameters
-        ----------
-        make : callable
-            It can be pickled.
-        source : str
-            Name of what it is made of.
-        per_row : sequence of dict, default=None
-            Further arguments, those of each partition.
-        name : str, default=None
-            Of what is made; None: a new one, which is returned.
+        `make` can be pickled; `per_row` are further arguments, those of each partition.
+        The name of what is made is returned: a new one, if none is given.
         """
         name = f"made {next(self._names)}" if name is None else name
         given = [{}] * len(self) if per_row is None else per_row
@@ -259,12 +234,6 @@ class WorkerPartitions(Partitions):
 
     Each is an actor: after it is made, this process asks the worker that has it, and no
     task, no name of one and no log of the scheduler says more than that it exists.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    parts : sequence of (Delayed, Delayed or None)
-        The partitions of X and y.
 
     Notes
     -----
@@ -569,10 +538,7 @@ def _sample_of(collection: Any) -> Any:
 def computed(*tables: Any) -> tuple[Any, ...]:
     """Return what Dask collections hold, also those in lists, and others as given.
 
-    Raises
-    ------
-    RuntimeError
-        Instead of any error of the user's graph, which may quote a cell.
+    Any error of the user's graph is withheld, because it may quote a cell.
     """
     import dask
 
@@ -638,16 +604,8 @@ def on_records(
 ) -> Any:
     """Return what `use` makes of the records of a Dask collection.
 
-    Parameters
-    ----------
-    estimator : TableEstimator
-        It learns the names of columns, as from any table.
-    use : callable
-    X, y
-        As for `TableEstimator._records`.
-    planning : bool
-    of_rows
-        Weights and groups, for which there is no way yet.
+    The estimator learns the names of columns, as from any table. `of_rows` are weights
+    and groups, for which there is no way yet.
 
     Notes
     -----
@@ -670,8 +628,8 @@ def on_records(
 def check_method(method: Any) -> None:
     """Refuse partitions where a method needs the rows in one place.
 
-    A method says what for: ``needs_whole_table() -> str or None``. Of one that says
-    nothing, it is the method itself.
+    It says what for by ``needs_whole_table() -> str or None``; of a method without it,
+    that is the method itself.
     """
     asked = getattr(method, "needs_whole_table", None)
     reason = f"{type(method).__name__} is a method that" if asked is None else asked()
@@ -803,15 +761,8 @@ def _records_of_partition(
 ) -> Records:
     """Return the records of a partition ``(X, y)``, as those of the whole table are.
 
-    Parameters
-    ----------
-    raw : (X, y)
-    estimator : TableEstimator
-        It knows the columns, and the fitted encoder.
-    none : Records
-        What is known of the whole table, without rows.
-    planning : bool
-        Look at nothing private.
+    The estimator knows the columns, and the fitted encoder; `none` is what is known of
+    the whole table, without rows. `planning` looks at nothing private.
     """
     (X, y), public = raw, none.public
     if not X.shape[0]:

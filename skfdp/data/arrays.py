@@ -52,13 +52,7 @@ _PER_DAY = {"s": 86_400, "ms": 86_400e3, "us": 86_400e6, "ns": 86_400e9}
 
 
 class Column:
-    """Raw column, read as what its blocks need, and only once.
-
-    Parameters
-    ----------
-    raw : ndarray, Series, ChunkedArray or sequence
-        Of numpy, pandas, polars or pyarrow.
-    """
+    """Raw column of any library, read as what its blocks need, and only once."""
 
     def __init__(self, raw: Any):
         self._raw = raw
@@ -88,11 +82,8 @@ class Column:
     def read(self, what: str) -> np.ndarray:
         """Return float64 with NaN for missing and unreadable values.
 
-        Parameters
-        ----------
-        what : {"number", "date", "month", "weekday"}
-            Dates are days since 1970-01-01, with fractions; months run from 0 to 11
-            and weekdays from 0, Monday, to 6.
+        A "date" is days since 1970-01-01, with fractions; a "month" is from 0 to 11,
+        and a "weekday" from 0, Monday, to 6.
         """
         if what == "number":
             return self._numbers
@@ -108,11 +99,7 @@ class Column:
     def places(self, spelling: Spelling, other: int, missing: int) -> np.ndarray:
         """Return the place of each value among declared categories.
 
-        Parameters
-        ----------
-        spelling : Spelling
-        other, missing : int
-            Places of unknown and of missing values.
+        `other` and `missing` are the places of unknown and of missing values.
         """
         found = spelling.places(exact(self._raw))
         return np.where(
@@ -121,82 +108,38 @@ class Column:
 
 
 def as_array(raw: Any) -> np.ndarray:
-    """Return a raw column as float64, bool, datetime64[us] or object.
-
-    Parameters
-    ----------
-    raw : ndarray, Series, ChunkedArray or sequence
-        Of numpy, pandas, polars or pyarrow; only what a library is asked for is used
-        of it, so that none needs to be installed.
-    """
-    if hasattr(type(raw), "iloc"):
-        raw = _of_pandas(raw)
-    elif hasattr(type(raw), "to_physical"):
-        raw = _of_polars(raw)
-    elif hasattr(type(raw), "to_pylist"):
-        raw = _of_pyarrow(raw)
-    elif not isinstance(raw, np.ndarray):
-        raw = _objects(list(raw))
-    kind = raw.dtype.kind
-    if kind in "iuf":
-        with np.errstate(over="ignore"):  # long doubles become infinite, silently
-            return raw.astype(np.float64)
-    if kind == "M":
-        return microseconds(raw)
-    if kind == "m":  # astype(object) would make integers of nanoseconds
-        return _objects(list(raw))
-    return raw if kind in "bO" else raw.astype(object)
+    """Return a raw column as float64, bool, datetime64[us] or object."""
+    if hasattr(type(raw), "to_pylist") and type_kind(raw) in ("time", "duration"):
+        return _hours_or_days(_chunked(raw))
+    found = exact(raw)
+    if found.dtype.kind not in "iuf":
+        return found
+    with np.errstate(over="ignore"):  # long doubles become infinite, silently
+        return found.astype(np.float64)
 
 
 def exact(raw: Any) -> np.ndarray:
-    """Return a raw column without a change of its numbers.
+    """Return a raw column without a change of its numbers; see `as_array`.
 
     Integers stay integers, because float64 cannot hold all of them, and float32 stays
-    float32, of which 0.1 is another number in float64.
-
-    Parameters
-    ----------
-    raw : ndarray, Series, ChunkedArray or sequence
-        As for `as_array`.
+    float32, of which 0.1 is another number in float64. Only what a library is asked for
+    is used of it, so that none needs to be installed.
     """
     if isinstance(raw, np.ndarray):
-        return raw if raw.dtype.kind in "iuf" else as_array(raw)
-    if hasattr(type(raw), "to_physical"):  # polars
-        if raw.dtype.is_integer() and raw.null_count():
-            return _objects(raw.to_list())
-        plain = raw.dtype.is_integer() or raw.dtype.is_float()
-        return raw.to_numpy() if plain else as_array(raw)
-    if hasattr(type(raw), "to_pylist"):
-        return _exact_of_pyarrow(raw)
-    if not hasattr(raw, "dtype"):
-        return as_array(raw)
-    if hasattr(raw.dtype, "categories"):  # one missing value makes floats of integers
-        categories = exact(raw.dtype.categories)
-        known = _objects([*categories, None])
-        return known[np.asarray(getattr(raw, "cat", raw).codes)]
-    if isinstance(raw.dtype, np.dtype):
-        return exact(raw.to_numpy())
-    kind = getattr(raw.dtype, "kind", "O")
-    if kind in "iu":
-        return raw.to_numpy(dtype=object) if raw.hasnans else raw.to_numpy()
-    if kind == "f":
-        dtype = getattr(raw.dtype, "numpy_dtype", getattr(raw.dtype, "subtype", None))
-        return raw.to_numpy(dtype=dtype, na_value=np.nan)
-    return as_array(raw)
-
-
-def _exact_of_pyarrow(column: Any) -> np.ndarray:
-    column, kind = _chunked(column), str(column.type)
-    if kind.startswith(("int", "uint")):
-        return _objects(column.to_pylist()) if column.null_count else column.to_numpy()
-    if kind.startswith(("float", "double", "halffloat")):
-        return column.to_numpy()
-    if kind.startswith(("time", "duration")) and not kind.startswith("timestamp"):
-        # Without nanoseconds, which Python's objects do not have.
-        micro = "duration[us]" if kind.startswith("duration") else "time64[us]"
-        wide = column.cast("time64[ns]") if kind.startswith("time32") else column
-        return _objects(wide.cast(micro, safe=False).to_pylist())
-    return as_array(column)
+        found = raw
+    elif hasattr(type(raw), "to_physical"):
+        found = _of_polars(raw)
+    elif hasattr(type(raw), "to_pylist"):
+        found = _of_pyarrow(_chunked(raw))
+    else:
+        found = _of_pandas(raw) if hasattr(raw, "dtype") else _objects(list(raw))
+    if found.dtype.kind in "iufbO":
+        return found
+    if found.dtype.kind == "M":
+        return microseconds(found)
+    if found.dtype.kind == "m":  # astype(object) would make integers of nanoseconds
+        return _objects(list(found))
+    return found.astype(object)
 
 
 def _objects(values: list) -> np.ndarray:
@@ -204,35 +147,38 @@ def _objects(values: list) -> np.ndarray:
     return np.fromiter(values, dtype=object, count=len(values))
 
 
-def _of_pandas(series: Any) -> np.ndarray:
-    dtype = series.dtype
+def _of_pandas(raw: Any) -> np.ndarray:
+    dtype = raw.dtype
+    if hasattr(dtype, "categories"):  # one missing value makes floats of integers
+        known = _objects([*exact(dtype.categories), None])
+        return known[np.asarray(getattr(raw, "cat", raw).codes)]
     kind = getattr(dtype, "kind", "O")
     if isinstance(dtype, np.dtype):
-        return series.to_numpy()
-    if kind in "iuf":
-        return series.to_numpy(dtype=np.float64, na_value=np.nan)
-    if kind == "M" and getattr(dtype, "tz", None) is not None:
+        return raw.to_numpy()
+    if kind in "iu":
+        return raw.to_numpy(dtype=object) if raw.hasnans else raw.to_numpy()
+    if kind == "f":
+        own = getattr(dtype, "numpy_dtype", getattr(dtype, "subtype", None))
+        return raw.to_numpy(dtype=own, na_value=np.nan)
+    if kind == "M" and getattr(dtype, "tz", None) is not None and hasattr(raw, "dt"):
         # The clock beyond these years, or those of nanoseconds, would be an error.
-        utc = np.clip(microseconds(series.dt.tz_convert(None).to_numpy()), *_ZONED)
-        zoned = type(series)(utc).dt.tz_localize("UTC").dt.tz_convert(dtype.tz)
+        utc = np.clip(microseconds(raw.dt.tz_convert(None).to_numpy()), *_ZONED)
+        zoned = type(raw)(utc).dt.tz_localize("UTC").dt.tz_convert(dtype.tz)
         return zoned.dt.tz_localize(None).to_numpy()
-    try:
-        return series.to_numpy(dtype=object)
-    except Exception:  # text of pyarrow that is no UTF-8
-        pass
-    return _of_pyarrow(series.array.__arrow_array__())
+    with contextlib.suppress(Exception):  # text of pyarrow that is no UTF-8
+        return raw.to_numpy(dtype=object)
+    return _of_pyarrow(_chunked(raw.array.__arrow_array__()))
 
 
 def _of_polars(series: Any) -> np.ndarray:
-    kind = type(series.dtype).__name__
-    if getattr(series.dtype, "time_zone", None) is not None:
-        if (unit := series.dtype.time_unit) != "ns":  # which hold no such years
+    dtype = series.dtype
+    if getattr(dtype, "time_zone", None) is not None:
+        if (unit := dtype.time_unit) != "ns":  # which hold no such years
             ends = [side.astype(f"datetime64[{unit}]").astype(int) for side in _ZONED]
-            series = series.to_physical().clip(*map(int, ends)).cast(series.dtype)
+            series = series.to_physical().clip(*map(int, ends)).cast(dtype)
         series = series.dt.replace_time_zone(None)
-    if kind in ("Date", "Datetime") or (
-        series.dtype.is_numeric() and not series.dtype.is_decimal()
-    ):
+    plain = dtype.is_float() or (dtype.is_integer() and not series.null_count())
+    if plain or type(dtype).__name__ in ("Date", "Datetime"):
         return series.to_numpy()
     return _objects(series.to_list())
 
@@ -246,24 +192,34 @@ def _chunked(column: Any) -> Any:
 
 
 def _of_pyarrow(column: Any) -> np.ndarray:
-    column, kind = _chunked(column), str(column.type)
-    if kind.startswith(("int", "uint", "float", "double", "halffloat")):
-        return column.to_numpy()
-    if kind.startswith(("date", "timestamp")):
-        if "tz=" in kind:
-            from pyarrow import compute
+    kind, text = type_kind(column), str(column.type)
+    if kind == "integer" and column.null_count:
+        return _objects(column.to_pylist())
+    if kind == "date" and "tz=" in text:
+        from pyarrow import compute
 
-            column = compute.local_timestamp(column)
+        column = compute.local_timestamp(column)
+    floats = text.startswith(("float", "double", "halffloat"))
+    if floats or kind in ("integer", "date"):
         return column.to_numpy()
-    if kind.startswith(("time", "duration")):  # to_pylist refuses some nanoseconds
-        unit = kind[kind.index("[") + 1 : kind.index("]")]
-        ticks = column.cast("int32" if kind.startswith("time32") else "int64")
-        days = ticks.to_numpy().astype(np.float64) / _PER_DAY[unit]
-        days[~column.is_valid().to_numpy()] = np.nan
-        return days * 24 if kind.startswith("time") else days
-    if kind.startswith(("string", "large_string", "dictionary<values=string")):
+    if kind in ("time", "duration"):
+        # Without nanoseconds, which Python's objects do not have.
+        micro = "duration[us]" if kind == "duration" else "time64[us]"
+        wide = column.cast("time64[ns]") if text.startswith("time32") else column
+        return _objects(wide.cast(micro, safe=False).to_pylist())
+    if text.startswith(("string", "large_string", "dictionary<values=string")):
         return arrow_texts(column)
     return _objects(column.to_pylist())
+
+
+def _hours_or_days(column: Any) -> np.ndarray:
+    """Return times of day or durations of pyarrow as numbers, nanoseconds too."""
+    text = str(column.type)
+    ticks = column.cast("int32" if text.startswith("time32") else "int64")
+    unit = text[text.index("[") + 1 : text.index("]")]
+    days = ticks.to_numpy().astype(np.float64) / _PER_DAY[unit]
+    days[~column.is_valid().to_numpy()] = np.nan
+    return days * 24 if text.startswith("time") else days
 
 
 # Raw tables: their columns, and what the types of these say.
@@ -294,16 +250,7 @@ def is_dask_frame(X: Any) -> bool:
 def types_of(X: Any, declared: Collection = ()) -> Any:
     """Return a table that has the names and the types of X; of Dask, two other rows.
 
-    Parameters
-    ----------
-    X : DataFrame, Table or array-like of shape (n_rows, n_features)
-    declared : collection of str, default=()
-        Columns whose categories are not those of the type.
-
-    Raises
-    ------
-    ValueError
-        Where Dask does not know the categories of another column.
+    A frame of Dask has to know the categories of the columns that are not `declared`.
     """
     if not is_dask_frame(X):
         return X
@@ -329,41 +276,35 @@ def check_no_path(X: Any) -> None:
         )
 
 
+_IN_BLOCKS = (
+    "an encoder reads raw tables that are in memory, and X is read in blocks: pass a "
+    "frame, such as pandas.read_parquet(path), or encode the table before, part by "
+    "part, into a file."
+)
+_DATA_SET = (
+    "an encoder reads raw tables that are in memory, and X is a data set of pyarrow: "
+    "pass X.to_table()."
+)
+_SPARSE = (
+    "X is a sparse matrix: raw tables are dense, so pass a DataFrame or X.toarray()."
+)
+
+
 def check_table(X: Any, least: int = 1) -> Any:
     """Return X as a frame or as an array of two dimensions.
 
-    Parameters
-    ----------
-    X : DataFrame, Table or array-like of shape (n_rows, n_features)
-        Lists keep what they hold: numpy would turn a row of a number and a text into
-        two texts.
-    least : int, default=1
-        Number of rows that there have to be; 0 where the number may be private.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If X is sparse, lazy, read in blocks, not of two dimensions, complex, or empty.
+    Lists keep what they hold: numpy would turn a row of a number and a text into two
+    texts. `least` rows have to be there; 0 where their number may be private.
     """
     check_no_path(X)
-    if isinstance(X, LargeTable):
-        raise TypeError(
-            "an encoder reads raw tables that are in memory, and X is read in blocks: "
-            "pass a frame, such as pandas.read_parquet(path), or encode the table "
-            "before, part by part, into a file."
-        )
-    if hasattr(type(X), "get_fragments"):
-        raise TypeError(
-            "an encoder reads raw tables that are in memory, and X is a data set of "
-            "pyarrow: pass X.to_table()."
-        )
-    if issparse(X):
-        raise TypeError(
-            "X is a sparse matrix: raw tables are dense, so pass a DataFrame or "
-            "X.toarray()."
-        )
-    if hasattr(type(X), "collect"):
-        raise TypeError("X is a lazy frame: pass X.collect().")
+    for is_so, refused in (
+        (isinstance(X, LargeTable), _IN_BLOCKS),
+        (hasattr(type(X), "get_fragments"), _DATA_SET),
+        (issparse(X), _SPARSE),
+        (hasattr(type(X), "collect"), "X is a lazy frame: pass X.collect()."),
+    ):
+        if is_so:
+            raise TypeError(refused)
     if not is_frame(X):
         X = unmasked(X, as_objects=True)
         if not hasattr(X, "__array__"):
@@ -391,8 +332,10 @@ def check_table(X: Any, least: int = 1) -> Any:
 
 
 def column_labels(X: Any) -> list:
-    """Return the names of the columns of a frame."""
-    return list(getattr(X, "column_names", X.columns))
+    """Return the names of the columns of a frame or a large table, or none."""
+    # First those of pyarrow, whose `columns` are values.
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    return [] if names is None else list(names)
 
 
 def check_names(X: Any) -> None:
@@ -439,11 +382,8 @@ _KINDS = (
 def declared_levels(raw: Any) -> list | None:
     """Return the categories that the type of a column declares, None if it does not.
 
-    Parameters
-    ----------
-    raw : ndarray, Series or ChunkedArray
-        Boolean, categorical of pandas, or Enum of polars. (Categorical of polars and
-        dictionaries of pyarrow hold the values that occur.)
+    Types are boolean, categorical of pandas, or Enum of polars: Categorical of polars
+    and dictionaries of pyarrow hold the values that occur.
     """
     if isinstance(raw, np.ndarray):
         return [False, True] if raw.dtype.kind == "b" else None
@@ -476,14 +416,9 @@ def type_kind(raw: Any) -> str:
 def warn_of_types(X: Any, reads: Mapping[int, str]) -> None:
     """Warn of new columns of a type that holds nothing of what is declared.
 
-    No value is looked at. Libraries choose types by the values of a column, so that an
-    error would let one row decide about others.
-
-    Parameters
-    ----------
-    X : frame or ndarray of shape (n_rows, n_features)
-    reads : mapping of int to {"number", "date"}
-        What columns are read as, by their positions.
+    `reads` says what columns are read as, by their positions. No value is looked at.
+    Libraries choose types by the values of a column, so that an error would let one row
+    decide about others.
     """
     for place, what in reads.items():
         kind = type_kind(raw_column(X, place))
@@ -575,15 +510,9 @@ def check_arrays(
 ):
     """Validate X (and y) with scikit-learn, keeping the dtype and hiding the data.
 
-    Parameters
-    ----------
-    finite : bool, default=True
-        False lets missing and infinite numbers of X pass: `check_finite` looks at the
-        public ones.
-    any_target : bool, default=False
-        Look at the shape of y alone.
-    enough : bool, default=True
-        False takes any number of rows: they are some of a table.
+    `finite=False` lets missing and infinite numbers of X pass: `check_finite` looks at
+    the public ones. `any_target` looks at the shape of y alone. `enough=False` takes
+    any number of rows: they are some of a table.
 
     Returns
     -------
@@ -624,21 +553,9 @@ def check_columns_of_frame(
     places: Sequence[int] | None = None,
     kinds: Sequence[str] = ("text", "date", "period", "other"),
 ) -> None:
-    """Refuse names and types of columns of a frame that hold no numbers; no values.
+    """Refuse two columns of one name, and types that hold no numbers; no value is read.
 
-    Parameters
-    ----------
-    X : table
-    places : sequence of int, default=None
-        The columns that have to be numbers; None: all.
-    kinds : sequence of str
-        The kinds of types to refuse.
-
-    Raises
-    ------
-    ValueError
-        If two columns have one name, or if a column is of a type of text, dates,
-        periods or of several values.
+    `places` are the columns that have to be numbers, None: all.
     """
     if is_frame(X) and len(X.shape) == 2:
         check_names(X)
@@ -689,16 +606,9 @@ def declared_numbers(X: Any, bounds: Any, finite: bool = False) -> Any:
     """Return a table with numbers in the columns that are declared as numbers.
 
     A cell of another kind is missing, as it is where a file is read: it must not stop a
-    fit. Durations are days and times of day hours, by the type of the column.
-
-    Parameters
-    ----------
-    X : table
-    bounds : object
-        As users give them; None declares no column. Only a mapping declares columns of
-        a type of text, by their names: a pair may be meant for the others.
-    finite : bool, default=False
-        Raise ValueError for a cell of another kind.
+    fit, unless (`finite`) it is to be refused. Durations are days and times of day
+    hours, by the type of the column. Only a mapping of `bounds` declares columns of a
+    type of text, by their names: a pair may be meant for the others.
     """
     if isinstance(X, LargeTable) or issparse(X) or hasattr(type(X), "collect"):
         return X
@@ -799,15 +709,6 @@ def numeric_target(y: Any) -> Any:
     """Return a target whose type is read as numbers; refuse a type that holds none.
 
     Durations are days and times of day hours. No value decides which error is raised.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_samples,), or a frame of one column
-
-    Raises
-    ------
-    ValueError
-        If the type holds dates, periods or values that are no single numbers.
     """
     raw = y
     if hasattr(y, "divisions"):  # of Dask, whose partitions are read later
@@ -893,13 +794,7 @@ def blanked(
 
 
 def check_finite(X: np.ndarray | csr_array | LargeTable, public: np.ndarray) -> None:
-    """Raise ValueError as `check_arrays` does for what is not finite in public columns.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n_rows, n_features)
-    public : bool ndarray of shape (n_features,)
-    """
+    """Refuse what is not finite in public columns, as `check_arrays` does."""
     if X.dtype.kind != "f" or not public.any():
         return
     for block in row_blocks(X):  # no copy of all public columns
@@ -975,17 +870,12 @@ def _within_floats(X):
 def shaped_target(y, n_rows: int, as_objects: bool = True) -> np.ndarray:
     """Return y as an array of shape (n_rows,), whatever it holds.
 
-    Parameters
-    ----------
-    y : array-like
-    n_rows : int
-    as_objects : bool, default=True
-        Whether the type of a list is that of no entry.
+    `as_objects` lets no entry of a list decide the type of all.
     """
     try:
         y = unmasked(y, as_objects=True)
         if as_objects and isinstance(y, (list, tuple)):
-            y = np.array(y, dtype=object)  # or one entry would decide the type of all
+            y = np.array(y, dtype=object)
         y = column_or_1d(y, warn=True)
     except Exception as error:
         if _quotes_nothing(error):

@@ -72,10 +72,6 @@ class RowMap:
     ) -> tuple[np.ndarray | csr_array | LargeTable, np.ndarray | None]:
         """Return rows whose numbers are finite, and which have none to stand in.
 
-        Parameters
-        ----------
-        X : ndarray, csr_array or LargeTable of shape (n_rows, n_features)
-
         Returns
         -------
         X : ndarray, csr_array or LargeTable of shape (n_rows, n_features)
@@ -136,16 +132,9 @@ class RowMap:
     def mapped(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return float64 rows, their private part at most 1 long if they are shortened.
 
-        Parameters
-        ----------
-        X : ndarray or csr_array of shape (n_rows, n_features)
-            Finite, as `filled` returns it. CSR in canonical form, and every low of the
-            bounds 0: see `check_sparse`.
-
-        Returns
-        -------
-        rows : float64 ndarray or csr_array of shape (n_rows, n_features)
-            The same numbers for dense and CSR rows, to the last bit.
+        X is finite, as `filled` returns it; CSR in canonical form, with every low of
+        the bounds 0: see `check_sparse`. Dense and CSR rows give the same numbers, to
+        the last bit.
         """
         return self.shorten(self.scale(X))
 
@@ -253,15 +242,7 @@ class RowMap:
     def coefficients(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Translate weights on mapped rows into weights on ``self(X)`` and an offset.
 
-        Parameters
-        ----------
-        weights : ndarray of shape (n_outputs, n_features)
-
-        Returns
-        -------
-        coef : ndarray of shape (n_outputs, n_features)
-        offset : ndarray of shape (n_outputs,)
-            To be added to the intercept.
+        The offset of each output is to be added to the intercept.
         """
         if not np.isinf(self.feature_bound):
             weights = weights / self.divisor
@@ -392,14 +373,13 @@ def _pair(value: Any, name: str) -> tuple:
 
 def _scalars(value: Any, name: str) -> tuple[float, float]:
     """Return a pair for one column."""
-    pair = tuple(np.asarray(side, dtype=float) for side in _pair(value, name))
-    if any(side.size != 1 for side in pair):
+    low, high = (np.asarray(side, dtype=float) for side in _pair(value, name))
+    if low.size != 1 or high.size != 1:
         raise ValueError(
             f"{name}={shown(value)} must be a pair (low, high) of two numbers: it is "
             "for one column."
         )
-    low, high = (float(side.item()) for side in pair)
-    return low, high
+    return low.item(), high.item()
 
 
 def _column(name: Any, n_features: int, names: Sequence[str] | None) -> int:
@@ -426,15 +406,9 @@ MOST_KEPT = 2**26
 
 @dataclasses.dataclass(frozen=True)
 class PublicRows:
-    """The public columns of mapped rows.
+    """The public columns of mapped rows: `mask` says which, and no other is read.
 
-    Attributes
-    ----------
-    table : ndarray or LargeTable of shape (n_rows, n_features)
-    mask : bool ndarray of shape (n_features,)
-        Its public columns: no other one is read.
-    row_map : RowMap
-        Of these columns.
+    `row_map` is that of these columns.
     """
 
     table: np.ndarray | LargeTable
@@ -474,11 +448,7 @@ class PublicRows:
 class WholeRows:
     """Mapped rows: the public columns that were mapped before, beside private ones.
 
-    Attributes
-    ----------
-    public : PublicRows
-    row_map : RowMap
-        Of whole rows.
+    `row_map` is that of whole rows.
     """
 
     public: PublicRows
@@ -578,7 +548,7 @@ class Coordinates:
         loops that read rows at random.
         """
         mapped = isinstance(X, (PublicRows, WholeRows))
-        unit = _as_they_are if mapped else self.row_map.mapped
+        unit = (lambda rows: rows) if mapped else self.row_map.mapped
         quantised = self._grid if self.longest is None else self._moved
         return quantised(X, unit, target=target)
 
@@ -663,7 +633,7 @@ class Coordinates:
 
     def fold(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (coef, intercept) on ``row_map(X)``."""
-        weights = self._weights(theta)
+        weights = theta[:, : len(self.mean)] * self.scale
         coef, offset = self.row_map.coefficients(weights)
         intercept = offset - weights @ self.mean
         if self.bias is not None:
@@ -684,17 +654,8 @@ class Coordinates:
 
         w are the weights of the bounded columns: where there are no bounds, `coef_`.
         Each is one entry of theta times a factor, whatever was subtracted of the rows,
-        so that the penalty is diagonal here; the intercept is free.
-
-        Parameters
-        ----------
-        strength : float
-            Per record.
-
-        Returns
-        -------
-        curvature : float64 ndarray of shape (n_columns,)
-            Of each column of the loop's rows.
+        so that the penalty is diagonal here; the intercept is free. `strength` is per
+        record; D is float64, one for each column of the loop's rows.
         """
         n_features = len(self.mean)
         out = np.zeros(n_features + (self.bias is not None))
@@ -702,13 +663,6 @@ class Coordinates:
             factor = (self.scale / self.row_map.divisor) ** 2
             out[:n_features] = np.minimum(strength * factor, _STEEPEST)
         return np.nan_to_num(out)
-
-    def _weights(self, theta: np.ndarray) -> np.ndarray:
-        return theta[:, : len(self.mean)] * self.scale
-
-
-def _as_they_are(rows: np.ndarray) -> np.ndarray:
-    return rows
 
 
 def _factors(scale: float | np.ndarray) -> tuple[float | np.ndarray, float]:
@@ -758,7 +712,7 @@ class Rotation:
 
     @property
     def width(self) -> int:
-        """Columns of the rotated rows, a power of two."""
+        """Columns of the rotated rows."""
         return rotated_width(len(self.signs))
 
     def rows(self, X: np.ndarray) -> np.ndarray:
@@ -778,7 +732,6 @@ def rotated_width(n_columns: int) -> int:
 
 
 def _hadamard(rows: np.ndarray) -> np.ndarray:
-    """Return rows times the Hadamard matrix over the root of its size."""
     n_rows, width = rows.shape
     columns = rows.T.copy()  # so that what is added lies in one piece
     half = 1

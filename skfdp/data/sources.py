@@ -18,7 +18,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn import get_config
@@ -69,10 +69,6 @@ def _no_room() -> OSError:
 class RowFile:
     """Int16 rows on their way into a file that has no name.
 
-    Parameters
-    ----------
-    n_columns : int
-
     Notes
     -----
     **Guarantees.** Where the system knows files without a name (Linux), there is none
@@ -85,31 +81,25 @@ class RowFile:
         self._file = tempfile.TemporaryFile(buffering=2**20)
 
     def write(self, rows: np.ndarray) -> None:
-        """Append some rows.
-
-        Raises
-        ------
-        OSError
-            If the disk is full.
-        """
+        """Append some rows; OSError says it if the disk is full."""
         try:
             self._file.write(np.ascontiguousarray(rows, dtype=np.int16).data)
         except OSError as error:
-            raise _told(error) from None
+            raise _in_words(error) from None
 
     def read(self) -> tuple[np.ndarray, Reader]:
         """Return all rows, not to be written to, and what reads them in advance."""
         try:
             self._file.flush()
         except OSError as error:
-            raise _told(error) from None
+            raise _in_words(error) from None
         with self._file:
             memory = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         values = np.frombuffer(memory, dtype=np.int16).reshape(-1, self._n_columns)
         return values, Reader(memory, 2 * self._n_columns)
 
 
-def _told(error: OSError) -> OSError:
+def _in_words(error: OSError) -> OSError:
     return _no_room() if error.errno in (errno.ENOSPC, errno.EDQUOT) else error
 
 
@@ -117,12 +107,7 @@ def _told(error: OSError) -> OSError:
 class Reader:
     """Reads mapped rows in advance: it changes how fast they come, and nothing else.
 
-    Attributes
-    ----------
-    memory : mmap
-        Of the whole file.
-    row_bytes : int
-        Of one row.
+    `memory` is that of the whole file.
     """
 
     memory: mmap.mmap
@@ -133,12 +118,8 @@ class Reader:
     ) -> Iterator[tuple[int, int]]:
         """Yield the ends of parts of ``batch[start:stop]``, None being every row.
 
-        The part after the one that is yielded is asked for in advance.
-
-        Parameters
-        ----------
-        batch : int64 ndarray, increasing, or None
-        start, stop : int
+        The part after the one that is yielded is asked for in advance. Numbers of a
+        batch increase.
         """
         whole = batch is None
         size = max(1, _STRETCH // self.row_bytes) if whole else _MEMBERS
@@ -150,23 +131,19 @@ class Reader:
             yield first, last
 
     def _ask(self, batch: np.ndarray | None, first: int, last: int) -> None:
+        """Ask for rows, in pieces that lie side by side."""
         if first == last:
             return
-        if batch is None:
-            self._ask_for(first, last)
-            return
-        rows = batch[first:last]
-        far = np.diff(rows) * self.row_bytes > _GAP
-        begins, ends = rows[np.r_[True, far]], rows[np.r_[far, True]] + 1
-        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-            self._ask_for(begin, end)
-
-    def _ask_for(self, first: int, last: int) -> None:
-        """Ask for rows that lie side by side."""
-        begin = first * self.row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
-        end = last * self.row_bytes
-        for piece in range(begin, end, _PIECE):
-            self._advise("MADV_WILLNEED", piece, min(_PIECE, end - piece))
+        begins, ends = np.array([first]), np.array([last])
+        if batch is not None:
+            rows = batch[first:last]
+            far = np.diff(rows) * self.row_bytes > _GAP
+            begins, ends = rows[np.r_[True, far]], rows[np.r_[far, True]] + 1
+        pages = begins * self.row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
+        stops = ends * self.row_bytes
+        for begin, end in zip(pages.tolist(), stops.tolist(), strict=True):
+            for piece in range(begin, end, _PIECE):
+                self._advise("MADV_WILLNEED", piece, min(_PIECE, end - piece))
 
     def _advise(self, name: str, *place: int) -> None:
         """Give the system a hint, if it takes hints."""
@@ -193,14 +170,9 @@ _FAILED = (
 def read_safely(
     read: Callable[..., Any], *arguments: Any, message: str = _FAILED
 ) -> Any:
-    """Return what a reader returns; its errors become one sentence that quotes nothing.
+    """Return what a reader returns; its errors become one OSError that quotes nothing.
 
     The type of an error is left out too, because it may depend on a value.
-
-    Raises
-    ------
-    OSError
-        Instead of any error of a library or of the system.
     """
     try:
         return read(*arguments)
@@ -212,64 +184,28 @@ def read_safely(
     raise OSError(message)
 
 
-class Source(Protocol):
-    """The source of the rows of a large table.
-
-    Attributes
-    ----------
-    shape : (int, int)
-    dtype : dtype
-        Of numbers.
-    on_disk : bool
-        Whether the rows lie in a file: then integer rows may lie in one too. What
-        somebody holds in memory alone is not written anywhere.
-    """
-
-    shape: tuple[int, int]
-    dtype: np.dtype
-    on_disk: bool
-
-    def read(self, start: int, stop: int) -> np.ndarray:
-        """Return the rows from `start` to `stop`."""
-
-    def take(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows by their numbers, which increase."""
-
-    # And where columns are stored one by one, ``selected(names)``, the source of some
-    # of them, and ``column(name)``, one of any type as an array.
+# The source of a table has `shape`, `dtype`, `on_disk` (whether rows lie in a file: of
+# them integer rows may lie in one too; what somebody holds in memory alone is written
+# nowhere), `read(start, stop)` and `take(rows)`, of numbers that increase. Where
+# columns are stored one by one, `selected(names)` is the source of some of them, and
+# `column(name)` one of any type as an array.
 
 
-@dataclasses.dataclass(frozen=True)
 class ArraySource:
-    """The rows of a memory-mapped array.
+    """The rows of an array of two axes, such as a memory map."""
 
-    Attributes
-    ----------
-    array : ndarray of shape (n_rows, n_columns)
-    """
-
-    array: np.ndarray
-    on_disk: bool = True
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.array.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Of the numbers."""
-        return self.array.dtype
+    def __init__(self, array: np.ndarray, on_disk: bool = True):
+        self._array, self.on_disk = array, on_disk
+        self.shape, self.dtype = array.shape, array.dtype
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Return the rows from `start` to `stop`."""
-        read_safely(_check_uncut, self.array)
-        return np.asarray(self.array[start:stop])
+        return self.take(slice(start, stop))
 
-    def take(self, rows: np.ndarray) -> np.ndarray:
+    def take(self, rows: np.ndarray | slice) -> np.ndarray:
         """Return rows by their numbers."""
-        read_safely(_check_uncut, self.array)
-        return np.asarray(self.array[rows])
+        read_safely(_check_uncut, self._array)
+        return np.asarray(self._array[rows])
 
 
 def _check_uncut(array: np.ndarray) -> None:
@@ -295,7 +231,7 @@ class LargeTable:
 
     Attributes
     ----------
-    source : Source
+    source : ArraySource or ArrowSource
     names : tuple of str or None
         Of the columns.
     dtype : dtype
@@ -307,7 +243,7 @@ class LargeTable:
         The rows of the source that are left, increasing; None: every row.
     """
 
-    source: Source
+    source: Any
     names: tuple[str, ...] | None
     dtype: np.dtype
     width: int
@@ -315,7 +251,7 @@ class LargeTable:
     rows: np.ndarray | None = None
 
     @classmethod
-    def of(cls, source: Source, names: Sequence[str] | None = None) -> LargeTable:
+    def of(cls, source: Any, names: Sequence[str] | None = None) -> LargeTable:
         """Return the table of all rows and columns of a source."""
         names = None if names is None else tuple(names)
         return cls(source, names, np.dtype(source.dtype), source.shape[1])
@@ -363,7 +299,10 @@ class LargeTable:
                     "a large table gives some rows, or all of some columns."
                 )
             return self._some_columns(index[1])
-        return self._done(self._read(index))
+        block = self._read(index)
+        for step in self.steps:
+            block = step(block)
+        return block
 
     def _read(self, index: Any) -> np.ndarray:
         """Return some rows as the source has them."""
@@ -384,11 +323,6 @@ class LargeTable:
         found, back = np.unique(rows, return_inverse=True)
         return self.source.take(found)[back]
 
-    def _done(self, block: np.ndarray) -> np.ndarray:
-        for step in self.steps:
-            block = step(block)
-        return block
-
     def after(
         self, step: Callable[[np.ndarray], np.ndarray], dtype: Any = None
     ) -> LargeTable:
@@ -406,20 +340,21 @@ class LargeTable:
         return dataclasses.replace(kept, names=names, width=len(places))
 
     def _column(self, name: str) -> np.ndarray:
-        if self.names is None or name not in self.names:
-            raise KeyError(f"there is no column {name!r}.")
+        self._check_name(name)
         if not self.steps and hasattr(self.source, "column"):
             values = self.source.column(name)
             return values if self.rows is None else values[self.rows]
-        place = self.names.index(name)
-        return in_memory(self._some_columns([place]))[:, 0]
+        return in_memory(self._some_columns([self.names.index(name)]))[:, 0]
 
     def drop(self, *names: str) -> LargeTable:
         """Return the table without some columns."""
         for name in names:
-            if self.names is None or name not in self.names:
-                raise KeyError(f"there is no column {name!r}.")
+            self._check_name(name)
         return self._some_columns([n not in names for n in self.names or ()])
+
+    def _check_name(self, name: str) -> None:
+        if self.names is None or name not in self.names:
+            raise KeyError(f"there is no column {name!r}.")
 
     def chosen(self, rows: np.ndarray) -> LargeTable:
         """Return the table of some rows, by a mask or by numbers that increase."""
@@ -483,11 +418,8 @@ _NOT_OPENED = (
 )
 #: The format of a file by its suffix, as pyarrow calls it.
 _FORMATS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "ipc",
-    ".feather": "ipc",
-    ".ipc": "ipc",
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), "ipc"),
 }
 
 
@@ -557,17 +489,17 @@ def large_table(X: Any) -> LargeTable | None:
     """
     if isinstance(X, LargeTable):
         return X
+    large = False
     if isinstance(X, np.memmap):
         large = X.ndim == 2 and X.nbytes > working_memory()
-        return LargeTable.of(ArraySource(X)) if large else None
-    kind = type(X).__module__.partition(".")[0]
-    large = kind == "pyarrow" and getattr(X, "nbytes", np.inf) > working_memory()
+    elif type(X).__module__.partition(".")[0] == "pyarrow":
+        large = getattr(X, "nbytes", np.inf) > working_memory()
     return open_table(X) if large else None
 
 
 def _opened(path: Path) -> LargeTable:
     """Return the table of a file or folder."""
-    kind, told = path.suffix.lower(), shown(str(path))
+    kind, given = path.suffix.lower(), shown(str(path))
     if kind == ".npy":
         read = functools.partial(np.load, mmap_mode="r")
     elif path.is_dir() or kind in _FORMATS:
@@ -576,18 +508,17 @@ def _opened(path: Path) -> LargeTable:
         kind = _format_of_folder(path) if path.is_dir() else _FORMATS[kind]
         read = functools.partial(dataset.dataset, format=kind)
     else:
-        raise ValueError(_UNREADABLE.format(given=told))
+        raise ValueError(_UNREADABLE.format(given=given))
     if not path.exists():
-        raise FileNotFoundError(f"{told} does not exist: check the path.")
-    message = _NOT_OPENED.format(path=told, kind=kind)
+        raise FileNotFoundError(f"{given} does not exist: check the path.")
+    message = _NOT_OPENED.format(path=given, kind=kind)
     return open_table(read_safely(read, path, message=message))
 
 
 def _format_of_folder(path: Path) -> str:
     """Return the format of the files of a folder, or refuse them by their suffixes.
 
-    Hidden files, and those of other programs such as "_SUCCESS", are left out, as
-    pyarrow leaves them out.
+    Those of other programs, such as "_SUCCESS", are left out, as pyarrow does.
     """
     suffixes: set[str] = set()
     for _, folders, files in os.walk(path, followlinks=True):
@@ -607,60 +538,73 @@ def _format_of_folder(path: Path) -> str:
 
 def _arrow(table: Any) -> LargeTable:
     """Return the table of a pyarrow Table or data set."""
-    if not hasattr(table, "schema"):
+    if not (hasattr(table, "num_rows") or hasattr(table, "get_fragments")):
         raise ValueError(_UNREADABLE.format(given=type(table).__name__))
     names = table.schema.names
     if len(set(names)) < len(names):
         raise ValueError("this table has two columns of one name: rename one of them.")
-    held = hasattr(table, "num_rows")
-    source = TableSource(table) if held else DatasetSource(table)
-    return LargeTable.of(source, names)
+    if held := hasattr(table, "num_rows"):
+        from pyarrow import dataset
+
+        table = dataset.dataset(table)
+    return LargeTable.of(ArrowSource(table, on_disk=not held), names)
 
 
-class _ArrowSource:
-    """Rows of Arrow columns, float32 where that holds them, else float64.
+class ArrowSource:
+    """The rows of a pyarrow data set, in the order of its files.
 
-    A missing entry is NaN. Columns that are no numbers may be left out, or read one by
-    one, and nothing else. Rows are read a stretch at a time; the last one is kept.
+    Columns are float32 where that holds them, else float64; a missing entry is NaN.
+    Columns that are no numbers may be left out, or read one by one, and nothing else.
+    Each file is read with its own types, and numbers become floats here: no cell can
+    stop a read because another file has another type. Rows are read a stretch at a
+    time; the last one is kept.
+
+    `names` are the columns, None: all. `whole` is the source of all columns, which was
+    checked; None: this one is to be.
     """
 
-    on_disk = True
-
-    def __init__(self, given: Any, names: list[str], n_rows: int):
-        self.names, self._given = names, given
-        sizes = {name: self._size_of(name) for name in names}
-        self.no_numbers = [name for name in names if sizes[name] is None]
-        dtype = np.dtype(np.float64)
+    def __init__(
+        self,
+        dataset: Any,
+        on_disk: bool = True,
+        names: list[str] | None = None,
+        whole: ArrowSource | None = None,
+    ):
+        self._given, self.on_disk = dataset, on_disk
+        self.names = names = dataset.schema.names if names is None else names
+        if whole is None:
+            self._pieces = read_safely(_pieces, dataset)
+            schemas = read_safely(_schemas, self._pieces)
+            self._types = _types_by_column(dataset, schemas)
+        else:
+            self._pieces, self._types = whole._pieces, whole._types
+        sizes = {name: list(map(_float_size, self._types[name])) for name in names}
+        self.no_numbers = [name for name in names if None in sizes[name]]
+        self.dtype = np.dtype(np.float64)
         if self.no_numbers:
-            dtype = np.dtype(object)
-        elif max(sizes.values(), default=8) == 4:
-            dtype = np.dtype(np.float32)
-        self.shape, self.dtype = (n_rows, len(names)), dtype
+            self.dtype = np.dtype(object)
+        elif max(itertools.chain(*sizes.values()), default=8) == 4:
+            self.dtype = np.dtype(np.float32)
+        ends = np.cumsum([0, *(count for _, count in self._pieces)]).tolist()
+        self._starts, self.shape = ends[:-1], (ends[-1], len(names))
         self._size = max(1, _ENTRIES // max(1, len(names)))
         self._last: tuple[int, np.ndarray | None] = -1, None
         self._lock = threading.Lock()
+        # The row that comes next, and what is left of the batches that hold it.
+        self._next, self._batches = 0, None
 
-    def _size_of(self, name: str) -> int | None:
-        """Return the bytes of the float for a column, None if it is no number."""
-        return _float_size(self._given.schema.field(name).type)
+    def selected(self, names: list[str]) -> ArrowSource:
+        """Return the source of some columns."""
+        return ArrowSource(self._given, self.on_disk, names, self)
 
-    def _fill(self, out: np.ndarray, columns: Any) -> None:
-        """Write the columns of an Arrow table, or of a batch of it, into an array."""
-        for place, name in enumerate(self.names):
-            out[:, place] = _as_array(columns.column(name))
+    def column(self, name: str) -> np.ndarray:
+        """Return one column, of any type."""
 
-    def _stretch(self, start: int, stop: int) -> np.ndarray:
-        raise NotImplementedError
+        def parts() -> np.ndarray:
+            scan = self.selected([name])._scan(0)
+            return _exact_column([batch.column(name) for batch in scan])
 
-    def _numbered(self, number: int) -> np.ndarray:
-        """Return a stretch by its number."""
-        with self._lock:
-            if self._last[0] != number:
-                start = number * self._size
-                stop = min(start + self._size, self.shape[0])
-                self._last = -1, None  # two are never held
-                self._last = number, read_safely(self._stretch, start, stop)
-            return self._last[1]
+        return read_safely(parts)
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Return the rows from `start` to `stop`."""
@@ -682,87 +626,15 @@ class _ArrowSource:
             found[chosen] = self._numbered(number)[rows[chosen] - number * self._size]
         return found
 
-
-class TableSource(_ArrowSource):
-    """The rows of a pyarrow Table, which is in memory.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    names : list of str, default=None
-        Columns; None: all.
-    """
-
-    on_disk = False
-
-    def __init__(self, table: Any, names: list[str] | None = None):
-        names = table.schema.names if names is None else names
-        super().__init__(table, names, table.num_rows)
-
-    def selected(self, names: list[str]) -> TableSource:
-        """Return the source of some columns."""
-        return TableSource(self._given, names)
-
-    def column(self, name: str) -> np.ndarray:
-        """Return one column, of any type."""
-        return read_safely(_exact_column, [self._given.column(name)])
-
-    def _stretch(self, start: int, stop: int) -> np.ndarray:
-        out = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
-        self._fill(out, self._given.slice(start, stop - start))
-        return out
-
-
-class DatasetSource(_ArrowSource):
-    """The rows of a pyarrow data set, in the order of its files.
-
-    Each file is read with its own types, and numbers become floats here: no cell can
-    stop a read because another file has another type.
-
-    Parameters
-    ----------
-    dataset : pyarrow.dataset.Dataset
-    names : list of str, default=None
-        Columns; None: all.
-    whole : DatasetSource, default=None
-        The source of all columns, which was checked; None: this one is to be.
-    """
-
-    def __init__(
-        self,
-        dataset: Any,
-        names: list[str] | None = None,
-        whole: DatasetSource | None = None,
-    ):
-        if whole is None:
-            self._pieces = read_safely(_pieces, dataset)
-            schemas = read_safely(_schemas, self._pieces)
-            self._types = _types_by_column(dataset, schemas)
-        else:
-            self._pieces, self._types = whole._pieces, whole._types
-        counts = [count for _, count in self._pieces]
-        self._starts = np.cumsum([0, *counts[:-1]]).tolist()
-        names = dataset.schema.names if names is None else names
-        super().__init__(dataset, names, sum(counts))
-        # The row that comes next, and what is left of the batches that hold it.
-        self._next, self._batches = 0, None
-
-    def _size_of(self, name: str) -> int | None:
-        sizes = [_float_size(kind) for kind in self._types[name]]
-        return None if None in sizes else max(size or 0 for size in sizes)
-
-    def selected(self, names: list[str]) -> DatasetSource:
-        """Return the source of some columns."""
-        return DatasetSource(self._given, names, self)
-
-    def column(self, name: str) -> np.ndarray:
-        """Return one column, of any type."""
-
-        def parts() -> np.ndarray:
-            own = DatasetSource(self._given, [name], self)
-            return _exact_column([batch.column(name) for batch in own._scan(0)])
-
-        return read_safely(parts)
+    def _numbered(self, number: int) -> np.ndarray:
+        """Return a stretch by its number."""
+        with self._lock:
+            if self._last[0] != number:
+                start = number * self._size
+                stop = min(start + self._size, self.shape[0])
+                self._last = -1, None  # two are never held
+                self._last = number, read_safely(self._stretch, start, stop)
+            return self._last[1]
 
     def _stretch(self, start: int, stop: int) -> np.ndarray:
         out = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
@@ -780,7 +652,9 @@ class DatasetSource(_ArrowSource):
             begin = max(start, first)
             if begin < self._next:
                 part = batch.slice(begin - first, self._next - begin)
-                self._fill(out[begin - start : self._next - start], part)
+                for place, name in enumerate(self.names):
+                    column = _as_array(part.column(name))
+                    out[begin - start : self._next - start, place] = column
         return out
 
     def _scan(self, first: int) -> Iterator[Any]:
@@ -837,11 +711,6 @@ def _types_by_column(dataset: Any, schemas: Sequence[Any]) -> dict[str, list[Any
 
     Numbers of any size may be mixed, and text in any form. A file may lack no column,
     unless all do: then its path holds it.
-
-    Raises
-    ------
-    ValueError
-        If a column has types of two kinds, or is not in every file.
     """
     names = list(dataset.schema.names)
     names += sorted({name for one in schemas for name in one.names} - set(names))

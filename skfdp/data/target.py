@@ -1,4 +1,4 @@
-"""The units of a regression target: bounds, centre and scale, and the way back."""
+"""Spelling of declared levels, labels of a classifier, units of a regression target."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skfdp.data.grid import blocks
 from skfdp.data.validation import check_interval, check_size, within_floats
 from skfdp.privacy.checks import shown
 
-# Spelling of declared labels and categories: which cells are one declared level.
+# Which cells are one declared level.
 #
 # The declaration decides the spelling, one declared level at a time:
 #
@@ -56,7 +56,8 @@ TAKEN_FOR_MISSING = frozenset(
 _UNREADABLE = "?"
 _NOWHEN = np.datetime64("NaT", "us")
 _FURTHEST_YEAR = 200_000  # microseconds in int64 reach 90,000 years further
-_UNITS_ABOVE = ("Y", "M", "W", "D", "h", "m", "s", "ms")
+# In a microsecond.
+_FINER = {"us": 1, "ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
 # Only with dashes: "20200131" and 20200131 are one number in two types.
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?", re.DOTALL)
 # More digits than a number needs, and fewer than int() refuses or memory holds.
@@ -99,10 +100,7 @@ class Spelling:
     def place(self, value: Any) -> int:
         """Return the place of a cell; `UNDECLARED` or `MISSING_CELL`, below 0, if none.
 
-        Parameters
-        ----------
-        value : object
-            Anything: no value raises an error.
+        No value raises an error.
         """
         keys, missing = _keys_of_cell(value)
         for key in keys:
@@ -113,10 +111,7 @@ class Spelling:
     def places(self, values: np.ndarray) -> np.ndarray:
         """Return the place of each cell of a column as int64; see `place`.
 
-        Parameters
-        ----------
-        values : ndarray of shape (n_rows,)
-            Of any dtype. Pass integers as integers: float64 cannot hold every int64.
+        Pass integers as integers: float64 cannot hold every int64.
         """
         if values.dtype.kind not in "biufUSMm":
             return np.array(each(values.tolist(), self.place), dtype=np.int64)
@@ -200,7 +195,7 @@ def _level(value: Any) -> str | bool | int | float | None:
         return _text(value) or None
     if is_missing_cell(value):
         return None
-    if isinstance(value, (bool, np.bool_)):
+    if _is_bool(value):
         return bool(value)
     if _is_number(value):
         found = _exact(value)
@@ -230,7 +225,7 @@ def _keys_of_cell(value: Any) -> tuple[list[tuple], bool]:
         return _keys_of_text(_text(value))
     if is_missing_cell(value):
         return [], True
-    if isinstance(value, (bool, np.bool_)):
+    if _is_bool(value):
         return [("number", int(value)), ("text", str(bool(value)))], False
     if not _is_number(value):
         return [("text", _written(value))], False
@@ -287,6 +282,10 @@ def is_missing_cell(value: Any) -> bool:
     if value is None or type(value).__name__ in missing:
         return True
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, (bool, np.bool_))
 
 
 def _is_number(value: Any) -> bool:
@@ -367,11 +366,8 @@ def _shortest(number: int | float | decimal.Decimal) -> str | None:
 def number(value: Any) -> float:
     """Return a value as a finite number; NaN where it is none.
 
-    Parameters
-    ----------
-    value : object
-        A number, a boolean (0 or 1), text that reads as one of them, a duration (in
-        days) or a time of day (in hours).
+    Booleans are 0 and 1, text is read as one of them or as a number, durations are days
+    and times of day hours.
     """
     try:
         found = _as_number(_decoded(value))
@@ -382,9 +378,9 @@ def number(value: Any) -> float:
 
 def _as_number(value: Any) -> float:
     if isinstance(value, str):
-        text = _text(value)
-        if text.casefold() in ("true", "false"):
-            return float(text.casefold() == "true")
+        text = _word(_text(value))
+        if text in ("True", "False"):
+            return float(text == "True")
         found = number_in(text)
         return math.nan if found is None else float(found)
     if is_missing_cell(value):
@@ -398,20 +394,15 @@ def _as_number(value: Any) -> float:
     if isinstance(value, datetime.time):
         seconds = value.hour * 3600 + value.minute * 60 + value.second
         return (seconds + value.microsecond * 1e-6) / 3600.0
-    if isinstance(value, (numbers.Real, decimal.Decimal, np.bool_)):
-        return float(value)
-    return math.nan
+    return float(value) if _is_number(value) or _is_bool(value) else math.nan
 
 
 def moment(value: Any) -> np.datetime64:
     """Return a date or time in microseconds, NaT where it is none.
 
-    Parameters
-    ----------
-    value : object
-        A date, datetime, Timestamp, datetime64, a Period, which is its first moment, or
-        ISO text that begins with year, month and day. A time zone is left out: the time
-        is the one on the clock there.
+    Dates of Python, numpy and pandas, a Period, which is its first moment, or ISO text
+    that begins with year, month and day. A time zone is left out: the time is the one
+    on the clock there.
     """
     try:
         return _as_moment(_decoded(value))
@@ -444,11 +435,14 @@ def microseconds(values: np.ndarray) -> np.ndarray:
     unit, _ = np.datetime_data(values.dtype)
     if unit == "generic":
         return np.full(values.shape, _NOWHEN)
-    if unit in _UNITS_ABOVE:  # others hold no such years
-        sides = [np.datetime64(year - 1970, "Y") for year in (-_FURTHEST_YEAR, 200_000)]
-        low, high = (side.astype(values.dtype) for side in sides)
-        values = np.clip(values, low, high)
-    return values.astype("datetime64[us]")
+    if unit in _FINER:  # NumPy cannot convert what lies in the first microsecond
+        first = np.datetime64(-(2**63) + _FINER[unit], unit)
+        return np.maximum(values, first).astype("datetime64[us]")
+    low, high = (
+        np.datetime64(year - 1970, "Y").astype(values.dtype)
+        for year in (-_FURTHEST_YEAR, _FURTHEST_YEAR)
+    )
+    return np.clip(values, low, high).astype("datetime64[us]")
 
 
 def each(values: Iterable, read: Callable[[Any], Any]) -> list:
@@ -517,14 +511,7 @@ class TargetMap:
 
 
 def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, float]:
-    """Return the declared bounds as floats, infinite where there are none.
-
-    Raises
-    ------
-    ValueError
-        If they are missing where required, no pair of finite numbers ``low < high``
-        that float64 can tell apart, or negative for counts.
-    """
+    """Return the declared bounds as floats, infinite where there are none."""
     if bounds is None:
         if required:
             raise ValueError(
@@ -688,35 +675,25 @@ class Labels:
 
 
 def encode_any(y: np.ndarray, classes: Sequence) -> Labels:
-    """Encode y over the declared classes, whatever it holds.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n_rows,)
-        Of any type: only what its dtype shows may be refused.
-    classes : sequence
-        It decides the spelling: see `skfdp.data.target`.
+    """Encode y, of any type, over the declared classes, which decide the spelling.
 
     Raises
     ------
     ValueError
-        If no value of the dtype of y can be one of the classes.
+        If no value of the dtype of y can be one of the classes: only what the dtype
+        shows may be refused.
     """
     declared = declared_labels(classes)
     spelling = _spelling(declared)
     _check_type(y.dtype, declared, spelling)
-    places = _places(y, spelling)
+    if y.dtype.kind == "O":
+        places = spelling.places(y)
+    else:
+        seen, codes = _seen_and_codes(y)
+        places = spelling.places(seen)[codes]
     missing = places < 0
     codes = np.maximum(places, 0)
     return Labels(declared, codes, "declared", missing if missing.any() else None)
-
-
-def _places(y: np.ndarray, spelling: Spelling) -> np.ndarray:
-    """Return the position of each label, below 0 where it is not declared."""
-    if y.dtype.kind == "O":
-        return spelling.places(y)
-    seen, codes = _seen_and_codes(y)
-    return spelling.places(seen)[codes]
 
 
 def _spelling(declared: np.ndarray) -> Spelling:
@@ -725,11 +702,13 @@ def _spelling(declared: np.ndarray) -> Spelling:
 
 def _check_type(dtype: np.dtype, declared: np.ndarray, spelling: Spelling) -> None:
     """Refuse a type of y in which no declared label can occur; looks at no value."""
-    levels, kind = spelling.levels, dtype.kind
+    kind = dtype.kind
+    spelt = [number_in(v) if isinstance(v, str) else v for v in spelling.levels]
+    spelt = [found for found in spelt if found is not None]
     if kind in "iu":
-        holds, fits = "whole numbers", any(map(_spells_whole, levels))
+        holds, fits = "whole numbers", any(v == v // 1 for v in spelt)
     elif kind == "f":
-        holds, fits = "numbers", any(map(_spells_number, levels))
+        holds, fits = "numbers", bool(spelt)
     elif kind == "b":
         holds, fits = "booleans", any(spelling.place(one) >= 0 for one in (True, False))
     else:
@@ -760,22 +739,10 @@ def are_codes(classes: np.ndarray) -> bool:
     return np.array_equal(classes, np.arange(len(classes)))
 
 
-def _spells_number(level: Any) -> bool:
-    return not isinstance(level, str) or number_in(level) is not None
-
-
-def _spells_whole(level: Any) -> bool:
-    number = number_in(level) if isinstance(level, str) else level
-    return number is not None and number == number // 1
-
-
 def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
     """Encode y over the declared classes, or over those that it holds.
 
-    Raises
-    ------
-    ValueError
-        If y holds no labels, one label, or other labels than the declared ones.
+    ValueError is raised where y holds no labels, one label, or others than declared.
     """
     if classes is not None:
         labels = encode_any(y, classes)
@@ -835,13 +802,7 @@ def _check_number(labels: np.ndarray) -> None:
 
 
 def declared_labels(classes: Any) -> np.ndarray:
-    """Return the declared labels, sorted, each once; at least two.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two, or two that differ only in spelling.
-    """
+    """Return the declared labels, sorted, each once; at least two spellings."""
     labels = None
     if isinstance(classes, Collection) and not isinstance(classes, (str, Mapping)):
         with contextlib.suppress(TypeError, ValueError):  # of labels without an order

@@ -1,4 +1,4 @@
-"""The units of a fit: a user's weights and groups, checked, and how rows count."""
+"""Units of protection: whose rows a neighbour changes, and how much each row counts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.data.arrays import check_names, check_no_path
+from skfdp.data.arrays import check_names, check_no_path, column_labels
 from skfdp.data.validation import is_missing, unmasked
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
-
-# Units of protection: whose rows a neighbour changes, and how much each row counts.
-
 
 #: Bits of a row's weight: sums of integers stay sums of integers.
 WEIGHT_BITS = 10
@@ -96,41 +93,28 @@ class Units:
         One person's rows move a weighted sum at most this many times as far as one row
         moves a plain one.
         """
+        totals = self.weights
+        if self.persons is not None:
+            totals = np.zeros(self.n_units, dtype=np.int64)
+            np.add.at(totals, self.persons, self.weights)
         # 1e-12 outweighs the rounding of `step` and of this product.
-        return int(self._totals.max()) * self.step * (1 + 1e-12)
+        return int(totals.max()) * self.step * (1 + 1e-12)
 
     @functools.cached_property
-    def _totals(self) -> np.ndarray:
-        """Sum of the weights of each person."""
-        if self.persons is None:
-            return self.weights
-        totals = np.zeros(self.n_units, dtype=np.int64)
-        np.add.at(totals, self.persons, self.weights)
-        return totals
-
-    @functools.cached_property
-    def order(self) -> np.ndarray:
-        """Row numbers, one person after the other, each in the table's order."""
-        if self.persons is None:
-            return np.arange(self.n_rows)
-        return np.argsort(self.persons, kind="stable")
-
-    @functools.cached_property
-    def ends(self) -> np.ndarray:
-        """Where the rows of each person begin and end in `order`, (n_units + 1,)."""
-        if self.persons is None:
-            return np.arange(self.n_rows + 1)
+    def _by_person(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row numbers, one person after the other, and how many each has."""
         counts = np.bincount(self.persons, minlength=self.n_units)
-        return np.concatenate([[0], np.cumsum(counts)])
+        return np.argsort(self.persons, kind="stable"), counts
 
     def rows_of(self, units: np.ndarray) -> np.ndarray:
         """Return the row numbers of some persons, one person after the other."""
         if self.persons is None:
             return units
-        starts, sizes = self.ends[units], np.diff(self.ends)[units]
+        order, counts = self._by_person
+        starts, sizes = (np.cumsum(counts) - counts)[units], counts[units]
         before = np.cumsum(sizes) - sizes
         within = np.arange(int(sizes.sum())) - np.repeat(before, sizes)
-        return self.order[np.repeat(starts, sizes) + within]
+        return order[np.repeat(starts, sizes) + within]
 
     def by_person(
         self, batch: np.ndarray | None = None
@@ -158,7 +142,7 @@ class Units:
 
     @functools.cached_property
     def _all_by_person(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.by_person(self.order)
+        return self.by_person(self._by_person[0])
 
     def kept(self, rows: np.ndarray) -> Units | None:
         """Return the units of some rows, given by number or as a mask."""
@@ -199,15 +183,8 @@ def balanced(weights: np.ndarray, persons: np.ndarray, noise: float) -> np.ndarr
     noise of a sum grows with m, and what other rows would have said of an average falls
     with it. m is where noise and chance together are least, as if a weight were a
     number of independent rows; without noise it is the largest t, and nothing changes.
-
-    Parameters
-    ----------
-    weights : float64 ndarray of shape (n_rows,)
-        Not negative.
-    persons : int64 ndarray of shape (n_rows,)
-    noise : float
-        Variance of the noise in a sum of which one row of mean weight has variance 1,
-        where each person has one.
+    `noise` is the variance of the noise in a sum of which one row of mean weight has
+    variance 1, where each person has one.
     """
     unit = weights / weights.max()
     totals = np.bincount(persons, unit / unit.mean())
@@ -224,11 +201,9 @@ def balanced(weights: np.ndarray, persons: np.ndarray, noise: float) -> np.ndarr
 
 def first_rows(persons: np.ndarray, most: int) -> np.ndarray:
     """Return which rows are among the first `most` of their person."""
-    order = np.argsort(persons, kind="stable")
-    sizes = np.bincount(persons)
-    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    order, sizes = np.argsort(persons, kind="stable"), np.bincount(persons)
     rank = np.empty(len(persons), dtype=np.int64)
-    rank[order] = np.arange(len(persons)) - starts
+    rank[order] = np.arange(len(persons)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return rank < most
 
 
@@ -275,19 +250,15 @@ def check_named(public_features: Any, bounds: Any, groups: str) -> None:
 
 
 def without_group_column(X: Any, groups: Any) -> tuple[Any, Any]:
-    """Return X without the column that names persons, and that column.
+    """Return X without the column that a text names, and that column.
 
-    Parameters
-    ----------
-    X : array-like
-    groups : str, array-like or None
-        A string is the name of a column of X; anything else is returned as it is.
+    Groups that are no text are returned as they are.
     """
     if not isinstance(groups, str):
         return X, groups
     check_no_path(X)
     check_names(X)
-    if groups not in _labels(X):
+    if groups not in column_labels(X):
         raise ValueError(
             f"groups={shown(groups)} is not the name of a column of X: pass a frame "
             "with that column, or one entry for each row."
@@ -304,19 +275,11 @@ def without_name(names: Any, name: str) -> Any:
 
 def without_column(X: Any, name: str | None) -> Any:
     """Return a frame without the column of this name, if it has one."""
-    if name is None or name not in _labels(X):
+    if name is None or name not in column_labels(X):
         return X
     if hasattr(X, "iloc"):
         return X.drop(columns=[name])
     return X.drop([name]) if hasattr(X, "column_names") else X.drop(name)
-
-
-def _labels(X: Any) -> list:
-    """Return the names of the columns of a frame or a large table, or none."""
-    if hasattr(X, "column_names"):  # pyarrow, whose `columns` are values
-        return list(X.column_names)
-    columns = getattr(X, "columns", None)
-    return [] if columns is None else list(columns)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -348,20 +311,9 @@ class RowsOfUnits:
     ) -> RowsOfUnits | None:
         """Return what a user gave; None where each row is a record and counts as one.
 
-        Parameters
-        ----------
-        sample_weight : array-like of shape (n_rows,) or None
-        groups : array-like of shape (n_rows,) or None
-        n_rows : int
-        relation : Relation
-        most : int, default=None
-            Rows of a person after this many do not count. None: all do.
-
-        Raises
-        ------
-        ValueError
-            For other shapes, values that are no weights, missing persons, or a relation
-            under which the rows cannot be counted in public.
+        Rows of a person after `most` do not count. ValueError is raised for other
+        shapes, values that are no weights, missing persons, or a relation under which
+        the rows cannot be counted in public.
         """
         if groups is None and most is not None:
             raise ValueError(
@@ -372,30 +324,24 @@ class RowsOfUnits:
             return None
         weights, persons = _taken(sample_weight, groups, n_rows, relation)
         rows = np.flatnonzero(weights > 0)
-        if persons is not None and most is not None:
-            rows = rows[first_rows(persons[rows], most)]
         if persons is not None:
+            if most is not None:
+                rows = rows[first_rows(persons[rows], most)]
             persons = numbered(persons[rows])
         return cls(rows, weights[rows], persons)
 
     def units(self, noise: float | None) -> Units | None:
         """Return how the rows count; None where each is a record and counts as one.
 
-        Parameters
-        ----------
-        noise : float or None
-            As `balanced` has it; None: nothing is released, and no row counts less.
+        `noise` is that of `balanced`; None: nothing is released, and no row counts
+        less.
         """
         weights = self.weights
         if self.persons is None and (weights == 1).all():
             return None
-        if noise is None:
-            whole = rounded(weights, _FINE)
-        elif self.persons is None:
-            whole = rounded(weights)
-        else:
+        if noise is not None and self.persons is not None:
             weights = balanced(weights, self.persons, noise)
-            whole = rounded(weights)
+        whole = rounded(weights, _FINE if noise is None else FULL_WEIGHT)
         count = float(weights.sum()) / int(whole.sum())
         return Units(whole, self.persons, count)
 
@@ -407,8 +353,6 @@ def units_as_weighted(
 
     Rows count as `sample_weight` says. Without it persons count alike, and so do the
     rows of each: nobody's rows reach further than those of somebody with one.
-
-    Parameters and errors are those of `RowsOfUnits.checked`.
     """
     if sample_weight is None and groups is None:
         return None
@@ -474,10 +418,10 @@ def _persons(groups: Any, n_rows: int) -> np.ndarray:
     except (TypeError, ValueError):  # ragged
         found = None
     if found is None or found.shape != (n_rows,):
-        told = "lists of several lengths" if found is None else f"shape {found.shape}"
+        has = "lists of several lengths" if found is None else f"shape {found.shape}"
         raise ValueError(
             f"groups must have one entry for each of the {n_rows} rows of X, the name "
-            f"of its person, and has {told}."
+            f"of its person, and has {has}."
         )
     kind = found.dtype.kind
     if kind in "OTV":  # of "V", each name is a tuple

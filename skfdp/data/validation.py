@@ -81,10 +81,7 @@ def check_size(
 ) -> None:
     """Raise ValueError unless value is in `also` or a number whose square is usable.
 
-    Parameters
-    ----------
-    zero : bool, default=False
-        Whether 0 is allowed too.
+    `zero` allows 0 too.
     """
     check_number(name, value, include_low=zero, also=also)
     if any(value is other or (value == other) is True for other in also):
@@ -109,13 +106,7 @@ def check_clip_norm(value: Any) -> None:
 def check_interval(name: str, value: Any, low: Any, high: Any) -> None:
     """Raise ValueError unless float64 can divide the intervals finely.
 
-    Parameters
-    ----------
-    name : str
-    value : object
-        What the user passed, for the message.
-    low, high : float or ndarray
-        Finite sides, low < high.
+    `value` is what the user passed, for the message; `low` < `high` are finite sides.
     """
     low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
     largest = np.maximum(np.abs(low), np.abs(high))
@@ -150,13 +141,9 @@ def check_choice(name: str, value: Any, choices: Collection) -> None:
 def unmasked(values: Any, *, as_objects: bool = False) -> Any:
     """Return an array or a list with missing values where it is masked.
 
-    Parameters
-    ----------
-    values : object
-        A masked array, or what may hold `numpy.ma.masked`: an array of objects, a list
-        or a list of rows. Anything else is returned as it is.
-    as_objects : bool, default=False
-        Whether None is missing, as in labels, and not NaN, as in numbers.
+    Anything but a masked array, an array of objects, a list or a list of rows is
+    returned as it is. Missing is NaN, as in numbers, or (`as_objects`) None, as in
+    labels.
     """
     if values is np.ma.masked:
         return None if as_objects else math.nan
@@ -300,8 +287,8 @@ def guarded_fit(fit: Callable) -> Callable:
     @functools.wraps(fit)
     def guarded(self, *args: Any, **kwargs: Any) -> Any:
         if not takes_groups and "groups" in kwargs:
-            told = {"name": type(self).__name__, "verb": fit.__name__}
-            raise TypeError(_GROUPS.format(**told))
+            names = {"name": type(self).__name__, "verb": fit.__name__}
+            raise TypeError(_GROUPS.format(**names))
         # scikit-learn's third one
         if not takes_weights and ("sample_weight" in kwargs or len(args) > 2):
             raise TypeError(_WEIGHTS.format(name=type(self).__name__))

@@ -184,13 +184,13 @@ def test_two_columns_of_one_name():
 def test_a_pass_over_a_data_set_reads_it_once(X, y, tmp_path, monkeypatch):
     given, _ = made("folder", X, y, tmp_path)
     scanned = []
-    scan = sources.DatasetSource._scan
+    scan = sources.ArrowSource._scan
 
     def noted(self, first):
         scanned.append(first)
         return scan(self, first)
 
-    monkeypatch.setattr(sources.DatasetSource, "_scan", noted)
+    monkeypatch.setattr(sources.ArrowSource, "_scan", noted)
     table = open_table(given).drop("label")
     for _ in range(2):
         for start in range(0, N, 30):
