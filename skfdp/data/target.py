@@ -57,7 +57,7 @@ _UNREADABLE = "?"
 _NOWHEN = np.datetime64("NaT", "us")
 _FURTHEST_YEAR = 200_000  # microseconds in int64 reach 90,000 years further
 # In a microsecond.
-_FINER = {"us": 1, "ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
+_FINER = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
 # Only with dashes: "20200131" and 20200131 are one number in two types.
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?", re.DOTALL)
 # More digits than a number needs, and fewer than int() refuses or memory holds.
