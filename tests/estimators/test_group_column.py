@@ -25,12 +25,16 @@ def model(**parameters):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_column_is_no_feature():
-    named = model().fit(X, Y, groups="patient")
-    apart = model().fit(X[["age", "dose"]], Y, groups=X["patient"])
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_the_column_is_no_feature(library):
+    frame = pytest.importorskip(library).DataFrame({c: X[c].to_numpy() for c in X})
+    rest = frame[["age", "dose"]]
+    named = model().fit(frame, Y, groups="patient")
+    apart = model().fit(rest, Y, groups=X["patient"])
     assert list(named.feature_names_in_) == ["age", "dose"]
     assert np.array_equal(named.coef_, apart.coef_)
-    assert np.array_equal(named.predict(X), named.predict(X[["age", "dose"]]))
+    assert np.array_equal(named.predict_proba(frame), apart.predict_proba(rest))
+    assert np.array_equal(named.predict_proba(rest), apart.predict_proba(rest))
     assert named.privacy_.n_records == N_ROWS // 3
     assert named.privacy_.events[0].unit == "person"
 

@@ -9,7 +9,6 @@ import sklearn
 from sklearn.linear_model import LogisticRegression
 
 from skfdp import (
-    DeclaredEncoder,
     DPSGDFClassifier,
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
@@ -114,34 +113,33 @@ def test_rows_with_weights_and_persons(units, batch, table, files_made):
     assert files_made
 
 
+def mapped_rows(X, folder):
+    np.save(folder / "X.npy", X)
+    return np.load(folder / "X.npy", mmap_mode="r")
+
+
 @pytest.mark.parametrize("bounds", [(0, 1), False])
 def test_missing_values_do_what_they_do_in_memory(bounds, table, tmp_path):
     X, y, _ = table
     X = X.copy()
     X[::7, 3], X[::11, 4], X[5] = np.nan, np.inf, -np.inf
-    np.save(tmp_path / "X.npy", X)
-    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    mapped = mapped_rows(X, tmp_path)
     model = DPSGDFClassifier(bounds=bounds, random_state=0, max_iter=4)
-    wanted = model.fit(X, y).coef_.copy()
-    margins = model.decision_function(X)
+    wanted, margins = model.fit(X, y).coef_.copy(), model.decision_function(X)
     with sklearn.config_context(working_memory=0.05):
         assert np.array_equal(model.fit(mapped, y).coef_, wanted)
         assert np.array_equal(model.decision_function(mapped), margins)
-        model.set_params(on_invalid="raise")
-        with pytest.raises(ValueError, match="Input X contains NaN"):
-            model.fit(mapped, y)
-        with pytest.raises(ValueError, match="Input X contains NaN"):
-            FeatureDPLogisticRegression(**PUBLIC | {"public_features": [3]}).fit(
-                mapped, y
-            )
+        public = FeatureDPLogisticRegression(**PUBLIC | {"public_features": [3]})
+        for one in (model.set_params(on_invalid="raise"), public):
+            with pytest.raises(ValueError, match="Input X contains NaN"):
+                one.fit(mapped, y)
 
 
 def test_a_plan_reads_nothing_private(table, tmp_path):
     X, y, mapped = table
     hidden = X.copy()
     hidden[:, np.r_[:5, 12:D]] = np.nan
-    np.save(tmp_path / "X.npy", hidden)
-    hidden = np.load(tmp_path / "X.npy", mmap_mode="r")
+    hidden = mapped_rows(hidden, tmp_path)
     model = FeatureDPLogisticRegression(**PUBLIC, classes=[0, 1])
     with sklearn.config_context(working_memory=0.05):
         plans = [repr(model.plan(one, y)) for one in (X, mapped, hidden)]
@@ -152,8 +150,7 @@ def test_a_plan_reads_nothing_private(table, tmp_path):
 def test_every_type_of_numbers(dtype, table, tmp_path):
     X, y, _ = table
     X = (X * 9).astype(dtype)
-    np.save(tmp_path / "X.npy", X)
-    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    mapped = mapped_rows(X, tmp_path)
     model = DPSGDFClassifier(bounds=(0, 9), random_state=0, max_iter=3)
     wanted = model.fit(X, y).coef_.copy()
     with sklearn.config_context(working_memory=0.01):
@@ -163,8 +160,7 @@ def test_every_type_of_numbers(dtype, table, tmp_path):
 def test_what_is_wrong_is_told_in_one_sentence(table, tmp_path):
     X, y, mapped = table
     model = DPSGDFClassifier(**SEEDED, max_iter=2)
-    np.save(tmp_path / "text.npy", np.array([["a", "b"]] * 50))
-    text = np.load(tmp_path / "text.npy", mmap_mode="r")
+    text = mapped_rows(np.array([["a", "b"]] * 50), tmp_path)
     with sklearn.config_context(working_memory=0):
         with pytest.raises(ValueError, match="values that are not numbers"):
             sklearn.clone(model).set_params(bounds=None).fit(text, y[:50])
@@ -236,14 +232,6 @@ def test_memory_is_that_of_labels_and_norms(batch, tmp_path):
         check=True,
     )
     assert float(done.stdout) < 60
-
-
-def test_an_encoder_reads_tables_in_memory(table):
-    X, y, _ = table
-    encoder = DeclaredEncoder(bounds={"a": (0, 1)})
-    model = DPSGDFClassifier(encoder=encoder)
-    with pytest.raises(TypeError, match="X is read in blocks: pass a frame"):
-        model.fit(open_table(X), y)
 
 
 WHOLE = {

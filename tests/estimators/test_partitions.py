@@ -69,10 +69,9 @@ def reported(found):
     return values, SAME_PARTITIONS in texts
 
 
-def the_same(make, X, y, **collections):
+def the_same(make, X, y):
     """Fit to a table in memory and to a collection; return the second."""
-    alone, apart = make().fit(X, y), make()
-    apart.fit(collections.get("X", None) or collection(X), collection(np.asarray(y)))
+    alone, apart = make().fit(X, y), make().fit(collection(X), collection(y))
     for name in alone._released:
         np.testing.assert_array_equal(getattr(alone, name), getattr(apart, name))
     assert reported(alone.privacy_) == (reported(apart.privacy_)[0], False)
@@ -80,6 +79,9 @@ def the_same(make, X, y, **collections):
     return apart
 
 
+HINGE = {"kind": DPSGDFClassifier, "loss": "hinge"}
+WEIGHTED = {"classes": "abc", "class_weight": {"a": 2.0}}
+LETTERS = np.array(["a", "b", "c"])[LABELS + (X[:, 2] > 0.5)]
 CLASSIFIERS = {
     "all private": {},
     "public columns": SOME,
@@ -94,58 +96,40 @@ CLASSIFIERS = {
     "penalised": {"C": 1.0},
     "no intercept": {"fit_intercept": False},
     "threads": {"n_jobs": 2},
+    "hinge": HINGE,
+    "classes": WEIGHTED,
+    "classes, without public parts": {"kind": DPSGDFClassifier, **WEIGHTED},
 }
-
-
-@pytest.mark.parametrize("changes", CLASSIFIERS.values(), ids=CLASSIFIERS)
-def test_classifiers(changes):
-    the_same(lambda: classifier(**changes), X, LABELS)
-
-
-def test_several_classes_and_class_weights():
-    y = np.array(["a", "b", "c"])[LABELS + (X[:, 2] > 0.5)]
-    weight = {"a": 2.0}
-    for kind in (FeatureDPLogisticRegression, DPSGDFClassifier):
-        the_same(lambda k=kind: classifier(k, "abc", class_weight=weight), X, y)
-
-
-def test_hinge_and_public_loss_of_the_users_own():
-    the_same(lambda: classifier(DPSGDFClassifier, loss="hinge"), X, LABELS)
-
-    def pull(coef, intercept, X_public, y):
-        assert X_public.shape == (N, 2)
-        return coef * 0.1, intercept * 0
-
-    changes = {**SOME, "public_loss": pull}
-    the_same(lambda: classifier(**changes), X, LABELS)
-
-
+PARTLY = {"kind": FeatureDPRegressor, **SOME}
 REGRESSORS = {
     "squared error": {},
     "huber": {"loss": "huber"},
     "poisson": {"loss": "poisson"},
     "small budget": {"epsilon": 0.1},
-    "penalised": {"alpha": 1.0},
+    "penalised regression": {"alpha": 1.0},
+    "public columns of a regression": {**PARTLY, "solver": "dp-gd"},
+    "public numbers": {**PARTLY, "public_target": True, "solver": "dp-gd"},
+    "public counts": {**PARTLY, "public_target": True, "loss": "poisson"},
+    "public rows": {**PARTLY, "public_features": "all"},
+    "public rows, counts": {**PARTLY, "public_features": "all", "loss": "poisson"},
 }
 
 
-@pytest.mark.parametrize("changes", REGRESSORS.values(), ids=REGRESSORS)
-def test_regressors(changes):
-    the_same(lambda: regressor(**changes), X, NUMBERS)
+@pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
+def test_a_fit_is_that_of_a_table_in_memory(name):
+    if name in REGRESSORS:
+        the_same(lambda: regressor(**REGRESSORS[name]), X, NUMBERS)
+    else:
+        y = LETTERS if "classes" in name else LABELS
+        the_same(lambda: classifier(**CLASSIFIERS[name]), X, y)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {**SOME, "public_target": True, "solver": "dp-gd"},
-        {**SOME, "solver": "dp-gd"},
-        {**SOME, "public_target": True, "loss": "poisson"},
-        {"public_features": "all"},
-        {"public_features": "all", "loss": "poisson"},
-    ],
-)
-def test_regressors_with_public_parts(changes):
-    the_same(lambda: regressor(FeatureDPRegressor, **changes), X, NUMBERS)
+def test_a_public_loss_of_the_users_own_sees_all_rows():
+    def pull(coef, intercept, X_public, y):
+        assert X_public.shape == (N, 2)
+        return coef * 0.1, intercept * 0
+
+    the_same(lambda: classifier(**SOME, public_loss=pull), X, LABELS)
 
 
 class Union:
@@ -211,19 +195,16 @@ def test_malformed_values_are_those_of_their_partition():
     assert not np.array_equal(found.coef_, other.coef_)
 
 
-def frame(n_partitions=3):
+def frame():
     table = pd.DataFrame(X, columns=list("abcde"))
     table["text"] = np.where(X[:, 2] > 0.3, "yes", "no")
     target = pd.Series(LABELS, name="label")
-    parts = {"npartitions": n_partitions, "sort": False}
-    return (
-        (table, target),
-        (dd.from_pandas(table, **parts), dd.from_pandas(target, **parts)),
-    )
+    parts = {"npartitions": 3, "sort": False}
+    return table, target, *(dd.from_pandas(one, **parts) for one in (table, target))
 
 
 def test_frames_have_names():
-    (table, y), (rows, target) = frame()
+    table, y, rows, target = frame()
     table, rows = table[list("abcde")], rows[list("abcde")]
     model = {"public_features": ["a", "d"], "bounds": {"a": (0, 1), "b": (0, 2)}}
     alone = classifier(**model).fit(table, y)
@@ -237,7 +218,7 @@ def test_frames_have_names():
 
 @pytest.mark.parametrize("public", [None, ["a", "text"]])
 def test_raw_frames(public):
-    (table, y), (rows, target) = frame()
+    table, y, rows, target = frame()
     encoder = DeclaredEncoder((0, 1), {"text": ["yes", "no"]})
     settings = {"bounds": None, "encoder": encoder, "public_features": public}
     alone = classifier(**settings).fit(table, y)
@@ -247,7 +228,7 @@ def test_raw_frames(public):
 
 
 def test_the_encoder_takes_frames_of_dask():
-    (table, _), (rows, _) = frame()
+    table, _, rows, _ = frame()
     alone = DeclaredEncoder((0, 1), {"text": ["yes", "no"]}).fit(table)
     apart = DeclaredEncoder((0, 1), {"text": ["yes", "no"]}).fit(rows)
     assert repr(apart.blocks_) == repr(alone.blocks_)
@@ -257,26 +238,21 @@ def test_the_encoder_takes_frames_of_dask():
     np.testing.assert_array_equal(apart.fit_transform(rows).compute(), found.compute())
 
 
-class Answers(dask_tables.Partitions):
-    """Keeps whatever leaves the partitions before the first sum."""
+def heard(monkeypatch, table, y, **changes):
+    """Return whatever leaves the partitions of a fit before its first sum."""
+    kept, sums, called = [], [], dask_tables.Partitions._called
 
-    heard: list = []
-
-    def _called(self, verb, arguments):
-        found = super()._called(verb, arguments)
-        if verb == "total":
-            Answers.heard = None
-        if Answers.heard is not None:
-            Answers.heard += found
+    def noted(self, verb, arguments):
+        found = called(self, verb, arguments)
+        sums.extend(found if verb == "total" else [])
+        kept.extend([] if sums else found)
         return found
 
-
-def heard(monkeypatch, table, y, **changes):
-    Answers.heard = kept = []
-    monkeypatch.setattr(dask_tables, "Partitions", Answers)
-    model = classifier(**{"random_state": None, **changes})
-    model.fit(collection(table), collection(y))
-    assert Answers.heard is None
+    with monkeypatch.context() as patch:
+        patch.setattr(dask_tables.Partitions, "_called", noted)
+        model = classifier(**{"random_state": None, **changes})
+        model.fit(collection(table), collection(y))
+    assert sums
     return kept
 
 
@@ -344,7 +320,7 @@ def test_other_collections_are_refused():
     ):
         with pytest.raises(ValueError, match=match):
             classifier().fit(rows, y)
-    (_, _), (raw, target) = frame()
+    *_, raw, target = frame()
     raw["kind"] = raw["text"].astype("category")
     raw["kind"] = raw["kind"].cat.as_unknown()
     encoder = DeclaredEncoder((0, 1), {"text": ["yes", "no"]})

@@ -26,25 +26,14 @@ from skfdp import (
     FeatureDPRegressor,
     PrivacyLedger,
 )
-from skfdp.data.input_scaler import RowMap
 from skfdp.data.target import TargetMap, exact_map
-from skfdp.data.units import (
-    FULL_WEIGHT,
-    RowsOfUnits,
-    Units,
-    balanced,
-    noise_of_sums,
-    rounded,
-)
+from skfdp.data.units import RowsOfUnits, Units, noise_of_sums
 from skfdp.privacy.events import Relation
 from skfdp.queries import fits_grid
-from skfdp.queries.statistics import LabelSum, RowSum
-from skfdp.queries.weighted import Weighted
+from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import public_model
 from skfdp.solvers.centring import public_moments
-from skfdp.solvers.moments import PublicSide
 from skfdp.solvers.postprocessing import label_variance, rate_level
-from skfdp.solvers.whitening import Whitening
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skfdp.data.validation.UtilityWarning",
@@ -213,17 +202,6 @@ def test_truncation_drops_the_rows_after_the_first(name):
     assert np.array_equal(found, weights_of(by_hand))
 
 
-def test_a_sum_does_not_depend_on_the_order_of_rows():
-    units = Units(WEIGHTS + 1, np.unique(GROUPS, return_inverse=True)[1])
-    order = RNG.permutation(N_ROWS)
-    found = []
-    for part in (np.arange(N_ROWS), order):
-        query = RowSum(X[part], RowMap(feature_bound=2.0), 10**6)
-        own = Weighted(query, Units(units.weights[part], units.persons[part]))
-        found.append(own.exact_sum(None, None, own.unit(1.0)))
-    assert np.array_equal(*found)
-
-
 @pytest.mark.parametrize("name", ["descent", "moments"])
 def test_a_plan_is_that_of_the_fit(name):
     model, y = few(name)
@@ -267,41 +245,6 @@ def test_public_moments_are_those_of_repeated_rows_for_dense_and_sparse(centre):
     assert found[0].spread == found[1].spread
     assert found[0].mean == pytest.approx(repeated.mean, abs=1e-12)
     assert found[0].spread == pytest.approx(repeated.spread)
-
-
-def test_the_public_side_of_moments_is_that_of_repeated_rows():
-    units = Units(WEIGHTS[WEIGHTS > 0])
-    table = X[WEIGHTS > 0]
-
-    def side(table, shares=None):
-        return PublicSide.learn(
-            lambda block: table[block],
-            table.shape,
-            intercept=True,
-            signal=1e9,
-            shares=shares,
-        )
-
-    found, wanted = side(table, units.shares), side(X[REPEATED])
-    assert found.mean == pytest.approx(wanted.mean)
-    z, n = found.rows(table), units.n_units
-    moments = z.T @ (z * (found.weight * units.shares)[:, None]) / n
-    # z is rounded to its grid on one side of the product.
-    assert found.moments == pytest.approx(moments, abs=1e-4)
-    spread = z.T @ (z * units.shares[:, None]) / n
-    apart = spread / np.sqrt(np.outer(np.diag(spread), np.diag(spread)))
-    assert apart == pytest.approx(np.eye(len(apart)), abs=1e-9)
-
-
-def test_the_basis_of_the_label_statistic_is_that_of_repeated_rows():
-    units, table = Units(WEIGHTS[WEIGHTS > 0]), X[WEIGHTS > 0]
-    found = Whitening.learn(table, 0.1, 1e-9, units.shares)
-    wanted = Whitening.learn(X[REPEATED], 0.1, 1e-9)
-    assert found.mean == pytest.approx(wanted.mean)
-    phi = (table - found.mean) @ found.basis
-    spread = phi.T @ (phi * units.shares[:, None])
-    apart = spread / np.sqrt(np.outer(np.diag(spread), np.diag(spread)))
-    assert apart == pytest.approx(np.eye(len(apart)), abs=1e-9)
 
 
 def test_scales_and_levels_are_those_of_repeated_rows():
@@ -399,24 +342,6 @@ def test_with_fewer_persons_than_folds_nothing_is_cross_fitted():
 
 
 # -- units and rules -------------------------------------------------------------------
-def test_whole_weights_are_exact_and_others_rounded():
-    assert rounded(np.array([2.0, 4.0, 0.0])).tolist() == [1, 2, 0]
-    assert rounded(np.array([3.0, 1024.0])).tolist() == [3, 1024]
-    odd = rounded(np.array([0.3, 1.0]))
-    assert odd.max() == FULL_WEIGHT and odd[0] / odd[1] == pytest.approx(0.3, abs=5e-4)
-    assert rounded(np.array([1.0, 5000.0])).tolist() == [1, 1024]
-
-
-def test_balancing_keeps_a_users_weights_where_there_is_no_noise():
-    persons = np.array([0, 0, 1, 2])
-    weights = np.array([1.0, 3.0, 700.0, 2.0])
-    assert np.array_equal(balanced(weights, persons, 0.0), weights)
-    loud = balanced(weights, persons, 1e9)
-    totals = np.bincount(persons, loud)
-    assert totals == pytest.approx(np.full(3, 2.0))
-    assert loud[1] / loud[0] == pytest.approx(3.0)
-
-
 def test_rules_know_how_loud_a_weighted_average_is():
     model = LOGISTIC(**COMMON, **TWO, epsilon=1.0, feature_bound=1.0)
     weights = np.where(np.arange(N_ROWS) == 0, 10.0, 1.0)
@@ -487,19 +412,7 @@ def test_routed_groups_and_weights_reach_each_fold(piped):
     assert best.privacy_.n_records == len(np.unique(GROUPS))
 
 
-def test_a_pipeline_passes_groups_by_the_name_of_its_step():
-    model = LOGISTIC(**COMMON, **TWO, max_iter=2)
-    steps = make_pipeline(FunctionTransformer(), clone(model))
-    told = {"groups": GROUPS, "sample_weight": WEIGHTS}
-    step = "featuredplogisticregression__"
-    steps.fit(X, LABELS, **{step + name: value for name, value in told.items()})
-    assert np.array_equal(
-        weights_of(steps[-1]), weights_of(model.fit(X, LABELS, **told))
-    )
-
-
 # -- bad input -------------------------------------------------------------------------
-FRAME = pd.DataFrame(X, columns=list("abcd")).assign(person=GROUPS)
 MIXED = np.array([1, "1"] * (N_ROWS // 2), dtype=object)
 BAD_WEIGHTS = [
     (WEIGHTS[:-1], r"sample_weight has the shape \(239,\), and X has 240 rows"),
@@ -553,10 +466,6 @@ def test_bad_groups_are_refused(groups, match):
     refused(match, groups=groups)
 
 
-def test_a_group_column_has_to_be_one():
-    refused("is not the name of a column of X", table=FRAME, groups="nobody")
-
-
 @pytest.mark.parametrize("told", [{"sample_weight": WEIGHTS}, {"groups": GROUPS}])
 def test_rows_that_cannot_be_counted_have_neither(told):
     private = LOGISTIC(
@@ -566,14 +475,10 @@ def test_rows_that_cannot_be_counted_have_neither(told):
 
 
 def test_truncation_needs_persons():
+    model = LOGISTIC(**COMMON, **TWO, max_rows_per_person=3)
+    refused("max_rows_per_person=3 needs to know whose rows", model)
     refused(
-        "max_rows_per_person=3 needs to know whose rows",
-        LOGISTIC(**COMMON, **TWO, max_rows_per_person=3),
-    )
-    refused(
-        "max_rows_per_person",
-        LOGISTIC(**COMMON, **TWO, max_rows_per_person=0),
-        groups=GROUPS,
+        "max_rows_per_person", model.set_params(max_rows_per_person=0), groups=GROUPS
     )
 
 
@@ -593,39 +498,19 @@ def test_names_may_be_any_that_can_be_told_apart():
         found = RowsOfUnits.checked(None, names, N_ROWS, relation).persons
         wanted = found if wanted is None else wanted
         assert np.array_equal(found, wanted)
-
-
-def test_equal_numbers_of_several_types_are_one_person():
-    relation = Relation.of("replace_one")
+    # Equal numbers of several types are one person.
     names = np.array([1, 1.0, True, 2, np.int8(2)], dtype=object)
     found = RowsOfUnits.checked(None, names, 5, relation).persons
     assert found.tolist() == [0, 0, 0, 1, 1]
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_the_group_column_of_a_frame_is_dropped_in_predict(library):
-    frame = FRAME
-    if library == "polars":
-        frame = pytest.importorskip("polars").DataFrame(
-            {name: FRAME[name].to_numpy() for name in FRAME}
-        )
-    model = LOGISTIC(**COMMON, **TWO, max_iter=2).fit(frame, LABELS, groups="person")
-    assert model.n_features_in_ == 4
-    names = list("abcd")
-    apart = clone(model).fit(frame[names], LABELS, groups=GROUPS)
-    wanted = apart.predict_proba(frame[names])
-    assert np.array_equal(model.predict_proba(frame), wanted)
-    assert np.array_equal(model.predict_proba(frame[names]), wanted)
 
 
 def test_the_report_assumes_that_weights_and_order_are_public():
     weights = "sample_weight derives from nothing private"
     order = "max_rows_per_person keeps the first rows of a person"
 
-    def told(**parameters):
-        known = {"most": parameters.pop("most", None)}
-        model = LOGISTIC(**COMMON, **TWO, max_iter=2, max_rows_per_person=known["most"])
-        report = model.fit(X, LABELS, **parameters).privacy_
+    def told(most=None, **of_rows):
+        model = LOGISTIC(**COMMON, **TWO, max_iter=2, max_rows_per_person=most)
+        report = model.fit(X, LABELS, **of_rows).privacy_
         unchecked = [a.text for a in report.assumptions if not a.enforced]
         return [any(text in one for one in unchecked) for text in (weights, order)]
 

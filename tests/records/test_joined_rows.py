@@ -56,24 +56,31 @@ def test_rows_are_those_that_lie_apart(n_columns):
     same_sums(query(joined, target), query(apart, target))
 
 
-@pytest.mark.parametrize("n_outputs", [3, 5, 7])
-def test_sums_of_several_outputs_are_the_same(n_outputs):
-    X, rng = table(20)
-    target = rng.integers(0, n_outputs, len(X))
-    sides = (query(built(X, t), target, n_outputs=n_outputs) for t in (target, None))
-    same_sums(*sides)
+PERSONS = Units(
+    np.full(203, FULL_WEIGHT), np.random.default_rng(2).integers(0, 50, 203)
+)
+PUBLIC = built(table(20)[0] * (np.arange(20) < 7))
+SUMS = {
+    "three outputs": {"n_outputs": 3},
+    "five outputs": {"n_outputs": 5},
+    "seven outputs": {"n_outputs": 7},
+    "regression": {"loss": "squared_error"},
+    "persons": {"units": PERSONS},
+    "differences": {"padded": PUBLIC},
+}
 
 
-def test_sums_of_a_regression_are_the_same():
-    X, rng = table(20)
-    target = rng.normal(size=len(X))
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_are_the_same(name):
+    (X, rng), more = table(20), SUMS[name]
+    target = rng.integers(0, more.get("n_outputs", 2), len(X))
+    if name == "regression":
+        target = rng.normal(size=len(X))
     joined = built(X, target)
     memory, step, first = joined.target_in_memory(narrow(target))
     np.testing.assert_array_equal(memory[first::step], target)
     assert np.may_share_memory(memory, joined.joined)
-    same_sums(
-        query(joined, target, "squared_error"), query(built(X), target, "squared_error")
-    )
+    same_sums(query(joined, target, **more), query(built(X), target, **more))
 
 
 def test_long_rows_that_do_not_fit_into_short_sums_are_the_same():
@@ -82,16 +89,6 @@ def test_long_rows_that_do_not_fit_into_short_sums_are_the_same():
     sides = [GridRows.build(1.9 * X, lambda x: x, target=t) for t in (target, None)]
     sides = [dataclasses.replace(rows, scale=4.0) for rows in sides]
     same_sums(*(query(rows, target) for rows in sides))
-
-
-def test_persons_and_differences_are_the_same():
-    X, rng = table(20)
-    target = rng.integers(0, 2, len(X))
-    padded = GridRows.build(X * (np.arange(20) < 7), lambda x: x, bias=0.5)
-    units = Units(np.full(len(X), FULL_WEIGHT), rng.integers(0, 50, len(X)))
-    for more in ({"padded": padded}, {"units": units}):
-        joined, apart = built(X, target), built(X)
-        same_sums(query(joined, target, **more), query(apart, target, **more))
 
 
 def test_threads_do_not_change_the_sum():
@@ -119,14 +116,9 @@ def test_another_target_is_read_from_its_own_memory():
     assert not np.may_share_memory(memory, rows.joined)
     assert (step, first) == (1, 0)
     same_sums(query(rows, other), query(built(X), other))
-    np.testing.assert_array_equal(rows.joined, before)
-
-
-def test_a_target_of_another_kind_is_read_from_its_own_memory():
-    X, rng = table(20)
-    rows = built(X, rng.integers(0, 2, len(X)))
-    values = rng.normal(size=len(X))
+    values = rng.normal(size=len(X))  # of another kind
     assert not np.may_share_memory(rows.target_in_memory(values)[0], rows.joined)
+    np.testing.assert_array_equal(rows.joined, before)
 
 
 def test_some_rows_keep_what_lies_beside_them():

@@ -78,11 +78,22 @@ def test_rows_count_alike_without_noise_and_persons_do_with_much_of_it():
     assert np.array_equal(balanced(ones, persons, 0.0), ones)
     totals = np.bincount(persons, balanced(ones, persons, 1e9))
     assert totals == pytest.approx(np.ones(50))
+    # A user's own weights are kept, and their proportions within a person.
+    persons, weights = np.array([0, 0, 1, 2]), np.array([1.0, 3.0, 700.0, 2.0])
+    assert np.array_equal(balanced(weights, persons, 0.0), weights)
+    loud = balanced(weights, persons, 1e9)
+    assert np.bincount(persons, loud) == pytest.approx(np.full(3, 2.0))
+    assert loud[1] / loud[0] == pytest.approx(3.0)
 
 
 def test_weights_are_rounded_and_none_vanishes():
-    found = rounded(np.array([1.0, 0.5, 1e-9, 0.0]))
-    assert found.tolist() == [FULL_WEIGHT, FULL_WEIGHT // 2, 1, 0]
+    for weights, wanted in (
+        ([1.0, 0.5, 1e-9, 0.0], [FULL_WEIGHT, FULL_WEIGHT // 2, 1, 0]),
+        ([2.0, 4.0, 0.0], [1, 2, 0]),  # whole ones are kept, up to a common factor
+        ([3.0, 1024.0], [3, 1024]),
+        ([1.0, 5000.0], [1, 1024]),
+    ):
+        assert rounded(np.array(weights)).tolist() == wanted
 
 
 def test_records_without_groups_are_units_of_their_own():
