@@ -330,11 +330,7 @@ class PublicTable:
 
     Private columns are zeros; only rows that are asked for are ever made whole.
 
-    Parameters
-    ----------
-    columns : ndarray of shape (n_rows, n_public)
-    mask : bool ndarray of shape (n_features,)
-        The public columns.
+    `columns` are the public ones, and `mask` says where they are.
     """
 
     def __init__(self, columns: np.ndarray, mask: np.ndarray):
@@ -362,14 +358,8 @@ class PublicTable:
 class PartitionedQuery:
     """A sum over rows in partitions: that of the sums of the partitions.
 
-    Attributes
-    ----------
-    partitions : Partitions
-    name : str
-        Of the queries of the partitions, where these are.
-    planned : Query
-        The same over no rows; it has the bounds.
-    n_rows : int
+    `name` is that of the queries of the partitions; `planned` is the same one over no
+    rows, which has the bounds.
 
     Notes
     -----
@@ -424,7 +414,7 @@ class PartitionedRecords:
     Attributes
     ----------
     partitions : Partitions
-        Which hold the `Records` of their rows.
+        Which hold the `Records` of their rows, under `name`.
     sizes : tuple of int
         Rows of each partition; private where the number of rows is.
     none : Records
@@ -433,8 +423,6 @@ class PartitionedRecords:
         The public part of all rows, in this process.
     target : ndarray of shape (n_rows,) or None
         Only a public one.
-    name : str
-        Of the records of the partitions.
     """
 
     partitions: Partitions
@@ -571,14 +559,7 @@ _STAYS = ("ledger", "random_state", "public_features", "public_model", "public_l
 
 @dataclasses.dataclass(frozen=True)
 class Whole:
-    """Facts of a whole table, of which only a sample is looked at.
-
-    Attributes
-    ----------
-    n_rows : int
-    y : ndarray of shape (n_rows,) or None
-        A public target.
-    """
+    """Number of rows and public target of a table, of which a sample is looked at."""
 
     n_rows: int
     y: np.ndarray | None

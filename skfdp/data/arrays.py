@@ -224,7 +224,6 @@ def _hours_or_days(column: Any) -> np.ndarray:
 
 # Raw tables: their columns, and what the types of these say.
 
-
 # The one category of a column of Dask whose categories it has not read.
 _UNKNOWN = "__UNKNOWN_CATEGORIES__"
 
@@ -460,15 +459,6 @@ _MISSING_LABELS = (
     "their own, or choose the records by public facts alone; dropping or filling them "
     "by what y holds would depend on private values."
 )
-_INFINITE_LABELS = (
-    "y contains infinity or a value too large for float64: replace such values by a "
-    "constant that is chosen without looking at the data."
-)
-_NO_TARGET = "y should be a 1d array of labels or of real numbers."
-_MIXED_NAMES = (
-    "X has column names of several types, and only strings are understood as names: "
-    "rename them, X.columns = X.columns.astype(str)."
-)
 # What is said instead of a sentence of scikit-learn that begins so: theirs would send a
 # user to steps that learn from private rows, or speaks of something else.
 _INSTEAD = {
@@ -482,7 +472,10 @@ _INSTEAD = {
         "Input X contains infinity or a value too large for float64: replace such "
         "values by a constant that is chosen without looking at the data."
     ),
-    "Feature names are only supported": _MIXED_NAMES,
+    "Feature names are only supported": (
+        "X has column names of several types, and only strings are understood as "
+        "names: rename them, X.columns = X.columns.astype(str)."
+    ),
     "Complex data not supported": "Complex data not supported: pass real numbers.",
     "Expected 2D array": (
         "Expected 2D array as X. Reshape your data to (n_samples, n_features)."
@@ -545,7 +538,9 @@ def check_arrays(
         )
     if any_target:
         return X, shaped_target(y, X.shape[0])
-    return X, _complete_target(shaped_target(y, X.shape[0], as_objects=False))
+    found = shaped_target(y, X.shape[0], as_objects=False)
+    _check_complete(found, y)
+    return X, found
 
 
 def check_columns_of_frame(
@@ -612,42 +607,44 @@ def declared_numbers(X: Any, bounds: Any, finite: bool = False) -> Any:
     """
     if isinstance(X, LargeTable) or issparse(X) or hasattr(type(X), "collect"):
         return X
-    if is_frame(X) and len(X.shape) == 2:
-        return _frame_of_numbers(X, bounds, finite)
-    X = unmasked(X)
-    if kind_of(X) == "m" and type_kind(X) == "duration":
-        return X / np.timedelta64(1, "D")
-    listed = isinstance(X, (list, tuple)) or kind_of(X) in ("O", "U", "S")
-    if bounds is None or not listed:
-        return X
-    try:
-        values = np.array(X, dtype=object)
-    except ValueError:  # rows of several lengths, which are refused
-        return X
-    if values.ndim != 2 or not values.size:
-        return X
-    declared = _declared_places(bounds, values.shape[1])
-    for place in declared:
-        values[:, place] = _numbers(values[:, place], finite)
-    return values.astype(np.float64) if len(declared) == values.shape[1] else values
-
-
-def _frame_of_numbers(X: Any, bounds: Any, finite: bool) -> Any:
-    check_names(X)
-    labels = column_labels(X)
-    declared = _declared_places(bounds, X.shape[1], list(map(str, labels)))
+    frame = is_frame(X) and len(X.shape) == 2
+    if frame:
+        check_names(X)
+        values = X
+    else:
+        X = unmasked(X)
+        if kind_of(X) == "m" and type_kind(X) == "duration":
+            return X / np.timedelta64(1, "D")
+        listed = isinstance(X, (list, tuple)) or kind_of(X) in ("O", "U", "S")
+        if bounds is None or not listed:
+            return X
+        try:
+            values = np.array(X, dtype=object)
+        except ValueError:  # rows of several lengths, which are refused
+            return X
+        if values.ndim != 2 or not values.size:
+            return X
+    labels = column_labels(values)
+    declared = _declared_places(bounds, values.shape[1], list(map(str, labels)))
+    # A pair is for all columns: then those of a type of text are refused.
+    read = ("object", "text") if isinstance(bounds, Mapping) else ("object",)
     found = {}
-    for place in range(X.shape[1]):
-        raw = raw_column(X, place)
+    for place in range(values.shape[1]):
+        raw = raw_column(values, place)
         kind = type_kind(raw)
         if kind in ("duration", "time"):
             found[place] = Column(raw).read("number")
-        elif kind == "object" and place in declared:
+        elif place in declared and kind in read:
             found[place] = _numbers(raw, finite)
-        elif kind == "text" and place in declared and isinstance(bounds, Mapping):
-            found[place] = _numbers(raw, finite)  # of a pair for all, text is refused
-    if not found:
-        return X
+    if frame:
+        return _with_columns(X, labels, found) if found else X
+    for place, column in found.items():
+        values[:, place] = column
+    return values.astype(np.float64) if len(found) == values.shape[1] else values
+
+
+def _with_columns(X: Any, labels: list, found: dict[int, np.ndarray]) -> Any:
+    """Return a frame with other columns in some places."""
     if hasattr(type(X), "iloc"):
         X = X.copy(deep=False)
         for place, values in found.items():
@@ -663,9 +660,7 @@ def _frame_of_numbers(X: Any, bounds: Any, finite: bool) -> Any:
     return X
 
 
-def _declared_places(
-    bounds: Any, n_columns: int, names: list[str] | None = None
-) -> set[int]:
+def _declared_places(bounds: Any, n_columns: int, names: list[str]) -> set[int]:
     """Return the columns that bounds declare as numbers; wrong ones are refused later.
 
     So do bounds=False, for columns that are scaled already, and "private".
@@ -674,10 +669,9 @@ def _declared_places(
         return set()
     if not isinstance(bounds, Mapping):
         return set(range(n_columns))
-    named = {name: place for place, name in enumerate(names or ())}
-    places = {named.get(key, key) for key in bounds}
-    whole = (place for place in places if isinstance(place, (int, np.integer)))
-    return {int(j) % n_columns for j in whole if -n_columns <= j < n_columns}
+    positions = {name: place for place, name in enumerate(names)}
+    positions |= {place: place % n_columns for place in range(-n_columns, n_columns)}
+    return {positions[key] for key in bounds if key in positions}
 
 
 def _numbers(raw: Any, finite: bool) -> np.ndarray:
@@ -685,13 +679,12 @@ def _numbers(raw: Any, finite: bool) -> np.ndarray:
     found = Column(raw).read("number")
     if finite:
         cells = exact(raw)[np.isnan(found)]
-        if any(text_of(cell) is not None for cell in cells if not _is_number(cell)):
+        real = numbers.Real, decimal.Decimal
+        if any(
+            text_of(cell) is not None for cell in cells if not isinstance(cell, real)
+        ):
             raise ValueError(_not_numbers(raw))
     return found
-
-
-def _is_number(cell: Any) -> bool:
-    return isinstance(cell, (numbers.Real, decimal.Decimal))
 
 
 def _not_numbers(X: Any) -> str:
@@ -887,22 +880,24 @@ def shaped_target(y, n_rows: int, as_objects: bool = True) -> np.ndarray:
             "Found input variables with inconsistent numbers of samples: "
             f"[{n_rows}, {len(y)}]"
         )
-    raise ValueError(_NO_TARGET)
+    raise ValueError("y should be a 1d array of labels or of real numbers.")
 
 
-def _complete_target(y: np.ndarray) -> np.ndarray:
-    """Return y, or refuse entries that are missing or infinite."""
+def _check_complete(y: np.ndarray, given: Any) -> None:
+    """Refuse entries of a target that are missing or infinite."""
     kind = y.dtype.kind
     if kind == "c":
         raise ValueError(_INSTEAD["Complex data not supported"])
-    if kind not in "biufSU" and any(map(is_missing, y)):
+    # A missing entry of a list of texts has become text.
+    listed = given if isinstance(given, (list, tuple)) else ()
+    entries = listed if kind in "biufSU" else y
+    if any(map(is_missing, entries)) or (kind == "f" and np.isnan(y).any()):
         raise ValueError(_MISSING_LABELS)
-    if kind == "f":
-        if np.isnan(y).any():
-            raise ValueError(_MISSING_LABELS)
-        if np.isinf(y).any():
-            raise ValueError(_INFINITE_LABELS)
-    return y
+    if kind == "f" and np.isinf(y).any():
+        raise ValueError(
+            "y contains infinity or a value too large for float64: replace such values "
+            "by a constant that is chosen without looking at the data."
+        )
 
 
 def _canonical(X, finite: bool) -> csr_array:

@@ -605,14 +605,9 @@ class Coordinates:
     ) -> GridRows | SparseGridRows:
         """Quantise what is public of each row, padded to a full row.
 
-        Parameters
-        ----------
-        known : ndarray or csr_array of shape (n_rows, n_known)
-            The public columns, and perhaps more that is public after them. CSR rows
-            hold nothing more, and are padded with zeros.
-        public : bool ndarray of shape (n_features,)
-        fill : callable
-            Returns the private entries of scaled rows, given scaled known columns.
+        `known` has the public columns, and perhaps more that is public after them; CSR
+        rows hold nothing more, and are padded with zeros. `fill` returns the private
+        entries of scaled rows, given scaled known columns.
         """
         if issparse(known):
             columns = np.flatnonzero(public)[known.indices]
@@ -690,10 +685,7 @@ class Rotation:
     Rows are padded with zeros to a power of two. Lengths and distances stay, and what
     is long in a few columns becomes short in all of them.
 
-    Attributes
-    ----------
-    signs : float64 ndarray of shape (n_columns,)
-        1 or -1, from coins that have to do with no record.
+    `signs` are 1 or -1, from coins that have to do with no record.
 
     Notes
     -----
@@ -750,16 +742,8 @@ class MovedRows:
 
     Queries read them as they would read a table: nothing but a block is ever held.
 
-    Attributes
-    ----------
-    rows : WholeRows or ndarray of shape (n_rows, n_columns)
-        Finite; may be private.
-    centre : float64 ndarray of shape (n_columns,)
-        Public or released, like all that follows.
-    length : float
-        Above 0.
-    rotation : Rotation or None
-        After it the rows have its `width`.
+    `rows` may be private, and are finite; `centre` and all that follows are public or
+    released. After a rotation rows have its `width`.
 
     Notes
     -----

@@ -27,11 +27,9 @@ from skfdp.addresses import public
 from skfdp.data.validation import unmasked
 from skfdp.privacy.checks import shown
 
-# Integer rows in files without a name: written once, read through a map.
-#
-# What is private lies in no file that can be opened by name, and goes with the process,
-# however that ends.
-
+# Integer rows in files without a name: written once, read through a map. What is
+# private lies in no file that can be opened by name, and goes with the process, however
+# that ends.
 
 # A pass asks for this many bytes while it reads as many before them, in pieces that
 # every system reads in advance at once.
@@ -211,8 +209,7 @@ class ArraySource:
 def _check_uncut(array: np.ndarray) -> None:
     """Raise OSError if the file of a memory map has become shorter than the map.
 
-    To read beyond its end would kill the process. A file that is cut during the read
-    still does.
+    To read beyond its end would kill the process, as a cut during the read still does.
     """
     memory = getattr(array, "_mmap", None)
     if memory is not None:
@@ -371,9 +368,8 @@ class LargeTable:
         """
         if self.width != 1:
             check_whole(self.nbytes)
-        return in_memory(self).astype(
-            self.dtype if dtype is None else dtype, copy=False
-        )
+        dtype = self.dtype if dtype is None else dtype
+        return in_memory(self).astype(dtype, copy=False)
 
     def astype(self, dtype: Any) -> np.ndarray:
         """Return the whole table, if it is no larger than the working memory."""
@@ -753,15 +749,14 @@ def _kind_of(kind: Any) -> str:
 
 def _float_size(kind: Any) -> int | None:
     """Return the bytes of the float for an Arrow type, None if it is no number."""
+    if _kind_of(kind) == "missing":
+        return 4
+    if _kind_of(kind) != "number":
+        return None
     from pyarrow import types
 
-    if types.is_boolean(kind):
-        return 4
-    if types.is_integer(kind):
-        return 4 if kind.bit_width <= 16 else 8
-    if types.is_floating(kind):
-        return 4 if kind.bit_width <= 32 else 8
-    return 4 if types.is_null(kind) else None
+    narrow = 16 if types.is_integer(kind) else 32
+    return 4 if kind.bit_width <= narrow else 8
 
 
 def _as_array(column: Any) -> np.ndarray:

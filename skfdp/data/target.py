@@ -69,11 +69,8 @@ _DIGITS = re.compile(r"[+-]?[0-9]+")
 class Spelling:
     """Declared levels, and the place of each cell among them; see the module.
 
-    Attributes
-    ----------
-    levels : tuple of str, bool, int or float
-        In the order of the declaration: numbers and booleans as Python numbers, all
-        else as text. `spelling_of` checks the levels and makes the spelling.
+    `levels` are in the order of the declaration, numbers and booleans as Python numbers
+    and all else as text. `spelling_of` checks the levels and makes the spelling.
     """
 
     levels: tuple[str | bool | int | float, ...]
@@ -123,19 +120,9 @@ class Spelling:
 def spelling_of(declared: Iterable, name: str, noun: str = "category") -> Spelling:
     """Return the spelling of declared levels.
 
-    Parameters
-    ----------
-    declared : iterable
-        Numbers, booleans, texts, dates. ``np.array([1, "a"])`` holds two texts.
-    name : str
-        The name of the declaration in errors, such as ``"categories['zip']"``.
-    noun : str, default="category"
-        The name of one level in errors.
-
-    Raises
-    ------
-    ValueError
-        If a level is a missing value, or one cell would be two levels.
+    `name` is that of the declaration in errors, such as ``"categories['zip']"``, and
+    `noun` that of one level. ValueError is raised if a level is a missing value, or if
+    one cell would be two levels. (``np.array([1, "a"])`` holds two texts.)
 
     Examples
     --------
@@ -602,18 +589,10 @@ def exact_map(
 ) -> TargetMap:
     """Return the map of a public target, from its own mean and spread.
 
-    Parameters
-    ----------
-    y : float64 ndarray of shape (n_rows,)
-    start : TargetMap
-        Gives the bounds and the link.
-    centred : bool
-        Whether the model has an intercept.
-    margins : ndarray of shape (n_rows, 1), default=None
-        Of a public model: the spread is that around them. A log link has its scale
-        from the mean all the same, because margins do not scale.
-    shares : float64 ndarray of shape (n_rows,), default=None
-        How often each row counts in the means; None: once.
+    `start` gives the bounds and the link; `centred` says that the model has an
+    intercept, and `shares` how often each row counts (None: once). Around the `margins`
+    of a public model the spread is that of what they leave; a log link has its scale
+    from the mean all the same, because margins do not scale.
     """
 
     def mean_of(values: np.ndarray) -> float:

@@ -121,16 +121,8 @@ class Units:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows of a batch that count, one person after the other.
 
-        Parameters
-        ----------
-        batch : int64 ndarray, default=None
-            Row numbers, in any order; None: every row.
-
-        Returns
-        -------
-        rows : int64 ndarray
-        ends : int64 ndarray
-            Where those of each person begin and end in it.
+        `batch` has row numbers, in any order; None: every row. Beside them is where the
+        rows of each person begin and end.
         """
         if batch is None:
             return self._all_by_person
@@ -213,10 +205,6 @@ _NOT_WEIGHTS = (
     "sample_weight must be one finite number that is not negative for each row: public "
     "weights, which depend on nothing private; leave it out where all count alike."
 )
-_NO_WEIGHT = (
-    "sample_weight is zero in every row, so that none counts: give some row a positive "
-    "weight."
-)
 _MISSING = (
     "groups has missing entries: give each such row a name of its own, or the name of "
     "its person."
@@ -233,15 +221,15 @@ def check_named(public_features: Any, bounds: Any, groups: str) -> None:
     They could be counted with that column or without it: one column too far, and a
     private one would be disclosed.
     """
-    for name, given in (("public_features", public_features), ("bounds", bounds)):
-        entries = None
-        if isinstance(given, Mapping):
-            entries = list(given)
-        elif name == "public_features" and not (
-            given is None or isinstance(given, str) or callable(given)
-        ):
-            entries = list(given) if isinstance(given, Iterable) else [given]
-        if entries and not all(isinstance(entry, str) for entry in entries):
+    listed = public_features
+    if listed is None or isinstance(listed, str) or callable(listed):
+        listed = []
+    elif not isinstance(listed, Iterable):
+        listed = [listed]
+    named = {"public_features": (public_features, listed)}
+    named["bounds"] = bounds, bounds if isinstance(bounds, Mapping) else []
+    for name, (given, entries) in named.items():
+        if not all(isinstance(entry, str) for entry in entries):
             raise ValueError(
                 f"{name}={shown(given)} gives positions, and groups={shown(groups)} "
                 "takes a column out of X before they are counted: name the columns, or "
@@ -404,7 +392,10 @@ def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise ValueError(_NOT_WEIGHTS)
     if not weights.any():
-        raise ValueError(_NO_WEIGHT)
+        raise ValueError(
+            "sample_weight is zero in every row, so that none counts: give some row a "
+            "positive weight."
+        )
     return weights
 
 

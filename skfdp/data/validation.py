@@ -93,16 +93,6 @@ def check_size(
         )
 
 
-def check_clip_norm(value: Any) -> None:
-    """Raise ValueError unless value is "auto" or a number whose square is not zero."""
-    check_number("clip_norm", value, also=("auto",))
-    if value != "auto" and not SMALLEST < value < LARGEST:
-        raise ValueError(
-            f"clip_norm={shown(value)} must lie between 1e-30 and 1e30: norms beyond "
-            "cannot be computed; rows have norm 1, so that 0.1 to 1 is usual."
-        )
-
-
 def check_interval(name: str, value: Any, low: Any, high: Any) -> None:
     """Raise ValueError unless float64 can divide the intervals finely.
 

@@ -24,7 +24,6 @@ from skfdp.data.input_scaler import RowMap, resolve_bounds
 from skfdp.data.validation import (
     UtilityWarning,
     check_choice,
-    check_clip_norm,
     check_flag,
     check_n_jobs,
     check_number,
@@ -443,7 +442,7 @@ class Loop:
     def check(self) -> None:
         """Raise ValueError for a parameter out of range."""
         auto = ("auto",)
-        check_clip_norm(self.clip_norm)
+        check_size("clip_norm", self.clip_norm, also=auto)
         check_number("max_iter", self.max_iter, integral=True, also=auto)
         check_number("batch_size", self.batch_size, integral=True, also=("auto", None))
         check_size("learning_rate", self.learning_rate, also=auto)

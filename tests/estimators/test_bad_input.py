@@ -76,8 +76,8 @@ PARAMETERS = [
     (FEATURE, {"public_features": [0], **COUNTED}, "nothing of them can be public"),
     (FEATURE, {"public_target": True, **COUNTED}, "nothing of them can be public"),
     (FEATURE, {"public_loss": "gaussian", **COUNTED}, "whose number is private under"),
-    (DPSGDF, {"clip_norm": 1e-172}, "must lie between 1e-30 and 1e30"),
-    (DPSGDF, {"clip_norm": 1e40}, "must lie between 1e-30 and 1e30"),
+    (DPSGDF, {"clip_norm": 1e-172}, "must lie between 1e-30 and 1e.30"),
+    (DPSGDF, {"clip_norm": 1e40}, "must lie between 1e-30 and 1e.30"),
     # Found by fuzzing.
     (EVERY, {"bounds": (0, 10**400)}, "bounds=<tuple> must be a pair"),
     (EVERY, {"bounds": {0: (np.zeros(3), 1)}}, "bounds.0. must be a pair|bounds.0.="),
@@ -152,6 +152,7 @@ INPUTS = [
     (np.ones((10, 2)), Y[:9], "inconsistent numbers of samples"),
     (np.ones((10, 2)), np.zeros(10), "one class only"),
     (np.ones((10, 2)), np.r_[np.nan, Y[1:]], "NaN"),
+    (np.ones((10, 2)), ["a", np.nan, *"secret"[:4], *"abcd"], "y contains NaN"),
     (np.ones((10, 2)), SECRET + np.arange(10) / 7, "Unknown label type"),
     (np.ones((10, 2)), None, "requires y to be passed"),
 ]

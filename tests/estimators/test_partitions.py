@@ -291,27 +291,29 @@ def test_what_does_not_work_is_refused_before_the_charge(changes, given, match):
     assert not ledger.entries and not hasattr(model, "coef_")
 
 
-@pytest.mark.parametrize(
-    "model, match",
-    [
-        (
-            regressor(FeatureDPRegressor, solver="one-shot"),
-            "SecondMoments is a method that needs a",
-        ),
-        (regressor(centering="adaptive"), "centering='adaptive' needs a table"),
-        (regressor(clip_features=True), "clip_features needs a table in memory"),
-    ],
-)
-def test_methods_that_need_the_whole_table_are_refused(model, match):
+WHOLE = [
+    (
+        FeatureDPRegressor,
+        {"solver": "one-shot"},
+        "SecondMoments is a method that",
+    ),
+    (DPSGDFRegressor, {"centering": "adaptive"}, "centering='adaptive' needs a table"),
+    (DPSGDFRegressor, {"clip_features": True}, "clip_features needs a table in memory"),
+]
+
+
+@pytest.mark.parametrize("kind, changes, match", WHOLE)
+def test_methods_that_need_the_whole_table_are_refused(kind, changes, match):
+    model = regressor(kind, **changes)
     for verb in (model.fit, model.plan):
         with pytest.raises(ValueError, match=match):
             verb(collection(X), collection(NUMBERS))
 
 
 def test_other_collections_are_refused():
-    with pytest.raises(TypeError, match="MLPClassifier takes no Dask collection yet"):
-        FeatureDPMLPClassifier().fit(collection(X), collection(LABELS))
     rows = collection(X)
+    with pytest.raises(TypeError, match="MLPClassifier takes no Dask collection yet"):
+        FeatureDPMLPClassifier().fit(rows, collection(LABELS))
     for y, match in (
         (LABELS, "y of type ndarray must be a Dask array or Series"),
         (collection(LABELS, (450, 450)), "must be a Dask array or frame with the part"),
@@ -321,15 +323,12 @@ def test_other_collections_are_refused():
         with pytest.raises(ValueError, match=match):
             classifier().fit(rows, y)
     *_, raw, target = frame()
-    raw["kind"] = raw["text"].astype("category")
-    raw["kind"] = raw["kind"].cat.as_unknown()
+    raw["kind"] = raw["text"].astype("category").cat.as_unknown()
     encoder = DeclaredEncoder((0, 1), {"text": ["yes", "no"]})
-    for verb in (
-        lambda: classifier(encoder=encoder, bounds=None).fit(raw, target),
-        lambda: encoder.fit(raw),
-    ):
+    model = classifier(encoder=encoder, bounds=None)
+    for one in (model, encoder):
         with pytest.raises(ValueError, match="the categories of .'kind'. are those"):
-            verb()
+            one.fit(raw, target)
 
 
 def test_errors_of_partitions_quote_nothing():

@@ -248,19 +248,19 @@ def test_public_moments_are_those_of_repeated_rows_for_dense_and_sparse(centre):
 
 
 def test_scales_and_levels_are_those_of_repeated_rows():
-    units, used = Units(WEIGHTS[WEIGHTS > 0]), WEIGHTS > 0
-    shares, margins = units.shares, X[:, :1]
-    for log in (False, True):
-        start = TargetMap(log=log, low=-9 * (not log), high=40)
-        y = COUNTS if log else Z
-        found = exact_map(y[used], start, True, None, shares)
-        wanted = exact_map(y[REPEATED], start, True)
-        assert (found.centre, found.scale) == pytest.approx(
-            (wanted.centre, wanted.scale)
+    used = WEIGHTS > 0
+    shares, margins = Units(WEIGHTS[used]).shares, X[:, :1]
+    for start, y, around in (
+        (TargetMap(low=-9, high=40), Z, None),
+        (TargetMap(log=True, high=40), COUNTS, None),
+        (TargetMap(), Z, margins),
+    ):
+        found, wanted = (
+            exact_map(y[rows], start, True, None if around is None else around[rows], s)
+            for rows, s in ((used, shares), (REPEATED, None))
         )
-    found = exact_map(Z[used], TargetMap(), True, margins[used], shares)
-    wanted = exact_map(Z[REPEATED], TargetMap(), True, margins[REPEATED])
-    assert found.scale == pytest.approx(wanted.scale)
+        scales = pytest.approx((wanted.centre, wanted.scale))
+        assert (found.centre, found.scale) == scales
     level = rate_level(X[used, 0], 0.1, 3.0, 1.2, shares)
     assert level == pytest.approx(rate_level(X[REPEATED, 0], 0.1, 3.0, 1.2))
     variance = label_variance(margins[used], shares)
@@ -375,111 +375,92 @@ def test_without_privacy_weights_are_hardly_rounded_and_persons_not_balanced():
 
 
 # -- routing ---------------------------------------------------------------------------
-def of_folds(found, groups):
-    """Check that each fold's model counts the persons of that fold."""
-    for model, rows in zip(found["estimator"], found["indices"]["train"], strict=True):
-        own = model[-1] if hasattr(model, "steps") else model
-        assert own.privacy_.n_records == len(np.unique(groups[rows]))
-        assert own.privacy_.events[0].unit == "person"
-
-
 @pytest.mark.parametrize("piped", [False, True])
 def test_routed_groups_and_weights_reach_each_fold(piped):
-    model = LOGISTIC(**COMMON, **TWO, max_iter=2)
+    model, prefix = LOGISTIC(**COMMON, **TWO, max_iter=2), ""
+    of_rows = {"groups": GROUPS, "sample_weight": WEIGHTS + 1.0}
     with sklearn.config_context(enable_metadata_routing=True):
         model.set_fit_request(sample_weight=True, groups=True)
         model.set_score_request(sample_weight=True)
-        whole = make_pipeline(FunctionTransformer(), model) if piped else model
-        told = {"groups": GROUPS, "sample_weight": WEIGHTS + 1.0}
-        found = cross_validate(
-            whole,
-            X,
-            LABELS,
-            params=told,
-            cv=GroupKFold(3),
-            return_estimator=True,
-            return_indices=True,
-            error_score="raise",
-        )
-        of_folds(found, GROUPS)
-        grid = {"feature_bound": [1.0, 2.0]}
         if piped:
-            grid = {"featuredplogisticregression__feature_bound": [1.0, 2.0]}
-        search = GridSearchCV(whole, grid, cv=GroupKFold(3), error_score="raise")
-        search.fit(X, LABELS, **told)
-    best = search.best_estimator_
-    best = best[-1] if piped else best
-    assert best.privacy_.n_records == len(np.unique(GROUPS))
+            model, prefix = make_pipeline(FunctionTransformer(), model), "clf__"
+            model.steps[-1] = "clf", model[-1]
+        kept = {"return_estimator": True, "return_indices": True}
+        how = {"cv": GroupKFold(3), "error_score": "raise"}
+        found = cross_validate(model, X, LABELS, params=of_rows, **how, **kept)
+        search = GridSearchCV(model, {f"{prefix}feature_bound": [1.0, 2.0]}, **how)
+        search.fit(X, LABELS, **of_rows)
+    folds = zip(found["estimator"], found["indices"]["train"], strict=True)
+    for one, rows in (*folds, (search.best_estimator_, slice(None))):
+        report = (one[-1] if piped else one).privacy_
+        assert report.n_records == len(np.unique(GROUPS[rows]))
+        assert report.events[0].unit == "person"
 
 
 # -- bad input -------------------------------------------------------------------------
 MIXED = np.array([1, "1"] * (N_ROWS // 2), dtype=object)
-BAD_WEIGHTS = [
-    (WEIGHTS[:-1], r"sample_weight has the shape \(239,\), and X has 240 rows"),
-    (WEIGHTS[:, None], r"sample_weight has the shape \(240, 1\)"),
-    (np.where(FIRST, np.nan, 1), "must be one finite number that is not negative"),
-    (np.where(FIRST, np.inf, 1), "must be one finite number that is not negative"),
-    (np.where(FIRST, -1.0, 1), "must be one finite number that is not negative"),
-    (np.full(N_ROWS, "1"), "must be one finite number that is not negative"),
-    (np.ones(N_ROWS) * 1j, "must be one finite number that is not negative"),
-    ([[1.0], [1.0, 2.0]], "must be one finite number that is not negative"),
-    ([object()] * N_ROWS, "must be one finite number that is not negative"),
-    (np.zeros(N_ROWS), "sample_weight is zero in every row"),
-    (0, "sample_weight is zero in every row"),
-    ("age", "sample_weight='age' is a name.*A private column cannot weigh rows"),
+NO_WEIGHTS = "must be one finite number that is not negative"
+BAD = [
+    ("sample_weight", weights, match)
+    for weights, match in (
+        (WEIGHTS[:-1], r"sample_weight has the shape \(239,\), and X has 240 rows"),
+        (WEIGHTS[:, None], r"sample_weight has the shape \(240, 1\)"),
+        (np.where(FIRST, np.nan, 1), NO_WEIGHTS),
+        (np.where(FIRST, np.inf, 1), NO_WEIGHTS),
+        (np.where(FIRST, -1.0, 1), NO_WEIGHTS),
+        (np.full(N_ROWS, "1"), NO_WEIGHTS),
+        (np.ones(N_ROWS) * 1j, NO_WEIGHTS),
+        ([[1.0], [1.0, 2.0]], NO_WEIGHTS),
+        ([object()] * N_ROWS, NO_WEIGHTS),
+        (np.zeros(N_ROWS), "sample_weight is zero in every row"),
+        (0, "sample_weight is zero in every row"),
+        ("age", "sample_weight='age' is a name.*A private column cannot weigh rows"),
+    )
 ]
-BAD_GROUPS = [
-    (GROUPS[:-1], r"one entry for each of the 240 rows of X.*shape \(239,\)"),
-    (GROUPS[:, None], r"one entry for each of the 240 rows of X.*shape \(240, 1\)"),
-    ([[1], [1, 2]], "one entry for each.*lists of several lengths"),
-    (7, r"one entry for each of the 240 rows of X.*shape \(\)"),
-    (np.where(FIRST, np.nan, 1), "groups has missing entries"),
-    ([None] + ["a"] * (N_ROWS - 1), "groups has missing entries"),
-    (np.full(N_ROWS, np.datetime64("NaT")), "groups has missing entries"),
-    (pd.array([pd.NA] + [1] * (N_ROWS - 1)), "groups has missing entries"),
-    (MIXED, "groups holds entries that cannot be told apart"),
-    (pd.Series([[1]] * N_ROWS), "groups holds entries that cannot be told apart"),
-    ("person", "groups='person' is not the name of a column of X"),
+BAD += [
+    ("groups", groups, match)
+    for groups, match in (
+        (GROUPS[:-1], r"one entry for each of the 240 rows of X.*shape \(239,\)"),
+        (GROUPS[:, None], r"one entry for each of the 240 rows of X.*shape \(240, 1\)"),
+        ([[1], [1, 2]], "one entry for each.*lists of several lengths"),
+        (7, r"one entry for each of the 240 rows of X.*shape \(\)"),
+        (np.where(FIRST, np.nan, 1), "groups has missing entries"),
+        ([None] + ["a"] * (N_ROWS - 1), "groups has missing entries"),
+        (np.full(N_ROWS, np.datetime64("NaT")), "groups has missing entries"),
+        (pd.array([pd.NA] + [1] * (N_ROWS - 1)), "groups has missing entries"),
+        (MIXED, "groups holds entries that cannot be told apart"),
+        (pd.Series([[1]] * N_ROWS), "groups holds entries that cannot be told apart"),
+        ("person", "groups='person' is not the name of a column of X"),
+    )
 ]
 
 
-def refused(match, model=None, table=X, **told):
+def refused(match, model, **of_rows):
     """Check that a fit is refused, and that nothing was charged before."""
     ledger = PrivacyLedger()
-    model = LOGISTIC(**COMMON, **TWO) if model is None else model
-    model = model.set_params(ledger=ledger)
+    model.set_params(ledger=ledger)
     for act in (model.fit, model.plan):
         with pytest.raises(ValueError, match=match) as error:
-            act(table, LABELS, **told)
+            act(X, LABELS, **of_rows)
         assert error.value.__context__ is None or error.value.__suppress_context__
     assert not ledger.events
 
 
-@pytest.mark.parametrize(("weights", "match"), BAD_WEIGHTS)
-def test_bad_weights_are_refused(weights, match):
-    refused(match, sample_weight=weights)
-    refused(match, LOGISTIC(**COMMON, **TWO, epsilon=math.inf), sample_weight=weights)
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+@pytest.mark.parametrize(("name", "given", "match"), BAD)
+def test_bad_weights_and_groups_are_refused(name, given, match, epsilon):
+    refused(match, LOGISTIC(**COMMON, **TWO, epsilon=epsilon), **{name: given})
 
 
-@pytest.mark.parametrize(("groups", "match"), BAD_GROUPS)
-def test_bad_groups_are_refused(groups, match):
-    refused(match, groups=groups)
-
-
-@pytest.mark.parametrize("told", [{"sample_weight": WEIGHTS}, {"groups": GROUPS}])
-def test_rows_that_cannot_be_counted_have_neither(told):
-    private = LOGISTIC(
-        **COMMON, **TWO, neighboring_relation="add_or_remove_one", n_records=N_ROWS
-    )
-    refused("needs a public number of rows", private, **told)
-
-
-def test_truncation_needs_persons():
+def test_other_parameters_that_contradict_them_are_refused():
+    counted = {"neighboring_relation": "add_or_remove_one", "n_records": N_ROWS}
+    for of_rows in ({"sample_weight": WEIGHTS}, {"groups": GROUPS}):
+        model = LOGISTIC(**COMMON, **TWO, **counted)
+        refused("needs a public number of rows", model, **of_rows)
     model = LOGISTIC(**COMMON, **TWO, max_rows_per_person=3)
     refused("max_rows_per_person=3 needs to know whose rows", model)
-    refused(
-        "max_rows_per_person", model.set_params(max_rows_per_person=0), groups=GROUPS
-    )
+    model.set_params(max_rows_per_person=0)
+    refused("max_rows_per_person", model, groups=GROUPS)
 
 
 def test_names_may_be_any_that_can_be_told_apart():

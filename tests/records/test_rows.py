@@ -29,30 +29,31 @@ def test_rows_have_norm_at_most_one(X, normalize, feature_bound):
         np.testing.assert_allclose(norms[np.any(X != 0, axis=1)], 1, rtol=1e-9)
 
 
+def check_rows_are_mapped_alone(row_map, X, random):
+    order = random.sample(range(len(X)), len(X))
+    together = row_map.mapped(X)
+    np.testing.assert_array_equal(row_map.mapped(X[order]), together[order])
+    for i in range(len(X)):
+        np.testing.assert_array_equal(row_map.mapped(X[i : i + 1])[0], together[i])
+
+
 @settings(deadline=None, max_examples=100)
 @given(TABLES, st.randoms(use_true_random=False))
 def test_a_row_is_mapped_by_itself(X, random):
     """Bit-identical wherever it stands, and whatever stands beside it."""
     low, span = np.zeros(X.shape[1]), np.full(X.shape[1], 3.0)
-    row_map = RowMap(low, span, feature_bound=1.0)
-    check_rows_are_mapped_alone(row_map, X, random)
-    check_rows_are_mapped_alone(RowMap(), X, random)
+    for row_map in (RowMap(low, span, feature_bound=1.0), RowMap()):
+        check_rows_are_mapped_alone(row_map, X, random)
 
 
+# Beyond 8192 columns, the buffer of einsum, a lone row used to be summed otherwise.
+@pytest.mark.parametrize("shape", [(70, 333), (5, 8191), (5, 8193), (5, 20_000)])
 @pytest.mark.parametrize("order", "CF")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_wide_rows_are_mapped_alone_in_any_layout(order, dtype):
-    X = np.random.default_rng(0).normal(size=(70, 333)).astype(dtype, order=order)
+def test_wide_rows_are_mapped_alone_in_any_layout(shape, order, dtype):
+    X = np.random.default_rng(0).normal(size=shape).astype(dtype, order=order)
     check_rows_are_mapped_alone(RowMap(), X, random.Random(0))
     check_rows_are_mapped_alone(RowMap(normalize=True), X[::2, 1:-1], random.Random(0))
-
-
-@pytest.mark.parametrize("d", [8191, 8193, 20_000])
-@pytest.mark.parametrize("order", "CF")
-def test_very_wide_rows_are_mapped_alone(d, order):
-    """Beyond the buffer of einsum, where a lone row used to be summed otherwise."""
-    X = np.asarray(np.random.default_rng(d).normal(size=(5, d)), order=order)
-    check_rows_are_mapped_alone(RowMap(), X, random.Random(0))
 
 
 @pytest.mark.parametrize("value", [1.7e308, -1.7e308, 2e-313])
@@ -69,17 +70,12 @@ def test_extreme_values_warn_of_nothing(value, bounds):
     assert np.isfinite(rows).all()
 
 
-def check_rows_are_mapped_alone(row_map, X, random):
-    order = random.sample(range(len(X)), len(X))
-    together = row_map.mapped(X)
-    np.testing.assert_array_equal(row_map.mapped(X[order]), together[order])
-    for i in range(len(X)):
-        np.testing.assert_array_equal(row_map.mapped(X[i : i + 1])[0], together[i])
-
-
 def test_rows_within_the_bound_keep_their_direction_and_length():
     X = np.array([[0.3, 0.4], [3.0, 4.0]])
     np.testing.assert_allclose(RowMap().mapped(X), [[0.3, 0.4], [0.6, 0.8]])
+    X = np.array([[2.0, 30.0], [1.0, 20.0]])
+    row_map = RowMap(np.array([0.0, 10.0]), np.array([10.0, 100.0]), feature_bound=2.0)
+    np.testing.assert_allclose(row_map(X), X)
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -94,12 +90,6 @@ def test_coefficients_meet_the_rows_in_input_units(normalize):
     np.testing.assert_allclose(
         row_map(X) @ coef.T + offset, row_map.mapped(X) @ weights.T, atol=1e-12
     )
-
-
-def test_row_map_is_the_identity_inside_bounds_and_norm():
-    X = np.array([[2.0, 30.0], [1.0, 20.0]])
-    row_map = RowMap(np.array([0.0, 10.0]), np.array([10.0, 100.0]), feature_bound=2.0)
-    np.testing.assert_allclose(row_map(X), X)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -180,13 +170,10 @@ def test_a_centre_that_is_no_number_is_zero(sparse):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
-def test_the_middle_of_bounds_that_float32_cannot_hold():
-    row_map = RowMap(np.zeros(1), np.array([1e60]))
+def test_what_there_is_to_fill():
+    row_map = RowMap(np.zeros(1), np.array([1e60]))  # a middle beyond float32
     rows, void = row_map.filled(np.array([[np.nan]], dtype=np.float32))
     assert np.isfinite(rows).all() and void is None
-
-
-def test_whole_numbers_and_no_rows_have_nothing_to_fill():
     for X in (np.ones((3, 2), dtype=np.int8), np.empty((0, 2)), np.empty((3, 0))):
         assert RowMap().filled(X) == (X, None)
 
@@ -203,8 +190,9 @@ def test_blocks_cover_every_row_once_in_bounded_pieces():
 
 def test_bounds_by_name_leave_other_columns_alone():
     low, span = resolve_bounds({"age": (17, 90)}, 2, ["age", "other"])
-    np.testing.assert_array_equal(low, [17, 0])
-    np.testing.assert_array_equal(span, [73, np.inf])
+    np.testing.assert_array_equal((low, span), [[17, 0], [73, np.inf]])
+    for nothing in (None, False):
+        assert resolve_bounds(nothing, 2, None) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -224,11 +212,6 @@ def test_bounds_by_name_leave_other_columns_alone():
 def test_bad_bounds(bounds, names, message):
     with pytest.raises(ValueError, match=message):
         resolve_bounds(bounds, 2, names)
-
-
-def test_undeclared_bounds():
-    assert resolve_bounds(None, 2, None) == (None, None)
-    assert resolve_bounds(False, 2, None) == (None, None)
 
 
 @pytest.mark.parametrize("d", [1, 7, 100, 1030])

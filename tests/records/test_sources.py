@@ -92,32 +92,28 @@ def test_every_row_of_every_source(kind, X, y, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("batch", [None, 100])
 def test_released_integers_are_those_of_a_fit_in_memory(kind, batch, X, y, tmp_path):
-    pandas = pytest.importorskip("pandas")
     table = opened(kind, X, y, tmp_path)
-    model = DPSGDFClassifier(
-        bounds=(0, 100), random_state=0, max_iter=4, batch_size=batch
-    )
-    usual = X if table.columns is None else pandas.DataFrame(X, columns=NAMES)
-    wanted = model.fit(usual, y).coef_.copy()
-    predicted = model.predict(usual)
+    settings = {"bounds": (0, 100), "random_state": 0, "max_iter": 4}
+    model = DPSGDFClassifier(**settings, batch_size=batch)
+    wanted, predicted = model.fit(X, y).coef_.copy(), model.predict(X)
     model.fit(table, y)
     assert np.array_equal(model.coef_, wanted)
     assert np.array_equal(model.predict(table), predicted)
-    if table.columns is None:
-        assert not hasattr(model, "feature_names_in_")
-        return
-    assert list(model.feature_names_in_) == NAMES
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.predict(table[:, [1, 0, 2, 3, 4]])
-    # Names say which columns are public, bounded, and those of persons.
+    assert hasattr(model, "feature_names_in_") == (table.columns is not None)
+
+
+def test_fits_know_columns_by_their_names(X, y):
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=NAMES)
+    table = open_table(arrow(X, y).drop_columns("label"))
     given = {"bounds": {"c1": (0, 50)}, "public_features": ["c0", "c4"]}
     model = FeatureDPLogisticRegression(**given, random_state=0, max_iter=4)
     model.set_params(max_rows_per_person=3)
-    persons = np.floor(X[:, 2])
-    wanted = model.fit(usual, y, groups=persons).coef_.copy()
-    assert np.array_equal(model.fit(table, y, groups=persons).coef_, wanted)
-    with_column = model.fit(usual, y, groups="c3").coef_.copy()
-    assert np.array_equal(model.fit(table, y, groups="c3").coef_, with_column)
+    for groups in (np.floor(X[:, 2]), "c3"):
+        wanted = model.fit(frame, y, groups=groups).coef_.copy()
+        assert np.array_equal(model.fit(table, y, groups=groups).coef_, wanted)
+    model.set_params(max_rows_per_person=None).fit(table, y)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(table[:, [1, 0, 2, 3, 4]])
 
 
 def test_fits_take_arrow_as_it_is(X, y, tmp_path):
