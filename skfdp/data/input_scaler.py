@@ -143,7 +143,9 @@ class RowMap:
         if np.isinf(self.feature_bound):
             return rows
         if not (self.shortens or self.normalize):
-            return self._divided(rows)
+            if np.isscalar(self.divisor) and self.divisor == 1:
+                return rows
+            return times_columns(rows, np.broadcast_to(1 / self.divisor, rows.shape[1]))
         if issparse(rows):
             data = rows.data.copy()
             row, chosen = row_of_entries(rows), slice(None)
@@ -164,11 +166,6 @@ class RowMap:
         unit = unit_of_squares(rows.shape[1])
         shorten(rows, float(self.feature_bound), self.normalize, unit, out)
         return out
-
-    def _divided(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        if np.isscalar(self.divisor) and self.divisor == 1:
-            return rows
-        return times_columns(rows, np.broadcast_to(1 / self.divisor, rows.shape[1]))
 
     def within(self, length: float) -> RowMap:
         """Return the map that divides rows by `length` and cuts them to norm 1."""
@@ -223,13 +220,10 @@ class RowMap:
     def restored(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return mapped rows in the units of X; the rows given are left as they are."""
         if issparse(rows):
-            return times_columns(rows, np.broadcast_to(self._units(), rows.shape[1]))
-        rows = rows.copy() if np.isinf(self.feature_bound) else rows * self.divisor
-        if self.span is None:
-            return rows
-        finite = np.isfinite(self.span)
-        rows[:, finite] *= self.span[finite]
-        return rows + self._offset()
+            units = self._divisor * self._factor  # the offsets are 0
+            return times_columns(rows, np.broadcast_to(units, rows.shape[1]))
+        rows = rows * self._divisor
+        return rows if self.span is None else rows * self._factor + self._offset
 
     def part(self, columns: np.ndarray) -> RowMap:
         """Return the map of some columns, as if they were the whole row."""
@@ -244,19 +238,16 @@ class RowMap:
 
         The offset of each output is to be added to the intercept.
         """
-        if not np.isinf(self.feature_bound):
-            weights = weights / self.divisor
+        coef = weights / self._divisor / self._factor
         if self.span is None:
-            return weights, np.zeros(len(weights))
-        coef = weights / np.where(np.isfinite(self.span), self.span, 1.0)
-        return coef, -coef @ self._offset()
+            return coef, np.zeros(len(coef))
+        return coef, -coef @ self._offset
 
     def pull(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         """Return the gradient in weights on mapped rows; adjoint of coefficients."""
         if self.span is not None:
-            moved = coef - np.outer(intercept, self._offset())
-            coef = moved / np.where(np.isfinite(self.span), self.span, 1.0)
-        return coef if np.isinf(self.feature_bound) else coef / self.divisor
+            coef = coef - np.outer(intercept, self._offset)
+        return coef / self._factor / self._divisor
 
     @property
     def divisor(self) -> float | np.ndarray:
@@ -265,19 +256,26 @@ class RowMap:
             return self.feature_bound
         return np.where(self.public, 1.0, self.feature_bound)
 
-    def _offset(self) -> np.ndarray:
-        return np.where(np.isfinite(self.span), self.low, 0.0)
+    @property
+    def _divisor(self) -> float | np.ndarray:
+        """What the rows of `mapped` were divided by: 1 where they were not."""
+        return 1.0 if np.isinf(self.feature_bound) else self.divisor
 
-    def _units(self) -> float | np.ndarray:
-        """Return what turns the columns of `mapped` into those of X, low being 0."""
-        divisor = 1.0 if np.isinf(self.feature_bound) else self.divisor
+    @property
+    def _factor(self) -> float | np.ndarray:
+        """What `scale` divides the columns by."""
         if self.span is None:
-            return divisor
-        return divisor * np.where(np.isfinite(self.span), self.span, 1.0)
+            return 1.0
+        return np.where(np.isfinite(self.span), self.span, 1.0)
+
+    @property
+    def _offset(self) -> np.ndarray:
+        """What `scale` subtracts from the columns, where there are bounds."""
+        return np.where(np.isfinite(self.span), self.low, 0.0)
 
     def check_sparse(self) -> None:
         """Raise ValueError where the map would turn zeros into something else."""
-        if self.span is not None and self._offset().any():
+        if self.span is not None and self._offset.any():
             raise ValueError(
                 "bounds must have low == 0 in every column of a sparse X, so that "
                 "zeros stay zeros: declare (0, high), or bounds=False with columns "
