@@ -154,7 +154,8 @@ def _day(time: str) -> str:
 
 
 @functools.cache
-def _package_versions() -> dict[str, str]:
+def package_versions() -> Mapping[str, str]:
+    """Return the versions of everything that a guarantee rests on, once."""
     names = ("dp-accounting", "numpy", "randomgen", "scikit-learn", "scipy")
     found = {"skfdp": __version__, "python": platform.python_version()}
     for name in names:
@@ -162,11 +163,6 @@ def _package_versions() -> dict[str, str]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return found
-
-
-def package_versions() -> dict[str, str]:
-    """Return the versions of everything that a guarantee rests on."""
-    return dict(_package_versions())
 
 
 def new_entries(
@@ -184,7 +180,7 @@ def new_entries(
             event=event,
             part=part,
             plan=plan,
-            versions=package_versions(),
+            versions=dict(package_versions()),
         )
         for event in events
     )

@@ -233,7 +233,9 @@ class PrivacyReport:
     # Not compared: receipts are random, so two equal fits would differ.
     receipts: tuple[Receipt, ...] = dataclasses.field(default=(), compare=False)
     findings: tuple[Finding, ...] = ()
-    versions: dict[str, str] = dataclasses.field(default_factory=package_versions)
+    versions: dict[str, str] = dataclasses.field(
+        default_factory=lambda: dict(package_versions())
+    )
 
     @classmethod
     def from_events(
