@@ -590,7 +590,7 @@ class TableEstimator(BaseEstimator):
             from skfdp import dask_tables
 
             return dask_tables.on_records(self, use, X, y, planning, **of_rows)
-        return use(self._records(X, y, planning, **of_rows))
+        return use(self._records(X, y, planning=planning, **of_rows))
 
     def _records(
         self, X, y, planning: bool = False, sample_weight=None, groups=None, whole=None

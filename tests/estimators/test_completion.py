@@ -143,8 +143,8 @@ def check_private_values_stay_out(small, seen, monkeypatch):
     # nothing is cast from NaN to an integer when the rows go on the grid
     original = PrivateCompletionClassifier._records
 
-    def poisoned(self, X, y):
-        records = original(self, X, y)
+    def poisoned(self, X, y, **of_rows):
+        records = original(self, X, y, **of_rows)
         poison = records.X.copy()
         poison[:, ~records.public.mask] = np.nan
         public = dataclasses.replace(records.public, _table=poison)

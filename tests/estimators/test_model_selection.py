@@ -551,7 +551,7 @@ NOT_OURS = "estimator=.* must be a DPSGDFClassifier, a FeatureDPLogisticRegressi
 BAD = [
     ({"epsilon": 0}, ValueError, "epsilon=0 must be a positive number"),
     ({"epsilon": math.inf}, ValueError, "epsilon=inf must be finite"),
-    ({"delta": 1.0}, ValueError, "delta=1.0 must lie"),
+    ({"delta": 1.0}, ValueError, "delta=1.0 must be a number strictly"),
     ({"mean_runs": 0.5}, ValueError, "mean_runs=0.5 must be a number >= 1"),
     ({"eta": -0.5}, ValueError, "eta=-0.5 must be a number >= 0"),
     ({"loss_bound": 0}, ValueError, "loss_bound=0 must be"),

@@ -71,12 +71,10 @@ def network_releases(monkeypatch):
 
     seen, release = [], desk._noisy_sum
 
-    def recorded(query, theta, *, noise_std, generator, batch):
-        unit = query.unit(noise_std)
+    def recorded(query, theta, *, noise_std, unit, batch, **more):
         exact = query.exact_sum(theta, batch, unit) * unit
-        out = release(
-            query, theta, noise_std=noise_std, generator=generator, batch=batch
-        )
+        asked = {"noise_std": noise_std, "unit": unit, "batch": batch, **more}
+        out = release(query, theta, **asked)
         seen.append(
             {
                 "query": query,

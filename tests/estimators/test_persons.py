@@ -67,7 +67,7 @@ def test_the_desk_gives_out_what_the_loop_charged(monkeypatch):
 
     def noted(self, label, query, theta=None, **more):
         if label == "descent":
-            seen.append((self._of_units(query), self.event(label)))
+            seen.append((query.of_units(self._units), self.event(label)))
         return release(self, label, query, theta, **more)
 
     monkeypatch.setattr(Desk, "release", noted)

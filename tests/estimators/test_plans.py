@@ -360,7 +360,7 @@ class TestLedger:
         assert not ledger.what_if(plan, times=9).allowed
         other = model.set_params(neighboring_relation="replace_one")
         ledger.charge(other.plan(TestTarget.X).events)
-        assert "do not compose" in ledger.what_if(plan).reason
+        assert "differs from 'replace_one'" in ledger.what_if(plan).reason
 
     def test_the_delta_of_a_plan_is_used_without_a_ceiling(self):
         plan = DPSGDFClassifier(classes=[0, 1], delta=1e-7).plan(TestTarget.X)

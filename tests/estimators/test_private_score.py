@@ -714,7 +714,7 @@ SEVERAL_TARGETS = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
         ({"random_state": 1.5}, "random_state=1.5 must be None"),
         ({"epsilon": math.inf}, "epsilon=inf must be finite here"),
         ({"epsilon": 0}, "epsilon=0 must be a positive number"),
-        ({"delta": 1.0}, "delta=1.0 must lie"),
+        ({"delta": 1.0}, "delta=1.0 must be a number strictly"),
         ({"neighboring_relation": "other"}, "neighboring_relation='other' is unknown"),
         ({"n_records": 5}, "n_records=5 is only for"),
         ({"neighboring_relation": "add_or_remove_one"}, "give n_records"),

@@ -252,8 +252,10 @@ def test_public_columns_of_the_loop_do_not_depend_on_private_values(
             feature_bound=1.0,  # a released length scales every column
         )
         model.fit(value, y)
-        rows.append(releases[-1]["query"].rows.values[:, :2])
-        assert (releases[-1]["query"].rows.values[:, 2] != 0).any()
+        query = releases[-1]["query"]
+        values = getattr(query, "query", query).rows.values
+        rows.append(values[:, :2])
+        assert (values[:, 2] != 0).any()
     np.testing.assert_array_equal(*rows)
 
 
