@@ -79,43 +79,45 @@ MODELS = {
 }
 
 
+def mapped_rows(X, folder):
+    np.save(folder / "X.npy", X)
+    return np.load(folder / "X.npy", mmap_mode="r")
+
+
+def check_the_same(model, X, y, mapped, room=0.05, files=(), **of_rows):
+    """Fit to rows in memory and in a file, and compare all that comes of it."""
+    model = sklearn.clone(model)
+    names = {"coef_", "intercept_"}
+    wanted = {name: getattr(model.fit(X, y, **of_rows), name) for name in names}
+    predicted = model.predict(X)
+    assert not files
+    with sklearn.config_context(working_memory=room):
+        model.fit(mapped, y, **of_rows)
+        assert np.array_equal(model.predict(mapped), predicted)
+    for name in names:
+        assert np.array_equal(getattr(model, name), wanted[name])
+    assert model.n_features_in_ == D
+    return model
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_released_integers_are_those_of_a_fit_in_memory(name, table, files_made):
-    X, y, mapped = table
-    model = sklearn.clone(MODELS[name])
-    wanted = model.fit(X, y).coef_.copy(), model.intercept_, model.predict(X)
-    assert files_made == []
     # The public model of scikit-learn takes its columns as a whole.
     room = 1 if name == "public target" else 0.05
-    with sklearn.config_context(working_memory=room):
-        model.fit(mapped, y)
-        predicted = model.predict(mapped)
-    assert np.array_equal(model.coef_, wanted[0])
-    assert np.array_equal(model.intercept_, wanted[1])
-    assert np.array_equal(predicted, wanted[2])
-    assert model.n_features_in_ == D
+    check_the_same(MODELS[name], *table, room, files_made)
     if name not in ("public target", "moments"):
         assert files_made
 
 
-@pytest.mark.parametrize("units", ["weights", "persons"])
 @pytest.mark.parametrize("batch", [None, 300])
-def test_rows_with_weights_and_persons(units, batch, table, files_made):
-    X, y, mapped = table
-    given = np.random.default_rng(1).integers(0, 3, N)
-    rows = {"sample_weight": given} if units == "weights" else {"groups": given + y * 5}
-    model = DPSGDFClassifier(**SEEDED, max_iter=4, batch_size=batch)
-    if units == "persons":
-        rows["groups"] = np.random.default_rng(1).integers(0, N // 3, N)
-    wanted = model.fit(X, y, **rows).coef_.copy()
-    with sklearn.config_context(working_memory=0.05):
-        assert np.array_equal(model.fit(mapped, y, **rows).coef_, wanted)
-    assert files_made
-
-
-def mapped_rows(X, folder):
-    np.save(folder / "X.npy", X)
-    return np.load(folder / "X.npy", mmap_mode="r")
+def test_rows_with_weights_and_persons(batch, table, files_made):
+    rng, model = np.random.default_rng(1), DPSGDFClassifier(**SEEDED, max_iter=4)
+    for of_rows in (
+        {"sample_weight": rng.integers(0, 3, N)},
+        {"groups": rng.integers(0, N // 3, N)},
+    ):
+        check_the_same(model.set_params(batch_size=batch), *table, **of_rows)
+        assert files_made
 
 
 @pytest.mark.parametrize("bounds", [(0, 1), False])
@@ -125,11 +127,9 @@ def test_missing_values_do_what_they_do_in_memory(bounds, table, tmp_path):
     X[::7, 3], X[::11, 4], X[5] = np.nan, np.inf, -np.inf
     mapped = mapped_rows(X, tmp_path)
     model = DPSGDFClassifier(bounds=bounds, random_state=0, max_iter=4)
-    wanted, margins = model.fit(X, y).coef_.copy(), model.decision_function(X)
+    model = check_the_same(model, X, y, mapped)
+    public = FeatureDPLogisticRegression(**PUBLIC | {"public_features": [3]})
     with sklearn.config_context(working_memory=0.05):
-        assert np.array_equal(model.fit(mapped, y).coef_, wanted)
-        assert np.array_equal(model.decision_function(mapped), margins)
-        public = FeatureDPLogisticRegression(**PUBLIC | {"public_features": [3]})
         for one in (model.set_params(on_invalid="raise"), public):
             with pytest.raises(ValueError, match="Input X contains NaN"):
                 one.fit(mapped, y)
@@ -148,13 +148,9 @@ def test_a_plan_reads_nothing_private(table, tmp_path):
 
 @pytest.mark.parametrize("dtype", ["float64", "uint8", "int16", "float16", ">f4", "?"])
 def test_every_type_of_numbers(dtype, table, tmp_path):
-    X, y, _ = table
-    X = (X * 9).astype(dtype)
-    mapped = mapped_rows(X, tmp_path)
+    X = (table[0] * 9).astype(dtype)
     model = DPSGDFClassifier(bounds=(0, 9), random_state=0, max_iter=3)
-    wanted = model.fit(X, y).coef_.copy()
-    with sklearn.config_context(working_memory=0.01):
-        assert np.array_equal(model.fit(mapped, y).coef_, wanted)
+    check_the_same(model, X, table[1], mapped_rows(X, tmp_path), room=0.01)
 
 
 def test_what_is_wrong_is_told_in_one_sentence(table, tmp_path):

@@ -273,40 +273,39 @@ def test_a_fit_equals_that_on_dense_rows_to_the_last_bit(
     np.testing.assert_array_equal(sparse.predict(X), dense.predict(X.toarray()))
 
 
-@pytest.mark.parametrize("public_features", [[0, 3, 5], slice(2, 9), "all"])
-@pytest.mark.parametrize("public_target", [False, True])
-def test_a_public_loss_on_sparse_columns(public_features, public_target, same_noise):
-    if public_target and isinstance(public_features, str):
-        pytest.skip("nothing to protect")
-    X = sparse_rows(n=300, signed=False)
+PUBLIC = [
+    {"public_features": [0, 3, 5]},
+    {"public_features": slice(2, 9), "public_target": True},
+    {"public_features": "all"},
+]
+
+
+@pytest.mark.parametrize("parameters", PUBLIC)
+def test_a_public_loss_on_sparse_columns(parameters, same_noise):
+    X, seen = sparse_rows(n=300, signed=False), []
     y = np.random.default_rng(0).integers(0, 3, 300)
     model = FeatureDPLogisticRegression(
         bounds=(0, 1),
-        public_features=public_features,
-        public_target=public_target,
         public_loss="zero",
         public_batch_size=100,
         solver="dp-gd",
         max_iter=30,
         random_state=0,
+        **parameters,
     )
     dense, sparse = (clone(model).fit(rows, y) for rows in (X.toarray(), X))
     assert sparse.privacy_.public_features == dense.privacy_.public_features
     # The public gradient is a float; its order of summation is not fixed.
     np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-5, atol=1e-7)
 
-
-def test_a_callable_public_loss_gets_sparse_public_columns():
-    X, seen = sparse_rows(n=300, signed=False), []
-
     def spy(coef, intercept, X_public, labels):
         seen.append(X_public)
         return 0 * coef, 0 * intercept
 
-    FeatureDPLogisticRegression(
-        bounds=(0, 1), public_features=[1, 4], public_loss=spy, max_iter=1
-    ).fit(X, np.arange(300) % 2)
-    np.testing.assert_array_equal(seen[0].toarray(), X.toarray()[:, [1, 4]])
+    model.set_params(public_loss=spy, max_iter=1).fit(X, y)
+    columns = parameters["public_features"]
+    columns = slice(None) if columns == "all" else columns
+    np.testing.assert_array_equal(seen[0].toarray(), X.toarray()[:, columns])
 
 
 @BOTH

@@ -85,17 +85,14 @@ def test_a_public_part_gives_out_public_columns_alone(X):
     assert str(X[0, 0])[:6] not in repr(one)
 
 
-def test_kept_rows_cannot_be_written_to(X):
-    rows = PublicRows(X, MASKS["some"], RowMap())[slice(0, 3)]
-    with pytest.raises(ValueError, match="read-only"):
-        rows[0, 0] = 1.0
-
-
-def test_a_norm_of_whole_rows_maps_whole_rows(X):
+def test_kept_rows_cannot_be_written_to_and_whole_rows_may_have_one_norm(X):
     mask = MASKS["some"]
     row_map = RowMap(feature_bound=0.5)  # of a network: public columns have no own norm
-    whole = WholeRows(PublicRows(X, mask, row_map.of_public(mask)), row_map)
+    public = PublicRows(X, mask, row_map.of_public(mask))
+    whole = WholeRows(public, row_map)
     assert np.array_equal(whole[slice(0, N)], row_map.mapped(X))
+    with pytest.raises(ValueError, match="read-only"):
+        public[slice(0, 3)][0, 0] = 1.0
 
 
 @pytest.mark.parametrize("mask", ["some", "all"])
@@ -139,8 +136,7 @@ def test_the_capacity_follows_what_is_declared_and_not_the_rows(X):
 def test_private_columns_are_bounded_where_each_of_them_has_bounds(X, place):
     public = records_of(X, MASKS["some"]).public
     assert public.private_bounded
-    span = np.full(D, 2.0)
-    span[place] = np.inf
+    span = np.where(np.arange(D) == place, np.inf, 2.0)
     row_map = dataclasses.replace(public.row_map, span=span)
     found = dataclasses.replace(public, row_map=row_map)
     assert found.private_bounded is bool(MASKS["some"][place])
