@@ -628,8 +628,8 @@ def _check(
     name = type(estimator).__name__
     if not getattr(estimator, "_takes_partitions", False):
         raise TypeError(
-            f"{name} takes no Dask collection yet, as the linear "
-            "estimators do: pass X.compute() if it fits."
+            f"{name} takes no Dask collection yet, as the linear estimators do: pass "
+            "X.compute() if it fits."
         )
     given = [key for key, value in of_rows.items() if value is not None]
     if given:
@@ -649,8 +649,8 @@ def _check(
         )
     if y is None and not (planning and not estimator.public_target):
         raise ValueError(
-            f"{name} requires y to be passed: a Dask array or "
-            "Series with the partitions of X."
+            f"{name} requires y to be passed: a Dask array or Series with the "
+            "partitions of X."
         )
     if estimator.classes is None and not estimator.public_target:
         raise ValueError(

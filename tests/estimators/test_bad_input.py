@@ -206,9 +206,9 @@ def test_malformed_input_is_refused_without_a_datum(model, X, y, message, releas
         model.fit(X, y)
     # Loggers may write out a context even where a traceback would suppress it.
     chain = [caught.value, caught.value.__cause__, caught.value.__context__]
-    told = " ".join(str(error) for error in chain if error is not None)
-    assert "secret" not in told
-    assert "4242" not in told
+    text = " ".join(str(error) for error in chain if error is not None)
+    assert "secret" not in text
+    assert "4242" not in text
     assert not releases
 
 

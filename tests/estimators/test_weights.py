@@ -205,11 +205,11 @@ def test_truncation_drops_the_rows_after_the_first(name):
 @pytest.mark.parametrize("name", ["descent", "moments"])
 def test_a_plan_is_that_of_the_fit(name):
     model, y = few(name)
-    told = {"sample_weight": WEIGHTS, "groups": GROUPS}
-    plan = model.plan(np.full_like(X, 0.5), None, **told)
+    of_rows = {"sample_weight": WEIGHTS, "groups": GROUPS}
+    plan = model.plan(np.full_like(X, 0.5), None, **of_rows)
     if name == "moments":  # some columns are public
-        plan = model.plan(X, None, **told)
-    model.fit(X, y, **told)
+        plan = model.plan(X, None, **of_rows)
+    model.fit(X, y, **of_rows)
     assert list(plan.events) == list(model.privacy_.events)
     assert model.privacy_.n_records == len(np.unique(GROUPS[WEIGHTS > 0]))
 
@@ -227,8 +227,8 @@ def test_a_penalty_is_compared_with_the_sum_of_the_weights(epsilon):
 
 
 # -- what is public --------------------------------------------------------------------
-def public_of(model, X, y, **told):
-    return model._records(X, y, **told).public
+def public_of(model, X, y, **of_rows):
+    return model._records(X, y, **of_rows).public
 
 
 @pytest.mark.parametrize("centre", [True, False])
@@ -429,7 +429,10 @@ BAD += [
         (np.full(N_ROWS, np.datetime64("NaT")), "groups has missing entries"),
         (pd.array([pd.NA] + [1] * (N_ROWS - 1)), "groups has missing entries"),
         (MIXED, "groups holds entries that cannot be told apart"),
-        (pd.Series([[1]] * N_ROWS), "groups holds entries that cannot be told apart"),
+        (
+            pd.Series([[1]] * N_ROWS),
+            "groups holds entries that cannot be told apart",
+        ),
         ("person", "groups='person' is not the name of a column of X"),
     )
 ]
@@ -489,13 +492,13 @@ def test_the_report_assumes_that_weights_and_order_are_public():
     weights = "sample_weight derives from nothing private"
     order = "max_rows_per_person keeps the first rows of a person"
 
-    def told(most=None, **of_rows):
+    def assumed(most=None, **of_rows):
         model = LOGISTIC(**COMMON, **TWO, max_iter=2, max_rows_per_person=most)
         report = model.fit(X, LABELS, **of_rows).privacy_
         unchecked = [a.text for a in report.assumptions if not a.enforced]
         return [any(text in one for one in unchecked) for text in (weights, order)]
 
-    assert told() == [False, False]
-    assert told(sample_weight=WEIGHTS) == [True, False]
-    assert told(sample_weight=np.minimum(WEIGHTS, 1)) == [True, False]
-    assert told(groups=GROUPS, most=2) == [False, True]
+    assert assumed() == [False, False]
+    assert assumed(sample_weight=WEIGHTS) == [True, False]
+    assert assumed(sample_weight=np.minimum(WEIGHTS, 1)) == [True, False]
+    assert assumed(groups=GROUPS, most=2) == [False, True]

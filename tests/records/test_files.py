@@ -84,9 +84,9 @@ def test_room_is_asked_for_before(monkeypatch, folder):
     with sklearn.config_context(working_memory=0.05):
         check_room(100, 500)  # 10**5 bytes
         check_room(10, 500)
-        with pytest.raises(OSError, match="TMPDIR") as told:
+        with pytest.raises(OSError, match="TMPDIR") as error:
             check_room(101, 500)
-    assert told.value.errno == errno.ENOSPC
+    assert error.value.errno == errno.ENOSPC
     check_room(101, 500)  # in memory
 
 

@@ -14,7 +14,6 @@ from skfdp.data.sources import (
     in_memory,
     large_table,
 )
-from skfdp.data.target import _seen_and_codes
 
 N, D = 50, 6
 NAMES = tuple("abcdef")
@@ -141,16 +140,3 @@ def test_what_is_made_of_rows_in_a_file_is_in_a_file():
         whole = WholeRows(public, RowMap())
         for made in (public, whole, MovedRows(whole, np.zeros(D)), source[:, mask]):
             assert made.on_disk == on_disk
-
-
-@pytest.mark.parametrize("n", [0, 1, 9000])
-@pytest.mark.parametrize("dtype", ["i8", "u1", "f8", "f4", "?", "U3", "S2", "O"])
-def test_labels_are_coded_as_numpy_does(n, dtype):
-    y = np.random.default_rng(0).integers(0, 7, n).astype(dtype)
-    if np.dtype(dtype).kind == "f" and n:
-        y[::5], y[1::7], y[2::7] = np.nan, -0.0, np.inf
-    seen, codes = _seen_and_codes(y)
-    wanted, inverse = np.unique(y, return_inverse=True)
-    assert seen.dtype == wanted.dtype
-    assert np.array_equal(seen, wanted, equal_nan=wanted.dtype.kind == "f")
-    assert np.array_equal(codes, inverse)
