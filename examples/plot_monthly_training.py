@@ -51,6 +51,7 @@ def new_model(ledger):
 
 path = folder / "everything.sqlite"
 PrivacyLedger(path, epsilon=1.5, delta=1e-6)  # once: the ceiling is kept in the file
+spent = []
 
 for month in range(n_months):
     rows = slice(0, per_month * (month + 1))
@@ -59,7 +60,8 @@ for month in range(n_months):
     except PrivacyBudgetError as error:
         print(f"month {month + 1}: {error}")
         break
-    print(f"month {month + 1}: epsilon {PrivacyLedger(path).spent():.2f} spent")
+    spent.append(PrivacyLedger(path).spent())
+    print(f"month {month + 1}: epsilon {spent[-1]:.2f} spent")
 
 # %%
 # A window of three months
@@ -70,12 +72,14 @@ for month in range(n_months):
 # long the team goes on. Each model sees fewer records: that is the price.
 
 window = PrivacyLedger(folder / "window.sqlite", epsilon=1.5, delta=1e-6)
+of_window = []
 
 for month in range(n_months):
     rows = range(per_month * max(0, month - 2), per_month * (month + 1))
     chosen = slice(rows.start, rows.stop)
     model = new_model(window.part(rows=rows)).fit(X[chosen], y[chosen])
-    print(f"month {month + 1}: epsilon {window.spent():.2f} spent", end="")
+    of_window.append(window.spent())
+    print(f"month {month + 1}: epsilon {of_window[-1]:.2f} spent", end="")
     fresh = slice(rows.stop, rows.stop + per_month)  # next month's records
     if month + 1 < n_months:  # exact numbers, for the team only
         print(f", accuracy next month {model.score(X[fresh], y[fresh]):.3f}", end="")
@@ -87,13 +91,14 @@ for month in range(n_months):
 
 import matplotlib.pyplot as plt
 
-from skfdp.inspection import LedgerDisplay
-
 _, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
-LedgerDisplay.from_ledger(PrivacyLedger(path), against="charge", ax=axes[0])
-axes[0].set_title("everything, every month")
-LedgerDisplay.from_ledger(window, against="charge", ax=axes[1])
-axes[1].set_title("a window of three months")
+axes[0].step(range(1, len(spent) + 1), spent, where="post", marker="o")
+axes[0].set(title="everything, every month", xlabel="month", ylabel="epsilon spent")
+axes[1].step(range(1, len(of_window) + 1), of_window, where="post", marker="o")
+axes[1].set(title="a window of three months", xlabel="month")
+for ax in axes:
+    ax.axhline(window.epsilon, color="black", linestyle="--", label="budget limit")
+    ax.legend()
 plt.tight_layout()
 
 # %%

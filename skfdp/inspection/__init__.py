@@ -1,5 +1,5 @@
-"""Displays of effects and of budgets; they need the extra ``plot``."""
+"""Displays of effects; they need the extra ``plot``."""
 
-from skfdp.inspection.effects import EffectsDisplay, LedgerDisplay
+from skfdp.inspection.effects import EffectsDisplay
 
-__all__ = ["EffectsDisplay", "LedgerDisplay"]
+__all__ = ["EffectsDisplay"]

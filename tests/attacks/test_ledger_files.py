@@ -23,7 +23,6 @@ from skfdp import (
     report,
 )
 from skfdp.experimental import PrivateSearchCV
-from skfdp.inspection import LedgerDisplay
 from skfdp.privacy import (
     Event,
     PrivacyLedger,
@@ -88,8 +87,6 @@ class TestTimes:
         assert PrivacyLedger.from_json(ledger.to_json()).entries[0].time == time
         (stamp,) = ledger.to_dataframe()["time"]
         assert stamp == stamp.normalize()
-        (shown,) = LedgerDisplay.from_ledger(ledger).times
-        assert str(shown) == time
         if in_file:
             (text,) = query(path, "SELECT entries FROM chain WHERE charge = 1")[0]
             assert json.loads(text)[0]["time"] == time

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 import skfdp
 from skfdp import PrivacyLedger
 from skfdp.cli import main
-from skfdp.inspection import LedgerDisplay
 from skfdp.schema import Category, Label, Number, TableSchema
 
 _COUNT = itertools.count()
@@ -230,7 +229,6 @@ def _ledger_files(call):
     yield "entries", lambda: PrivacyLedger(path).entries
     yield "repr", lambda: repr(PrivacyLedger(path))
     yield "report", lambda: skfdp.report(PrivacyLedger(path), delta=1e-5).statement()
-    yield "display", lambda: LedgerDisplay.from_ledger(path, delta=1e-5)
     event = skfdp.calibrate(0.1, 1e-5, n_steps=1).event
     yield "charge", lambda: PrivacyLedger(path).charge([event])
 

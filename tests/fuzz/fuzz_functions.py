@@ -81,7 +81,6 @@ DOMAINS = BY_NAME | domains(
         skfdp.DPSGDFClassifier() | LogisticRegression()
     columns: None | ['coefficients'] | ['nobody'] | 'coefficients'
     label_target: None | 0 | 'a' | [0]
-    against: 'charge' | 'time'
     audited: UNFITTED | PIPELINE | MODEL | skfdp.DPSGDFClassifier |
         skfdp.DPSGDFClassifier(epsilon=math.inf) | skfdp.DPSGDFClassifier(bounds=(0, 1),
         max_iter=2, random_state=0) | skfdp.FeatureDPLogisticRegression(bounds=(0, 1),
@@ -157,9 +156,6 @@ TEMPLATES = domains(
     EffectsDisplay: EffectsDisplay.from_estimator($drawn, columns=$columns,
         target=$label_target, ax=$ax) | EffectsDisplay.from_estimator($drawn,
         encoder=$encoder)
-    LedgerDisplay: LedgerDisplay.from_ledger(LEDGER(), delta=$delta_or_none,
-        against=$against, ax=$ax) | LedgerDisplay.from_ledger($ledger_path,
-        delta=$delta_or_none)
     audit_replay: audit_replay($audited, $audited_rows, $target, neighbours=$neighbours,
         n_neighbours=$n_neighbours, trace=$trace, fit_params=$fit_params,
         random_state=$random_state)

@@ -10,8 +10,8 @@ import pytest
 from sklearn.base import clone
 
 from skfdp import DPSGDFClassifier, PrivacyLedger, report
-from skfdp.inspection import EffectsDisplay, LedgerDisplay
-from skfdp.privacy import Event, compose, gdp_epsilon
+from skfdp.inspection import EffectsDisplay
+from skfdp.privacy import Event, compose
 
 mpl.use("Agg")
 DELTA = 1e-5
@@ -28,63 +28,6 @@ def no_figures_left():
 
     yield
     plt.close("all")
-
-
-class TestLedger:
-    def ledger(self):
-        ledger = PrivacyLedger(epsilon=2.0, delta=DELTA, dataset="people")
-        for mu in (0.3, 0.4):
-            ledger.charge([full_batch(mu / math.sqrt(2))] * 2)
-        return ledger
-
-    def test_spent_after_each_charge(self):
-        ledger = self.ledger()
-        display = LedgerDisplay.from_ledger(ledger)
-        expected = [gdp_epsilon(DELTA, mu) for mu in (0.3, 0.5)]
-        np.testing.assert_allclose(display.epsilons, expected, rtol=1e-9)
-        assert display.epsilons[-1] == ledger.spent()
-        np.testing.assert_array_equal(display.line_.get_ydata(), display.epsilons)
-        assert display.ceiling_line_.get_ydata()[0] == 2.0
-        assert display.times.dtype == "datetime64[D]"
-        assert (np.diff(display.times).astype(int) >= 0).all()
-        assert "people" in display.ax_.get_title()
-
-    def test_against_charges(self):
-        display = LedgerDisplay.from_ledger(self.ledger())
-        np.testing.assert_array_equal(display.line_.get_xdata(), [1, 2])
-        display.plot(against="time")
-        np.testing.assert_array_equal(display.line_.get_xdata(), display.times)
-
-    def test_parts_count_once(self):
-        ledger = PrivacyLedger()
-        for start in (0, 10):
-            ledger.part(rows=range(start, start + 10)).charge([full_batch()])
-        display = LedgerDisplay.from_ledger(ledger, delta=DELTA)
-        np.testing.assert_allclose(display.epsilons, [gdp_epsilon(DELTA, 0.3)] * 2)
-        assert display.ceiling_line_ is None
-
-    def test_a_fit_without_privacy(self):
-        ledger = PrivacyLedger()
-        ledger.charge([full_batch()])
-        ledger.charge_nonprivate()
-        display = LedgerDisplay.from_ledger(ledger, delta=DELTA)
-        assert display.epsilons[1] == math.inf
-        assert len(display.line_.get_ydata()) == 1
-        texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-        assert "fit without privacy: nothing is protected" in texts
-
-    def test_refuses(self, tmp_path):
-        PrivacyLedger(tmp_path / "l.db", epsilon=1.0, delta=DELTA)
-        display = LedgerDisplay.from_ledger(str(tmp_path / "l.db"))
-        assert len(display.epsilons) == 0
-        with pytest.raises(ValueError, match="must be 'time' or 'charge'"):
-            LedgerDisplay.from_ledger(PrivacyLedger(), delta=DELTA, against=np.eye(2))
-        with pytest.raises(ValueError, match="delta=.* must be a number strictly"):
-            LedgerDisplay.from_ledger(PrivacyLedger(), delta=iter([0, 1]))
-        with pytest.raises(ValueError, match="delta=None needs a ledger with a ceil"):
-            LedgerDisplay.from_ledger(PrivacyLedger())
-        with pytest.raises(TypeError, match="must be a path or a PrivacyLedger"):
-            LedgerDisplay.from_ledger(None)
 
 
 class TestCurve:
@@ -117,11 +60,11 @@ class TestCurve:
             model.privacy_.plot_curve()
 
 
-def test_without_matplotlib(monkeypatch):
+def test_without_matplotlib(monkeypatch, small):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    display = LedgerDisplay(times=np.array([]), epsilons=np.array([]), delta=DELTA)
+    model = DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(*small)
     with pytest.raises(ImportError, match=r"needs matplotlib: pip install 'skfdp\[pl"):
-        display.plot()
+        model.privacy_.plot_curve()
 
 
 class TestOddArguments:
@@ -136,14 +79,8 @@ class TestOddArguments:
     @pytest.mark.parametrize("ax", [7, "x", False, (0, 1), np.array(1.0)])
     def test_axes(self, ax, data):
         model = clone(self.MODEL).fit(*data)
-        ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
-        calls = [
-            lambda: model.privacy_.plot_curve(ax),
-            lambda: LedgerDisplay.from_ledger(ledger, ax=ax),
-        ]
-        for call in calls:
-            with pytest.raises(TypeError, match="must be None or a matplotlib Axes"):
-                call()
+        with pytest.raises(TypeError, match="must be None or a matplotlib Axes"):
+            model.privacy_.plot_curve(ax)
         with pytest.raises((TypeError, ValueError), match="must be None or a|ax has"):
             EffectsDisplay.from_estimator(model, ax=ax)
 
