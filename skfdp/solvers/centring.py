@@ -17,7 +17,7 @@ from skfdp.data.input_scaler import Coordinates, MovedRows, RowMap
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_choice, check_flag, check_number
 from skfdp.mechanisms.release import Desk
-from skfdp.privacy import Event, PrivacyPlan
+from skfdp.privacy import Event
 from skfdp.queries import MAX_STD, Query
 from skfdp.queries.statistics import CrossSum, RowSum
 from skfdp.solvers import adaptive_centring, parameters
@@ -837,15 +837,11 @@ def _private_block(records: Records) -> tuple[np.ndarray, RowMap]:
 
 def _plan(label: str, query: Query, budget: Budget) -> Plan:
     """Calibrate one release; the query's bounds are functions of public facts."""
-    schedule: PrivacyPlan = budget.calibrate(
-        n_steps=1,
-        clip_norm=query.clip_norm,
-        sensitivity=query.sensitivity(budget.relation),
-    )
-    std = float(schedule.noise_std[0])
+    plan = Plan(**budget.release_once(label, query))
+    std = float(plan.schedule.noise_std[0])
     if std / query.unit(std) > MAX_STD:
         raise ValueError(
             f"epsilon={budget.epsilon!r} and delta={budget.delta!r} need more noise "
             "than the grid of the released sum can carry: raise the budget."
         )
-    return Plan(events=(budget.named(schedule, label),), schedule=schedule)
+    return plan

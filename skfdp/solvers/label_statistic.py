@@ -631,16 +631,9 @@ class LabelStatistic:
     ) -> Plan:
         """Calibrate the one release."""
         query = LabelSum.planned(prepared.n_labels, prepared.rows.bound)
-        schedule = budget.calibrate(
-            n_steps=1,
-            clip_norm=query.clip_norm,
-            sensitivity=query.sensitivity(budget.relation),
-        )
-        event = budget.named(schedule, "label statistic")
         counts = prepared.whitening.bias is not None and prepared.n_labels > 1
         return Plan(
-            events=(event,),
-            schedule=schedule,
+            **budget.release_once("label statistic", query),
             counts_labels=counts and budget.relation.counts_are_public,
         )
 

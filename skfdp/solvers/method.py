@@ -19,6 +19,7 @@ from skfdp.mechanisms.release import Desk
 from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_epsilon, gdp_mu
 from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.events import Relation
+from skfdp.queries import Query
 
 #: Called with the number of a step and a function that builds the model of that moment;
 #: returns whether to stop. What it sees is released. None: nobody wants to see steps.
@@ -125,6 +126,17 @@ class Budget:
             other_events=others,
             **schedule,
         )
+
+    def release_once(self, label: str, query: Query, *others: Event) -> dict[str, Any]:
+        """Return what a `Plan` says of one release, after other ones."""
+        schedule = self.calibrate(
+            n_steps=1,
+            clip_norm=query.clip_norm,
+            sensitivity=query.sensitivity(self.relation),
+            other_events=others,
+        )
+        events = (*others, self.named(schedule, label))
+        return {"events": events, "schedule": schedule}
 
     def named(self, schedule: PrivacyPlan, label: str) -> Event:
         """Return the event of a schedule under its label, with the facts of the fit."""

@@ -28,105 +28,12 @@ from skfdp.privacy.events import Relation
 from skfdp.queries import OfGridRows, chosen, no_rows, sum_unit
 from skfdp.queries.statistics import clipped
 from skfdp.solvers import parameters
+from skfdp.solvers.centring import Moments
 from skfdp.solvers.method import Budget, Plan, existing
-from skfdp.solvers.target_scales import OneRelease, PublicMoments
+from skfdp.solvers.target_scales import OneRelease
 from skfdp.solvers.whitening import EXPLAINED, water_filling
 
-# The noise in weights that are solved for from released moments, to first order.
-
-
-@dataclasses.dataclass(frozen=True)
-class Projection:
-    """The noise in the released products with z, and what they were multiplied by.
-
-    Attributes
-    ----------
-    row_std, target_std : float
-        Standard deviation of the noise in the products of the private columns, and of
-        the target, per record. That of a public target is 0.
-    of_rows, of_target : ndarray of shape (k, k)
-        ``B = S @ of_rows`` and ``C = T @ of_target``.
-    """
-
-    row_std: float
-    target_std: float
-    of_rows: np.ndarray
-    of_target: np.ndarray
-
-    @classmethod
-    def none(cls, k: int) -> Projection:
-        """Return that of products which are not released."""
-        return cls(0.0, 0.0, np.zeros((k, k)), np.zeros((k, k)))
-
-
-def of_solved(
-    found: Projection,
-    B: np.ndarray,
-    b: np.ndarray,
-    inverse: np.ndarray,
-    pair_std: float,
-    cross_std: float,
-) -> np.ndarray:
-    """Return the covariance of the weights ``[C - b B, b]``, ``b = inverse @ cross``.
-
-    Parameters
-    ----------
-    found : Projection
-    B : ndarray of shape (d, k)
-    b : ndarray of shape (d,)
-    inverse : ndarray of shape (d, d)
-        That of the noisy matrix G and the penalty.
-    pair_std, cross_std : float
-        Of the second moments and of their products with the target.
-
-    Notes
-    -----
-    To first order ``db = inverse (dc - dG b)``. The noise of G is `pair_std` beside the
-    diagonal and sqrt(2) times that on it, so that ``dG b`` has the covariance
-    ``pair_std**2 (|b|**2 I + b b')``. What is left of the private columns does not
-    correlate with z, so that errors of B and C move b in second order only.
-    """
-    square = float(b @ b)
-    F = (cross_std**2 + pair_std**2 * square) * np.eye(len(b))
-    own = inverse @ (F + pair_std**2 * np.outer(b, b)) @ inverse
-    T, S = found.of_target, found.of_rows
-    moved = found.target_std**2 * T @ T + found.row_std**2 * square * S @ S
-    return np.block([[moved + B.T @ own @ B, -B.T @ own], [-own @ B, own]])
-
-
-def of_penalised(
-    found: Projection,
-    B: np.ndarray,
-    C: np.ndarray,
-    weights: np.ndarray,
-    b: np.ndarray,
-    inverse: np.ndarray,
-    pair_std: float,
-    cross_std: float,
-) -> np.ndarray:
-    """Return the covariance of ``[weights, b] = inverse @ [T, cross of p]``.
-
-    Parameters are those of `of_solved`, for the moments of z and p together.
-
-    Notes
-    -----
-    With G the matrix and c the vector, ``dc - dG w`` is ``dT - dS' b`` for z, and
-    ``f + B (dT - dS' b) + dS q`` for p, f being the noise of the second release and
-    ``q = C - weights - B' b``.
-    """
-    k, d = len(weights), len(b)
-    square, q = float(b @ b), C - weights - B.T @ b
-    f = (cross_std**2 + pair_std**2 * square) * np.eye(d) + pair_std**2 * np.outer(b, b)
-    a = (found.target_std**2 + found.row_std**2 * square) * np.eye(k)
-    # Covariance of dS q with dT - dS' b.
-    mixed = -(found.row_std**2) * np.outer(b, q)
-    to_p = B @ a + mixed
-    corner = f + B @ a @ B.T + mixed @ B.T + B @ mixed.T
-    corner += found.row_std**2 * float(q @ q) * np.eye(d)
-    return inverse @ np.block([[a, to_p.T], [to_p, corner]]) @ inverse
-
-
-# Public rules of the moments: reaches, and how two releases share the budget.
+# Public rules of the moments: where rows are cut, and how releases share the budget.
 
 
 #: What an error of the projection of the private columns counts, over one of weights.
@@ -137,31 +44,16 @@ PROJECTION = 0.2
 class MomentRules:
     """Public numbers of a fit by moments, in units of mean lengths and spreads.
 
-    All reaches grow with the signal, more slowly than the noise falls: nothing is cut
-    at last, and the limit is unbiased.
-
-    Attributes
-    ----------
-    signal : float
-        ``mu n``: records over the noise of a sum of unit vectors; n is the number
-        whose plain sum is as noisy, where rows have weights.
-    n_private, n_public : int
-        Columns; a constant counts as a public one.
-    has_target : bool
-        Whether the target is public.
+    All lengths grow with the signal, more slowly than the noise falls: nothing is cut
+    at last, and the limit is unbiased. The signal is ``mu n``: records over the noise
+    of a sum of unit vectors; n is the number whose plain sum is as noisy, where rows
+    have weights. A constant counts as a public column.
     """
 
     signal: float
     n_private: int
     n_public: int
     has_target: bool = False
-
-    @classmethod
-    def of(cls, public: PublicRecords, mu: float, intercept: bool) -> MomentRules:
-        """Return the rules of a table; mu is that of releases that move by 1."""
-        n_public = int(public.mask.sum()) + bool(intercept)
-        signal = mu * public.n_effective
-        return cls(signal, public.n_private, n_public, public.has_target)
 
     @property
     def hope(self) -> float:
@@ -231,99 +123,74 @@ CURVED = 0.1
 _NEGLIGIBLE = 1e-9
 # Quantiles of the lengths that rows may be compared with.
 _QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
-# Rows have a norm of at most 1 up to rounding; this covers the rounding.
+# Rows and targets have a norm of at most 1 up to rounding; this covers the rounding.
 _SHRINK = 1 - 1e-9
 
 
-@dataclasses.dataclass(frozen=True)
 class PublicSide:
     """``z = (constant, basis' (u - mean))`` of public columns u, and its weights.
 
-    All of it is exact and free.
+    All of it is exact and free. Each record has the weight ``min(1, 1 / |z|)`` in the
+    loss: it bounds what a record contributes, and does not bend a linear relation. The
+    weighted rows are `grid`, and `moments` is the mean of ``weight z z'``.
 
-    Attributes
+    Parameters
     ----------
-    mean : ndarray of shape (n_public,)
-    basis : ndarray of shape (n_public, n_directions)
-    constant : ndarray of shape (1,) or (0,)
-        Empty without an intercept.
-    weight : ndarray of shape (n_rows,)
-        ``min(1, 1 / |z|)``, of each record in the loss: it bounds what a record
-        contributes, and does not bend a linear relation.
-    grid : GridRows
-        The weighted rows, of norm at most 1.
-    moments : ndarray of shape (n_columns, n_columns)
-        The mean of ``weight z z'``.
+    rows : callable
+        ``rows(block)`` returns the public columns of a slice of records.
+    shape : (int, int)
+        Records and public columns. Without columns nothing is read but the number of
+        records, which sizes the rows of the sum.
+    intercept : bool
+        Without one `constant` is empty.
+    signal : float
+        ``mu n``: records over the noise of a sum of unit vectors.
+    shares : float64 ndarray of shape (n_rows,), default=None
+        How often each record counts in the means; None: once.
     """
 
-    mean: np.ndarray
-    basis: np.ndarray
-    constant: np.ndarray
-    weight: np.ndarray
-    grid: GridRows
-    moments: np.ndarray
-
-    @classmethod
-    def learn(
-        cls,
+    def __init__(
+        self,
         rows: Callable[[slice], np.ndarray],
         shape: tuple[int, int],
         *,
         intercept: bool,
         signal: float,
         shares: np.ndarray | None = None,
-    ) -> PublicSide:
-        """Learn from the public columns.
-
-        Parameters
-        ----------
-        rows : callable
-            ``rows(block)`` returns the public columns of a slice of records.
-        shape : (int, int)
-            Records and public columns. Without columns nothing is read but the number
-            of records, which sizes the rows of the sum.
-        intercept : bool
-        signal : float
-            ``mu n``: records over the noise of a sum of unit vectors.
-        shares : float64 ndarray of shape (n_rows,), default=None
-            How often each record counts in the means; None: once.
-        """
+    ):
         n_rows = shape[0]
         shares = np.ones(n_rows) if shares is None else shares
-        mean, basis, width = _directions(rows, shape, intercept, signal, shares)
+        self.mean, basis, width = _directions(rows, shape, intercept, signal, shares)
         share = _constant_share(width, signal) if intercept else 0.0
-        constant = np.full(int(intercept), np.sqrt(share))
+        self.constant = np.full(int(intercept), np.sqrt(share))
         if basis.shape[1]:
             lengths = np.empty(n_rows)
             for block in blocks(*shape):
-                lengths[block] = np.sqrt(squared_norms((rows(block) - mean) @ basis))
+                u = rows(block) - self.mean
+                lengths[block] = np.sqrt(squared_norms(u @ basis))
             root = np.sqrt(1 - share)
-            basis = basis * (root / _reach(lengths, shares, width / signal / root))
-        side = cls(mean, basis, constant, np.ones(n_rows), None, None)
-        return side._weighted(rows, shape, shares)
-
-    def _weighted(self, rows, shape, shares) -> PublicSide:
-        weight = np.empty(shape[0])
+            noise = width / signal / root
+            basis = basis * (root / _longest(lengths, shares, noise))
+        self.basis = basis
+        self.weight = np.empty(n_rows)
 
         def short(numbers: np.ndarray) -> np.ndarray:
             block = slice(numbers[0, 0], numbers[-1, 0] + 1)
             z = self.rows(rows(block))
-            weight[block] = _SHRINK / np.maximum(np.sqrt(squared_norms(z)), 1.0)
-            return z * weight[block, None]
+            norm = np.sqrt(squared_norms(z))
+            self.weight[block] = _SHRINK / np.maximum(norm, 1.0)
+            return z * self.weight[block, None]
 
-        numbers = np.arange(shape[0])[:, None]
-        width = len(self.constant) + self.basis.shape[1]
-        grid = GridRows.build(numbers, short, n_features=width)
-        if not shape[1]:  # the number of records may be private: no mean over them
-            return dataclasses.replace(
-                self, weight=weight, grid=grid, moments=np.diag(self.constant**2)
-            )
-        total = np.zeros((width, width))
-        for block in blocks(shape[0], max(width, shape[1])):
-            z = self.rows(rows(block)) * shares[block, None]
-            total += (grid.values[block] * GRID).T @ z
-        total = (total + total.T) / 2 / shares.sum()
-        return dataclasses.replace(self, weight=weight, grid=grid, moments=total)
+        width = len(self.constant) + basis.shape[1]
+        numbers = np.arange(n_rows)[:, None]
+        self.grid = GridRows.build(numbers, short, n_features=width)
+        self.moments = np.diag(self.constant**2)
+        if shape[1]:  # else the number of records may be private: no mean over them
+            total = np.zeros((width, width))
+            for block in blocks(n_rows, max(width, shape[1])):
+                z = self.rows(rows(block)) * shares[block, None]
+                total += (self.grid.values[block] * GRID).T @ z
+            self.moments = (total + total.T) / 2 / shares.sum()
 
     def rows(self, u: np.ndarray) -> np.ndarray:
         """Return z of some records, not shortened."""
@@ -380,21 +247,21 @@ def _constant_share(width: float, signal: float) -> float:
     return 1 - min(1.0, signal / (10 * width)) ** 2 * width / (1 + width)
 
 
-def _reach(lengths: np.ndarray, shares: np.ndarray, noise: float) -> float:
+def _longest(lengths: np.ndarray, shares: np.ndarray, noise: float) -> float:
     """Return the length beyond which public rows weigh less.
 
-    A long reach costs noise, a short one weight: the mean weight that is lost is what
+    A long one costs noise, a short one weight: the mean weight that is lost is what
     a model that is not linear may be biased by. No noise, no weights.
     """
     best, least = 1.0, np.inf
-    for reach in np.quantile(lengths, _QUANTILES):
-        reach = max(reach, 1e-6)
-        weight = np.minimum(1.0, reach / np.maximum(lengths, 1e-300))
+    for length in np.quantile(lengths, _QUANTILES):
+        length = max(length, 1e-6)
+        weight = np.minimum(1.0, length / np.maximum(lengths, 1e-300))
         weight = float(np.average(weight, weights=shares))
-        variance = (NOISE * noise * reach / weight) ** 2
+        variance = (NOISE * noise * length / weight) ** 2
         risk = variance / (1 + variance) + CURVED * (1 - weight) ** 2
         if risk < least:
-            best, least = reach, risk
+            best, least = length, risk
     return best
 
 
@@ -419,7 +286,7 @@ CAUTION = 1.0
 MOST_SPREAD = 0.15
 
 
-def spectral_norm(n_columns: int, pair_std: float) -> float:
+def _spectral_norm(n_columns: int, pair_std: float) -> float:
     """Return the norm of a symmetric matrix of noise, about ``2 sqrt(d) std``."""
     return 2 * math.sqrt(n_columns) * pair_std
 
@@ -434,23 +301,10 @@ def on_exact(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return weights for noisy cross moments with rows whose moments are exact.
 
-    Parameters
-    ----------
-    gram : ndarray of shape (k, k)
-        Exact.
-    cross : ndarray of shape (n_outputs, k)
-    noise_std : float
-        Of each entry of `cross`.
-    fixed : ndarray of shape (k,)
-        Penalty of the columns that are not penalised otherwise; NaN elsewhere.
-    variance : float
-        A lower bound of that of an output.
-
-    Returns
-    -------
-    weights : ndarray of shape (n_outputs, k)
-    inverse : ndarray of shape (k, k)
-        ``weights = cross @ inverse``, with the penalty that was chosen.
+    Each entry of `cross`, of shape (n_outputs, k), has noise of `noise_std`; `fixed` is
+    the penalty of the columns that are not penalised otherwise, NaN elsewhere, and
+    `variance` a lower bound of that of an output. Returned second is ``inverse`` with
+    the penalty that was chosen: ``weights = cross @ inverse``.
     """
     free = np.isnan(fixed)
     if not len(fixed):
@@ -484,35 +338,23 @@ def on_noisy(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return weights for noisy moments, zero where the noise hides the signal.
 
-    Parameters
-    ----------
-    gram : ndarray of shape (d, d)
-        Symmetric.
-    cross : ndarray of shape (d,)
-    pair_std, cross_std : float
-        Standard deviations of the noise.
-    variance : float, default=1.0
-        A lower bound of that of the target.
-
-    Returns
-    -------
-    weights : ndarray of shape (d,)
-    inverse : ndarray of shape (d, d)
-        ``weights = inverse @ cross``, with the penalty that was chosen.
+    `variance` is a lower bound of that of the target. Returned second is ``inverse``
+    with the penalty that was chosen: ``weights = inverse @ cross``.
     """
     d = len(cross)
     best, least, chosen = np.zeros(d), 0.0, np.zeros(gram.shape)
     if not d:
         return best, chosen
     values, vectors = eigh(gram)
-    noise = spectral_norm(d, pair_std)
+    noise = _spectral_norm(d, pair_std)
     for factor in _SPECTRAL_FACTORS:
         penalty = max(factor * noise, cross_std**2)
         # AdaSSP (Wang 2018) pays for the smallest eigenvalue, which was released here.
         if factor < _USUAL and values[0] + penalty < noise / 2:
             continue
-        found = ridge_with_risk(values, vectors.T @ cross, penalty, pair_std, cross_std)
-        weights, risk = found
+        weights, risk = ridge_with_risk(
+            values, vectors.T @ cross, penalty, pair_std, cross_std
+        )
         # The estimate is as noisy as the moments are in the direction of w.
         square = float(weights @ weights)
         spread = math.sqrt(cross_std**2 * square + pair_std**2 * square**2 / 2)
@@ -537,22 +379,8 @@ def ridge_with_risk(
 
         E w'Ew = 2 pair_std**2 E (sum_ij h_ij w_j c_j + sum_i h_ii w_i c_i),
 
-    where ``h_ij`` are the differences of h over those of v.
-
-    Parameters
-    ----------
-    values : ndarray of shape (d,)
-        Eigenvalues of the noisy matrix.
-    cross : ndarray of shape (d,)
-        The noisy vector, in its eigenvectors.
-    penalty : float
-    pair_std, cross_std : float
-
-    Returns
-    -------
-    weights : ndarray of shape (d,)
-        In the eigenvectors.
-    risk : float
+    where ``h_ij`` are the differences of h over those of v, the eigenvalues of the
+    noisy matrix. The vectors are in its eigenvectors.
     """
     inverse = 1 / (np.maximum(values, 0.0) + penalty)
     weights = inverse * cross
@@ -574,34 +402,12 @@ def _slopes(values: np.ndarray, inverse: np.ndarray) -> np.ndarray:
     return np.where(close, same, change / np.where(close, 1.0, apart))
 
 
-def ridge(gram: np.ndarray, cross: np.ndarray, penalty: np.ndarray) -> np.ndarray:
-    """Return the minimiser of ``w'Gw / 2 - w'c + w'Pw / 2``.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (d, d)
-        Symmetric; negative eigenvalues are noise and count as 0.
-    cross : ndarray of shape (d,) or (d, n_outputs)
-    penalty : ndarray of shape (d, d)
-        Positive.
-
-    Returns
-    -------
-    weights : ndarray of cross's shape
-    """
-    values, vectors = eigh(gram)
-    positive = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    return np.linalg.solve(positive + penalty, cross)
-
-
 # Second moments of private rows: with each other, and with public rows.
 
 
 #: Integer weights of the squares, of the products of two columns, and of the products
 #: with the target. 17 / 12 is just above sqrt(2): see the guarantees.
 SQUARE, PAIR, CROSS = 12, 17, 12
-# Rows and targets have a norm of at most 1 up to rounding; this covers the rounding.
-_MOMENTS_SHRINK = 1 - 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -647,21 +453,15 @@ class MomentSum(OfGridRows):
         A record is scaled as a whole, x and y by one factor, until ``|x| <= 1``: a
         linear relation between them stays what it is. Then y is clipped to [-1, 1].
 
-        Parameters
-        ----------
-        n_rows, n_columns : int
-            n_columns counts y.
-        joined : callable
-            ``joined(block)`` returns the columns of x, then y, of a slice of records,
-            each record by itself.
-        capacity : int
+        ``joined(block)`` returns the `n_columns` columns of x, then y, of a slice of
+        records, each record by itself.
         """
 
         def shortened(index: np.ndarray) -> np.ndarray:
             with np.errstate(all="ignore"):  # a warning would tell of a private value
                 rows = np.nan_to_num(joined(slice(index[0, 0], index[-1, 0] + 1)))
                 norm = np.sqrt(squared_norms(rows[:, :-1]))
-                rows = rows * (_MOMENTS_SHRINK / np.maximum(norm, 1.0))[:, None]
+                rows = rows * (_SHRINK / np.maximum(norm, 1.0))[:, None]
                 rows[:, -1] = np.clip(rows[:, -1], -1.0, 1.0)
             return rows
 
@@ -791,7 +591,7 @@ def shortened(rows: np.ndarray) -> np.ndarray:
     """Return rows of norm at most 1; NaN counts as 0."""
     with np.errstate(all="ignore"):  # a warning would tell of a private value
         rows = np.nan_to_num(rows)
-        factor = _MOMENTS_SHRINK / np.maximum(np.sqrt(squared_norms(rows)), 1.0)
+        factor = _SHRINK / np.maximum(np.sqrt(squared_norms(rows)), 1.0)
         return rows * factor[:, None]
 
 
@@ -800,41 +600,9 @@ _CROSS = "cross moments"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MomentPlan(Plan):
-    """A plan with the public numbers of the method.
-
-    Attributes
-    ----------
-    rules : MomentRules
-    """
+    """A plan with the public numbers of the method."""
 
     rules: MomentRules
-
-
-@dataclasses.dataclass(frozen=True)
-class _Table:
-    """A table in the coordinates of the loop, in blocks of rows."""
-
-    records: Records
-    coordinates: Coordinates
-
-    def _rows(self, block: slice, columns: np.ndarray) -> np.ndarray:
-        found = self.coordinates
-        rows = (self.records.mapped[block] - found.mean) * found.scale
-        return rows[:, columns]
-
-    def public(self, block: slice) -> np.ndarray:
-        """Return the public columns of some records."""
-        public, found = self.records.public, self.coordinates
-        mask = public.mask
-        if not mask.any():
-            # The number of records may be private, and is that of the slice here.
-            return np.empty((len(range(len(self.records.X))[block]), 0))
-        scale = np.broadcast_to(found.scale, mask.shape)[mask]
-        return (public.mapped[block] - found.mean[mask]) * scale
-
-    def private(self, block: slice) -> np.ndarray:
-        """Return the private columns of some records."""
-        return self._rows(block, ~self.records.public.mask)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -842,20 +610,19 @@ class SecondMoments(OneRelease):
     """Cross moments with what is public, then second moments of the rest."""
 
     label = "second moments"
-
-    def _bounds(self, relation: Relation) -> tuple[float, float]:
-        query = MomentSum.planned()
-        return query.clip_norm, query.sensitivity(relation)
-
-    def _norms(self, public: PublicRecords) -> tuple[float, float]:
-        return 1.0, 1.0  # each block is bounded by itself
+    query = MomentSum
 
     def plan(
-        self, public: PublicRecords, prepared: PublicMoments, budget: Budget
+        self, public: PublicRecords, prepared: Moments | None, budget: Budget
     ) -> MomentPlan:
         """Calibrate the two releases, beside the mean and the scales."""
         mu = budget.mu / budget.relation.moves(1.0)
-        rules = MomentRules.of(public, mu, self.scales.fit_intercept)
+        rules = MomentRules(
+            signal=mu * public.n_effective,
+            n_private=public.n_private,
+            n_public=int(public.mask.sum()) + bool(self.scales.fit_intercept),
+            has_target=public.has_target,
+        )
         target = self.scales.event(public, budget, mu, rules.scale_share)
         centring = self.centring
         if centring.mean_fraction == "auto":
@@ -865,24 +632,12 @@ class SecondMoments(OneRelease):
             centring = dataclasses.replace(centring, mean_fraction=share)
         others = existing(target, *centring.events(public, budget, mu))
         if rules.n_public:
-            query = OuterSum.planned()
             left = 1 - sum(_share(event, budget) for event in others)
-            moved = query.sensitivity(budget.relation)
-            event = budget.event(
-                _CROSS,
-                moved / (math.sqrt(left * rules.cross_share) * budget.mu),
-                sensitivity=moved,
-            )
-            others = (*others, event)
-        clip_norm, sensitivity = self._bounds(budget.relation)
-        schedule = budget.calibrate(
-            n_steps=1,
-            clip_norm=clip_norm,
-            sensitivity=sensitivity,
-            other_events=others,
-        )
-        event = budget.named(schedule, self.label)
-        return MomentPlan(events=(*others, event), schedule=schedule, rules=rules)
+            moved = OuterSum.planned().sensitivity(budget.relation)
+            std = moved / (math.sqrt(left * rules.cross_share) * budget.mu)
+            others = (*others, budget.event(_CROSS, std, sensitivity=moved))
+        last = budget.release_once(self.label, self.query.planned(), *others)
+        return MomentPlan(**last, rules=rules)
 
     def _solve(
         self,
@@ -893,15 +648,12 @@ class SecondMoments(OneRelease):
         target_map: TargetMap,
         desk: Desk,
     ) -> tuple[np.ndarray, int, np.ndarray]:
-        fit = _Fit.start(self, records, coordinates, plan, target_map)
-        fit = fit.with_projection(desk)
+        fit = _Fit(records, coordinates, plan, target_map, self.scales.fit_intercept)
+        fit.project(desk)
         gram, cross = fit.release_rest(desk)
         strength = self.scales.penalty(target_map, records.public.total_weight)
         if strength is None:
-            b, inverse = on_noisy(gram, cross, fit.pair_std, fit.cross_std, fit.least)
-            weights = fit.C - b @ fit.B
-            stds = fit.pair_std, fit.cross_std
-            noise = of_solved(fit.found, fit.B, b, inverse, *stds)
+            weights, b, noise = fit.unpenalised(gram, cross)
         else:
             curvature = coordinates.penalty_curvature(strength)
             weights, b, noise = fit.penalised(gram, cross, curvature)
@@ -910,54 +662,32 @@ class SecondMoments(OneRelease):
         return fit.theta(weights, b), 1, J.T @ noise @ J
 
 
-@dataclasses.dataclass(frozen=True)
 class _Fit:
     """One fit on its way; what is in it is released or public, but for the table.
 
-    Attributes
-    ----------
-    table : _Table
-    plan : MomentPlan
-    side : PublicSide
-    furthest : float
-        Bound of a private row, in the loop's coordinates.
-    reach : (float, float)
-        Bounds of the target, in the loop's units.
-    prior : (float, float)
-        Variances of the errors of the means of the target and of a private column.
-    least : float
-        Least variance of the target that its released spread leaves room for.
-    S, B : ndarray of shape (n_private, n_columns)
-        Released products of p and z, per record, and the projection of p onto z.
-    T, C : ndarray of shape (n_columns,)
-        The same for y.
-    found : Projection
-        The noise in S and T.
+    S are the released products of p and z, per record, and B the projection of p onto
+    z, both of shape (n_private, n_columns); T and C are the same for y. The noise in S
+    and T has the standard deviations `row_std` and `target_std` (0: public), and ``B =
+    S @ of_rows``, ``C = T @ of_target``.
     """
 
-    table: _Table
-    plan: MomentPlan
-    side: PublicSide
-    furthest: float
-    reach: tuple[float, float]
-    prior: tuple[float, float]
-    least: float
-    S: np.ndarray | None = None
-    B: np.ndarray | None = None
-    T: np.ndarray | None = None
-    C: np.ndarray | None = None
-    found: Projection | None = None
-
-    @classmethod
-    def start(cls, method, records, coordinates, plan, target_map) -> _Fit:
-        """Learn what is public and find the reaches; nothing private is read."""
-        public, table = records.public, _Table(records, coordinates)
-        mask, n = public.mask, public.n_records
-        side = PublicSide.learn(
-            table.public,
+    def __init__(
+        self,
+        records: Records,
+        coordinates: Coordinates,
+        plan: MomentPlan,
+        target_map: TargetMap,
+        intercept: bool,
+    ):
+        """Learn what is public and set the bounds; nothing private is read."""
+        public, rules = records.public, plan.rules
+        mask, self.n = public.mask, public.n_records
+        self.records, self.coordinates, self.plan = records, coordinates, plan
+        self.side = PublicSide(
+            self._public,
             (len(records.X), int(mask.sum())),
-            intercept=method.scales.fit_intercept,
-            signal=plan.rules.signal,
+            intercept=intercept,
+            signal=rules.signal,
             shares=public.shares,
         )
         scale = float(np.broadcast_to(coordinates.scale, mask.shape)[~mask][0])
@@ -965,128 +695,120 @@ class _Fit:
         if public.row_map.normalize and math.isfinite(longest):
             longest = 1.0
         away = float(np.linalg.norm(coordinates.mean[~mask]))
-        furthest = scale * (longest + away)
-        target = plan.event("target scale")
+        # Bounds of a private row and of the target, in the loop's units.
+        self.furthest = scale * (longest + away)
         low, high = target_map(np.array([target_map.low, target_map.high]))
-        least = 1.0
+        self.bounds = low, high
+        # Variances of the errors of the means of the target and of a private column.
         # The released mean is one of rows that were cut: off by its noise, and by more.
         off = (coordinates.mean_error * scale) ** 2
-        known = 0.0, max(off, 0.25 / max(1, public.n_private))
+        self.prior = 0.0, max(off, 0.25 / max(1, public.n_private))
+        # Least variance of the target that its released spread leaves room for.
+        self.least = 1.0
+        target = plan.event("target scale")
         if target is not None:
-            error = target.noise_std[0] / n
-            known = ((high - low) / 2 * error) ** 2, known[1]
+            error = target.noise_std[0] / self.n
+            self.prior = ((high - low) / 2 * error) ** 2, self.prior[1]
             # The spread is 1, by a released number whose error is public.
             error *= SPREAD * max(-low, high) / 2
-            least = max(0.0, 1 - 1.5 * error) ** 2
-        return cls(table, plan, side, furthest, (low, high), known, least)
+            self.least = max(0.0, 1 - 1.5 * error) ** 2
+        # Where what is left of rows and targets is cut, and the noise, per record, of
+        # its second moments beside the diagonal and of its products with the target.
+        self.cuts = (
+            min(rules.square_reach, self.furthest),
+            min(rules.target_reach, 1 + max(map(abs, self.bounds))),
+        )
+        std = float(plan.schedule.noise_std[0]) / self.n
+        self.pair_std = std * self.cuts[0] ** 2 / PAIR
+        self.cross_std = std * math.prod(self.cuts) / CROSS
 
-    @property
-    def n(self) -> int:
-        """Number of records."""
-        return self.table.records.public.n_records
+    def _public(self, block: slice) -> np.ndarray:
+        """Return the public columns of some records, in the coordinates of the loop."""
+        public, found = self.records.public, self.coordinates
+        mask = public.mask
+        if not mask.any():
+            # The number of records may be private, and is that of the slice here.
+            return np.empty((len(range(len(self.records.X))[block]), 0))
+        scale = np.broadcast_to(found.scale, mask.shape)[mask]
+        return (public.mapped[block] - found.mean[mask]) * scale
 
-    @property
-    def _target(self) -> np.ndarray:
-        return self.table.records.target
+    def _private(self, block: slice | np.ndarray) -> np.ndarray:
+        """Return the private columns of some records, in the same coordinates."""
+        found = self.coordinates
+        rows = (self.records.mapped[block] - found.mean) * found.scale
+        return rows[:, ~self.records.public.mask]
 
-    @property
-    def _rest_scale(self) -> float:
-        # In units of `MomentSum`, per record.
-        return float(self.plan.schedule.noise_std[0]) / self.n
-
-    @property
-    def _reaches(self) -> tuple[float, float]:
-        rules = self.plan.rules
-        target = 1 + max(map(abs, self.reach))
-        return min(rules.square_reach, self.furthest), min(rules.target_reach, target)
-
-    @property
-    def pair_std(self) -> float:
-        """Noise of the second moments beside the diagonal, per record."""
-        return self._rest_scale * self._reaches[0] ** 2 / PAIR
-
-    @property
-    def cross_std(self) -> float:
-        """Noise of their products with the target, per record."""
-        return self._rest_scale * math.prod(self._reaches) / CROSS
-
-    def with_projection(self, desk: Desk) -> _Fit:
+    def project(self, desk: Desk) -> None:
         """Release the products with z; project p and y onto z."""
-        public, side = self.table.records.public, self.side
+        public, side, rules = self.records.public, self.side, self.plan.rules
         k, event = len(side.moments), self.plan.event(_CROSS)
         if event is None:
-            none = np.zeros((public.n_private, k)), np.zeros(k)
-            found = Projection.none(k)
-            return dataclasses.replace(
-                self, S=none[0], B=none[0], T=none[1], C=none[1], found=found
-            )
-        rules = self.plan.rules
+            self.S = self.B = np.zeros((public.n_private, k))
+            self.T = self.C = np.zeros(k)
+            self.row_std = self.target_std = 0.0
+            self.of_rows = self.of_target = np.zeros((k, k))
+            return
         share = 0.0 if public.has_target else rules.target_share
-        row_reach = min(rules.row_reach, self.furthest)
-        low = max(self.reach[0], -rules.target_reach)
-        high = min(self.reach[1], rules.target_reach)
+        longest = min(rules.row_reach, self.furthest)
+        low = max(self.bounds[0], -rules.target_reach)
+        high = min(self.bounds[1], rules.target_reach)
         middle, half = (high + low) / 2, (high - low) / 2
-        units = math.sqrt(1 - share) / row_reach, math.sqrt(share) / half
-        query = self._outer(units, row_reach, (middle, half), not public.has_target)
+        units = math.sqrt(1 - share) / longest, math.sqrt(share) / half
+        target = None if public.has_target else self.records.target
+
+        def joined(index: slice | np.ndarray) -> np.ndarray:
+            p = self._private(index)
+            longer = np.sqrt(squared_norms(p)) / longest
+            p = p * (units[0] / np.maximum(longer, 1.0))[:, None]
+            if target is None:
+                return p
+            y = np.clip(target[index] - middle, -half, half)
+            return np.column_stack([p, y * units[1]])
+
+        width = public.n_private + (target is not None)
+        query = OuterSum(joined, width, side.grid.values, public.capacity)
         found = desk.release(_CROSS, query).T / self.n
         noise = event.noise_std[0] / self.n
-        S, row_std = found[: public.n_private] / units[0], noise / units[0]
-        fixed = self._fixed(row_std, 1)
-        B, of_rows = on_exact(side.moments, S, row_std, fixed, variance=1.0)
+        self.S, self.row_std = found[: public.n_private] / units[0], noise / units[0]
+        fixed = self._fixed(self.row_std, self.prior[1])
+        self.B, self.of_rows = on_exact(
+            side.moments, self.S, self.row_std, fixed, variance=1.0
+        )
         if public.has_target:
-            T, C = self._exact_projection()
-            std, of_target = 0.0, np.zeros((k, k))
-        else:
-            T, std = found[-1] / units[1] + middle * self._totals(), noise / units[1]
-            fixed = self._fixed(std, 0)
-            (C,), of_target = on_exact(
-                side.moments, T[None], std, fixed, variance=self.least
-            )
-        own = Projection(row_std, std, of_rows, of_target)
-        return dataclasses.replace(self, S=S, B=B, T=T, C=C, found=own)
+            self.T, self.C = self._exact_projection()
+            self.target_std, self.of_target = 0.0, np.zeros((k, k))
+            return
+        self.T = found[-1] / units[1] + middle * self._totals()
+        self.target_std = noise / units[1]
+        fixed = self._fixed(self.target_std, self.prior[0])
+        (self.C,), self.of_target = on_exact(
+            side.moments, self.T[None], self.target_std, fixed, variance=self.least
+        )
 
-    def _fixed(self, std: float, which: int) -> np.ndarray:
+    def _fixed(self, std: float, variance: float) -> np.ndarray:
         """Return the penalty of the constant: its mean is known up to an error."""
         fixed = np.full(len(self.side.moments), np.nan)
         for i, constant in enumerate(self.side.constant):
-            prior = self.prior[which] / constant**2
+            prior = variance / constant**2
             fixed[i] = min(std**2 / max(prior * self.side.moments[i, i], 1e-12), 1e6)
         return fixed
 
     def _totals(self) -> np.ndarray:
         """Return the mean of the weighted z; exact."""
-        side = self.side
+        side, units = self.side, self.records.public.units
         if not side.basis.shape[1]:
             return side.constant
-        values, units = side.grid.values, self.table.records.public.units
         if units is None:
-            return values.sum(axis=0, dtype=np.int64) * GRID / self.n
-        return (units.weights @ values) * (GRID * units.step / self.n)
-
-    def _outer(self, units, row_reach, interval, with_target) -> OuterSum:
-        records, table = self.table.records, self.table
-
-        def joined(index: slice | np.ndarray) -> np.ndarray:
-            p = table.private(index)
-            longer = np.sqrt(squared_norms(p)) / row_reach
-            p = p * (units[0] / np.maximum(longer, 1.0))[:, None]
-            if not with_target:
-                return p
-            y = np.clip(self._target[index] - interval[0], -interval[1], interval[1])
-            return np.column_stack([p, y * units[1]])
-
-        width = records.public.n_private + with_target
-        capacity = records.public.capacity
-        return OuterSum(joined, width, self.side.grid.values, capacity)
+            return side.grid.values.sum(axis=0, dtype=np.int64) * GRID / self.n
+        return (units.weights @ side.grid.values) * (GRID * units.step / self.n)
 
     def _exact_projection(self) -> tuple[np.ndarray, np.ndarray]:
         """Return T and C of a public target: the free model, no row shortened."""
-        side, y = self.side, self._target
-        share = self.table.records.public.row_shares
+        side, y, share = self.side, self.records.target, self.records.public.row_shares
         k = len(side.moments)
         weighted, gram, cross = np.zeros(k), np.zeros((k, k)), np.zeros(k)
-        for block in blocks(len(y), max(k, self.table.records.X.shape[1])):
-            z, own = side.rows(self.table.public(block)), y[block] * share[block]
+        for block in blocks(len(y), max(k, self.records.X.shape[1])):
+            z, own = side.rows(self._public(block)), y[block] * share[block]
             weighted += own @ (side.grid.values[block] * GRID)
             cross = cross + own @ z
             z = z * np.sqrt(share[block, None])
@@ -1096,50 +818,84 @@ class _Fit:
 
     def release_rest(self, desk: Desk) -> tuple[np.ndarray, np.ndarray]:
         """Release the second moments of p~, and its products with y~, per record."""
-        records, side, table = self.table.records, self.side, self.table
-        row_reach, target_reach = self._reaches
+        records, (longest, furthest) = self.records, self.cuts
         d = records.public.n_private
 
         def joined(block: slice) -> np.ndarray:
-            z = side.rows(table.public(block))
-            p = (table.private(block) - z @ self.B.T) / row_reach
-            y = (self._target[block] - z @ self.C) / target_reach
-            return np.column_stack([p, y]) * np.sqrt(side.weight[block, None])
+            z = self.side.rows(self._public(block))
+            p = (self._private(block) - z @ self.B.T) / longest
+            y = (records.target[block] - z @ self.C) / furthest
+            return np.column_stack([p, y]) * np.sqrt(self.side.weight[block, None])
 
-        capacity = records.public.capacity
-        query = MomentSum.build(len(records.X), d + 1, joined, capacity)
+        query = MomentSum.build(len(records.X), d + 1, joined, records.public.capacity)
         total = desk.release(SecondMoments.label, query) / self.n
         gram, cross = unpacked(total, d)
-        return gram * row_reach**2, cross * row_reach * target_reach
+        return gram * longest**2, cross * longest * furthest
+
+    def unpenalised(
+        self, gram: np.ndarray, cross: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return weights on z and p, and the covariance of their noise.
+
+        The weights are ``[C - b B, b]``, ``b = inverse @ cross``. To first order ``db =
+        inverse (dc - dG b)``. The noise of the matrix G is `pair_std` beside the
+        diagonal and sqrt(2) times that on it, so that ``dG b`` has the covariance
+        ``pair_std**2 (|b|**2 I + b b')``. What is left of the private columns does not
+        correlate with z, so that errors of B and C move b in second order only.
+        """
+        B, S, T = self.B, self.of_rows, self.of_target
+        b, inverse = on_noisy(gram, cross, self.pair_std, self.cross_std, self.least)
+        square, f = float(b @ b), self._noise_of_rest(b)
+        own = inverse @ f @ inverse
+        moved = self.target_std**2 * T @ T + self.row_std**2 * square * S @ S
+        noise = np.block([[moved + B.T @ own @ B, -B.T @ own], [-own @ B, own]])
+        return self.C - b @ B, b, noise
+
+    def _noise_of_rest(self, b: np.ndarray) -> np.ndarray:
+        """Return the covariance of ``dc - dG b`` in the second release."""
+        own = (self.cross_std**2 + self.pair_std**2 * float(b @ b)) * np.eye(len(b))
+        return own + self.pair_std**2 * np.outer(b, b)
 
     def penalised(
         self, gram: np.ndarray, cross: np.ndarray, curvature: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return weights on z and p of the user's penalty, and their noise."""
+        """Return weights on z and p of the user's penalty, and their noise.
+
+        With G the matrix of z and p together and c the vector, ``dc - dG w`` is ``dT -
+        dS' b`` for z, and ``f + B (dT - dS' b) + dS q`` for p, f being the noise of the
+        second release and ``q = C - weights - B' b``.
+        """
         side, B, C = self.side, self.B, self.C
         D, E = self.S - B @ side.moments, self.T - C @ side.moments
         corner = gram + D @ B.T + B @ D.T + B @ side.moments @ B.T
         G = np.block([[side.moments, self.S.T], [self.S, corner]])
         c = np.r_[self.T, cross + B @ E + D @ C + B @ side.moments @ C]
-        mask, k = self.table.records.public.mask, len(side.moments)
+        mask, k = self.records.public.mask, len(side.moments)
         on_u = np.hstack([np.zeros((len(side.basis), len(side.constant))), side.basis])
-        d = len(mask)
+        n_columns, d = len(mask), len(cross)
         penalty = np.zeros(G.shape)
-        penalty[:k, :k] = (on_u.T * curvature[:d][mask]) @ on_u
-        penalty[k:, k:] = np.diag(curvature[:d][~mask])
+        penalty[:k, :k] = (on_u.T * curvature[:n_columns][mask]) @ on_u
+        penalty[k:, k:] = np.diag(curvature[:n_columns][~mask])
         # The noisy matrix may be singular; this keeps every weight finite.
-        floor = 1e-3 * spectral_norm(d, self.pair_std) + 1e-9
+        floor = 1e-3 * _spectral_norm(n_columns, self.pair_std) + 1e-9
         penalty[np.diag_indices(len(penalty))] += floor
-        inverse = ridge(G, np.eye(len(G)), penalty)
+        values, vectors = eigh(G)  # negative eigenvalues are noise and count as 0
+        positive = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        inverse = np.linalg.solve(positive + penalty, np.eye(len(G)))
         weights, b = np.split(inverse @ c, [k])
-        noise = of_penalised(
-            self.found, B, C, weights, b, inverse, self.pair_std, self.cross_std
-        )
+        square, q = float(b @ b), C - weights - B.T @ b
+        a = (self.target_std**2 + self.row_std**2 * square) * np.eye(k)
+        # Covariance of dS q with dT - dS' b.
+        mixed = -(self.row_std**2) * np.outer(b, q)
+        to_p = B @ a + mixed
+        corner = self._noise_of_rest(b) + B @ a @ B.T + mixed @ B.T + B @ mixed.T
+        corner += self.row_std**2 * float(q @ q) * np.eye(d)
+        noise = inverse @ np.block([[a, to_p.T], [to_p, corner]]) @ inverse
         return weights, b, noise
 
     def theta(self, weights: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return theta of the coordinates, shape (1, n_columns)."""
-        mask, bias = self.table.records.public.mask, self.table.coordinates.bias
+        mask, bias = self.records.public.mask, self.coordinates.bias
         on_u, constant = self.side.fold(weights)
         out = np.zeros(len(mask) + (bias is not None))
         out[: len(mask)][mask], out[: len(mask)][~mask] = on_u, b

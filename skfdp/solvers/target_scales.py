@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
@@ -26,10 +27,9 @@ from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import warn_of_divergence
 from skfdp.mechanisms.release import Desk
 from skfdp.privacy import Event
-from skfdp.privacy.events import Relation
 from skfdp.queries.linear import huber
 from skfdp.queries.statistics import RowSum, TargetSum
-from skfdp.solvers import parameters, postprocessing
+from skfdp.solvers import postprocessing
 from skfdp.solvers.centring import Centring, Moments, released_mean
 from skfdp.solvers.method import Budget, OnStep, Plan, existing
 from skfdp.solvers.postprocessing import (
@@ -457,13 +457,6 @@ def _error(span: float, event: Event, public: PublicRecords) -> float:
 # The common part of regressions from one release: scales, coordinates.
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PublicMoments:
-    """Moments of the public columns, None where they are not needed."""
-
-    moments: Moments | None
-
-
 @dataclasses.dataclass(frozen=True)
 class OneRelease:
     """A regression that releases one sum beside the scales and the private mean.
@@ -482,16 +475,9 @@ class OneRelease:
     scales: TargetScales
     max_iter: int = 1000
 
-    #: Of the event.
-    label = ""
-
-    def _bounds(self, relation: Relation) -> tuple[float, float]:
-        """Return clip norm and sensitivity of the release."""
-        raise NotImplementedError
-
-    def _norms(self, public: PublicRecords) -> tuple[float, float]:
-        """Return the typical norms of the public and of the private part of a row."""
-        return parameters.block_norms(has_public_model=False)
+    #: Of the event, and the class of its query.
+    label: ClassVar[str]
+    query: ClassVar[type]
 
     def _solve(
         self,
@@ -509,31 +495,23 @@ class OneRelease:
         """
         raise NotImplementedError
 
-    def prepare(self, public: PublicRecords, budget: Budget) -> PublicMoments:
+    def prepare(self, public: PublicRecords, budget: Budget) -> Moments | None:
         """Return the moments of the public columns."""
-        return PublicMoments(moments=self.centring.prepare(public))
+        return self.centring.prepare(public)
 
     def plan(
-        self, public: PublicRecords, prepared: PublicMoments, budget: Budget
+        self, public: PublicRecords, prepared: Moments | None, budget: Budget
     ) -> Plan:
         """Calibrate the one release, beside the mean and the scales."""
         mu = budget.mu / budget.relation.moves(1.0)
         target = self.scales.event(public, budget, mu)
         others = existing(target, *self.centring.events(public, budget, mu))
-        clip_norm, sensitivity = self._bounds(budget.relation)
-        schedule = budget.calibrate(
-            n_steps=1,
-            clip_norm=clip_norm,
-            sensitivity=sensitivity,
-            other_events=others,
-        )
-        event = budget.named(schedule, self.label)
-        return Plan(events=(*others, event), schedule=schedule)
+        return Plan(**budget.release_once(self.label, self.query.planned(), *others))
 
     def run(
         self,
         records: Records,
-        prepared: PublicMoments,
+        prepared: Moments | None,
         plan: Plan,
         desk: Desk,
         on_step: OnStep,
@@ -541,9 +519,8 @@ class OneRelease:
         """Release the scales and the mean, then the sum; solve in public."""
         found = self.scales.released(records, plan.event("target scale"), desk)
         records, loss = self.scales.scaled(records, found, self.loss)
-        norms = self._norms(records.public)
         coordinates = self.centring.coordinates(
-            records, prepared.moments, plan, norms, desk
+            records, prepared, plan, (1.0, 1.0), desk
         )
         theta, n_iter, covariance = self._solve(
             records, loss, coordinates, plan, found, desk
@@ -587,14 +564,11 @@ class TargetStatistic(OneRelease):
     """The method of one target statistic."""
 
     label = "target statistic"
+    query = TargetSum
 
     def needs_whole_table(self) -> str | None:
         """Return what cannot be summed over partitions, None where all can."""
         return self.centring.needs_whole_table()
-
-    def _bounds(self, relation: Relation) -> tuple[float, float]:
-        query = TargetSum.planned()
-        return query.clip_norm, query.sensitivity(relation)
 
     def _solve(
         self,

@@ -142,9 +142,7 @@ def test_public_columns_of_any_size_are_weighted():
 # -- the public side ------------------------------------------------------------------
 def learn(u, signal):
     """Return the public side of a table of public columns."""
-    return PublicSide.learn(
-        lambda block: u[block], u.shape, intercept=True, signal=signal
-    )
+    return PublicSide(lambda block: u[block], u.shape, intercept=True, signal=signal)
 
 
 def test_public_rows_are_bounded_and_their_moments_are_those_of_the_weights():

@@ -89,7 +89,7 @@ def test_sabotage_of_the_weights_is_noticed(monkeypatch):
 
 
 def test_sabotage_of_the_shortening_is_noticed(monkeypatch):
-    monkeypatch.setattr(moments, "_MOMENTS_SHRINK", 1.01)
+    monkeypatch.setattr(moments, "_SHRINK", 1.01)
     with pytest.raises(AssertionError):
         check_moment_sensitivity(0)
 
