@@ -61,7 +61,6 @@ from skfdp.solvers.public_model import (
     PADDINGS,
     Padding,
     check_public_model,
-    check_public_regression,
 )
 from skfdp.solvers.target_scales import (
     TargetScales,
@@ -913,8 +912,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         check_choice("solver", self.solver, tuple(_SOLVERS))
         check_choice("centering", self.centering, ("auto", "gaussian", None))
         check_choice("public_target", self.public_target, (True, False))
-        if self.public_model is not None and not is_auto(self.public_model):
-            check_public_model(self.public_model, self.public_target)
+        check_public_model(self.public_model, self.public_target, regression=False)
         if callable(self.public_loss) and self.encoder is not None:
             raise ValueError(
                 "public_loss is a function of the columns of X, which are raw here: "
@@ -1568,7 +1566,7 @@ class FeatureDPRegressor(LinearRegressor):
         check_choice("solver", self.solver, _REGRESSION_SOLVERS)
         check_choice("centering", self.centering, ("auto", None))
         check_choice("public_target", self.public_target, (True, False))
-        check_public_regression(self.public_model, self.public_target)
+        check_public_model(self.public_model, self.public_target, regression=True)
         check_batch(self.solver, self.batch_size)
 
     def _method(self, public: PublicRecords) -> Method:

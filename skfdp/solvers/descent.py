@@ -37,7 +37,6 @@ from skfdp.solvers.postprocessing import CoefficientNoise, LinearFit
 from skfdp.solvers.public_model import (
     Padding,
     resolve_public_model,
-    resolve_public_regression,
 )
 from skfdp.solvers.target_scales import TargetScales
 
@@ -549,9 +548,8 @@ class Descent:
             budget.mu, public.n_records, public.n_classes, public.n_private
         ):
             return None
-        if self.scales is not None:
-            centred = self.scales.fit_intercept or not automatic
-            return resolve_public_regression(spec, public) if centred else None
+        if automatic and self.scales is not None and not self.scales.fit_intercept:
+            return None
         return resolve_public_model(spec, public)
 
     def plan(

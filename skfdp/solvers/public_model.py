@@ -1,4 +1,4 @@
-"""A model of the public part: the offset that private descent starts from."""
+"""A model of the public part, which private descent starts from, and public losses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -35,37 +35,36 @@ from skfdp.solvers.method import Budget
 #: and wrong.
 FLOOR = -12.0
 N_FOLDS = 5
-NOT_FITTED = (
-    "public_model is not fitted, and cannot be fitted on a private target: fit it on "
-    "other data, or set public_target=True if the target is public."
-)
-# Inverse penalty of the default model on standardised columns.
+# Inverse penalty of the default model of labels on standardised columns.
 _C = 0.1
+# Penalties of that of numbers, compared by leaving one out.
+_ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
+# That of the default model of counts, a share of one record.
+_ALPHA_OF_COUNTS = 10.0
 
 
-@dataclasses.dataclass(frozen=True)
-class PublicModel:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _OfPublicColumns:
     """Margins as a function of the public columns, and nothing else.
 
     Attributes
     ----------
-    classes : ndarray of shape (n_classes,)
-        Those of the private model.
-    estimator : classifier or None
-        Fitted on the public columns of ``row_map(X)``; None: the class frequencies.
+    estimator : estimator or None
+        Fitted on the public columns of ``row_map(X)``; None: a constant.
     linear : (ndarray of shape (n_outputs, n_public), ndarray of shape (n_outputs,))
         The same margins as weights and intercept, None where they are not linear.
     prefitted : bool
         Whether the margins of the training rows need no cross-validation.
     """
 
-    classes: np.ndarray
     estimator: Any
     linear: tuple[np.ndarray, np.ndarray] | None
     prefitted: bool = False
 
+    _predicts: ClassVar[str]
+
     def margins(self, rows: np.ndarray) -> np.ndarray:
-        """Return margins of shape (n_rows, n_outputs), zero on average over classes.
+        """Return margins of shape (n_rows, n_outputs).
 
         Parameters
         ----------
@@ -75,30 +74,34 @@ class PublicModel:
         if self.linear is not None:
             coef, intercept = self.linear
             return rows @ coef.T + intercept
-        found = self.estimator.predict_proba(named(self.estimator, rows))
-        return self._margins_of(found)
+        names = getattr(self.estimator, "feature_names_in_", None)
+        if names is not None:
+            import pandas as pd  # the estimator was fitted on a frame
+
+            rows = pd.DataFrame(rows, columns=names)
+        return self._margins_of(getattr(self.estimator, self._predicts)(rows))
 
     def training_margins(
-        self, rows: np.ndarray, labels: np.ndarray | None, units: Units | None = None
+        self, rows: np.ndarray, target: np.ndarray | None, units: Units | None = None
     ) -> np.ndarray:
         """Return margins of rows that the estimator was fitted on, out of fold.
 
         A model is too sure of its own training rows, and would leave nothing to learn
         from the private columns; a linear one too where it has as many weights as
-        there are rows. Public data alone: cross-validation is free.
+        there are rows. The scale of numbers is taken from what it leaves. Public data
+        alone: cross-validation is free.
 
         Parameters
         ----------
         rows : ndarray of shape (n_rows, n_public)
-        labels : int64 ndarray of shape (n_rows,) or None
+        target : ndarray of shape (n_rows,) or None
             None where the target is private; the model was fitted elsewhere then.
         units : Units, default=None
             The weights of the rows, and whose they are: no fold has some of the rows of
             a person, and not the others.
         """
-        if self.prefitted or labels is None or np.bincount(labels).max() < N_FOLDS:
-            return self.margins(rows)
-        folds = folds_of(units, N_FOLDS)
+        enough = not self.prefitted and target is not None and self._can_fold(target)
+        folds = folds_of(units, N_FOLDS, self._splitter()) if enough else None
         if folds is None:
             return self.margins(rows)
         # Such imports are a tenth of the first fit of an estimator that needs none.
@@ -111,12 +114,42 @@ class PublicModel:
             found = cross_val_predict(
                 clone(self.estimator),
                 rows,
-                self.classes[labels],
+                self._target(target),
                 cv=folds,
-                method="predict_proba",
+                method=self._predicts,
                 params=weights,
             )
         return self._margins_of(found)
+
+    def add_to(
+        self, coef: np.ndarray, intercept: np.ndarray, public: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (coef, intercept) of both models; unchanged where it is not linear."""
+        if self.linear is None:
+            return coef, intercept
+        coef = coef.copy()
+        coef[:, public] += self.linear[0]
+        return coef, intercept + self.linear[1]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PublicModel(_OfPublicColumns):
+    """Margins of `classes`, those of the private model: zero on average over them."""
+
+    classes: np.ndarray
+
+    _predicts = "predict_proba"
+
+    @staticmethod
+    def _can_fold(target: np.ndarray) -> bool:
+        return np.bincount(target).max() >= N_FOLDS
+
+    @staticmethod
+    def _splitter() -> int:
+        return N_FOLDS
+
+    def _target(self, labels: np.ndarray) -> np.ndarray:
+        return self.classes[labels]
 
     def _margins_of(self, found: np.ndarray) -> np.ndarray:
         probability = np.zeros((len(found), len(self.classes)))
@@ -128,15 +161,37 @@ class PublicModel:
             return logs[:, 1:] - logs[:, :1]
         return logs - logs.mean(axis=1, keepdims=True)
 
-    def add_to(
-        self, coef: np.ndarray, intercept: np.ndarray, public: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (coef, intercept) of both models; unchanged where it is not linear."""
-        if self.linear is None:
-            return coef, intercept
-        coef = coef.copy()
-        coef[:, public] += self.linear[0]
-        return coef, intercept + self.linear[1]
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PublicRegression(_OfPublicColumns):
+    """Margins in the units of the target: predictions, or their logarithms.
+
+    `target_map` has the link and the declared bounds of the target.
+    """
+
+    target_map: TargetMap
+
+    _predicts = "predict"
+
+    @staticmethod
+    def _can_fold(target: np.ndarray) -> bool:
+        return len(target) >= 2 * N_FOLDS
+
+    @staticmethod
+    def _splitter() -> Any:
+        from sklearn.model_selection import KFold
+
+        # Rows may come in the order of their targets.
+        return KFold(N_FOLDS, shuffle=True, random_state=0)
+
+    def _target(self, target: np.ndarray) -> np.ndarray:
+        return np.clip(target, self.target_map.low, self.target_map.high)
+
+    def _margins_of(self, found: np.ndarray) -> np.ndarray:
+        found = np.asarray(found, dtype=np.float64).reshape(-1, 1)
+        if self.target_map.log:
+            return np.log(np.maximum(found, math.exp(FLOOR)))
+        return found
 
 
 def weights_of(estimator: Any, units: Units | None) -> dict[str, np.ndarray]:
@@ -171,23 +226,17 @@ def passed(arguments: dict) -> contextlib.AbstractContextManager:
     return config_context(enable_metadata_routing=False)
 
 
-def folds_of(units: Units | None, n_folds: int, splitter: Any = None) -> Any:
+def folds_of(units: Units | None, n_folds: int, splitter: Any) -> Any:
     """Return what splits rows into folds, None where there are too few persons.
 
-    Parameters
-    ----------
-    units : Units or None
-        With persons: their rows stay together.
-    n_folds : int
-    splitter : splitter of scikit-learn, default=None
-        Without persons; None: that of scikit-learn for `n_folds`.
+    With persons their rows stay together; without, it is `splitter`.
     """
-    from sklearn.model_selection import KFold
-
     if units is None or units.persons is None:
-        return n_folds if splitter is None else splitter
+        return splitter
     if units.n_units < n_folds:
         return None
+    from sklearn.model_selection import KFold
+
     folds = KFold(n_folds, shuffle=True, random_state=0)
     persons = np.zeros(units.n_units)
     return [
@@ -196,7 +245,7 @@ def folds_of(units: Units | None, n_folds: int, splitter: Any = None) -> Any:
     ]
 
 
-def is_fitted(estimator: Any) -> bool:
+def _is_fitted(estimator: Any) -> bool:
     """Return whether scikit-learn calls an estimator fitted."""
     try:
         check_is_fitted(estimator)
@@ -205,109 +254,130 @@ def is_fitted(estimator: Any) -> bool:
     return True
 
 
-def resolve_public_model(spec: Any, public: PublicRecords) -> PublicModel:
-    """Return the fitted public model.
-
-    Parameters
-    ----------
-    spec : "auto" or classifier
-        "auto": logistic regression on standardised columns. A classifier that is not
-        fitted yet is cloned and fitted on the public columns and the public target.
-    public : PublicRecords
-    """
-    classes, codes = public.classes, public.target
-    if isinstance(spec, str):
-        counts = np.bincount(codes, public.shares, minlength=len(classes))
-        if not public.mask.any() or (counts == 0).any():
-            return _frequencies(classes, counts, int(public.mask.sum()))
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-
-        scaler = StandardScaler(with_mean=not public.sparse)
-        spec = make_pipeline(scaler, LogisticRegression(C=_C, max_iter=1000))
-    prefitted = is_fitted(spec)
-    if not prefitted:
-        if not public.has_target:
-            raise ValueError(NOT_FITTED)
-        weights = weights_of(spec, public.units)
-        with passed(weights):
-            spec = clone(spec).fit(public.rows(), classes[codes], **weights)
-    unknown = set(spec.classes_.tolist()) - set(classes.tolist())
-    if unknown:
-        raise ValueError(
-            f"public_model knows the labels {sorted(unknown)!r}, which are not in "
-            f"`classes`={classes.tolist()!r}: fit it on the same labels."
-        )
-    check_width(spec, public)
-    return PublicModel(classes, spec, _linear(spec, classes), prefitted)
-
-
-def check_width(spec: Any, public: PublicRecords) -> None:
-    """Refuse a fitted model of other columns than the public ones."""
-    n_public = int(public.mask.sum())
-    if public.encoding is not None:  # it sees encoded columns as the table has them
-        n_public = public.encoding.encoded.shape[1]
-    known = getattr(spec, "n_features_in_", n_public)
-    if known != n_public:
-        raise ValueError(
-            f"public_model was fitted on {known} column(s), but {n_public} are public: "
-            "fit it on the public columns of row_map_(X) alone, in their order."
-        )
-
-
-def check_public_model(spec: Any, public_target: bool) -> None:
+def check_public_model(spec: Any, public_target: bool, *, regression: bool) -> None:
     """Refuse what cannot be a public model."""
     if spec is None or (isinstance(spec, str) and spec == "auto"):
         return
-    usable = hasattr(spec, "fit") and is_classifier(spec)
-    if not usable or not hasattr(spec, "predict_proba"):
+    usable, wanted = hasattr(spec, "fit"), "a regressor"
+    if regression:
+        usable = usable and is_regressor(spec)
+    else:
+        usable = usable and is_classifier(spec) and hasattr(spec, "predict_proba")
+        wanted = "a classifier with predict_proba"
+    if not usable:
         raise ValueError(
-            f"public_model={shown(spec)} must be 'auto', None or a classifier with "
-            "predict_proba."
+            f"public_model={shown(spec)} must be 'auto', None or {wanted}."
         )
-    if not public_target and not is_fitted(spec):
-        raise ValueError(NOT_FITTED)
+    if not public_target and not _is_fitted(spec):
+        raise ValueError(
+            "public_model is not fitted, and cannot be fitted on a private target: fit "
+            "it on other data, or set public_target=True if the target is public."
+        )
 
 
-def _frequencies(classes: np.ndarray, counts: np.ndarray, width: int) -> PublicModel:
-    logs = np.log((counts + 1) / (counts.sum() + len(counts)))
-    intercept = logs[1:] - logs[:1] if len(classes) == 2 else logs - logs.mean()
-    linear = np.zeros((len(intercept), width)), intercept
-    return PublicModel(classes, None, linear, prefitted=True)
+def resolve_public_model(
+    spec: Any, public: PublicRecords
+) -> PublicModel | PublicRegression:
+    """Return the fitted public model, of labels or of numbers.
+
+    An estimator that is not fitted yet is cloned and fitted on the public columns and
+    the public target, within its bounds. "auto" stands for one on standardised columns:
+    logistic regression; ridge regression, its penalty chosen by leaving one out; or
+    `PoissonRegressor` for a log link. Where no column is public, or a class is absent,
+    it is the class frequencies, or the mean.
+    """
+    classes, units, y = public.classes, public.target_map, public.target
+    width = int(public.mask.sum())
+    if units is None:
+        kind, own = PublicModel, {"classes": classes}
+    else:
+        kind, own = PublicRegression, {"target_map": units}
+        y = None if y is None else np.clip(y, units.low, units.high)
+    if isinstance(spec, str):
+        intercept = _constant(public, y)
+        if intercept is not None:
+            linear = np.zeros((len(intercept), width)), intercept
+            return kind(estimator=None, linear=linear, prefitted=True, **own)
+        spec = _default(public)
+    prefitted = _is_fitted(spec)
+    if not prefitted:
+        weights = weights_of(spec, public.units)
+        with passed(weights):
+            target = y if classes is None else classes[y]
+            spec = clone(spec).fit(public.rows(), target, **weights)
+    elif classes is not None:
+        unknown = set(spec.classes_.tolist()) - set(classes.tolist())
+        if unknown:
+            raise ValueError(
+                f"public_model knows the labels {sorted(unknown)!r}, which are not in "
+                f"`classes`={classes.tolist()!r}: fit it on the same labels."
+            )
+    if public.encoding is not None:  # it sees encoded columns as the table has them
+        width = public.encoding.encoded.shape[1]
+    known = getattr(spec, "n_features_in_", width)
+    if known != width:
+        raise ValueError(
+            f"public_model was fitted on {known} column(s), but {width} are public: "
+            "fit it on the public columns of row_map_(X) alone, in their order."
+        )
+    linear = _linear_weights(spec, classes, units is not None and units.log)
+    return kind(estimator=spec, linear=linear, prefitted=prefitted, **own)
 
 
-def _linear(
-    estimator: Any, classes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return weights and intercept of a logistic regression, scaled or not."""
-    from sklearn.linear_model import LogisticRegression
-
-    found = linear_weights(estimator, (LogisticRegression,))
-    if found is None or len(estimator.classes_) != len(classes):
+def _constant(public: PublicRecords, y: np.ndarray) -> np.ndarray | None:
+    """Return the intercept where "auto" is a constant, None where it is a model."""
+    empty = not public.mask.any()
+    if public.target_map is not None:
+        log = public.target_map.log
+        if not empty and not (log and not y.any()):
+            return None
+        mean = float(np.average(y, weights=public.shares))
+        return np.array([math.log(max(mean, math.exp(FLOOR))) if log else mean])
+    counts = np.bincount(y, public.shares, minlength=len(public.classes))
+    if not empty and (counts > 0).all():
         return None
-    return found
+    logs = np.log((counts + 1) / (counts.sum() + len(counts)))
+    return logs[1:] - logs[:1] if len(counts) == 2 else logs - logs.mean()
 
 
-def linear_weights(
-    estimator: Any, kinds: tuple[type, ...]
+def _default(public: PublicRecords) -> Any:
+    """Return what "auto" fits."""
+    from sklearn.linear_model import LogisticRegression, PoissonRegressor, RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if public.target_map is None:
+        model = LogisticRegression(C=_C, max_iter=1000)
+    elif public.target_map.log:
+        strength = _ALPHA_OF_COUNTS / public.n_records
+        model = PoissonRegressor(alpha=strength, max_iter=1000)
+    else:
+        model = RidgeCV(alphas=_ALPHAS)
+    return make_pipeline(StandardScaler(with_mean=not public.sparse), model)
+
+
+def _linear_weights(
+    estimator: Any, classes: np.ndarray | None, log: bool
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return weights and intercept of a fitted linear model, scaled or not.
 
-    Parameters
-    ----------
-    estimator : estimator
-    kinds : tuple of classes
-        Whose `coef_` and `intercept_` are the margins.
-
-    Returns
-    -------
-    found : (ndarray of shape (n_outputs, n_columns), ndarray of shape (n_outputs,))
-        None for another model, or a pipeline of anything but a scaler and such a model.
+    None for another model, or a pipeline of anything but a scaler and such a model.
     """
+    from sklearn import linear_model
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import StandardScaler
 
+    kinds: tuple[type, ...] = (
+        linear_model.LinearRegression,
+        linear_model.Ridge,
+        linear_model.RidgeCV,
+    )
+    if classes is not None:
+        if len(estimator.classes_) != len(classes):
+            return None
+        kinds = (linear_model.LogisticRegression,)
+    elif log:
+        kinds = (linear_model.PoissonRegressor,)
     steps = [estimator]
     if isinstance(estimator, Pipeline):
         steps = [step for _, step in estimator.steps]
@@ -325,190 +395,6 @@ def linear_weights(
     return coef, np.array(intercept)
 
 
-def named(estimator: Any, rows: np.ndarray) -> Any:
-    """Return rows under the column names that a fitted estimator expects."""
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        return rows
-    import pandas as pd  # the estimator was fitted on a frame
-
-    return pd.DataFrame(rows, columns=names)
-
-
-# A regression on the public part: the offset that a private regression starts from.
-
-
-# Penalties of the default model on standardised columns, compared by leaving one out.
-_ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
-# That of the default model of counts, a share of one record.
-_ALPHA_OF_COUNTS = 10.0
-
-
-@dataclasses.dataclass(frozen=True)
-class PublicRegression:
-    """Margins as a function of the public columns, and nothing else.
-
-    Attributes
-    ----------
-    target_map : TargetMap
-        The link and the declared bounds of the target. Margins are predictions, or
-        their logarithms, in the units of the target.
-    estimator : regressor or None
-        Fitted on the public columns of ``row_map(X)``; None: the mean.
-    linear : (ndarray of shape (1, n_public), ndarray of shape (1,)) or None
-        The same margins as weights and intercept, None where they are not linear.
-    prefitted : bool
-        Whether the margins of the training rows need no cross-validation.
-    """
-
-    target_map: TargetMap
-    estimator: Any
-    linear: tuple[np.ndarray, np.ndarray] | None
-    prefitted: bool = False
-
-    def margins(self, rows: np.ndarray) -> np.ndarray:
-        """Return margins of shape (n_rows, 1).
-
-        Parameters
-        ----------
-        rows : float64 ndarray of shape (n_rows, n_public)
-            Public columns of ``row_map(X)``.
-        """
-        if self.linear is not None:
-            coef, intercept = self.linear
-            return rows @ coef.T + intercept
-        return self._margins_of(self.estimator.predict(named(self.estimator, rows)))
-
-    def training_margins(
-        self, rows: np.ndarray, target: np.ndarray | None, units: Units | None = None
-    ) -> np.ndarray:
-        """Return margins of rows that the estimator was fitted on, out of fold.
-
-        What a model leaves of its own training targets is too little, and the scale of
-        the target is taken from it. Public data alone: cross-validation is free.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n_rows, n_public)
-        target : float64 ndarray of shape (n_rows,) or None
-            None where the target is private; the model was fitted elsewhere then.
-        units : Units, default=None
-            The weights of the rows, and whose they are: no fold has some of the rows of
-            a person, and not the others.
-        """
-        if self.prefitted or target is None or len(target) < 2 * N_FOLDS:
-            return self.margins(rows)
-        # Such imports are a tenth of the first fit of an estimator that needs none.
-        from sklearn.model_selection import KFold, cross_val_predict
-
-        # Rows may come in the order of their targets.
-        folds = folds_of(units, N_FOLDS, KFold(N_FOLDS, shuffle=True, random_state=0))
-        if folds is None:
-            return self.margins(rows)
-        y = np.clip(target, self.target_map.low, self.target_map.high)
-        weights = weights_of(self.estimator, units)
-        with warnings.catch_warnings(), passed(weights):
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            found = cross_val_predict(
-                clone(self.estimator),
-                rows,
-                y,
-                cv=folds,
-                params=weights,
-            )
-        return self._margins_of(found)
-
-    def _margins_of(self, found: np.ndarray) -> np.ndarray:
-        found = np.asarray(found, dtype=np.float64).reshape(-1, 1)
-        if self.target_map.log:
-            return np.log(np.maximum(found, math.exp(FLOOR)))
-        return found
-
-    def add_to(
-        self, coef: np.ndarray, intercept: np.ndarray, public: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (coef, intercept) of both models; unchanged where it is not linear."""
-        if self.linear is None:
-            return coef, intercept
-        coef = coef.copy()
-        coef[:, public] += self.linear[0]
-        return coef, intercept + self.linear[1]
-
-
-def resolve_public_regression(spec: Any, public: PublicRecords) -> PublicRegression:
-    """Return the fitted public model of a regression.
-
-    Parameters
-    ----------
-    spec : "auto" or regressor
-        "auto": ridge regression on standardised columns, its penalty chosen by leaving
-        one out, or `PoissonRegressor` for a log link; the mean where no column is
-        public. A regressor that is not fitted yet is cloned and fitted on the public
-        columns and the public target, within its bounds.
-    public : PublicRecords
-    """
-    units, y = public.target_map, public.target
-    if y is not None:
-        y = np.clip(y, units.low, units.high)
-    automatic = isinstance(spec, str)
-    if automatic and (not public.mask.any() or (units.log and not y.any())):
-        mean = float(np.average(y, weights=public.shares))
-        return _constant(units, mean, int(public.mask.sum()))
-    if automatic:
-        spec = _default(public)
-    prefitted = is_fitted(spec)
-    if not prefitted:
-        if y is None:
-            raise ValueError(NOT_FITTED)
-        weights = weights_of(spec, public.units)
-        with passed(weights):
-            spec = clone(spec).fit(public.rows(), y, **weights)
-    check_width(spec, public)
-    return PublicRegression(units, spec, _linear_regression(spec, units.log), prefitted)
-
-
-def check_public_regression(spec: Any, public_target: bool) -> None:
-    """Refuse what cannot be a public model of a regression."""
-    if spec is None or (isinstance(spec, str) and spec == "auto"):
-        return
-    if not (hasattr(spec, "fit") and is_regressor(spec)):
-        raise ValueError(
-            f"public_model={shown(spec)} must be 'auto', None or a regressor."
-        )
-    if not public_target and not is_fitted(spec):
-        raise ValueError(NOT_FITTED)
-
-
-def _default(public: PublicRecords) -> Any:
-    from sklearn.linear_model import PoissonRegressor, RidgeCV
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    if public.target_map.log:
-        strength = _ALPHA_OF_COUNTS / public.n_records
-        model = PoissonRegressor(alpha=strength, max_iter=1000)
-    else:
-        model = RidgeCV(alphas=_ALPHAS)
-    return make_pipeline(StandardScaler(with_mean=not public.sparse), model)
-
-
-def _constant(units: TargetMap, mean: float, width: int) -> PublicRegression:
-    if units.log:
-        mean = math.log(max(mean, math.exp(FLOOR)))
-    linear = np.zeros((1, width)), np.array([mean])
-    return PublicRegression(units, None, linear, prefitted=True)
-
-
-def _linear_regression(
-    estimator: Any, log: bool
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return weights and intercept of the margins, where they are linear."""
-    from sklearn.linear_model import LinearRegression, PoissonRegressor, Ridge, RidgeCV
-
-    linear = (PoissonRegressor,) if log else (LinearRegression, Ridge, RidgeCV)
-    return linear_weights(estimator, linear)
-
-
 # Exact gradients of public losses: of padded rows, and of the user's own.
 
 
@@ -518,16 +404,9 @@ Gradient = Callable[[np.ndarray], np.ndarray]
 def padded_gradient(
     query: Any, coins: np.random.Generator, size: int | None
 ) -> Gradient:
-    """Return the mean gradient over a public batch of padded rows, of theta.
+    """Return the mean gradient over a public batch of a query's padded rows.
 
-    Parameters
-    ----------
-    query : LinearQuery or MLPQuery
-        With padded rows.
-    coins : Generator
-        Public.
-    size : int or None
-        Of a batch; None: all rows.
+    `coins` are public, and draw `size` rows for each batch; None: all rows.
     """
     return lambda theta: query.public_gradient(
         theta, uniform_batch(coins, query.n_rows, size)
@@ -565,18 +444,8 @@ def clipped_away(
     from the mean toward the median. As the clip norm grows, nothing is cut, and nothing
     given back.
 
-    Parameters
-    ----------
-    query : LinearQuery
-        Of a regression.
-    target : float64 ndarray of shape (n_rows,)
-        Public, in the loop's units.
-    loss : Loss
-    offset : float64 ndarray of shape (n_rows, 1) or None
-        Margins of a public model.
-    public : PublicRecords
-    coordinates : Coordinates
-        Released, or functions of public columns.
+    `target` and `loss` are in the loop's units, `offset` are the margins of a public
+    model or None, and `coordinates` are released, or functions of public columns.
     """
     mask, bias = public.mask, coordinates.bias or 0.0
     start = np.zeros((len(target), 1)) if offset is None else offset
@@ -603,24 +472,20 @@ def _checked(gradients, coef: np.ndarray, intercept: np.ndarray) -> tuple:
     """Return what a callable public loss returned as two finite arrays."""
     try:
         by_coef, by_intercept = (np.asarray(part, np.float64) for part in gradients)
-        found = (
-            np.broadcast_to(by_coef, coef.shape),
-            np.broadcast_to(by_intercept, intercept.shape),
-        )
+        by_coef = np.broadcast_to(by_coef, coef.shape)
+        by_intercept = np.broadcast_to(by_intercept, intercept.shape)
     except (TypeError, ValueError):
-        found = None
-    if found is None:
         raise ValueError(
             "public_loss must return the gradients in coef and in intercept, two "
             f"arrays of shapes {coef.shape} and {intercept.shape}; the charge for "
             "this fit stays."
-        )
-    if not all(np.isfinite(part).all() for part in found):
+        ) from None
+    if not all(np.isfinite(part).all() for part in (by_coef, by_intercept)):
         raise ValueError(
             "public_loss returned a gradient that is not finite: clip it, or lower "
             "learning_rate so that coef stays small; the charge for this fit stays."
         )
-    return found
+    return by_coef, by_intercept
 
 
 # Paddings of private columns for the public loss of Algorithm 1.
@@ -651,10 +516,7 @@ class Padding:
         if self.kind != "impute" or public.mask.all():
             return None
         U = public.row_map.of_public(public.mask).scale(public.X)
-        if public.has_target:
-            labels = public.target[:, None] == np.arange(public.n_classes)
-            U = np.hstack([U, labels.astype(np.float64)])
-        return Regressors.learn(U, weighted=True)
+        return Regressors.learn(_with_labels(U, public), weighted=True)
 
     def event(
         self, public: PublicRecords, regressors: Regressors | None, budget: Budget
@@ -705,11 +567,16 @@ class Padding:
             predicted = centre.intercept + (rows - centre.mean) @ centre.coef
             return predicted * bound  # not yet divided out
 
-        known = public.X
-        if public.has_target:
-            labels = public.target[:, None] == np.arange(public.n_classes)
-            known = np.hstack([known, labels.astype(known.dtype)])
+        known = _with_labels(public.X, public)
         return coordinates.padded_grid(known, public.mask, fill)
+
+
+def _with_labels(columns: np.ndarray, public: PublicRecords) -> np.ndarray:
+    """Return columns beside those of the labels, if these are public."""
+    if not public.has_target:
+        return columns
+    labels = public.target[:, None] == np.arange(public.n_classes)
+    return np.hstack([columns, labels.astype(columns.dtype)])
 
 
 def drawn_rows(

@@ -177,7 +177,7 @@ def test_a_flexible_model_is_judged_out_of_fold(table):
     X, y = table
     tree = DecisionTreeRegressor(random_state=0)
     public = regressor(public_model=tree)._records(X, y).public
-    model = public_regression.resolve_public_regression(tree, public)
+    model = public_regression.resolve_public_model(tree, public)
     np.testing.assert_allclose(model.margins(public.rows())[:, 0], y)
     out_of_fold = model.training_margins(public.rows(), public.target)[:, 0]
     assert np.std(out_of_fold - y) > 2
@@ -192,7 +192,7 @@ def test_rows_in_the_order_of_their_targets_are_shuffled_into_folds(table):
     X, y = table
     order = np.argsort(y)
     public = regressor()._records(X[order], y[order]).public
-    model = public_regression.resolve_public_regression("auto", public)
+    model = public_regression.resolve_public_model("auto", public)
     out_of_fold = model.training_margins(public.rows(), public.target)[:, 0]
     fitted = model.margins(public.rows())[:, 0]
     assert np.std(out_of_fold - fitted) < 0.2

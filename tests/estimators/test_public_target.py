@@ -1,6 +1,5 @@
 """A public target: the offset of a public model, and the orthant lemma."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -237,7 +236,7 @@ def test_a_nulled_record_costs_the_clip_norm(small):
 # -- public columns stay public -------------------------------------------------------
 @pytest.mark.parametrize("public_target", [True, False])
 def test_public_columns_of_the_loop_do_not_depend_on_private_values(
-    small, releases, monkeypatch, public_target
+    small, releases, public_target
 ):
     X, y = small
     X = 3 * X  # longer than the feature bound: a norm would shorten private rows
@@ -252,36 +251,22 @@ def test_public_columns_of_the_loop_do_not_depend_on_private_values(
             feature_bound=1.0,  # a released length scales every column
         )
         model.fit(value, y)
-        query = releases[-1]["query"]
-        values = getattr(query, "query", query).rows.values
+        values = query_of_loop(releases).rows.values
         rows.append(values[:, :2])
         assert (values[:, 2] != 0).any()
     np.testing.assert_array_equal(*rows)
 
 
-def test_the_offset_reads_public_columns_only(small, monkeypatch):
+def offset(model, X, y):
+    """Return what a plan has prepared of the public model."""
+    _, prepared, _ = model._planned(model._records(X, y).public)
+    return prepared.offset
+
+
+def test_the_offset_reads_public_columns_only(small):
     X, y = small
-    seen = []
-    table = FeatureDPLogisticRegression._records
-
-    def poisoned(self, X, y, **told):
-        records = table(self, X, y, **told)
-        poison = records.X.copy()
-        poison[:, ~records.public.mask] = np.nan
-        public = dataclasses.replace(records.public, _table=poison)
-        return dataclasses.replace(records, X=poison, public=public)
-
-    margins = public_model.PublicModel.training_margins
-
-    def spied(self, rows, labels, units):
-        seen.append(margins(self, rows, labels, units))
-        return seen[-1]
-
-    monkeypatch.setattr(public_model.PublicModel, "training_margins", spied)
-    for way in (table, poisoned):
-        monkeypatch.setattr(FeatureDPLogisticRegression, "_records", way)
-        with np.errstate(invalid="ignore"):
-            feature_dp(max_iter=1).fit(X, y)
+    poisoned = np.c_[X[:, :1], np.full((len(X), X.shape[1] - 1), np.nan)]
+    seen = [offset(feature_dp(), table, y) for table in (X, poisoned)]
     np.testing.assert_array_equal(*seen)
     assert np.isfinite(seen[0]).all()
 
@@ -476,12 +461,8 @@ def test_a_fitted_model_never_meets_a_private_target(small):
     X, y = small
     other = DecisionTreeClassifier(max_depth=2).fit(X[:100, [0]], y[:100])
     other.__class__ = Unfittable
-    offsets = []
-    for labels in (y, 1 - y):
-        model = feature_dp(public_target=False, public_model=other)
-        _, prepared, _ = model._planned(model._records(X, labels).public)
-        offsets.append(prepared.offset)
-    np.testing.assert_array_equal(*offsets)
+    model = feature_dp(public_target=False, public_model=other)
+    np.testing.assert_array_equal(offset(model, X, y), offset(model, X, 1 - y))
 
 
 def test_one_enormous_public_value_breaks_no_bound(small, releases):

@@ -336,8 +336,8 @@ def test_public_models_that_know_no_weights_do_without(routed):
 
 def test_with_fewer_persons_than_folds_nothing_is_cross_fitted():
     units = Units(np.ones(6, dtype=np.int64), np.array([0, 0, 1, 1, 2, 2]))
-    assert public_model.folds_of(units, 5) is None
-    assert len(public_model.folds_of(units, 3)) == 3
+    assert public_model.folds_of(units, 5, 5) is None
+    assert len(public_model.folds_of(units, 3, 3)) == 3
     assert public_model.weights_of(SGDOneClassSVM(), None) == {}
 
 
