@@ -62,13 +62,13 @@ class Centring:
     released length. Rows are cut here if `clip_features` says so; else long ones meet
     the clip of a gradient.
 
+    Without an intercept nothing is centred. "adaptive" and the last two attributes are
+    for dense tables without public columns.
+
     Attributes
     ----------
     kind : {"auto", "gaussian", "adaptive"} or None
-        "adaptive" and the last two attributes are for dense tables without public
-        columns.
     fit_intercept : bool
-        Without an intercept nothing is centred.
     mean_fraction : float or "auto"
         Share of the squared budget for the private mean.
     length : float, "auto" or None
@@ -76,7 +76,7 @@ class Centring:
         None: the row map gives rows of norm 1.
     clip_quantile : float, "auto" or None
         Quantile of the distances from the mean, released to be the unit of rows; None:
-        it is not. "auto": `distances.LEVEL` where Algorithm 2 needs one.
+        it is not. "auto": `adaptive_centring.LEVEL` where Algorithm 2 needs one.
     clip_features : bool
         Whether rows longer than the quantile are cut to it, with their constant column.
     """
@@ -129,14 +129,7 @@ class Centring:
         return public_moments(public, centre=self._centres)
 
     def can_learn_mean(self, public: PublicRecords, mu: float) -> bool:
-        """Whether a private mean is worth its share of the budget.
-
-        Parameters
-        ----------
-        public : PublicRecords
-        mu : float
-            Of the whole budget, for releases of sensitivity `clip_norm`.
-        """
+        """Whether a private mean is worth its share of a budget of this mu."""
         if not self._centres:
             return False
         if self.kind in ("gaussian", "adaptive") or self.mean_fraction != "auto":
@@ -148,14 +141,8 @@ class Centring:
     ) -> tuple[Event, ...]:
         """Return the events of what centres and scales the private columns.
 
-        Parameters
-        ----------
-        public : PublicRecords
-        budget : Budget
-        mu : float
-            Of the whole budget, for releases of sensitivity `clip_norm`.
-        mean : bool, default=True
-            Whether private columns are centred.
+        `mu` is that of the whole budget, for releases of sensitivity `clip_norm`;
+        `mean` says whether private columns are centred.
         """
         if public.mask.all():
             return ()
@@ -186,7 +173,9 @@ class Centring:
             share = self.mean_fraction
             if share == "auto":
                 share = parameters.mean_fraction(mu, n, public.n_private)
-            centre = event("mean", share, _row_sum(public))
+            centre = event(
+                "mean", share, RowSum.planned(nonnegative=public.private_bounded)
+            )
         if measures:
             distance = adaptive_centring.event(public, budget, share_of_distances)
         return existing(length, centre, distance)
@@ -209,19 +198,9 @@ class Centring:
     ) -> Coordinates:
         """Return the coordinates of the loop; releases what was planned for them.
 
-        Parameters
-        ----------
-        records : Records
-        moments : Moments or None
-            What `prepare` returned.
-        plan : Plan
-            With the events of `events`.
-        norms : (float, float)
-            Typical norms of the public and of the private part of a row.
-        desk : Desk
-        least_mean : float, default=0.0
-            Squared norm below which a released mean of rows of norm 1, less its
-            noise, is not subtracted.
+        `moments` are what `prepare` returned, and `norms` the typical norms of the
+        public and of the private part of a row. A released mean of rows of norm 1 is
+        not subtracted if its squared norm, less its noise, is below `least_mean`.
         """
         public, mask = records.public, records.public.mask
         if mask.all():
@@ -239,7 +218,7 @@ class Centring:
             row_map = public.row_map
             if self.length is not None:
                 row_map = row_map.within(unit * row_map.feature_bound)
-            recipe = functools.partial(_row_sum_of, row_map=row_map)
+            recipe = functools.partial(_row_sum, row_map=row_map)
             noise_std = event.noise_std[0] / public.n_records
             found = desk.release("mean", records.query(recipe)) / public.n_records
             square = float(found @ found) - found.size * noise_std**2
@@ -296,7 +275,7 @@ class Centring:
         if math.isinf(furthest):
             # Columns without bounds are taken as scaled: most within 2 of zero.
             furthest = 2 * math.sqrt(public.n_private)
-        lengths = functools.partial(_lengths, furthest=furthest, divisor=divisor)
+        lengths = functools.partial(private_lengths, furthest=furthest, divisor=divisor)
         found, error = released_mean(
             records, lengths, 0.0, furthest, event, "row length", desk
         )
@@ -304,32 +283,22 @@ class Centring:
         return min(found, furthest) / divisor
 
 
-def _row_sum(
-    public: PublicRecords, X: Any = None, row_map: RowMap | None = None
-) -> RowSum:
-    """Return the sum of the private columns of some rows; of none, for a plan."""
-    nonnegative = public.private_bounded
-    if X is None:
-        return RowSum.planned(nonnegative=nonnegative)
-    return RowSum(X, row_map, public.capacity, nonnegative)
-
-
-def _row_sum_of(records: Records, row_map: RowMap) -> RowSum:
+def _row_sum(records: Records, row_map: RowMap) -> RowSum:
     """Return the sum of the private columns, cut by a row map; a recipe."""
-    return _row_sum(records.public, records.X, row_map)
+    public = records.public
+    return RowSum(records.X, row_map, public.capacity, public.private_bounded)
 
 
-def _lengths(records: Records, furthest: float, divisor: float) -> np.ndarray:
-    """Return the norms of the private columns in the units of `furthest`."""
-    return divisor * private_lengths(records, furthest / divisor)
+def private_lengths(
+    records: Records, furthest: float, divisor: float = 1.0
+) -> np.ndarray:
+    """Return the norm of the private columns of each row, at most `furthest`.
 
-
-def private_lengths(records: Records, furthest: float) -> np.ndarray:
-    """Return the norm of the private columns of each mapped row, at most `furthest`.
-
-    The same numbers for dense and CSR rows, to the last bit: squares are rounded up to
-    a unit that makes their sums exact.
+    Rows are mapped, and then multiplied by `divisor`. The same numbers for dense and
+    CSR rows, to the last bit: squares are rounded up to a unit that makes their sums
+    exact.
     """
+    furthest = furthest / divisor
     public, X = records.public, records.X
     private = ~public.mask
     row_map = public.row_map.part(private)
@@ -348,7 +317,7 @@ def private_lengths(records: Records, furthest: float) -> np.ndarray:
             else:
                 total = squares.sum(axis=1)
             lengths[block] = furthest * np.minimum(np.sqrt(total / unit), 1)
-    return lengths
+    return divisor * lengths
 
 
 def released_mean(
@@ -366,18 +335,7 @@ def released_mean(
     The sum of ``(value - middle) / half`` moves by at most 1 if a value is nulled
     (counts as the middle), and by at most 2 if it is replaced.
 
-    Parameters
-    ----------
-    records : Records
-    values : callable
-        ``(records, **per_row) -> ndarray of shape (n_rows,)``, as a recipe of
-        `Records.query`.
-    low, high : float
-    event : Event
-    stream : str
-    desk : Desk
-    per_row
-        As for `Records.query`.
+    ``values(records, **per_row)`` returns the numbers, as a recipe of `Records.query`.
     """
     half, n = (high - low) / 2, records.public.n_records
     recipe = functools.partial(_sum_of_numbers, values=values, low=low, high=high)
@@ -484,19 +442,11 @@ _SHRINK = 1 - 1e-9
 class Regressors:
     """Public rows ``[1, z]`` with ``z = (u - mean) @ basis``, and their weights.
 
-    Attributes
-    ----------
-    mean : ndarray of shape (n_public,)
-        Exact mean of the public columns.
-    basis : ndarray of shape (n_public, n_directions)
-        Whitens: every column of z has the standard deviation `spread`, and they are
-        uncorrelated. No directions where every public column is constant.
-    spread : float
-    rows : float64 ndarray of shape (n_rows, 1 + n_directions)
-    weights : float64 ndarray of shape (n_rows,)
-        A weighted row ``weights[i] * rows[i]`` has norm 1; or all are 1.
-    variance : float
-        Of a whole public row, about the mean.
+    `mean` is that of the public columns, exactly, and `variance` that of a whole public
+    row about it. `basis` whitens: the columns of z, `rows` less the first, are
+    uncorrelated and have the standard deviation `spread`; there are none where every
+    public column is constant. A weighted row ``weights[i] * rows[i]`` has norm 1; or
+    all weights are 1.
     """
 
     mean: np.ndarray
@@ -543,25 +493,13 @@ class Regressors:
         scaled = self.rows * (self.weights * (_SHRINK / GRID))[:, None]
         return np.trunc(scaled).astype(np.int16)
 
-    @property
-    def gram(self) -> np.ndarray:
-        """Weighted Gram matrix, shape (1 + n_directions, 1 + n_directions)."""
-        return (self.rows * self.weights[:, None]).T @ self.rows
-
 
 @dataclasses.dataclass(frozen=True)
 class Centre:
     """The centre of rows, and scales for a norm of at most 1.
 
-    Attributes
-    ----------
-    mean : ndarray of shape (n_public,)
-        Exact, of the public columns.
-    intercept : ndarray of shape (n_private,)
-        Prediction of the private columns at that mean.
-    coef : ndarray of shape (n_public, n_private)
-        Prediction per unit of a scaled public column.
-    public_scale, private_scale : float
+    The prediction of the private columns is ``intercept + (u - mean) @ coef``, given
+    the scaled public columns u.
     """
 
     mean: np.ndarray
@@ -571,93 +509,45 @@ class Centre:
     private_scale: float
 
 
-def cross_sum(
-    X_private: np.ndarray, row_map: RowMap, regressors: Regressors, *, nonnegative: bool
-) -> CrossSum:
-    """Return the private sum of the regression.
-
-    Parameters
-    ----------
-    X_private : ndarray of shape (n_rows, n_private)
-    row_map : RowMap
-        Of the private columns alone; see `RowMap.part`.
-    regressors : Regressors
-    nonnegative : bool
-        Whether every private column has declared bounds, never a look at data.
-    """
-    return CrossSum(X_private, row_map, regressors.grid, nonnegative=nonnegative)
-
-
-def exact_sum(
-    X_private: np.ndarray, row_map: RowMap, regressors: Regressors
-) -> np.ndarray:
-    """Return the sum without a grid, for fits without privacy."""
-    private = row_map.mapped(X_private)
-    cross = regressors.rows.T @ private
-    return np.append(cross, len(private) - np.sum(private**2))
-
-
 def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> Centre:
     """Return what centres rows; post-processing of the released sum.
 
-    Parameters
-    ----------
-    regressors : Regressors
-    statistic : ndarray of shape ((1 + n_directions) * n_private + 1,)
-    noise_std : float
-        Standard deviation of its noise.
+    The weighted least squares are solved, and what does not exceed its noise, of the
+    standard deviation `noise_std`, is shrunk.
     """
-    n_rows = len(regressors.rows)
-    found = _solve(regressors, statistic, noise_std)
-    rest = found.length - found.intercept @ found.intercept
-    rest -= regressors.spread**2 * np.sum(found.slopes**2)
-    # Noise must not scale rows up: neither that of the length nor of the centre.
-    rest = max(rest, min(1.0, noise_std / n_rows))
-    rest = max(rest, min(0.05, max(found.error, 1e-6)))
-    # z has the variance spread**2 in every direction; u has that of its columns.
-    variance = regressors.variance
-    return Centre(
-        mean=regressors.mean,
-        intercept=found.intercept,
-        coef=regressors.basis @ found.slopes,
-        public_scale=math.sqrt(PUBLIC_SHARE / variance) if variance > 0 else 1.0,
-        private_scale=math.sqrt((1 - PUBLIC_SHARE) / rest),
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Solution:
-    """Weights on ``[1, z]``, the mean squared norm of the private rows, the error."""
-
-    intercept: np.ndarray
-    slopes: np.ndarray
-    length: float
-    error: float
-
-
-def _solve(
-    regressors: Regressors, statistic: np.ndarray, noise_std: float
-) -> _Solution:
-    """Solve the weighted least squares, and shrink what does not exceed its noise."""
-    gram, n_rows = regressors.gram, len(regressors.rows)
+    rows, spread = regressors.rows, regressors.spread
+    gram, n_rows = (rows * regressors.weights[:, None]).T @ rows, len(rows)
     moments = statistic[:-1].reshape(len(gram), -1)
     n_private = moments.shape[1]
     total = gram[0, 0]
     shift = gram[0, 1:] / total
     # Eliminate the intercept, then one independent vector per principal direction.
     curvature, directions = eigh(gram[1:, 1:] - np.outer(shift, gram[0, 1:]))
-    curvature = np.maximum(curvature, 1e-12 * total * regressors.spread**2)
+    curvature = np.maximum(curvature, 1e-12 * total * spread**2)
     slopes = directions.T @ (moments[1:] - np.outer(shift, moments[0]))
     slopes /= curvature[:, None]
     stds = noise_std * np.sqrt(1 + (directions.T @ shift) ** 2) / curvature
-    noise = regressors.spread**2 * n_private * stds**2
+    noise = spread**2 * n_private * stds**2
     factors = _factors(np.sum(slopes**2, axis=1), stds**2, n_private)
     factors[noise > _MOST_NOISE] = 0.0
     slopes = directions @ (factors[:, None] * slopes)
     mean = parameters.shrunk_mean(moments[0] / total, noise_std / total)
-    error = n_private * (noise_std / total) ** 2 + factors**2 @ noise
-    length = min(1.0, 1 - statistic[-1] / n_rows)
-    return _Solution(mean - shift @ slopes, slopes, length, float(error))
+    intercept = mean - shift @ slopes
+    error = float(n_private * (noise_std / total) ** 2 + factors**2 @ noise)
+    rest = min(1.0, 1 - statistic[-1] / n_rows) - intercept @ intercept
+    rest -= spread**2 * np.sum(slopes**2)
+    # Noise must not scale rows up: neither that of the length nor of the centre.
+    rest = max(rest, min(1.0, noise_std / n_rows))
+    rest = max(rest, min(0.05, max(error, 1e-6)))
+    # z has the variance spread**2 in every direction; u has that of its columns.
+    variance = regressors.variance
+    return Centre(
+        mean=regressors.mean,
+        intercept=intercept,
+        coef=regressors.basis @ slopes,
+        public_scale=math.sqrt(PUBLIC_SHARE / variance) if variance > 0 else 1.0,
+        private_scale=math.sqrt((1 - PUBLIC_SHARE) / rest),
+    )
 
 
 def _factors(squares: np.ndarray, variances: np.ndarray, size: int) -> np.ndarray:
@@ -695,11 +585,8 @@ class Centred:
 class PrivateMean:
     """The centring of whole rows by their mean, released once.
 
-    Attributes
-    ----------
-    clip_quantile : float or None
-        Quantile of the distances from the mean, released after it, that output rows of
-        norm 1 have; None: by the length of the mean.
+    `clip_quantile` is that of the distances from the mean, released after it, that
+    output rows of norm 1 have; None: by the length of the mean.
     """
 
     clip_quantile: float | None = None
@@ -728,9 +615,7 @@ class PrivateMean:
     ) -> Centred:
         """Release the sum of the rows, and how far they are from their mean."""
         public = records.public
-        bounded = public.private_bounded
-        query = RowSum(records.X, public.row_map, public.capacity, bounded)
-        total = desk.release("mean", query)
+        total = desk.release("mean", _row_sum(records, public.row_map))
         noise_std = plan.event("mean").noise_std[0] / public.n_records
         found = self._centred(total / public.n_records, noise_std)
         if self.clip_quantile is None:
@@ -762,61 +647,50 @@ class PrivateMean:
         return Centred(mean, np.zeros((0, len(mean))), scale)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PublicRegressors:
-    """The regressors of private columns."""
-
-    regressors: Regressors
-
-
 @dataclasses.dataclass(frozen=True)
 class ConditionalCentring:
     """The centring of private columns by a prediction, released once.
 
-    Attributes
-    ----------
-    weighted : bool, default=True
-        False gives ordinary least squares, for fits without privacy.
+    `weighted` is False for ordinary least squares, in fits without privacy.
     """
 
     weighted: bool = True
 
-    def prepare(self, public: PublicRecords, budget: Budget | None) -> PublicRegressors:
+    def prepare(self, public: PublicRecords, budget: Budget | None) -> Regressors:
         """Whiten the public columns."""
         U = public.row_map.of_public(public.mask).scale(public.X)
-        return PublicRegressors(regressors=Regressors.learn(U, weighted=self.weighted))
+        return Regressors.learn(U, weighted=self.weighted)
 
-    def plan(
-        self, public: PublicRecords, prepared: PublicRegressors, budget: Budget
-    ) -> Plan:
+    def plan(self, public: PublicRecords, prepared: Regressors, budget: Budget) -> Plan:
         """Calibrate the release of the cross moments."""
-        grid = prepared.regressors.grid
-        nothing = np.empty((len(grid), 0))
-        query = CrossSum(nothing, RowMap(), grid, nonnegative=public.private_bounded)
+        nothing, bounded = np.empty((len(prepared.grid), 0)), public.private_bounded
+        query = CrossSum(nothing, RowMap(), prepared.grid, nonnegative=bounded)
         return _plan("cross moments", query, budget)
 
     def run(
         self,
         records: Records,
-        prepared: PublicRegressors,
+        prepared: Regressors,
         plan: Plan,
         desk: Desk,
         on_step: OnStep,
     ) -> Centred:
         """Release the cross moments of public regressors and private columns."""
-        query = cross_sum(
-            *_private_block(records),
-            prepared.regressors,
-            nonnegative=records.public.private_bounded,
+        private, bounded = ~records.public.mask, records.public.private_bounded
+        row_map = records.row_map.part(private)
+        query = CrossSum(
+            records.X[:, private], row_map, prepared.grid, nonnegative=bounded
         )
         total = desk.release("cross moments", query)
-        noise_std = plan.events[0].noise_std[0]
-        return self._centred(records.public, prepared.regressors, total, noise_std)
+        std = plan.events[0].noise_std[0]
+        return self._centred(records.public, prepared, total, std)
 
     def exactly(self, records: Records) -> Centred:
         """Return the same without noise."""
-        regressors = self.prepare(records.public, None).regressors
-        total = exact_sum(*_private_block(records), regressors)
+        private = ~records.public.mask
+        regressors = self.prepare(records.public, None)
+        rows = records.row_map.part(private).mapped(records.X[:, private])
+        total = np.append(regressors.rows.T @ rows, len(rows) - np.sum(rows**2))
         return self._centred(records.public, regressors, total, 0.0)
 
     @staticmethod
@@ -828,11 +702,6 @@ class ConditionalCentring:
         mean[mask], mean[~mask] = found.mean, found.intercept
         scale = np.where(mask, found.public_scale, found.private_scale)
         return Centred(mean, found.coef, scale)
-
-
-def _private_block(records: Records) -> tuple[np.ndarray, RowMap]:
-    private = ~records.public.mask
-    return records.X[:, private], records.row_map.part(private)
 
 
 def _plan(label: str, query: Query, budget: Budget) -> Plan:

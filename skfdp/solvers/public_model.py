@@ -554,10 +554,10 @@ class Padding:
         # For the cross moments alone: rows of the loop are not cut.
         most = parameters.block_bound(public.n_private) * public.row_map.feature_bound
         bound = min(most, public.longest_private)
-        query = centring.cross_sum(
+        query = CrossSum(
             records.X[:, private],
             public.row_map.part(private).within(bound),
-            regressors,
+            regressors.grid,
             nonnegative=public.private_bounded,
         )
         found = desk.release("cross moments", query)

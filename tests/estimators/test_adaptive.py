@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from skfdp import DPSGDFClassifier, DPSGDFRegressor, PrivateCenteringTransformer
 from skfdp.audit import audit_replay
 from skfdp.privacy import RELATIONS
+from skfdp.queries.linear import LinearQuery
 from skfdp.queries.statistics import FIRST, N_BINADES, N_SPECIAL, Binades, BinCounts
 from skfdp.solvers import adaptive_centring as adaptive
 from skfdp.solvers.adaptive_centring import N_SHELLS, RADII
@@ -243,8 +244,8 @@ def test_a_narrowed_interval_holds_what_stands_out():
 # -- clipped features ------------------------------------------------------------------
 def loop_rows(releases):
     """Return the rows of the loop, with their constant column."""
-    query = releases[-1]["query"]
-    rows = getattr(query, "query", query).rows  # the temperature's is over the loop's
+    queries = [release["query"] for release in releases]
+    rows = [query.rows for query in queries if isinstance(query, LinearQuery)][-1]
     return rows.values * rows.unit
 
 
