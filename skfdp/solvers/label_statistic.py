@@ -61,11 +61,7 @@ class Barrier:
     without features the penalty is ``s**2 (exp(c) + exp(-c))``: a noisy frequency of
     zero becomes s. It vanishes with the noise.
 
-    Attributes
-    ----------
-    bias : float
-        Value of the constant column.
-    strength : float
+    `bias` is the value of the constant column.
     """
 
     bias: float
@@ -96,6 +92,15 @@ class Barrier:
         slope = -self.strength * self.bias * power
         return value, slope[:1] - slope[1:] if len(theta) == 1 else slope - slope.mean()
 
+    def bend(self, theta: np.ndarray) -> np.ndarray:
+        """Return the second derivatives, by differences of the slope."""
+        step = 1e-4 / self.bias
+        out = np.empty(len(theta))
+        for k, moved in enumerate(step * np.eye(len(theta))):
+            ahead, behind = self(theta + moved)[1][k], self(theta - moved)[1][k]
+            out[k] = max(0.0, (ahead - behind) / (2 * step))
+        return out
+
 
 @dataclasses.dataclass(frozen=True)
 class Objective:
@@ -110,23 +115,18 @@ class Objective:
     loss : Loss
     penalty : ndarray of shape (n_columns, n_columns)
         P, per record.
+    n : float
+        What the mean divides by.
     barrier : Barrier or None
         Of the weights of the last column.
-    n_records : float or None
-        n, what the mean divides by; None: the number of rows.
     """
 
     rows: np.ndarray
     weight: np.ndarray
     loss: Loss
     penalty: np.ndarray
+    n: float
     barrier: Barrier | None = None
-    n_records: float | None = None
-
-    @property
-    def n(self) -> float:
-        """What the mean divides by."""
-        return len(self.rows) if self.n_records is None else self.n_records
 
     def minimise(
         self, statistic: np.ndarray, start: np.ndarray | None, max_iter: int
@@ -216,14 +216,9 @@ def denoised(statistic: np.ndarray) -> np.ndarray:
 class Prior:
     """A normal prior of the weights, whose scale the release chooses, for free.
 
-    Attributes
-    ----------
-    variance : ndarray of shape (n_columns,)
-        Of a weight, up to the scale.
-    varying : bool ndarray of shape (n_columns,)
-        The columns to which the scale applies: not the constant one.
-    noise_std : float
-        Of the released statistic, per record.
+    `variance` is that of a weight up to the scale, which applies to the `varying`
+    columns, all but the constant one. `noise_std` is that of the released statistic,
+    per record.
 
     Notes
     -----
@@ -312,21 +307,10 @@ def noise_of(
 ) -> CoefficientNoise:
     """Return the noise in the minimiser, and what is known without the penalty.
 
-    Parameters
-    ----------
-    objective : Objective
-        With the penalty of `theta`.
-    statistic : ndarray of shape (n_outputs, n_columns)
-        S / n.
-    theta : ndarray of shape (n_outputs, n_columns)
-        The minimiser.
-    noise_std : float
-        Of an entry of S / n.
-    fold : callable
-        Returns (coef, intercept) of weights.
-    is_complete : callable
-        Returns whether the columns of the objective span those of X. It is called of
-        few columns alone.
+    The minimiser `theta` of `objective` has the shape of `statistic`, S / n, each entry
+    of which has noise of `noise_std`; `fold` returns (coef, intercept) of weights.
+    `is_complete` returns whether the columns of the objective span those of X, and is
+    called of few columns alone.
 
     Notes
     -----
@@ -337,23 +321,20 @@ def noise_of(
     model; else it is the covariance around the best linear model, with the variance of
     the labels of the fitted one.
     """
-    if not np.isfinite(theta).all():  # told by an error, once there are coefficients
-        columns = matrix_of(fold, theta.shape[1])
-        return CoefficientNoise(
-            np.full((len(theta), len(columns)), np.nan), FIRST_ORDER
-        )
-    if theta.size > MOST_WEIGHTS:
-        return _of_diagonal(objective, theta, noise_std, fold)
-    curvature = Curvature.of(objective, len(theta))
-    penalty = _penalty_of(objective, theta)
-    hessian, _ = curvature(theta)
-    solver = _inverse(hessian + penalty)
-    noise = CoefficientNoise.of_weights(
-        _by_output(noise_std**2 * solver @ curvature.noise @ solver, theta.shape),
-        fold,
-        FIRST_ORDER,
-    )
     J = matrix_of(fold, theta.shape[1])
+    if not np.isfinite(theta).all():  # told by an error, once there are coefficients
+        unknown = np.full((len(theta), len(J)), np.nan)
+        return CoefficientNoise(unknown, FIRST_ORDER)
+    if theta.size > MOST_WEIGHTS:
+        variances = _of_diagonal(objective, theta, noise_std)
+        return CoefficientNoise(variances @ (J**2).T, FIRST_ORDER)
+    curvature = Curvature.of(objective, len(theta))
+    hessian, _ = curvature(theta)
+    solver = _inverse(hessian + _penalty_of(objective, theta))
+    covariance = noise_std**2 * solver @ curvature.noise @ solver
+    noise = CoefficientNoise.of_weights(
+        _by_output(covariance, theta.shape), fold, FIRST_ORDER
+    )
     if len(theta) * len(J) ** 2 > MOST_ENTRIES or not is_complete():
         return noise
     found = _unpenalised(objective, curvature, statistic, theta, noise_std)
@@ -372,13 +353,13 @@ def noise_of(
 
 
 def _of_diagonal(
-    objective: Objective, theta: np.ndarray, noise_std: float, fold: Fold
-) -> CoefficientNoise:
-    """Return the noise of many weights, as if their directions were apart.
+    objective: Objective, theta: np.ndarray, noise_std: float
+) -> np.ndarray:
+    """Return the variances of many weights, as if their directions were apart.
 
     The columns are principal directions, so that the curvature is nearly diagonal.
     """
-    n_outputs, n_columns = theta.shape
+    n_outputs = len(theta)
     every = max(1, round(len(objective.rows) * theta.size / MOST_PRODUCTS))
     weight = objective.weight[::every]
     rows = objective.rows[::every] / weight[:, None]
@@ -386,34 +367,29 @@ def _of_diagonal(
     if n_outputs == 1:
         spread = (0.25 - np.tanh(margins / 2) ** 2 / 4).T
     else:
-        share = np.exp(margins - margins.max(axis=1, keepdims=True))
-        share /= share.sum(axis=1, keepdims=True)
+        share = _shares(margins)
         spread = (share * (1 - share)).T
     n_looked_at = objective.n * len(rows) / len(objective.rows)
     hessian = (spread * weight) @ rows**2 / n_looked_at
     hessian += np.diagonal(objective.penalty)
     if objective.barrier is not None:
-        hessian[:, -1] += _bend(objective.barrier, theta[:, -1])
+        hessian[:, -1] += objective.barrier.bend(theta[:, -1])
     free = 1 - 1 / n_outputs if n_outputs > 1 else 1.0
-    variances = free * noise_std**2 / np.maximum(hessian, 1e-300) ** 2
-    J = matrix_of(fold, n_columns)
-    return CoefficientNoise(variances @ (J**2).T, FIRST_ORDER)
+    return free * noise_std**2 / np.maximum(hessian, 1e-300) ** 2
+
+
+def _shares(margins: np.ndarray) -> np.ndarray:
+    """Return the probabilities of several classes."""
+    share = np.exp(margins - margins.max(axis=1, keepdims=True))
+    return share / share.sum(axis=1, keepdims=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class Curvature:
     """The Hessian of the mean loss and the variance of S / n by the labels' chance.
 
-    Attributes
-    ----------
-    rows : float64 ndarray of shape (n_rows, n_columns)
-        phi, without the weights.
-    weight : ndarray of shape (n_rows,)
-    n_records : float
-        What a mean over all records divides by; the rows may be a part of them.
-    n_rows : int
-        Number of rows that these are a part of.
-    n_outputs : int
+    `rows` are phi, without the weights, and may be a part of `n_rows`; what a mean over
+    all records divides by is `n_records`.
     """
 
     rows: np.ndarray
@@ -444,20 +420,15 @@ class Curvature:
         """Return the Hessian and the variance, as `noise` is laid out."""
         margins = self.rows @ theta.T
         if self.n_outputs == 1:
-            share = 0.25 - np.tanh(margins[:, 0] / 2) ** 2 / 4
-            return self._sums(share)
-        share = np.exp(margins - margins.max(axis=1, keepdims=True))
-        share /= share.sum(axis=1, keepdims=True)
+            return self._sums(0.25 - np.tanh(margins[:, 0] / 2) ** 2 / 4)
+        share = _shares(margins)
         n, p = self.n_outputs, self.rows.shape[1]
         hessian, variance = np.zeros((2, n, p, n, p))
         for k in range(n):
             for m in range(k, n):
-                own = share[:, k] * ((k == m) - share[:, m])
-                hessian[k, :, m], variance[k, :, m] = self._sums(own)
-                hessian[m, :, k], variance[m, :, k] = (
-                    hessian[k, :, m],
-                    variance[k, :, m],
-                )
+                found = self._sums(share[:, k] * ((k == m) - share[:, m]))
+                hessian[k, :, m], variance[k, :, m] = found
+                hessian[m, :, k], variance[m, :, k] = found
         # Nothing depends on a sum over the classes; this keeps it where it is.
         size = np.trace(hessian[0, :, 0]) / p
         level = np.einsum("km,ij->kimj", np.full((n, n), 1 / n), size * np.eye(p))
@@ -478,27 +449,13 @@ class Curvature:
 def _penalty_of(objective: Objective, theta: np.ndarray) -> np.ndarray:
     """Return the curvature of penalty and barrier, laid out as the Hessian."""
     n, p = theta.shape
-    own = objective.penalty
-    bend = np.zeros(n)
-    if objective.barrier is not None:
-        bend = _bend(objective.barrier, theta[:, -1])
-    each = np.stack([own + np.diag(np.r_[np.zeros(p - 1), one]) for one in bend])
     out = np.zeros((n, p, n, p))
     for k in range(n):
-        out[k, :, k] = each[k]
+        out[k, :, k] = objective.penalty
+    if objective.barrier is not None:
+        each = np.arange(n)
+        out[each, -1, each, -1] += objective.barrier.bend(theta[:, -1])
     return out.reshape(n * p, n * p)
-
-
-def _bend(barrier: Barrier, theta: np.ndarray) -> np.ndarray:
-    """Return the second derivatives of a barrier, by differences of its slope."""
-    step = 1e-4 / barrier.bias
-    out = np.empty(len(theta))
-    for k in range(len(theta)):
-        moved = np.zeros(len(theta))
-        moved[k] = step
-        ahead, behind = barrier(theta + moved)[1][k], barrier(theta - moved)[1][k]
-        out[k] = max(0.0, (ahead - behind) / (2 * step))
-    return out
 
 
 def _unpenalised(
@@ -547,7 +504,6 @@ def _by_output(covariance: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
 # The method of one label statistic: label-DP with every column public.
 
 
-_ROOT2 = math.sqrt(2)
 #: The only values that one release can do.
 _ONE_SHOT_VALUES = {
     "class_weight": (None,),
@@ -572,14 +528,9 @@ _NOT_ASKED = {
 class PublicGeometry:
     """The public rows of the statistic.
 
-    Attributes
-    ----------
-    whitening : Whitening
-    rows : WeightedRows
-    n_labels : int
-        Rows of the statistic. Two classes have one, the difference of their sums, or
-        both sums where a label is replaced: the noise in the difference is the same,
-        and the sum of both counts the records with a declared label.
+    `n_labels` are the rows of the statistic. Two classes have one, the difference of
+    their sums, or both sums where a label is replaced: the noise in the difference is
+    the same, and the sum of both counts the records with a declared label.
     """
 
     whitening: Whitening
@@ -591,14 +542,8 @@ class PublicGeometry:
 class LabelStatistic:
     """One release of the label statistic, then a public optimiser.
 
-    Attributes
-    ----------
-    loss : Loss
-    C : float or "auto"
-        Inverse penalty; "auto": chosen from the release.
-    max_iter : int
-        Of the public optimiser.
-    fit_intercept : bool
+    C is the inverse penalty; "auto": chosen from the release. `max_iter` is that of the
+    public optimiser.
     """
 
     loss: Loss
@@ -668,7 +613,8 @@ class LabelStatistic:
                 plan.events[0].relation,
             )
         if len(released) == 2:
-            statistic, noise_std = (released[1:] - released[:1]) / 2, noise_std / _ROOT2
+            statistic = (released[1:] - released[:1]) / 2
+            noise_std = noise_std / math.sqrt(2)
         else:
             statistic = denoised(released)
         strength = 0.0 if self.C == "auto" else 1 / (self.C * records.total_weight)
@@ -678,8 +624,8 @@ class LabelStatistic:
             weight,
             self.loss,
             whitening.user_penalty(found, strength, bound),
-            Barrier.of(found.bias, noise_std, weight.sum() / n, public.n_outputs),
             n,
+            Barrier.of(found.bias, noise_std, weight.sum() / n, public.n_outputs),
         )
         if self.C == "auto":
             variance = found.prior / _curvature(public.n_classes)
@@ -715,14 +661,7 @@ def takes_one_shot(
 ) -> bool:
     """Return whether ``solver="auto"`` is "one-shot"; looks at public facts alone.
 
-    Parameters
-    ----------
-    given : dict
-        The parameters of the estimator.
-    public : PublicRecords
-    relation : Relation
-    mu : float
-        Of the budget.
+    `given` are the parameters of the estimator, `mu` is that of the budget.
 
     Raises
     ------

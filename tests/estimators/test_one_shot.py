@@ -236,7 +236,7 @@ def test_without_noise_the_optimum_is_scikit_learns(n_classes, weighted):
     else:
         weight = np.ones(400)
     rows = phi * weight[:, None]
-    objective = Objective(rows, weight, LOSSES["log_loss"], np.eye(4) / (C * 400))
+    objective = Objective(rows, weight, LOSSES["log_loss"], np.eye(4) / (C * 400), 400)
     theta, _ = objective.minimise(statistic / 400, None, 1000)
     theirs = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10_000)
     theirs.fit(phi, y, sample_weight=weight)
@@ -253,7 +253,7 @@ def numerical_slope(function, theta, index):
 def test_curvature_is_that_of_the_objective(n_outputs):
     rng = np.random.default_rng(0)
     rows, weight = rng.normal(size=(50, 4)), rng.uniform(0.2, 1, 50)
-    objective = Objective(rows, weight, LOSSES["log_loss"], np.zeros((4, 4)))
+    objective = Objective(rows, weight, LOSSES["log_loss"], np.zeros((4, 4)), 50)
     theta = denoised(rng.normal(size=(n_outputs, 4)))
     hessian, _ = objective.curvature(theta)
     for column in range(4):
@@ -280,7 +280,7 @@ def test_a_noisy_frequency_of_zero_becomes_the_size_of_the_noise():
     for noise in (0.003, 0.03):
         barrier = Barrier.of(0.5, 0.5 * noise, weight.mean(), 1)
         objective = Objective(
-            rows, weight, LOSSES["log_loss"], np.zeros((1, 1)), barrier
+            rows, weight, LOSSES["log_loss"], np.zeros((1, 1)), 100, barrier
         )
         theta, _ = objective.minimise(np.array([[-0.25]]), None, 100)
         rate = 1 / (1 + np.exp(-0.5 * theta[0, 0]))
@@ -290,7 +290,9 @@ def test_a_noisy_frequency_of_zero_becomes_the_size_of_the_noise():
 def prior_and_objective(noise_std):
     rows = np.random.default_rng(0).normal(size=(4000, 9)) / 3
     rows[:, -1] = 0.3
-    objective = Objective(rows, np.ones(4000), LOSSES["log_loss"], np.zeros((9, 9)))
+    objective = Objective(
+        rows, np.ones(4000), LOSSES["log_loss"], np.zeros((9, 9)), 4000
+    )
     return Prior(np.full(9, 0.5), np.arange(9) < 8, noise_std), objective
 
 
