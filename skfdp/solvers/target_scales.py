@@ -76,21 +76,15 @@ def released_window(records: Records, event: Event, desk: Desk) -> tuple[float, 
     A record counts in one bin: its row is a unit vector, hence the sum of the rows
     moves by at most 1 if a record is nulled (it counts in none), and by at most 2 if it
     is replaced.
-
-    Parameters
-    ----------
-    records : Records
-    event : Event
-    desk : Desk
     """
     public = records.public
     bounds = public.target_map
-    found = edges(bounds)
     query = records.query(_in_bins)
     counts = desk.release(event.label, query, stream="target histogram")
     noise_std = event.noise_std[0] / public.n_records
     # Counts have no gap between the lower bound and the mean.
     first, last = filled(counts / public.n_records, noise_std, upward=bounds.log)
+    found = edges(bounds)
     return float(found[max(0, first - 1)]), float(found[min(N_BINS, last + 1)])
 
 
@@ -105,17 +99,9 @@ def _in_bins(records: Records) -> RowSum:
 def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, int]:
     """Return the first bin, and that after the last, that hold all but noise.
 
-    From the largest bin on, the larger neighbour is taken in, until what is left of all
-    records is less than the noise of the sum.
-
-    Parameters
-    ----------
-    shares : ndarray of shape (n_bins,)
-        Noisy shares of the records.
-    noise_std : float
-        Of each.
-    upward : bool
-        Start at the first bin instead.
+    From the largest bin on, or the first one if `upward`, the larger neighbour is taken
+    in, until what is left of all records is less than the noise of the sum. `shares` of
+    the records are noisy, each by `noise_std`.
     """
     first = 0 if upward else int(shares.argmax())
     last = first + 1
@@ -149,13 +135,9 @@ _TINY_WIDTH, _TINY_SPREAD = 1000, 100
 class TargetScales:
     """The scales for targets of spread 1 and rows of mean length 1.
 
-    Attributes
-    ----------
-    fit_intercept : bool
-    huber_threshold : float or "auto"
-        In units of the target; "auto": `HUBER_THRESHOLD`. Only the Huber loss reads it.
-    alpha : float or None
-        Penalty in units of the target; None: none.
+    `huber_threshold` is in units of the target, and read by the Huber loss alone;
+    "auto": `HUBER_THRESHOLD`. The penalty `alpha` is in units of the target; None:
+    none.
     """
 
     fit_intercept: bool
@@ -165,11 +147,8 @@ class TargetScales:
     def penalty(self, target_map: TargetMap, total: float) -> float | None:
         """Return s of the penalty ``s / 2 |w|**2`` of a mean loss, in the loop's units.
 
-        Parameters
-        ----------
-        target_map : TargetMap
-        total : float
-            What the losses are multiplied by in a sum: the rows, or their weights.
+        `total` is what the losses are multiplied by in a sum: the rows, or their
+        weights.
         """
         if self.alpha is None:
             return None
@@ -201,7 +180,14 @@ class TargetScales:
             return None
         n_means = 1 if has_public_model or public.target_map.log else 2
         if share is None:
-            share = self._share(public, mu, has_public_model, n_means)
+            log, n_effective = public.target_map.log, public.n_effective
+            blocks = postprocessing.target_blocks(public.mask, has_public_model)
+            pull = postprocessing.pull(mu, n_effective, blocks)
+            # Where the columns can teach next to nothing, the target has the budget.
+            room = (0.4 if log else 0.6) * (1 - pull)
+            most = max(0.15, room / (n_means + 1))
+            error = RATE_ERROR if log else TARGET_ERROR
+            share = _share(mu, n_effective, error, most=most)
         target = budget.event(
             "target scale",
             math.sqrt(1 / share) / mu,
@@ -211,17 +197,6 @@ class TargetScales:
         if not has_public_model and pays(target.noise_std[0], n):
             target = dataclasses.replace(target, n_steps=n_means + 1)
         return target
-
-    def _share(
-        self, public: PublicRecords, mu: float, has_public_model: bool, n_means: int
-    ) -> float:
-        """Return the share of ``mu**2`` of one of the target's releases."""
-        log, n = public.target_map.log, public.n_effective
-        blocks = postprocessing.target_blocks(public.mask, has_public_model)
-        # Where the columns can teach next to nothing, the target has the budget.
-        room = (0.4 if log else 0.6) * (1 - postprocessing.pull(mu, n, blocks))
-        most = max(0.15, room / (n_means + 1))
-        return _share(mu, n, RATE_ERROR if log else TARGET_ERROR, most=most)
 
     def rate_event(
         self, public: PublicRecords, budget: Budget, mu: float
@@ -257,21 +232,12 @@ class TargetScales:
         root of the budget, so that the error of the mean falls with it. What it cuts is
         taken to be what it cuts of lognormal rates around those of the public model.
 
-        Parameters
-        ----------
-        theta : ndarray of shape (1, n_columns)
-        records : Records
-        coordinates : Coordinates
-        offset : ndarray of shape (n_rows, 1) or None
-            Margins of a public model, in the loop's units.
-        blocks : list of Block
-            Of the columns.
-        event : Event
-            Of the mean rate.
-        desk : Desk
+        `theta` has the shape (1, n_columns), `offset` are the margins of a public model
+        in the loop's units or None, and `blocks` those of the columns.
         """
         public = records.public
-        most = max(2.0, 0.5 / math.sqrt(_error(1.0, event, public)))
+        noise_std = 0.5 * event.noise_std[0] / public.n_records
+        most = max(2.0, 0.5 / math.sqrt(noise_std))
         coef, intercept = coordinates.fold(theta)
         rates = functools.partial(
             _rates, coef=coef[0], intercept=intercept[0], most=most
@@ -295,11 +261,8 @@ class TargetScales:
     def exactly(self, records: Records, margins: np.ndarray | None = None) -> TargetMap:
         """Return the map of a target that may be looked at.
 
-        Parameters
-        ----------
-        records : Records
-        margins : ndarray of shape (n_rows, 1), default=None
-            Of a public model, in the units of the target or its logarithm.
+        `margins` are those of a public model, in the units of the target or its
+        logarithm.
         """
         start = records.public.target_map
         if self.keeps_unit(start):
@@ -317,14 +280,7 @@ class TargetScales:
     ) -> TargetMap:
         """Return the map of the target, from released numbers where it is private.
 
-        Parameters
-        ----------
-        records : Records
-        event : Event or None
-            None: the target is public.
-        desk : Desk
-        margins : ndarray of shape (n_rows, 1), default=None
-            Of a public model, in the units of the target or its logarithm.
+        Without an event the target is public; `margins` are as in `exactly`.
         """
         if event is None:
             return self.exactly(records, margins)
@@ -381,13 +337,7 @@ class TargetScales:
 
 
 def warn_of_huber_threshold(threshold: float | str, bounds: tuple | None) -> None:
-    """Warn of a threshold that is tiny beside the declared bounds; of parameters alone.
-
-    Parameters
-    ----------
-    threshold : float or "auto"
-    bounds : (float, float) or None
-    """
+    """Warn of a threshold that is tiny beside the declared bounds."""
     if threshold == "auto" or bounds is None:
         return
     low, high = map(float, bounds)
@@ -449,11 +399,6 @@ def _expected(found: float, error: float, middle: float, spread: float) -> float
     return middle + (found - middle) * spread**2 / (spread**2 + error**2)
 
 
-def _error(span: float, event: Event, public: PublicRecords) -> float:
-    """Return the standard deviation of what `released_mean` returns."""
-    return span / 2 * event.noise_std[0] / public.n_records
-
-
 # The common part of regressions from one release: scales, coordinates.
 
 
@@ -461,13 +406,7 @@ def _error(span: float, event: Event, public: PublicRecords) -> float:
 class OneRelease:
     """A regression that releases one sum beside the scales and the private mean.
 
-    Attributes
-    ----------
-    loss : Loss
-    centring : Centring
-    scales : TargetScales
-    max_iter : int
-        Of a public optimiser.
+    `max_iter` is that of a public optimiser.
     """
 
     loss: Loss
@@ -585,10 +524,10 @@ class TargetStatistic(OneRelease):
         rows = coordinates.grid(table.X if table.sparse else table.mapped)
         # The noise is that of a sum of unit vectors, so that this is mu n per column.
         signal = n / float(plan.schedule.noise_std[0]) / rows.n_columns
-        low, high = _target_reach(target_map, self.scales.fit_intercept, signal)
+        low, high = _target_interval(target_map, self.scales.fit_intercept, signal)
         middle, half = (high + low) / 2, (high - low) / 2
-        reach = _row_reach(rows, signal)
-        short = _shortened(rows, reach)
+        longest = _longest_row(rows, signal)
+        short = _shortened(rows, longest)
         recipe = functools.partial(
             _statistic,
             middle=middle,
@@ -597,10 +536,10 @@ class TargetStatistic(OneRelease):
         )
         total = desk.release(self.label, records.query(recipe, rows=short))
         public = _sum_of(short, units)
-        statistic = (half * total[0] + middle * GRID * public) * reach / n
-        model = PublicPart(rows, loss, reach, shares)
+        statistic = (half * total[0] + middle * GRID * public) * longest / n
+        model = PublicPart(rows, loss, longest, shares)
         strength = self.scales.penalty(target_map, records.public.total_weight)
-        std = reach * half * float(plan.schedule.noise_std[0]) / n
+        std = longest * half * float(plan.schedule.noise_std[0]) / n
         if strength is None:
             theta, n_iter, penalty = _choose(model, statistic, std, self.max_iter)
         else:
@@ -625,7 +564,7 @@ def _statistic(
     return TargetSum(rows, (records.target - middle) / half, capacity)
 
 
-def _target_reach(
+def _target_interval(
     units: TargetMap, fit_intercept: bool, signal: float
 ) -> tuple[float, float]:
     """Return the bounds of the target in the loop's units; they are public."""
@@ -637,18 +576,18 @@ def _target_reach(
     return max(low, -reach), min(high, reach)
 
 
-def _row_reach(rows: GridRows, signal: float) -> float:
+def _longest_row(rows: GridRows, signal: float) -> float:
     """Return the length beyond which rows weigh less; the rows are public."""
     longest = math.sqrt(float(rows.squared_norms.max())) * rows.unit
     return min(max(ROW_REACH, (signal / 100) ** (1 / 3)), max(longest, ROW_REACH))
 
 
-def _shortened(rows: GridRows, reach: float) -> GridRows:
-    """Return the rows times their weights over the reach, at most of norm 1."""
+def _shortened(rows: GridRows, longest: float) -> GridRows:
+    """Return the rows times their weights over `longest`, at most of norm 1."""
 
     def short(values: np.ndarray) -> np.ndarray:
         x = values * rows.unit
-        length = np.maximum(np.sqrt(squared_norms(x)), reach)
+        length = np.maximum(np.sqrt(squared_norms(x)), longest)
         return x * (_SHRINK / length)[:, None]
 
     return GridRows.build(rows.values, short)
@@ -666,21 +605,14 @@ def _sum_of(rows: GridRows, units: Units | None) -> np.ndarray:
 class PublicPart:
     """``mean of weight a(w . x)`` over public rows, and its minimisers.
 
-    Parameters
-    ----------
-    rows : GridRows
-    loss : Loss
-        Squared error or Poisson: a is its value at target 0.
-    reach : float
-        Length beyond which rows weigh less.
-    shares : float64 ndarray of shape (n_rows,)
-        How often each row counts in the mean.
+    The loss is squared error or Poisson: a is its value at target 0. Rows longer than
+    `longest` weigh less, and `shares` say how often each counts in the mean.
     """
 
-    def __init__(self, rows: GridRows, loss: Loss, reach: float, shares: np.ndarray):
+    def __init__(self, rows: GridRows, loss: Loss, longest: float, shares: np.ndarray):
         self._rows, self._loss = rows, loss
         length = np.sqrt(rows.squared_norms) * rows.unit
-        self._weight = reach / np.maximum(reach, length) * shares / shares.sum()
+        self._weight = longest / np.maximum(longest, length) * shares / shares.sum()
 
     def _blocks(self, theta: np.ndarray):
         for block in blocks(*self._rows.values.shape):
